@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import count
 from typing import Any, Final
@@ -70,25 +70,28 @@ class RequestFaults:
         self._answer_parked = answer_parked
         self._faults: dict[int, _Fault] = {}
         self._numbers = count(1)
-        self._handlers: dict[str, tuple[Handler, Handler]] = {}  #: API -> (served handler, the broker's own)
+        self._handlers: dict[str, tuple[Handler, Handler]] = {}  #: API -> (served handler, the one that rules wrap)
+        self._inner = registry.load()  #: handlers that rules wrap
 
     def make_registry(self) -> Registry:
         """Create the registry of a broker: its own handlers, until a rule wraps one."""
-        return wrapped(registry.load(), self._own)
+        self._inner = registry.load()
+        return wrapped(self._inner, self._own)
 
     def _own(self, handler: Handler) -> Handler:
-        own = handler.around(handler.handle)
-        self._handlers[handler.api.name] = own, handler
+        inner = self._inner.get(handler.api.key) or handler
+        own = handler.around(inner.handle)
+        self._handlers[handler.api.name] = own, inner
         self._put_into_force(handler.api.name)
         return own
 
-    def serve_with(self, handlers: Iterable[Handler]) -> None:
+    def serve_with(self, inner: Registry) -> None:
         """Serve with handlers that wrap the broker's own, until the next `make_registry`."""
-        for inner in handlers:
-            name = inner.api.name
-            own, before = self._handlers[name]
-            self._handlers[name] = own, inner
-            own.handle = inner.handle if own.handle is before.handle else partial(self._serve, inner)
+        self._inner = inner
+        for name, (own, before) in [*self._handlers.items()]:  # the others are wrapped at their first request
+            handler = inner.get(own.api.key) or before
+            self._handlers[name] = own, handler
+            own.handle = handler.handle if own.handle is before.handle else partial(self._serve, handler)
         self._on_change()
 
     def inject(self, rule: Mapping[str, Any]) -> int:
