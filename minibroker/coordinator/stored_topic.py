@@ -240,7 +240,7 @@ class StoredTopic(Generic[P]):
             if damaged:
                 log = stored.partition.log  # recovery cuts a segment at a damaged batch, so later records need another one
                 log.roll()
-                log.flush()
+                log.flusher.flush()
         except (KafkaError, WireError) as error:
             _LOG.error("%s cannot be read, its %s are not served: %s", name, self._what, error)
             stored.is_broken = True

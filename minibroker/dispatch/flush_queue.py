@@ -15,7 +15,7 @@ from typing import Final
 from minibroker.background import Background
 from minibroker.clock import Clock
 from minibroker.errors import KafkaStorageError
-from minibroker.log.flush import Flush
+from minibroker.log.flusher import Flush
 from minibroker.log.partition_log import PartitionLog
 
 _GROUP: Final = 64  #: logs that are synced at once
@@ -53,7 +53,7 @@ class FlushQueue:
         started: Started = []
         for each in logs[:_GROUP]:
             try:
-                started.append((each, each.begin_flush()))
+                started.append((each, each.flusher.begin_flush()))
             except KafkaStorageError as error:
                 failures[each] = error
         flushes = [flush for _, flush in started]
@@ -67,7 +67,7 @@ class FlushQueue:
             results = [OSError(errno.EIO, f"the sync did not end: {results!r}")] * len(started)
         for (each, flush), error in zip(started, results, strict=True):
             try:
-                each.end_flush(flush, error)
+                each.flusher.end_flush(flush, error)
             except KafkaStorageError as failure:
                 failures[each] = failure
         if rest:

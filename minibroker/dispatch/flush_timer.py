@@ -28,7 +28,7 @@ class FlushTimer:
     def check(self) -> None:
         """Sync what is due."""
         now_ms = self._clock.now_ms()
-        due = [log for topic in self._cluster.topics.values() for log in _flushed_logs(topic) if log.flush_due(now_ms)]
+        due = [log for topic in self._cluster.topics.values() for log in _flushed_logs(topic) if log.flusher.is_due(now_ms)]
         if due:
             self._flush_queue.flush(due, lambda _: None)  # nobody waits: these records were acknowledged; the log says when it failed
         self._timer = self._clock.call_later_ms(self._interval_ms, self.check)

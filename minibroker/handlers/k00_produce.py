@@ -134,7 +134,7 @@ def _append_long(
     try:
         log = _partition(ctx, topic, asked.index).log
         log_start_offset = log.log_start_offset
-        validating = log.validating(cast("memoryview", asked.records), produce_version=ctx.api_version)
+        validating = log.validate_in_steps(cast("memoryview", asked.records), produce_version=ctx.api_version)
         batch = yield from ctx.broker.record_steps.do(validating)
         admission = None if request.transactional_id is None else _admit(ctx, request, request.transactional_id)
         partition = _partition(ctx, topic, asked.index)
@@ -215,7 +215,9 @@ def _admit(ctx: RequestContext, request: schema.Request, transactional_id: str) 
                 partition = _partition(ctx, topic, each.index)
                 # A log that was never opened is empty. The append opens it: a request may name hundreds, too many for one turn.
                 log = None if partition.is_unopened else partition.log
-                if log is None or not (log.has_open_transaction(*ids) or log.is_fenced(*ids)):  # the append refuses a fenced producer
+                if log is None or not (
+                    log.producers.has_open_transaction(*ids) or log.producers.is_fenced(*ids)
+                ):  # the append refuses a fenced producer
                     partitions.append((partition.topic, partition.index))
             except KafkaError:
                 continue  # it is told when the append is tried

@@ -124,7 +124,11 @@ def _answer_in_slices(
     index, timestamp = wanted.partition_index, wanted.timestamp
     try:
         log = ctx.cluster.partition(topic, index).log
-        finding = log.finding_max_timestamp() if timestamp == MAX_TIMESTAMP else log.finding_timestamp(timestamp)
+        finding = (
+            log.timestamps.max_timestamp_offset_in_steps()
+            if timestamp == MAX_TIMESTAMP
+            else log.timestamps.offset_for_timestamp_in_steps(timestamp)
+        )
         found = yield from ctx.broker.record_steps.do(finding)
         log = ctx.cluster.partition(topic, index).log
         if found is None or found.offset >= _end_for(log, request):
@@ -212,10 +216,10 @@ def _look_up(partition: Partition, timestamp: int, request: schema.Request) -> t
     if timestamp == LATEST:
         return -1, _end_for(log, request), log.leader_epoch
     if timestamp in _LOG_START:
-        return -1, log.log_start_offset, log.epoch_at(log.log_start_offset)
+        return -1, log.log_start_offset, log.epochs.epoch_at(log.log_start_offset)
     if timestamp in _TIERED:
         return NOT_FOUND
-    found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    found = log.timestamps.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.timestamps.offset_for_timestamp(timestamp)
     if found is not None and found.offset < _end_for(log, request):
         return found.timestamp, found.offset, found.leader_epoch
     return NOT_FOUND

@@ -100,7 +100,7 @@ def _size(directory: LogDirectory, partition: Partition) -> int | None:
     """Return the size of a partition's log in a directory; None if it is not there."""
     log = directory.logs.get((partition.topic, partition.index))
     if log is not None:
-        return log.size
+        return log.segments.size
     return 0 if partition.is_unopened and partition.directory_id == directory.directory_id else None
 
 

@@ -28,7 +28,7 @@ def describe_producers(ctx: RequestContext, request: schema.Request) -> schema.R
 
 def _describe(ctx: RequestContext, topic: str, index: int) -> schema.PartitionResult:
     try:
-        producers = ctx.cluster.partition(topic, index).log.active_producers()
+        producers = ctx.cluster.partition(topic, index).log.producers.active()
     except UnknownTopicOrPartition as error:
         words = None if topic in ctx.cluster.topics else str(error)
         return schema.PartitionResult(partition_index=index, error_code=error.code, error_message=words, active_producers=[])

@@ -1,29 +1,33 @@
-"""What compaction leaves of one batch: all of it as it is, nothing, fewer records, or a header without any.
+"""What compaction keeps of one batch: all of it unchanged, nothing, fewer records, or a header without records.
 
-A record stays when it has the last offset of its key, and
+A record stays if it has the last offset of its key. Exceptions:
 
-    its value is null (a tombstone)   only until the delete horizon of its batch: base_timestamp, where attribute bit 6 says so. The first
-                                      compaction that meets a tombstone sets it to now + delete.retention.ms
-    its transaction was aborted       it goes; markers: see cleaned_transactions.py, with the horizon as for tombstones
-    it has no key                     it goes
-    it lies beyond the offset map     it stays for now
+    its value is null (a tombstone)   stays only until the delete horizon of its batch, which is base_timestamp if attribute bit 6 is set.
+                                      The first compaction that meets a tombstone sets it to now + delete.retention.ms
+    its transaction was aborted       goes
+    it has no key                     goes
+    it lies beyond the offset map     stays for now
 
-A batch without records stays as a header when a producer that is still known wrote its last sequence in it, or when it is the last one
-of the round, so that offsets and sequences go on behind it.
+A marker may go once no batch of its transaction is left in the log. The round that removes the last of these batches keeps the marker, and
+a delete horizon as for tombstones then gives readers time to see it. An abort marker that stays keeps its entry in `.txnindex`. Aborted
+transactions come from the `.txnindex` files and are known before the walk begins.
 
-Offsets, sequences, epochs, the codec and the timestamp type of a batch stay. What loses records keeps base_timestamp, so that records are
-copied as they are, and gets the largest timestamp of those that are left. Batches of formats v0 and v1 become v2 when they lose a record
-or hold a tombstone. A batch with a wrong CRC raises CorruptMessage: summing it anew would hide the damage.
-Source: Cleaner and MemoryRecords.filterTo of Apache Kafka, which sets base_timestamp to the first record's.
+A batch without records stays as a header if a producer that is still known wrote its last sequence in it, or if it is the last one of the
+round, so that offsets and sequences continue after it.
+
+Offsets, sequences, epochs, the codec and the timestamp type of a batch do not change. A batch that loses records keeps base_timestamp, so
+that the other records are copied unchanged, and gets their largest timestamp. Batches of formats v0 and v1 become v2 if they lose a record
+or hold a tombstone. A batch with a wrong CRC raises CorruptMessage: a new CRC would hide the damage.
+
+Source: Cleaner, CleanedTransactionMetadata and MemoryRecords.filterTo of Apache Kafka, which sets base_timestamp to the first record's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from minibroker.errors import CorruptMessage
-from minibroker.log.cleaned_transactions import CleanedTransactions
 from minibroker.log.log_config import LONG_MAX
 from minibroker.log.offset_map import OffsetMap
 from minibroker.records.any_format import decode_records
@@ -44,20 +48,21 @@ from minibroker.records.compression import compress
 from minibroker.records.control import ControlType, parse_control_key
 from minibroker.records.key_walk import Span, join_spans, map_key, shift_timestamps, spans_at, spans_without, timestamp_deltas, walk_keys
 from minibroker.storage.raw_batches import RawBatch
+from minibroker.storage.transaction_index import AbortedTxn
 
 _TRANSACTION_FLAGS: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG
 _KEPT_ATTRIBUTES: Final = COMPRESSION_MASK | LOG_APPEND_TIME_FLAG | _TRANSACTION_FLAGS
 
 
 class LastRecord(NamedTuple):
-    """What is known of an active producer's last record: `last_data_offset` is -1 when only a marker has its epoch."""
+    """The last record of an active producer; `last_data_offset` is -1 if only a marker has its epoch."""
 
     last_data_offset: int
     producer_epoch: int
 
 
 class Left(NamedTuple):
-    """What is left of a batch, as bytes, and what an index wants to know of it."""
+    """The bytes that remain of a batch, and what its index entries need."""
 
     data: bytes | bytearray | memoryview
     max_timestamp: int
@@ -65,8 +70,51 @@ class Left(NamedTuple):
     is_same: bool = False  #: not a byte was changed
 
 
+class CleanedTransactions:
+    """Tracks transactions while compaction walks the log in offset order; see the module."""
+
+    __slots__ = ("_aborted", "_ongoing_aborted", "_ongoing_committed", "retained")
+
+    def __init__(self, aborted: Iterable[AbortedTxn]) -> None:
+        self._aborted = sorted(set(aborted), key=lambda entry: entry.first_offset, reverse=True)
+        self._ongoing_aborted: dict[int, tuple[AbortedTxn, bool]] = {}  #: by producer id; whether the walk met one of its batches
+        self._ongoing_committed: set[int] = set()
+        self.retained: list[AbortedTxn] = []  #: entries of markers that stay, for the segment being written
+
+    def _pass_to(self, offset: int) -> None:
+        while self._aborted and self._aborted[-1].first_offset <= offset:
+            entry = self._aborted.pop()
+            self._ongoing_aborted.setdefault(entry.producer_id, (entry, False))
+
+    def on_batch(self, producer_id: int, last_offset: int) -> bool:
+        """Note a transactional batch. Returns whether it is aborted."""
+        self._pass_to(last_offset)
+        ongoing = self._ongoing_aborted.get(producer_id)
+        if ongoing is None:
+            self._ongoing_committed.add(producer_id)
+            return False
+        self._ongoing_aborted[producer_id] = (ongoing[0], True)
+        return True
+
+    def on_marker(self, producer_id: int, last_offset: int, control_type: ControlType | None) -> bool:
+        """Note a control batch; its type is None if it has lost its record. Returns whether it may go."""
+        self._pass_to(last_offset)
+        if control_type is None:
+            return True
+        if control_type is ControlType.ABORT:
+            entry, was_seen = self._ongoing_aborted.pop(producer_id, (None, False))
+            if entry is not None and was_seen:
+                self.retained.append(entry)
+            return not was_seen
+        if control_type is ControlType.COMMIT:
+            was_seen = producer_id in self._ongoing_committed
+            self._ongoing_committed.discard(producer_id)
+            return not was_seen
+        return False
+
+
 class BatchFilter:
-    """The decisions of one round; batches come in offset order."""
+    """Filters the batches of one round, in offset order."""
 
     def __init__(
         self,
@@ -86,7 +134,7 @@ class BatchFilter:
         self._horizon_ms = min(now_ms + delete_retention_ms, LONG_MAX)
 
     def apply(self, batch: RawBatch) -> Left | None:
-        """What is left; None for nothing. CorruptMessage, InvalidRecord for a batch that cannot be read."""
+        """Return what remains of `batch`, None for nothing. Raises CorruptMessage, InvalidRecord for a batch that cannot be read."""
         if batch.magic != MAGIC_V2:
             return self._filter_legacy(batch)
         attributes = batch.attributes

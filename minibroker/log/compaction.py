@@ -1,45 +1,40 @@
-"""Compaction of one log: for each key the last record stays. The plan is made by who owns the log, the work may be done by another process.
+"""Compaction of a log: for each key the last record stays.
 
-    found = log.cleanable(first_dirty_offset, now_ms)         how much there is to do
-    plan = log.begin_compaction(first_dirty_offset, now_ms)   numbers and paths, nothing open: it can be pickled
-    compacted = plan.run(files)                               reads closed segments, writes `.cleaned` files
-    log.end_compaction(compacted)                             renames; False when the log has changed so that they are of no use
+    found = log.compaction.cleanable(first_dirty_offset, now_ms)    how much there is to do
+    plan = log.compaction.plan(first_dirty_offset, now_ms, ...)     the input of a round
+    compacted = plan.run(files)                                     compaction_round.py, in another process
+    log.compaction.swap_in(compacted)                               swapping.py; False if the log has changed too much meanwhile
 
-All below `first_dirty_offset` was compacted before. The **round** ends at first_uncleanable_offset: the segment that grows is left alone,
-and so is what lies above the last stable offset or is younger than min.compaction.lag.ms. The keys from the first dirty offset on go into
-an offset map of bounded size; then every segment up to where the map reaches is filtered (batch_filter.py) and written anew, small
-neighbours into one as long as they do not exceed segment.bytes and segment.index.bytes together. Where the map was full before the
-round ended, the next one begins: next_dirty_offset.
+Everything below `first_dirty_offset` was compacted before. A round ends at first_uncleanable_offset: it leaves the active segment alone,
+and records that lie above the last stable offset or are younger than min.compaction.lag.ms. The keys from the first dirty offset on go
+into an offset map of bounded size. Then every segment up to the end of the map is filtered and rewritten. Small adjacent segments become
+one, as long as they do not exceed segment.bytes and segment.index.bytes together. If the map was full before the end of the round, the
+next round starts there, at next_dirty_offset.
 
-Source: Cleaner, LogToClean and LogCleanerManager of Apache Kafka 4.3.1. It differs: a segment of which nothing is taken stays as it is,
-and what is written is swapped in at the end of the round.
+Source: LogToClean and LogCleanerManager of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
 
-from minibroker.errors import CorruptMessage
-from minibroker.log.batch_filter import BatchFilter, LastRecord, control_type_of
-from minibroker.log.cleaned_segment import CleanedSegment, Group, Source
-from minibroker.log.cleaned_transactions import CleanedTransactions
+from minibroker.log.aborted_transactions import AbortedTransactions
+from minibroker.log.batch_filter import LastRecord
+from minibroker.log.cleaned_segment import Source
+from minibroker.log.compaction_round import Compacted, CompactionPlan
+from minibroker.log.failures import LogFailures
+from minibroker.log.flusher import Flusher
 from minibroker.log.log_config import LogConfig
-from minibroker.log.offset_map import OffsetMap
-from minibroker.log.producer_state import Producer
+from minibroker.log.producer_state import Producer, ProducerState
 from minibroker.log.segments import Segments
-from minibroker.log.swapping import remove_cleaned
-from minibroker.records.any_format import decode_records
-from minibroker.records.batch import CONTROL_FLAG, MAGIC_V2, TRANSACTIONAL_FLAG
-from minibroker.storage.files import READ_ONLY, Files
-from minibroker.storage.log_file_names import LOG, OFFSET_INDEX, TIME_INDEX, file_name
-from minibroker.storage.raw_batches import RawBatch, read_raw
-from minibroker.storage.segment import MAX_RELATIVE_OFFSET
-from minibroker.storage.transaction_index import AbortedTxn
+from minibroker.log.snapshots import Snapshots
+from minibroker.log.swapping import remove_replaced, swap_all
+from minibroker.storage.files import Files
 
 
 class Cleanable(NamedTuple):
-    """How much of a log could be compacted. Bytes are those of whole segments."""
+    """How much of a log can be compacted. Bytes are those of whole segments."""
 
     clean_bytes: int  #: compacted before
     dirty_bytes: int  #: up to first_uncleanable_offset
@@ -48,266 +43,103 @@ class Cleanable(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """The dirty share: what min.cleanable.dirty.ratio is compared with."""
+        """The share of dirty bytes, which is compared with min.cleanable.dirty.ratio."""
         total_bytes = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total_bytes if total_bytes else 0.0
 
 
-def measure(segments: Segments, config: LogConfig, first_dirty_offset: int, last_stable_offset: int, now_ms: int) -> Cleanable:
-    """What `PartitionLog.cleanable` answers; reads of the disk only where a lag is configured. OSError."""
-    active = segments.active
-    closed = [segment for segment in segments.from_offset(first_dirty_offset) if segment is not active]
-    limit_offset = min(last_stable_offset, active.base_offset)
-    if config.min_compaction_lag_ms > 0:
-        for segment in closed:
-            timestamp = segment.largest_timestamp().timestamp
-            if (segment.modified_ms if timestamp < 0 else timestamp) > now_ms - config.min_compaction_lag_ms:
-                limit_offset = min(limit_offset, segment.base_offset)
-                break
-    limit_offset = max(limit_offset, first_dirty_offset)
-    end = active if limit_offset >= active.base_offset else segments.floor(limit_offset)
-    dirty_bytes = sum(segment.size for segment in closed if segment.base_offset < end.base_offset)
-    clean_bytes = sum(segment.size for segment in segments if segment.base_offset < first_dirty_offset)
-    must_clean = False
-    if dirty_bytes and config.max_compaction_lag_ms < now_ms:
-        must_clean = any(0 < segment.first_batch_timestamp() < now_ms - config.max_compaction_lag_ms for segment in closed)
-    return Cleanable(clean_bytes, dirty_bytes, end.base_offset, must_clean)
+class CompactedLog(Protocol):
+    """What a LogCompaction uses of its log."""
+
+    directory: str
+    config: LogConfig
+    last_stable_offset: int
+    segments: Segments
+    producers: ProducerState
+    aborted: AbortedTransactions
+    snapshots: Snapshots
+
+    def remove_later(self, work: Callable[[], None]) -> None:
+        """Run a removal of files off the loop."""
 
 
-def last_records(producers: Mapping[int, Producer]) -> dict[int, LastRecord]:
-    """Of the producers that a log knows: their batches stay, if only as headers."""
+class LogCompaction:
+    """Plans the rounds of one log and takes over their results."""
+
+    def __init__(self, log: CompactedLog, *, failures: LogFailures, flusher: Flusher, files: Files) -> None:
+        self._log = log
+        self._failures = failures
+        self._flusher = flusher
+        self._files = files
+
+    def cleanable(self, first_dirty_offset: int, now_ms: int) -> Cleanable:
+        """Return how much lies below and above `first_dirty_offset`. Reads the disk only if a lag is configured. KafkaStorageError."""
+        with self._failures.watched():
+            return self._measure(first_dirty_offset, now_ms)
+
+    def _measure(self, first_dirty_offset: int, now_ms: int) -> Cleanable:
+        log, segments, config = self._log, self._log.segments, self._log.config
+        active = segments.active
+        closed = [segment for segment in segments.from_offset(first_dirty_offset) if segment is not active]
+        limit_offset = min(log.last_stable_offset, active.base_offset)
+        if config.min_compaction_lag_ms > 0:
+            for segment in closed:
+                timestamp = segment.largest_timestamp().timestamp
+                if (segment.modified_ms if timestamp < 0 else timestamp) > now_ms - config.min_compaction_lag_ms:
+                    limit_offset = min(limit_offset, segment.base_offset)
+                    break
+        limit_offset = max(limit_offset, first_dirty_offset)
+        end = active if limit_offset >= active.base_offset else segments.floor(limit_offset)
+        dirty_bytes = sum(segment.size for segment in closed if segment.base_offset < end.base_offset)
+        clean_bytes = sum(segment.size for segment in segments if segment.base_offset < first_dirty_offset)
+        must_clean = False
+        if dirty_bytes and config.max_compaction_lag_ms < now_ms:
+            must_clean = any(0 < segment.first_batch_timestamp() < now_ms - config.max_compaction_lag_ms for segment in closed)
+        return Cleanable(clean_bytes, dirty_bytes, end.base_offset, must_clean)
+
+    def plan(self, first_dirty_offset: int, now_ms: int, *, offset_map_bytes: int) -> CompactionPlan | None:
+        """Plan a round for everything that is cleanable; None if nothing is. Only one may run at one time. Raises KafkaStorageError."""
+        log = self._log
+        with self._failures.watched():
+            found = self._measure(first_dirty_offset, now_ms)
+            if not found.dirty_bytes:
+                return None
+            end_offset = found.first_uncleanable_offset
+            return CompactionPlan(
+                directory=log.directory,
+                sources=tuple(Source(each.base_offset, each.size) for each in log.segments if each.base_offset < end_offset),
+                first_dirty_offset=first_dirty_offset,
+                first_uncleanable_offset=end_offset,
+                now_ms=now_ms,
+                offset_map_bytes=offset_map_bytes,
+                config=log.config,
+                aborted=tuple(log.aborted.collect(log.segments.nth(0).base_offset, end_offset)),
+                last_records=_last_records(log.producers.producers),
+            )
+
+    def swap_in(self, compacted: Compacted) -> bool:
+        """Replace segments by those that a round wrote; False if the log has changed so that they cannot be used.
+
+        The folder is not synced: the caller syncs it before it relies on `compacted.next_dirty_offset`. A failure takes the log offline
+        and raises KafkaStorageError.
+        """
+        log = self._log
+        if self._failures.offline_cause is not None:
+            return False
+        try:
+            paths = swap_all(self._files, log.segments, log.snapshots, compacted.groups, log.config)
+        except OSError as error:
+            raise self._failures.failed(error, is_fatal=True) from error
+        if paths is None:
+            return False
+        self._flusher.folder_changes += 1
+        log.remove_later(lambda: remove_replaced(self._files, log.directory, paths))
+        return True
+
+
+def _last_records(producers: Mapping[int, Producer]) -> dict[int, LastRecord]:
+    """Return the last batch of each known producer: it stays in the log, if only as a header."""
     return {
         producer_id: LastRecord(producer.batches[-1].last_offset if producer.batches else -1, producer.producer_epoch)
         for producer_id, producer in producers.items()
     }
-
-
-class Compacted(NamedTuple):
-    """What a round came to. `groups` is None when sources vanished under it: nothing is to be swapped in then."""
-
-    groups: tuple[Group, ...] | None
-    next_dirty_offset: int
-    key_count: int = 0  #: in the offset map
-    bytes_read: int = 0  #: of segments that were filtered
-    bytes_left: int = 0  #: of the same after it
-    records_left: int = 0
-
-
-class Compaction(NamedTuple):
-    """A plan: everything that `run` needs to know. Only one may be at work on a log at one time."""
-
-    directory: str
-    sources: tuple[Source, ...]  #: from the log's first segment up to the end of the round
-    first_dirty_offset: int
-    first_uncleanable_offset: int
-    now_ms: int
-    offset_map_bytes: int
-    config: LogConfig
-    aborted: tuple[AbortedTxn, ...]
-    last_records: dict[int, LastRecord]
-
-    def run(self, files: Files) -> Compacted:
-        """Do the work. OSError; CorruptMessage, InvalidRecord for a log that cannot be compacted. `.cleaned` files may be left then."""
-        try:
-            return _Round(self, files).run()
-        except FileNotFoundError:
-            if all(files.exists(self.path(source)) for source in self.sources):
-                raise
-            self.discard(files)
-            return Compacted(None, self.first_dirty_offset)
-
-    def discard(self, files: Files) -> None:
-        """Remove what a run left that came to nothing."""
-        remove_cleaned(files, self.directory)
-
-    def path(self, source: Source, suffix: str = LOG) -> str:
-        """Where a file of a source lies."""
-        return f"{self.directory}/{file_name(source.base_offset, suffix)}"
-
-
-def make_plan(  # noqa: PLR0917  the numbers of one plan
-    segments: Segments,
-    config: LogConfig,
-    producers: Mapping[int, Producer],
-    aborted: Sequence[AbortedTxn],
-    first_dirty_offset: int,
-    first_uncleanable_offset: int,
-    now_ms: int,
-    offset_map_bytes: int,
-) -> Compaction:
-    """What `PartitionLog.begin_compaction` answers; `aborted` are the transactions that have records below `first_uncleanable_offset`."""
-    sources = tuple(Source(each.base_offset, each.size) for each in segments if each.base_offset < first_uncleanable_offset)
-    return Compaction(
-        directory=segments.directory,
-        sources=sources,
-        first_dirty_offset=first_dirty_offset,
-        first_uncleanable_offset=first_uncleanable_offset,
-        now_ms=now_ms,
-        offset_map_bytes=offset_map_bytes,
-        config=config,
-        aborted=tuple(aborted),
-        last_records=last_records(producers),
-    )
-
-
-class _Round:
-    """One `Compaction.run`."""
-
-    def __init__(self, plan: Compaction, files: Files) -> None:
-        self._plan = plan
-        self._files = files
-        ends = [source.base_offset for source in plan.sources[1:]] + [plan.first_uncleanable_offset]
-        self._end_offsets = dict(zip(plan.sources, ends, strict=True))
-        self._bytes_read = self._bytes_left = self._records_left = 0
-
-    def run(self) -> Compacted:
-        plan = self._plan
-        offset_map = self._fill_map()
-        transactions = CleanedTransactions(plan.aborted)
-        batch_filter = BatchFilter(
-            offset_map,
-            transactions,
-            round_end_offset=plan.first_uncleanable_offset,
-            last_records=plan.last_records,
-            now_ms=plan.now_ms,
-            delete_retention_ms=plan.config.delete_retention_ms,
-        )
-        sources = [source for source in plan.sources if source.base_offset < offset_map.end_offset]
-        groups = []
-        for group in self._grouped(sources):
-            size = self._clean(group, batch_filter, transactions)
-            if size is not None:
-                groups.append(Group(tuple(group), size))
-        self._files.sync_directory(plan.directory)
-        return Compacted(
-            tuple(groups), offset_map.end_offset, len(offset_map.latest), self._bytes_read, self._bytes_left, self._records_left
-        )
-
-    def _batches(self, source: Source) -> Iterator[RawBatch]:
-        path = self._plan.path(source)
-        descriptor = self._files.handles.open_path(path, READ_ONLY)
-        next_offset, end_offset = source.base_offset, self._end_offsets[source]
-        try:
-            for batch in read_raw(self._files, descriptor, source.size, path):
-                if not next_offset <= batch.base_offset <= batch.last_offset < end_offset:  # no CRC says where a batch begins
-                    raise CorruptMessage(f"{batch}: offsets {batch.base_offset} to {batch.last_offset} cannot be here")
-                next_offset = batch.last_offset + 1
-                yield batch
-        finally:
-            self._files.close(descriptor)
-
-    # The map
-
-    def _fill_map(self) -> OffsetMap:
-        plan = self._plan
-        offset_map = OffsetMap(plan.first_dirty_offset, plan.offset_map_bytes)
-        # The markers of others lie before the walk: nothing would end them, and what their producers committed since would be void.
-        transactions = CleanedTransactions(each for each in plan.aborted if each.last_offset >= plan.first_dirty_offset)
-        for source, end_offset in self._end_offsets.items():
-            if end_offset <= plan.first_dirty_offset:
-                continue
-            for batch in self._batches(source):
-                if batch.last_offset >= plan.first_dirty_offset:
-                    _map_batch(batch, offset_map, transactions)
-                    if offset_map.is_full:
-                        break
-            if offset_map.is_full:
-                break
-            offset_map.pass_over(end_offset - 1)
-        offset_map.freeze()
-        return offset_map
-
-    # The segments
-
-    def _grouped(self, sources: Sequence[Source]) -> Iterator[list[Source]]:
-        """Neighbours that may become one segment."""
-        config = self._plan.config
-        group: list[Source] = []
-        sizes = (0, 0, 0)
-        for source in sources:
-            added = source.size, self._size(source, OFFSET_INDEX), self._size(source, TIME_INDEX)
-            total = sizes[0] + added[0], sizes[1] + added[1], sizes[2] + added[2]
-            if group and (
-                total[0] > config.segment_bytes
-                or max(total[1:]) > config.segment_index_bytes
-                or (source.size and self._end_offsets[source] - 1 - group[0].base_offset > MAX_RELATIVE_OFFSET)
-            ):
-                yield group
-                group, total = [], added
-            group.append(source)
-            sizes = total
-        if group:
-            yield group
-
-    def _size(self, source: Source, suffix: str) -> int:
-        try:
-            return self._files.size(self._plan.path(source, suffix))
-        except FileNotFoundError:
-            return 0
-
-    def _clean(self, group: Sequence[Source], batch_filter: BatchFilter, transactions: CleanedTransactions) -> int | None:
-        """Write what is left of a group; the size of its `.log`, None when it is one segment and all of it is left."""
-        plan, files = self._plan, self._files
-        transactions.retained.clear()
-        cleaned = self._new_segment(group[0]) if len(group) > 1 else None
-        try:
-            for source in group:
-                for batch in self._batches(source):
-                    left = batch_filter.apply(batch)
-                    if cleaned is None and (left is None or not left.is_same):
-                        cleaned = self._new_segment(source)
-                        self._copy(source, batch.position, cleaned)
-                    if left is not None:
-                        self._records_left += left.record_count
-                        if cleaned is not None:
-                            cleaned.append(left.data, len(left.data), batch.last_offset, left.max_timestamp)
-                self._bytes_read += source.size
-            self._bytes_left += group[0].size if cleaned is None else cleaned.size
-            if cleaned is None:
-                self._sync(group[0])
-            return None if cleaned is None else cleaned.finish(files.modified_ms(plan.path(group[-1])), transactions.retained)
-        finally:
-            if cleaned is not None:
-                cleaned.abandon()
-
-    def _sync(self, source: Source) -> None:
-        """It stays as it is, and for its records others go that may have been on the disk before it."""
-        if self._end_offsets[source] <= self._plan.first_dirty_offset:
-            return  # a round before this one did
-        descriptor = self._files.handles.open_path(self._plan.path(source), READ_ONLY)
-        try:
-            self._files.sync(descriptor)
-        finally:
-            self._files.close(descriptor)
-
-    def _new_segment(self, source: Source) -> CleanedSegment:
-        return CleanedSegment(
-            self._files,
-            self._plan.directory,
-            source.base_offset,
-            index_interval_bytes=self._plan.config.index_interval_bytes,
-            index_max_bytes=self._plan.config.segment_index_bytes,
-        )
-
-    def _copy(self, source: Source, end: int, cleaned: CleanedSegment) -> None:
-        """What lies before position `end` stays as it is; it was looked at before."""
-        for batch in self._batches(source) if end else ():
-            if batch.position >= end:
-                return
-            max_timestamp = batch.max_timestamp if batch.magic == MAGIC_V2 else batch.checked().max_timestamp
-            cleaned.append(batch.data, batch.stop - batch.index, batch.last_offset, max_timestamp)
-
-
-def _map_batch(batch: RawBatch, offset_map: OffsetMap, transactions: CleanedTransactions) -> None:
-    last_offset = batch.last_offset
-    if batch.magic != MAGIC_V2:
-        offset_map.add_records(decode_records(batch.checked()), last_offset)
-        return
-    attributes = batch.attributes
-    if attributes & CONTROL_FLAG:
-        transactions.on_marker(batch.producer_id, last_offset, control_type_of(batch))
-    elif not attributes & TRANSACTIONAL_FLAG or not transactions.on_batch(batch.producer_id, last_offset):
-        data, position, stop = batch.records()
-        offset_map.add(data, position, stop, count=batch.record_count, base_offset=batch.base_offset, last_offset=last_offset)
-        return
-    offset_map.pass_over(last_offset)

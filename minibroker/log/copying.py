@@ -1,4 +1,4 @@
-"""A copy of a log in another folder, which follows the log until it takes its place.
+"""A copy of a log in another folder, which follows the log until it replaces it.
 
     1  closed segments and what the active one has so far are copied in pieces, on other threads; `next_piece` says what comes next
     2  when little is missing, the log rolls: the active segment is small from then on, and so are its indexes
@@ -12,19 +12,16 @@ Retention may delete segments meanwhile: `finish` removes their copies. A log mu
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
+from uuid import UUID
 
+from minibroker.log.partition_log import PartitionLog
 from minibroker.storage.files import APPEND, READ_ONLY, REPLACE, Files, read_all, write_all
 from minibroker.storage.log_file_names import LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX, file_name
 from minibroker.storage.partition_metadata import NAME as PARTITION_METADATA
 from minibroker.storage.partition_metadata import write_topic_id
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from uuid import UUID
-
-    from minibroker.log.partition_log import PartitionLog
 
 CHUNK: Final = 1 << 20  #: bytes that are read at one time
 REST_MAX: Final = 1 << 18  #: bytes of the active segment that `finish` copies at most
@@ -123,16 +120,26 @@ class LogCopy:
         copied = self._sizes.get(active.base_offset, 0)
         _copy(files, log.directory, self.folder, Piece(active.base_offset, copied, active.size - copied, is_last=True))
         self.note(Piece(active.base_offset, copied, active.size - copied, is_last=True))
-        log.copy_state(self.folder, self._whole)
+        self._copy_state()
         self._remove_others({segment.base_offset for segment in log.segments})
         files.sync_directory(self.folder)
+
+    def _copy_state(self) -> None:
+        """Copy the leader epochs, and the producer snapshots that were not copied with a segment."""
+        self.log.epochs.write_to(self.folder)
+        snapshots = self.log.snapshots
+        for offset in snapshots.offsets:
+            if offset not in self._whole:
+                path = snapshots.path(offset)
+                with contextlib.suppress(FileNotFoundError):
+                    _copy_file(self._files, path, self.folder + path[len(self.log.directory) :])
 
     def _remove_others(self, base_offsets: set[int]) -> None:
         """Remove copies of what retention deleted meanwhile."""
         for base_offset in self._sizes.keys() - base_offsets:
             for suffix in (LOG, *_BESIDE):
                 self._files.remove(f"{self.folder}/{file_name(base_offset, suffix)}")
-        for base_offset in self._whole.difference(self.log.snapshot_offsets):
+        for base_offset in self._whole.difference(self.log.snapshots.offsets):
             self._files.remove(f"{self.folder}/{file_name(base_offset, SNAPSHOT)}")
 
 
@@ -141,7 +148,7 @@ def _copy(files: Files, source: str, target: str, piece: Piece) -> None:
     for suffix in _BESIDE if piece.is_last else ():
         name = file_name(piece.base_offset, suffix)
         with contextlib.suppress(FileNotFoundError):  # most segments have no .txnindex
-            copy_file(files, f"{source}/{name}", f"{target}/{name}")
+            _copy_file(files, f"{source}/{name}", f"{target}/{name}")
 
 
 def _copy_bytes(files: Files, source: str, target: str, piece: Piece) -> None:
@@ -164,7 +171,7 @@ def _copy_bytes(files: Files, source: str, target: str, piece: Piece) -> None:
         files.close(reader)
 
 
-def copy_file(files: Files, source: str, target: str) -> None:
+def _copy_file(files: Files, source: str, target: str) -> None:
     """Copy a file as it is, synced; FileNotFoundError if it does not exist."""
     data = read_all(files, source)
     writer = files.handles.open_path(target, REPLACE)

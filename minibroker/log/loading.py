@@ -28,12 +28,10 @@ from minibroker.storage import leader_epoch_checkpoint
 from minibroker.storage.batch_scan import read_batches, read_headers
 from minibroker.storage.files import Files
 from minibroker.storage.leader_epoch_checkpoint import LeaderEpochCheckpoint
-from minibroker.storage.log_file_names import CLEANED, DELETED, LOG, SNAPSHOT, SWAP, file_name, parse_file_name
+from minibroker.storage.log_file_names import CLEANED, DELETED, LOG, SNAPSHOT, SWAP, TEMPORARY, file_name, parse_file_name
 from minibroker.storage.segment import MAX_RELATIVE_OFFSET, Segment
 
 logger = logging.getLogger(__name__)
-
-TEMPORARY = ".tmp"
 
 
 class LoadedLog(NamedTuple):
@@ -72,7 +70,7 @@ class Loader:
         self._may_have_gaps |= was_compacted
         names = set(self._files.names(self._directory))
         if any(name.endswith((DELETED, CLEANED, SWAP, TEMPORARY)) for name in names):
-            from minibroker.log.swapping import finish_interrupted_work  # noqa: PLC0415  a start does without
+            from minibroker.log.swapping import finish_interrupted_work  # noqa: PLC0415  most starts do not need it
 
             names = finish_interrupted_work(self._files, self._directory, names)
         segments = self._find_segments(names)

@@ -1,77 +1,113 @@
-"""One partition's log: appends, offsets that move, and its life.
+"""One partition's log: appends, reads, the offsets that readers see, and its life from opening to deletion.
 
-Each layer below it is one concept with its invariants:
+A PartitionLog is composed of parts, which callers reach by name:
 
-    LogFailures    log_failures.py    a failing file system, an offline log
-    ReadableLog    readable_log.py    reads, look-ups; the order of the offsets
-    DurableLog     durable_log.py     flushes; the recovery point
-    ShrinkingLog   shrinking_log.py   a log start that moves, compaction
-    PartitionLog   here               appends, rolls, retention, opening, closing
+    log.failures      failures.py           a failing file system, an offline log
+    log.segments      segments.py           the segments by offset and by timestamp
+    log.producers     producer_state.py     idempotent and transactional producers, open transactions
+    log.aborted       aborted_transactions.py
+    log.snapshots     snapshots.py          producer snapshots
+    log.epochs        storage/leader_epoch_checkpoint.py
+    log.flusher       flusher.py            flushes, the recovery point
+    log.retention     retention.py          deletion of the oldest segments
+    log.compaction    compaction.py         removal of superseded records
+    log.timestamps    timestamps.py         look-ups by time
 
-Layers and no parts behind attributes: an append and a read of the newest segment are one call each, down to the system call.
+loading.py reads a log from its folder, and recovers it after a crash. Appends and reads are in this class and not in a part: for the newest
+segment each is one call, down to the system call.
 
-KafkaError kinds refuse an append or a read, and the log is untouched. Not for several threads: everything runs on the owner's thread but
-`Flush.run` and removals.
+A KafkaError rejects an append or a read, and leaves the log untouched. A log is not thread-safe: everything runs on the owner's thread
+except `Flush.run` and deletions of files.
 
 An append is of a client (`append`), of the broker itself (`append_own`), or the end of a transaction (`end_transaction`). Where
 flush.messages asks for a flush, readers see records once they are on the disk, as in Apache Kafka: no client reads records that a power
 loss can take back. `_follow_log_end` and `_show` are the only methods that move the offsets that readers see.
+
+Invariant: log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Callable
-from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from minibroker.background import Background
 from minibroker.clock import Clock
-from minibroker.errors import InvalidRecord, KafkaStorageError, RecordListTooLarge
-from minibroker.log.deletion import remove_folder
-from minibroker.log.flush import Flush
+from minibroker.errors import InvalidRecord, KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
+from minibroker.log.aborted_transactions import AbortedTransactions
+from minibroker.log.deletion import remove_folder, remove_later
+from minibroker.log.failures import LogFailures
+from minibroker.log.flusher import Flush, Flusher
 from minibroker.log.loading import LoadedLog, Loader
 from minibroker.log.log_config import LONG_MAX, LogConfig
-from minibroker.log.produce_rules import produce_rules
-from minibroker.log.producer_state import ActiveProducer
-from minibroker.log.results import Appended
+from minibroker.log.producer_state import WriteTimes
+from minibroker.log.results import AbortedTransaction, Appended, EpochEndOffset, IsolationLevel
 from minibroker.log.retention import Retention
-from minibroker.log.rolling import is_overdue, must_roll, random_jitter_ms
-from minibroker.log.shrinking_log import ShrinkingLog
-from minibroker.log.transactions import OpenTransaction
-from minibroker.log.write_times import WriteTimes
+from minibroker.log.segments import must_roll, random_jitter_ms
+from minibroker.log.timestamps import TimestampLookup
 from minibroker.records.batch import NO_TIMESTAMP, RecordBatch, assign_offsets, stamp_log_append_time
 from minibroker.records.control import EndTransactionMarker, build_end_transaction_batch
 from minibroker.records.long_batch import validate_in_steps
 from minibroker.records.steps import Steps
 from minibroker.records.validate import validate_at_once
+from minibroker.storage.file_slice import FileSlice
 from minibroker.storage.files import Files
-from minibroker.storage.log_file_names import delete_folder_name
+from minibroker.storage.log_file_names import delete_folder_name, parse_folder_name
 from minibroker.storage.segment import Segment
 from minibroker.storage.transaction_index import AbortedTxn
+
+if TYPE_CHECKING:
+    from minibroker.log.compaction import LogCompaction
 
 IMPLICIT_SINCE = 12  #: the version of Produce whose batches bring their partition into the transaction: transaction version 2
 DEFAULT_PRODUCER_ID_EXPIRATION_MS = 24 * 60 * 60 * 1000
 
 
-class PartitionLog(ShrinkingLog):
-    """See `open`; all attributes are for reading."""
+class PartitionLog:
+    """See `open`. Other objects read the attributes and do not set them, except `config` (`update_config`) and `on_shown`."""
 
     def __init__(
         self, directory: str, loaded: LoadedLog, *, config: LogConfig, files: Files, clock: Clock, background: Background | None
     ) -> None:
-        super().__init__(directory, loaded, files=files, clock=clock, background=background)
-        self.on_shown: Callable[[], None] | None = None  #: told behind a flush that readers waited for
+        self.directory = directory
+        self.name = os.path.basename(directory)  # noqa: PTH119  paths are strings in the storage
+        self.topic, self.partition = parse_folder_name(self.name)
+        self.segments = loaded.segments
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.first_unstable_offset: int | None = None  #: of the oldest transaction that readers have to treat as open
+        self.epochs = loaded.epochs
+        self.producers = loaded.producers
+        self.snapshots = loaded.snapshots
+        self.aborted = AbortedTransactions(loaded.segments, loaded.snapshots, loaded.producers)
+        self.on_shown: Callable[[], None] | None = None  #: called after a flush that readers waited for
         self.update_config(config)
-        self._retention = Retention(files)
+        self._files = files
+        self._clock = clock
+        self._background = background
+        self.failures = LogFailures(directory)
+        self.flusher = Flusher(
+            self, failures=self.failures, files=files, clock=clock, background=background, recovery_point=loaded.recovery_point
+        )
+        self.retention = Retention(self, failures=self.failures, flusher=self.flusher, files=files, clock=clock)
+        self.timestamps = TimestampLookup(self, self.failures)
         self._write_times = WriteTimes(clock.now_ms(), self.log_end_offset)
-        self.leader_epoch = max(self._epochs.latest, 0)  #: stamped on what is appended
-        self._epoch_is_saved = self._epochs.latest >= 0
+        self.leader_epoch = max(self.epochs.latest, 0)  #: stamped on appended batches
+        self._epoch_is_saved = self.epochs.latest >= 0
         self.segments.active.roll_jitter_ms = random_jitter_ms(config)
-        self._open_transactions = self._producers.open_transactions
-        self._unstable = self._open_transactions.first_offsets  #: true while a transaction is open
+        self._open_transactions = self.producers.open_transactions
+        self._unstable = self._open_transactions.first_offsets  #: not empty while a transaction is open
         self._follow_log_end()
+
+    @cached_property
+    def compaction(self) -> LogCompaction:
+        """Removal of superseded records, for topics with cleanup.policy=compact."""
+        from minibroker.log.compaction import LogCompaction  # noqa: PLC0415  a start does not need it
+
+        return LogCompaction(self, failures=self.failures, flusher=self.flusher, files=self._files)
 
     @classmethod
     def open(
@@ -88,9 +124,10 @@ class PartitionLog(ShrinkingLog):
         was_compacted: bool = False,
         producer_id_expiration_ms: int = DEFAULT_PRODUCER_ID_EXPIRATION_MS,
     ) -> PartitionLog:
-        """Open or create the log of a folder named topic-partition; log/loading.py says what is checked and repaired.
+        """Open or create the log of a folder named topic-partition; see log/loading.py for what is checked and repaired.
 
-        Raises KafkaStorageError when the file system fails.
+        Raises:
+            KafkaStorageError: the file system failed.
         """
         path = str(directory)
         try:
@@ -112,59 +149,71 @@ class PartitionLog(ShrinkingLog):
     # Appending
 
     def append(self, data: memoryview, *, produce_version: int | None = None) -> Appended:
-        """Validate what a producer sent, give it offsets, and write it at once with one call; `data` is written into.
+        """Validate a produced batch, assign its offsets in `data`, and write it with one call.
 
-        The caller makes sure that the coordinator knows of a transactional batch's transaction. Raises what records/validate.py and
-        `append_batch` raise, with nothing appended; LongBatch: `validating` does it in steps, then `append_validated`.
+        For a transactional batch, the caller makes sure that the coordinator knows the transaction.
+
+        Raises:
+            LongBatch: the caller has to run `validate_in_steps`, then `append_validated`.
+            KafkaError: as records/validate.py and `_append_batch`.
         """
-        if self.offline_cause is not None:
-            raise self._offline_error()
+        if self.failures.offline_cause is not None:
+            raise self.failures.offline_error()
         now_ms = self._clock.now_ms()
         if data.readonly:
             data = memoryview(bytearray(data))
         rules = self._rules
         batch = validate_at_once(data, rules, now_ms=now_ms, produce_version=produce_version)
         if produce_version is not None and produce_version >= IMPLICIT_SINCE and batch.is_transactional:
-            self._producers.check_first_sequence(batch)
-        return self.append_batch(batch, now_ms if rules.timestamp_type else NO_TIMESTAMP)
+            self.producers.check_first_sequence(batch)
+        return self._append_batch(batch, now_ms if rules.timestamp_type else NO_TIMESTAMP)
 
-    def validating(self, data: memoryview, *, produce_version: int | None = None) -> Steps[RecordBatch]:
-        """Validate a long batch in steps (records/long_batch.py), for `append_validated`; `data` is written into. Raises KafkaError."""
+    def validate_in_steps(self, data: memoryview, *, produce_version: int | None = None) -> Steps[RecordBatch]:
+        """Validate a long batch in steps (records/steps.py), for `append_validated`. Writes into `data`. Raises KafkaError."""
         if data.readonly:
             data = memoryview(bytearray(data))
         return validate_in_steps(data, self._rules, now_ms=self._clock.now_ms, produce_version=produce_version)
 
     def append_validated(self, batch: RecordBatch, *, produce_version: int | None = None) -> Appended:
-        """Append what `validating` returned, as `append` does; the log may have changed meanwhile."""
+        """Append the result of `validate_in_steps`, as `append` does; the log may have changed meanwhile."""
+        if self.failures.offline_cause is not None:
+            raise self.failures.offline_error()
         if produce_version is not None and produce_version >= IMPLICIT_SINCE and batch.is_transactional:
-            self._producers.check_first_sequence(batch)
-        return self.append_batch(batch, batch.max_timestamp if batch.timestamp_type else NO_TIMESTAMP)
+            self.producers.check_first_sequence(batch)
+        return self._append_batch(batch, batch.max_timestamp if batch.timestamp_type else NO_TIMESTAMP)
 
-    def append_batch(self, batch: RecordBatch, log_append_time_ms: int = NO_TIMESTAMP) -> Appended:
-        """Append a validated batch: offsets and leader epoch are written into its bytes in place.
+    def _append_batch(self, batch: RecordBatch, log_append_time_ms: int = NO_TIMESTAMP) -> Appended:
+        """Append a validated batch: write offsets and leader epoch into its bytes.
 
-        One that its producer sent before is answered with its offsets of then. Raises what log/producer_state.py refuses,
-        RecordListTooLarge (larger than a segment); KafkaStorageError.
+        A batch that its producer sent before returns the earlier offsets.
+
+        Raises:
+            RecordListTooLarge: it is larger than a segment.
+            KafkaError: as log/producer_state.py.
+            KafkaStorageError: the file system failed.
         """
-        if self.offline_cause is not None:
-            raise self._offline_error()
         if batch.size > self.config.segment_bytes:
             raise self._too_large(batch)
         if batch.producer_id >= 0:
-            duplicate = self._producers.check(batch)
+            duplicate = self.producers.check(batch)
             if duplicate is not None:
                 time_ms = NO_TIMESTAMP if log_append_time_ms < 0 else duplicate.timestamp
                 return Appended(duplicate.base_offset, duplicate.last_offset, time_ms, self.log_start_offset, duplicate=True)
         return self._write(batch, log_append_time_ms)
 
     def append_own(self, data: bytearray | memoryview) -> Appended:
-        """Append a batch of the broker itself: records of the coordinators, and offsets that are committed in a transaction.
+        """Append one batch of the broker itself: records of a coordinator, or offsets that a transaction commits. Writes into `data`.
 
-        `data` is one batch and is written into. Nothing of it is validated but the producer's epoch and transaction. Raises
-        InvalidProducerEpoch, InvalidTxnState, RecordListTooLarge, InvalidRecord (not one batch); KafkaStorageError.
+        Only the producer's epoch and transaction are checked.
+
+        Raises:
+            InvalidProducerEpoch, InvalidTxnState: as log/producer_state.py.
+            InvalidRecord: `data` is not one batch.
+            RecordListTooLarge: it is larger than a segment.
+            KafkaStorageError: the file system failed.
         """
-        if self.offline_cause is not None:
-            raise self._offline_error()
+        if self.failures.offline_cause is not None:
+            raise self.failures.offline_error()
         batch = RecordBatch(data)
         if batch.size != len(data):
             raise InvalidRecord(f"{len(data)} bytes for {self.name} are not one batch: the first one has {batch.size}")
@@ -176,19 +225,19 @@ class PartitionLog(ShrinkingLog):
         if batch.size > self.config.segment_bytes:
             raise self._too_large(batch)
         if batch.producer_id >= 0:
-            self._producers.check_own(batch)
+            self.producers.check_own(batch)
         return self._write(batch, log_append_time_ms)
 
     def end_transaction(self, marker: EndTransactionMarker, *, producer_id: int, producer_epoch: int, transaction_version: int) -> Appended:
         """Append the marker that ends a transaction, whether the producer has one open here or not.
 
-        Raises InvalidProducerEpoch, TransactionCoordinatorFenced; KafkaStorageError.
+        Raises:
+            InvalidProducerEpoch, TransactionCoordinatorFenced: as log/producer_state.py.
+            KafkaStorageError: the file system failed.
         """
-        if self.offline_cause is not None:
-            raise self._offline_error()
-        self._producers.check_marker(
-            marker, producer_id=producer_id, producer_epoch=producer_epoch, transaction_version=transaction_version
-        )
+        if self.failures.offline_cause is not None:
+            raise self.failures.offline_error()
+        self.producers.check_marker(marker, producer_id=producer_id, producer_epoch=producer_epoch, transaction_version=transaction_version)
         now_ms = self._clock.now_ms()
         data = memoryview(build_end_transaction_batch(marker, timestamp=now_ms, producer_id=producer_id, producer_epoch=producer_epoch))
         log_append_time_ms = NO_TIMESTAMP
@@ -212,9 +261,9 @@ class PartitionLog(ShrinkingLog):
                 segment = self._roll()
             segment.append(batch, base_offset, last_offset)
         except OSError as error:
-            raise self._failed(error, is_fatal=hasattr(error, "__notes__")) from error
+            raise self.failures.failed(error, is_fatal=hasattr(error, "__notes__")) from error
         if batch.producer_id >= 0:
-            aborted = self._producers.update(batch, base_offset)
+            aborted = self.producers.update(batch, base_offset)
             if aborted is not None:
                 self._note_aborted(aborted)
         self.log_end_offset = last_offset + 1
@@ -223,11 +272,11 @@ class PartitionLog(ShrinkingLog):
         return Appended(base_offset, last_offset, log_append_time_ms, self.log_start_offset)
 
     def _note_aborted(self, aborted: AbortedTxn) -> None:
-        """Its marker is in the log: without its entry readers would take the records for committed, so the log must not go on."""
+        """Index an abort whose marker was just appended. Without the entry, readers would treat its records as committed."""
         try:
-            self._folder_changes += self._aborted.append(aborted)
+            self.flusher.folder_changes += self.aborted.append(aborted)
         except OSError as error:
-            raise self._failed(error, is_fatal=True) from error
+            raise self.failures.failed(error, is_fatal=True) from error
 
     def _follow_log_end(self) -> None:
         self.high_watermark = self.last_stable_offset = self.log_end_offset
@@ -240,11 +289,32 @@ class PartitionLog(ShrinkingLog):
         if oldest_transaction is not None and oldest_transaction < end_offset:
             self.first_unstable_offset = self.last_stable_offset = max(oldest_transaction, self.log_start_offset)
 
+    @property
+    def wants_sync(self) -> bool:
+        """Whether flush.messages asks for a flush before the last append is acknowledged."""
+        return self.is_synced_before_shown and self.log_end_offset - self.flusher.recovery_point >= self.config.flush_messages
+
+    def show_flushed(self, flush: Flush) -> None:
+        """Show readers the records that waited for `flush`. A transaction that ended while it ran has not ended on the disk."""
+        if self.high_watermark == self.log_end_offset:
+            return
+        if not self.wants_sync:
+            self._follow_log_end()
+        elif flush.end_offset > self.high_watermark:
+            self._show(flush.end_offset, flush.oldest_transaction)
+        if self.on_shown is not None:
+            self.on_shown()
+
+    def roll(self) -> None:
+        """Start a new segment unless the active one is empty. Raises KafkaStorageError."""
+        with self.failures.watched():
+            if self.segments.active.size:
+                self._roll()
+
     def _roll(self) -> Segment:
-        """Finish the segment that grows and begin a new one at the log end."""
         self.segments.active.become_inactive()
-        self._producers.end_offset = self.log_end_offset
-        self._snapshots.take(self._producers, self.log_start_offset)
+        self.producers.end_offset = self.log_end_offset
+        self.snapshots.take(self.producers, self.log_start_offset)
         segment = Segment.create(
             self._files,
             self.directory,
@@ -255,183 +325,192 @@ class PartitionLog(ShrinkingLog):
             roll_jitter_ms=random_jitter_ms(self.config),
         )
         self.segments.add(segment)
-        self._folder_changes += 1
-        if self._background is not None:
-            self._flush_in_background(self._background, segment.base_offset)
+        self.flusher.folder_changes += 1
+        self.flusher.flush_closed_segments(segment.base_offset)
         return segment
 
-    # Offsets that move
+    # Reading
 
-    def begin_flush(self, end_offset: int | None = None, *, with_active_indexes: bool = False) -> Flush:
-        """As below, and the flush knows which transaction is open: a transaction that ends while it runs has not ended on the disk."""
-        flush = super().begin_flush(end_offset, with_active_indexes=with_active_indexes)
-        flush.oldest_transaction = self._open_transactions.oldest
-        return flush
+    def read(self, offset: int, max_bytes: int, *, isolation: IsolationLevel | None, min_one: bool = True) -> bytes:
+        """Return the bytes of `slice`."""
+        data = self.slice(offset, max_bytes, isolation=isolation, min_one=min_one)
+        return data if isinstance(data, bytes) else self.read_slice(data)
 
-    def end_flush(self, flush: Flush, error: BaseException | None) -> None:
-        """As below; readers see what they waited for."""
-        super().end_flush(flush, error)
-        if self.high_watermark == self.log_end_offset:
-            return
-        if not self.wants_sync:
-            self._follow_log_end()
-        elif flush.end_offset > self.high_watermark:
-            self._show(flush.end_offset, flush.oldest_transaction)
-        if self.on_shown is not None:
-            self.on_shown()
+    def read_slice(self, data: FileSlice) -> bytes:
+        """Return the bytes of a slice of this log. Raises KafkaStorageError."""
+        with self.failures.watched():
+            return bytes(data)
+
+    def slice(self, offset: int, max_bytes: int, *, isolation: IsolationLevel | None, min_one: bool = True) -> bytes | FileSlice:
+        """Return whole batches of one segment, from the one that holds `offset` on; empty at the reader's end.
+
+        Many bytes are returned as a FileSlice, which is not read yet.
+
+        At most `max_bytes` are returned, but with `min_one` at least one batch. `isolation` None reads up to the log end.
+
+        Raises:
+            OffsetOutOfRange: `offset` is below the log start or above the log end.
+            CorruptMessage: there is no batch where one must be.
+            KafkaStorageError: the file system failed.
+        """
+        if self.failures.offline_cause is not None:
+            raise self.failures.offline_error()
+        end_offset = self.log_end_offset if isolation is None else self.last_stable_offset if isolation else self.high_watermark
+        if not self.log_start_offset <= offset < end_offset:
+            if self.log_start_offset <= offset <= self.log_end_offset:
+                return b""
+            raise OffsetOutOfRange(f"{offset=} is not within {self.log_start_offset} and {self.log_end_offset} of {self.name}")
+        try:
+            segment = self.segments.active
+            if offset >= segment.base_offset:
+                end = segment.size if end_offset == self.log_end_offset else _position_of(segment, end_offset)
+                data = segment.read(offset, max_bytes, end, min_one=min_one)
+            else:
+                data = self._read_older(offset, max_bytes, end_offset, min_one=min_one)
+        except OSError as error:
+            raise self.failures.failed(error) from error
+        if type(data) is FileSlice:
+            data.on_failure = self.failures.failed
+        return data
+
+    def _read_older(self, offset: int, max_bytes: int, end_offset: int, *, min_one: bool) -> bytes | FileSlice:
+        """Read from the first segment with a batch at or above `offset`: compaction may have left a segment without one."""
+        for segment in self.segments.from_offset(offset):
+            if segment.base_offset >= end_offset:
+                break
+            following = self.segments.after(segment)
+            next_base_offset = following.base_offset if following else self.log_end_offset
+            end = segment.size if next_base_offset <= end_offset else _position_of(segment, end_offset)
+            data = segment.read(offset, max_bytes, end, min_one=min_one)
+            if data:
+                return data
+            if segment.find(offset, end) is not None:
+                break  # there is a batch, but not within max_bytes
+        return b""
+
+    def may_have_aborted(self, first_offset: int) -> bool:
+        """Whether records from `first_offset` on may be aborted. If not, the caller need not call `aborted_transactions`."""
+        with self.failures.watched():
+            return self.aborted.may_touch(first_offset)
+
+    def aborted_transactions(self, first_offset: int, last_offset: int) -> list[AbortedTransaction]:
+        """Return the aborted transactions that have records within these offsets, both included."""
+        with self.failures.watched():
+            entries = self.aborted.collect(first_offset, last_offset + 1)
+        return [AbortedTransaction(entry.producer_id, entry.first_offset) for entry in entries]
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> EpochEndOffset:
+        """Return the largest known epoch up to `leader_epoch` and its end; (-1, -1) if there is none."""
+        return EpochEndOffset(*self.epochs.end_offset_for(leader_epoch, self.log_end_offset))
+
+    # Epochs, the log start, producers
 
     def assign_leader_epoch(self, leader_epoch: int) -> None:
-        """This broker leads the partition from log_end_offset on; a lower epoch than the newest is ignored.
+        """Start a leader epoch at log_end_offset; one below the newest is ignored.
 
-        Written with the first append or when the log closes: an epoch without records may be forgotten, and a broker that was killed with
-        1,000 partitions starts without writing a file for each.
+        It is written with the first append or when the log closes. An epoch without records may be forgotten, and a broker that was killed
+        with 1,000 partitions starts without writing a file for each.
         """
-        with self._watched():
-            self._epochs.note(leader_epoch, self.log_end_offset)
-        self.leader_epoch = max(leader_epoch, self._epochs.latest)
+        with self.failures.watched():
+            self.epochs.note(leader_epoch, self.log_end_offset)
+        self.leader_epoch = max(leader_epoch, self.epochs.latest)
         self._epoch_is_saved = False
 
     def _save_epoch(self) -> None:
-        self._epochs.assign(self.leader_epoch, self.log_end_offset)
+        self.epochs.assign(self.leader_epoch, self.log_end_offset)
         self._epoch_is_saved = True
 
-    def enforce_retention(self, now_ms: int, *, limit: int | None = None) -> int:
-        """Delete the segments, `limit` at most, that log/retention.py finds; how many. One that grows for too long rolls.
+    def advance_log_start_offset(self, offset: int) -> None:
+        """Delete the records below `offset`, and segments without others; does nothing if `offset` is not above the log start.
 
-        The log start moves at once; the files go when the names of those that stay are on the disk. Raises KafkaStorageError.
+        The caller writes the log start offset checkpoint.
+
+        Raises:
+            OffsetOutOfRange: `offset` is above the high watermark.
+            KafkaStorageError: the file system failed.
         """
-        with self._watched():
-            if is_overdue(self.segments.active, self.config, now_ms, self._files):
-                self._roll()
-            below_start, count = self._retention.expired_count(
-                list(self.segments),
-                self.config,
-                log_start_offset=self.log_start_offset,
-                high_watermark=self.high_watermark,
-                log_end_offset=self.log_end_offset,
-                now_ms=now_ms,
-                limit=limit,
-            )
-            if count == len(self.segments):
-                self._roll()
-            self._begin_at(max(self.segments.nth(count).base_offset, self.log_start_offset))
-        return count - below_start
+        if offset > self.high_watermark:
+            raise OffsetOutOfRange(f"{offset=} is above the high watermark {self.high_watermark} of {self.name}")
+        if offset <= self.log_start_offset:
+            return
+        with self.failures.watched():
+            self.start_at(offset)
 
-    def admit_producers(self, is_allocated: Callable[[int], bool]) -> None:
-        """From now on a producer id that the log does not know must have been given out: InitProducerId keeps the account."""
-        self._producers.is_allocated = is_allocated
-
-    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether this very producer has a transaction open here; then its coordinator knows of it."""
-        producer = self._producers.producers.get(producer_id)
-        return producer is not None and producer.current_txn_first_offset >= 0 and producer.producer_epoch == producer_epoch
-
-    def is_fenced(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether a later epoch of the producer was here: an append would be InvalidProducerEpoch."""
-        producer = self._producers.producers.get(producer_id)
-        return producer is not None and producer.producer_epoch > producer_epoch
-
-    def open_transaction(self, producer_id: int) -> int | None:
-        """Where the open transaction of a producer id begins, whatever its epoch."""
-        return self._unstable.get(producer_id)
-
-    def open_transactions(self) -> list[OpenTransaction]:
-        """All of them, oldest first."""
-        producers = self._producers.producers
-        return [OpenTransaction(each, producers[each].producer_epoch, offset) for each, offset in self._unstable.items()]
-
-    def coordinator_epoch_of(self, producer_id: int) -> int:
-        """The coordinator's epoch in the last marker of a producer id; -1 when none is known."""
-        producer = self._producers.producers.get(producer_id)
-        return -1 if producer is None else producer.coordinator_epoch
-
-    def active_producers(self) -> list[ActiveProducer]:
-        """What is known of each producer, by id."""
-        return self._producers.active()
+    def start_at(self, offset: int) -> None:
+        """Move the log start to `offset` unless it is higher, and have the segments below it deleted. Raises OSError."""
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.last_stable_offset = max(self.last_stable_offset, offset)
+            if self.first_unstable_offset is not None:
+                self.first_unstable_offset = max(self.first_unstable_offset, offset)
+            self.epochs.truncate_from_start(offset)
+        self.retention.delete_below_start()
 
     def remove_expired_producers(self, expiration_ms: int) -> int:
-        """Forget producers that wrote nothing for so long (producer.id.expiration.ms); how many were looked at."""
+        """Forget producers that wrote nothing for `expiration_ms` (producer.id.expiration.ms). Returns how many were checked."""
         now_ms = self._clock.now_ms()
         self._write_times.note(now_ms, self.log_end_offset, expiration_ms)
-        self._producers.expiration_ms = expiration_ms
-        count = len(self._producers.producers)
-        self._producers.remove_expired(now_ms, self._write_times.written_ms)
+        self.producers.expiration_ms = expiration_ms
+        count = len(self.producers.producers)
+        self.producers.remove_expired(now_ms, self._write_times.written_ms)
         return count
 
     # Life
 
     def update_config(self, config: LogConfig) -> None:
-        """Use another configuration from now on; index settings hold from the next segment on."""
+        """Use another configuration from now on; index settings apply from the next segment on."""
         self.config = config
-        self._rules = produce_rules(config)
+        self._rules = config.produce_rules()
         self.is_synced_before_shown = config.flush_messages < LONG_MAX  #: an append may have to wait for a flush; the hot path reads it
 
     def close(self, *, clean: bool = True) -> None:
-        """Close files; clean: first write and sync what an opening with clean_shutdown=True relies on. Raises KafkaStorageError."""
+        """Close the files; if `clean`, first sync what an opening with clean_shutdown=True relies on. Raises KafkaStorageError."""
         if clean:
             self.finish()
-            self.flush(with_active_indexes=True)
+            self.flusher.flush(with_active_indexes=True)
         self._release("closed")
 
     def finish(self) -> None:
-        """Write what an opening with clean_shutdown=True relies on; nothing is appended any more. Raises KafkaStorageError."""
-        with self._watched():
-            self._epochs.save()
+        """Write what an opening with clean_shutdown=True relies on. Nothing may be appended afterwards. Raises KafkaStorageError."""
+        with self.failures.watched():
+            self.epochs.save()
             self.segments.active.become_inactive()
-            self._producers.end_offset = self.log_end_offset
-            self._snapshots.take(self._producers, self.log_start_offset)
-
-    # Another folder: see log/copying.py
-
-    def roll(self) -> None:
-        """Begin a new segment unless the active one is empty. Raises KafkaStorageError."""
-        with self._watched():
-            if self.segments.active.size:
-                self._roll()
-
-    @property
-    def snapshot_offsets(self) -> list[int]:
-        """Where there are producer snapshots."""
-        return self._snapshots.offsets
-
-    def copy_state(self, folder: str, copied: set[int]) -> None:
-        """Write leader epochs and the producer snapshots that are not `copied` yet into another folder; OSError."""
-        from minibroker.log.copying import copy_file  # noqa: PLC0415  a start does not need it
-
-        self._epochs.write_to(folder)
-        for offset in self._snapshots.offsets:
-            if offset not in copied:
-                path = self._snapshots.path(offset)
-                with suppress(FileNotFoundError):
-                    copy_file(self._files, path, folder + path[len(self.directory) :])
+            self.producers.end_offset = self.log_end_offset
+            self.snapshots.take(self.producers, self.log_start_offset)
 
     def move(self, directory: str) -> None:
-        """Go on in another folder, which has the same files and is synced; nothing was appended since it was made."""
+        """Go on in another folder (log/copying.py), which has the same files, all of them synced."""
         for segment in self.segments:
             if segment is not self.segments.active:
                 segment.release()
             segment.move(directory)
-        self._epochs.move(directory)
-        self._snapshots.directory = directory
-        self.directory = directory
-        self.recovery_point = self.log_end_offset
-        self._synced_changes = self._folder_changes
+        self.epochs.move(directory)
+        self.snapshots.directory = self.failures.directory = self.directory = directory
+        self.flusher.note_moved()
 
     def delete(self) -> None:
-        """Rename the folder out of the way at once; its files go after file.delete.delay.ms."""
+        """Rename the folder at once; its files are removed after file.delete.delay.ms. Raises KafkaStorageError."""
         parent = self.directory[: -len(self.name)]
         target = parent + delete_folder_name(self.name, os.urandom(16).hex())
         self._release("deleted")
         try:
             self._files.rename(self.directory, target)
         except OSError as error:
-            raise self._failed(error) from error
-        self._remove_later(lambda: remove_folder(self._files, target))
+            raise self.failures.failed(error) from error
+        self.remove_later(lambda: remove_folder(self._files, target))
+
+    def remove_later(self, work: Callable[[], None]) -> None:
+        """Run `work`, a removal of files, off the loop after file.delete.delay.ms."""
+        remove_later(work, delay_ms=self.config.file_delete_delay_ms, clock=self._clock, background=self._background)
 
     def _release(self, why: str) -> None:
-        self.is_closed = True
+        self.failures.note_closed(why)
         self.on_shown = None
         for segment in self.segments:
             segment.release()
-        if self.offline_cause is None:
-            self.offline_cause = OSError(errno.EBADF, f"{self.name} is {why}")
+
+
+def _position_of(segment: Segment, end_offset: int) -> int:
+    """Return the position where the batches that reach `end_offset` begin."""
+    header = segment.find(end_offset)
+    return segment.size if header is None else header.position

@@ -1,32 +1,34 @@
-"""What a log knows of the producers that wrote to it: the basis of idempotence (KIP-98).
+"""The producers that wrote to a log: the basis of idempotence (KIP-98).
 
     unknown producer            any sequence is accepted: its earlier state may have been deleted with its records (KIP-360);
-                                but an id that was never given out is UNKNOWN_PRODUCER_ID (Kafka takes those too)
-    same epoch                  a batch of the five last ones, repeated: a duplicate, nothing is written
+                                but an id that was never allocated is UNKNOWN_PRODUCER_ID (Kafka accepts those)
+    same epoch                  one of the last five batches again: a duplicate, nothing is written
                                 else base_sequence must follow the last one (0 follows 2^31-1), or OUT_OF_ORDER_SEQUENCE_NUMBER
     higher epoch                base_sequence must be 0, or OUT_OF_ORDER_SEQUENCE_NUMBER
     lower epoch                 INVALID_PRODUCER_EPOCH
 
 Transactions (KIP-98, KIP-890, KIP-1228):
 
-    a transactional batch       begins the producer's transaction in this log, unless one is open; that the coordinator knows of it is
-                                the caller's to see to
-    one that is not             while a transaction is open: INVALID_TXN_STATE
-    an end marker               closes it. A lower epoch is INVALID_PRODUCER_EPOCH; so is from transaction version 2 on, where each
-                                transaction has its own, the same one while a transaction is open: the marker is of the one before. A
-                                coordinator epoch below the last one is TRANSACTION_COORDINATOR_FENCED. Without an open transaction it
-                                only leaves its epochs: a coordinator says it again when it does not know that it was written
-    the broker's own batches    (committed offsets) have no sequences; all else holds for them too
+    a transactional batch       begins the producer's transaction in this log unless one is open; the caller makes sure that the
+                                coordinator knows of it
+    another batch               while a transaction is open: INVALID_TXN_STATE
+    an end marker               closes it. A lower epoch is INVALID_PRODUCER_EPOCH. From transaction version 2 on each transaction has its
+                                own epoch, so the same epoch is rejected as well while a transaction is open: the marker belongs to
+                                the previous one. A coordinator epoch below the last one is TRANSACTION_COORDINATOR_FENCED. Without an
+                                open transaction only its epochs are stored: a coordinator repeats a marker when it does not know
+                                that it was written
+    the broker's own batches    (committed offsets) have no sequences; the other rules apply to them
 
-Checking and noting are two steps: `check` before the write, `update` after it, so that a failed write leaves no trace. State survives
-in `.snapshot` files (storage/producer_snapshot.py), taken when a segment rolls and at a clean shutdown; what came later is read
-from the batches. Snapshots keep one batch a producer, as Kafka's do: after a restart the four before it are no longer recognised.
+`check` runs before the write and `update` after it, so that a failed write leaves no trace. The state is stored in `.snapshot` files
+(storage/producer_snapshot.py) when a segment rolls and at a clean shutdown; later changes are read from the batches. As in Kafka, a
+snapshot has one batch of each producer: after a restart the four earlier ones are not recognised as duplicates.
 
 Source: ProducerStateManager, ProducerAppendInfo and ProducerStateEntry of Apache Kafka.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -38,7 +40,7 @@ from minibroker.errors import (
     TransactionCoordinatorFenced,
     UnknownProducerId,
 )
-from minibroker.log.transactions import CompletedTransaction, OpenTransactions
+from minibroker.log.transactions import CompletedTransaction, OpenTransaction, OpenTransactions
 from minibroker.records.any_format import decode_records
 from minibroker.records.batch import CONTROL_FLAG, INT32_MAX, NO_PRODUCER_EPOCH, NO_SEQUENCE, TRANSACTIONAL_FLAG, RecordBatch
 from minibroker.records.control import ControlType, EndTransactionMarker
@@ -46,11 +48,12 @@ from minibroker.storage.producer_snapshot import ProducerEntry
 from minibroker.storage.transaction_index import AbortedTxn
 
 RETAINED_BATCHES = 5
+WRITE_TIMES = 64  #: moments that are kept for one expiration: how exact `WriteTimes` is
 OWN_EPOCH_SINCE = 2  #: the transaction version from which a marker's epoch is above that of the records
 
 
 class BatchMetadata(NamedTuple):
-    """A batch that was appended, enough to recognise it."""
+    """What identifies an appended batch."""
 
     base_sequence: int
     last_sequence: int
@@ -73,11 +76,11 @@ class Producer:
 
     @property
     def last_sequence(self) -> int:
-        """Of the last batch; -1 when none is known."""
+        """The last sequence of the last batch; -1 if none is known."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def duplicate_of(self, batch: RecordBatch) -> BatchMetadata | None:
-        """The retained batch that `batch` repeats; the one that follows the last of them repeats none."""
+        """Return the retained batch that `batch` repeats, if there is one. The usual case comes first: the next sequence repeats none."""
         batches = self.batches
         if batches and batch.producer_epoch == self.producer_epoch and batch.base_sequence != batches[-1].last_sequence + 1:
             for known in batches:
@@ -86,7 +89,7 @@ class Producer:
         return None
 
     def check(self, batch: RecordBatch, *, has_sequence: bool = True) -> None:
-        """Whether `batch` may come next."""
+        """Check that `batch` may come next. Raises KafkaError."""
         if batch.producer_epoch < self.producer_epoch:
             raise self._old_epoch(batch.producer_id, batch.producer_epoch)
         if has_sequence and self.producer_epoch != NO_PRODUCER_EPOCH:
@@ -95,7 +98,7 @@ class Producer:
             raise InvalidTxnState(f"producer {batch.producer_id} has a transaction open since offset {self.current_txn_first_offset}")
 
     def check_marker(self, marker: EndTransactionMarker, producer_id: int, producer_epoch: int, transaction_version: int) -> None:
-        """Whether `marker` may end the producer's transaction here."""
+        """Check that `marker` may end the producer's transaction here. Raises KafkaError."""
         is_open = self.current_txn_first_offset >= 0
         least = self.producer_epoch + 1 if is_open and transaction_version >= OWN_EPOCH_SINCE else self.producer_epoch
         if producer_epoch < least:
@@ -133,7 +136,7 @@ class Producer:
             self.current_txn_first_offset = base_offset
 
     def end_transaction(self, batch: RecordBatch, marker: EndTransactionMarker, offset: int) -> CompletedTransaction | None:
-        """Note that `batch`, which is `marker`, was appended at `offset`; the transaction that it closed, if one was open."""
+        """Note that `batch`, which is `marker`, was appended at `offset`. Returns the transaction that it closed, if one was open."""
         if batch.producer_epoch != self.producer_epoch:
             self._begin_epoch(batch.producer_epoch)
         self.last_timestamp = batch.max_timestamp
@@ -149,7 +152,7 @@ class Producer:
 
 
 class ActiveProducer(NamedTuple):
-    """What is told of a producer; -1 where nothing is known, or no transaction is open."""
+    """A producer as DescribeProducers reports it; -1 for what is not known, or if no transaction is open."""
 
     producer_id: int
     producer_epoch: int
@@ -166,13 +169,13 @@ class ProducerState:
 
     def __init__(self, expiration_ms: int) -> None:
         self.expiration_ms = expiration_ms  #: producer.id.expiration.ms
-        self.is_allocated: Callable[[int], bool] | None = None  #: whether a producer id was ever given out; None: not asked
+        self.is_allocated: Callable[[int], bool] | None = None  #: whether a producer id was ever allocated; None: not checked
         self.producers: dict[int, Producer] = {}
         self.open_transactions = OpenTransactions()
         self.end_offset = 0
 
     def check(self, batch: RecordBatch) -> BatchMetadata | None:
-        """The earlier batch that this one repeats, or None when it may be appended; KafkaError when neither."""
+        """Return the earlier batch that this one repeats, or None if it may be appended. Raises KafkaError if neither."""
         producer = self.producers.get(batch.producer_id)
         if producer is None:
             if self.is_allocated is not None and not self.is_allocated(batch.producer_id):
@@ -184,24 +187,24 @@ class ProducerState:
         return duplicate
 
     def check_own(self, batch: RecordBatch) -> None:
-        """Whether a batch of the broker itself may be appended."""
+        """Check that a batch of the broker itself may be appended. Raises KafkaError."""
         producer = self.producers.get(batch.producer_id)
         if producer is not None:
             producer.check(batch, has_sequence=False)
 
     def check_marker(self, marker: EndTransactionMarker, *, producer_id: int, producer_epoch: int, transaction_version: int) -> None:
-        """Whether `marker` may be appended, for whatever producer."""
+        """Check that `marker` may be appended. Raises KafkaError."""
         producer = self.producers.get(producer_id)
         if producer is not None:
             producer.check_marker(marker, producer_id, producer_epoch, transaction_version)
 
     def check_first_sequence(self, batch: RecordBatch) -> None:
-        """What the first batch of a producer in transactions of version 2 must be: with nothing known of it, nothing can be missing."""
+        """Check that an unknown producer in a transaction of version 2 begins with sequence 0. Raises OutOfOrderSequenceNumber."""
         if batch.base_sequence and batch.producer_id not in self.producers:
             raise OutOfOrderSequenceNumber(f"producer {batch.producer_id} is unknown here and begins with {batch.base_sequence}")
 
     def update(self, batch: RecordBatch, base_offset: int) -> AbortedTxn | None:
-        """Note an append, whether it was checked or is read back from the log; what `.txnindex` is to say of it."""
+        """Note an appended batch, or one that is read back from the log. Returns the entry for `.txnindex`, if it ends in an abort."""
         if batch.attributes & CONTROL_FLAG:
             return self._end_transaction(batch, base_offset)
         producer = self.producers.get(batch.producer_id) or self._new_producer(batch.producer_id)
@@ -213,7 +216,7 @@ class ProducerState:
     def _end_transaction(self, batch: RecordBatch, offset: int) -> AbortedTxn | None:
         marker = read_marker(batch)
         if marker is None:
-            return None  # compaction took its record, and the whole transaction with it
+            return None  # compaction removed its record, and the whole transaction with it
         producer = self.producers.get(batch.producer_id) or self._new_producer(batch.producer_id)
         completed = producer.end_transaction(batch, marker, offset)
         return None if completed is None else self.open_transactions.end(completed)
@@ -225,8 +228,8 @@ class ProducerState:
     def remove_expired(self, now_ms: int, written_ms: Callable[[int], int] | None = None) -> None:
         """Forget producers that wrote nothing for producer.id.expiration.ms; never one with an open transaction.
 
-        `written_ms` tells when an offset was written, at the latest: the timestamps of records may be years old when they arrive, and
-        their producer must still know its batch again after a crash. (Kafka goes by the records alone.)
+        `written_ms` returns the latest time at which an offset was written. The timestamps of records may be years old when they arrive,
+        and a retry of their producer must still be a duplicate after a crash. (Kafka only uses the timestamps.)
         """
         expired = [
             producer_id
@@ -238,8 +241,34 @@ class ProducerState:
         for producer_id in expired:
             del self.producers[producer_id]
 
+    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether a producer of this epoch has a transaction open here; its coordinator knows of it then."""
+        producer = self.producers.get(producer_id)
+        return producer is not None and producer.current_txn_first_offset >= 0 and producer.producer_epoch == producer_epoch
+
+    def is_fenced(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether a later epoch of the producer is known, so that an append raises InvalidProducerEpoch."""
+        producer = self.producers.get(producer_id)
+        return producer is not None and producer.producer_epoch > producer_epoch
+
+    def first_open_offset(self, producer_id: int) -> int | None:
+        """Return the first offset of the producer id's open transaction, whatever its epoch; None if none is open."""
+        return self.open_transactions.first_offsets.get(producer_id)
+
+    def list_open_transactions(self) -> list[OpenTransaction]:
+        """Return all open transactions, oldest first."""
+        producers = self.producers
+        return [
+            OpenTransaction(each, producers[each].producer_epoch, offset) for each, offset in self.open_transactions.first_offsets.items()
+        ]
+
+    def coordinator_epoch_of(self, producer_id: int) -> int:
+        """Return the coordinator epoch in the last marker of a producer id; -1 if none is known."""
+        producer = self.producers.get(producer_id)
+        return -1 if producer is None else producer.coordinator_epoch
+
     def active(self) -> list[ActiveProducer]:
-        """All producers, by id."""
+        """Return what is known of each producer, by id."""
         return [
             ActiveProducer(
                 producer_id,
@@ -253,7 +282,7 @@ class ProducerState:
         ]
 
     def to_snapshot(self) -> list[ProducerEntry]:
-        """What a `.snapshot` keeps: the last batch of each."""
+        """Return the entries of a `.snapshot`: the last batch of each producer."""
         entries = []
         for producer_id in sorted(self.producers):
             producer = self.producers[producer_id]
@@ -273,7 +302,7 @@ class ProducerState:
         return entries
 
     def load_snapshot(self, entries: Sequence[ProducerEntry], end_offset: int) -> None:
-        """Become the state that a snapshot holds."""
+        """Replace the state by that of a snapshot."""
         self.producers.clear()
         self.end_offset = end_offset
         for entry in entries:
@@ -290,11 +319,41 @@ class ProducerState:
         )
 
 
+class WriteTimes:
+    """The approximate times at which the records of a log were written, from the log end offsets at a few moments.
+
+    The timestamps of records cannot tell: an import writes last year's records today.
+    """
+
+    __slots__ = ("_end_offsets", "_times_ms")
+
+    def __init__(self, now_ms: int, end_offset: int) -> None:
+        self._times_ms = [now_ms]
+        self._end_offsets = [end_offset]
+
+    def note(self, now_ms: int, end_offset: int, span_ms: int) -> None:
+        """Note that the log ends at `end_offset` now. Times more than `span_ms` ago need not be exact."""
+        times, ends = self._times_ms, self._end_offsets
+        if end_offset == ends[-1]:
+            return
+        if len(times) > 1 and 0 <= times[-1] - times[-2] < span_ms // WRITE_TIMES:
+            del times[-1], ends[-1]
+        times.append(now_ms)
+        ends.append(end_offset)
+        while len(times) > 1 and now_ms - times[1] > span_ms:
+            del times[0], ends[0]
+
+    def written_ms(self, offset: int) -> int:
+        """Return when the record at `offset` was certainly written; the time of the last note for a later record."""
+        index = bisect_right(self._end_offsets, offset)
+        return self._times_ms[min(index, len(self._times_ms) - 1)]
+
+
 def read_marker(batch: RecordBatch) -> EndTransactionMarker | None:
-    """The end of a transaction that a control batch is; None when it has lost its record to compaction, or is something else."""
+    """Return the marker of a control batch; None if compaction removed its record, or if it is something else."""
     try:
         for record in decode_records(batch):
             return EndTransactionMarker.from_record(record)
     except KafkaError:
-        pass  # of a later Kafka, or damaged: whoever reads it will complain
+        pass  # written by a later Kafka, or damaged: its readers report that
     return None

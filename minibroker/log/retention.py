@@ -1,66 +1,107 @@
-"""Which segments a log may delete, as UnifiedLog.deleteOldSegments of Apache Kafka decides it.
+"""Deletion of the oldest segments of a log, by the rules of UnifiedLog.deleteOldSegments of Apache Kafka.
 
-Always the oldest ones, without a gap:
+log start   all records lie below log_start_offset (DeleteRecords), whatever cleanup.policy is
+size        without the segment, the log still has retention.bytes or more
+time        its largest timestamp is more than retention.ms ago; for records without timestamp, the modification time of the `.log`
 
-log start   all records lie below log_start_offset (DeleteRecords): whatever cleanup.policy says
-size        without the segment the log still has retention.bytes or more
-time        its largest timestamp is more than retention.ms ago; for records that have no timestamp the `.log` file's own time
+Size and time apply if cleanup.policy has `delete`. A segment with records at or above the high watermark stays. The active segment is
+deleted like any other unless it is empty; the log first rolls.
 
-Size and time hold where cleanup.policy has `delete`. A segment with records at or above the high watermark stays. The segment that grows
-goes like any other (the log then begins a new one first), but not while it is empty.
+A timestamp in the future keeps its segment and all later ones until that time: a producer's clock that is ahead loses no records. If the
+`.log` of a segment cannot be read, its modification time counts, so that damage does not keep a log from shrinking.
 
-A timestamp in the future keeps its segment, and all behind it, until its time has come: nothing is lost by a producer's clock that is
-ahead. A segment whose `.log` cannot be read any more goes by the file's time, so that damage does not keep a log from shrinking.
+Invariant: readers see the new log start at once. Files are deleted later, once the names of the remaining files are on the disk, and after
+file.delete.delay.ms. Deletions run on another thread and own the files that they delete.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final, Protocol
 
-from minibroker.errors import CorruptMessage
+from minibroker.clock import Clock
+from minibroker.errors import CorruptMessage, KafkaStorageError
+from minibroker.log.deletion import remove_files
+from minibroker.log.failures import LogFailures
+from minibroker.log.flusher import Flusher
 from minibroker.log.log_config import LogConfig
+from minibroker.log.segments import Segments, is_overdue
+from minibroker.log.snapshots import Snapshots
 from minibroker.storage.files import Files
 from minibroker.storage.segment import Segment
 
 logger = logging.getLogger(__name__)
 
-TOLERATED_MS = 60 * 60 * 1000  #: so far ahead a timestamp may be by default (message.timestamp.after.max.ms): no warning
+SEGMENTS_A_TURN: Final = 40  #: renaming the files of one takes some 85 us
+TOLERATED_MS: Final = 60 * 60 * 1000  #: how far ahead a timestamp may be by default (message.timestamp.after.max.ms); no warning
+
+
+class RetainedLog(Protocol):
+    """What a Retention uses of its log."""
+
+    config: LogConfig
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+    segments: Segments
+    snapshots: Snapshots
+
+    def roll(self) -> None:
+        """Start a new segment."""
+
+    def start_at(self, offset: int) -> None:
+        """Move the log start, and call `delete_below_start`."""
+
+    def remove_later(self, work: Callable[[], None]) -> None:
+        """Run a removal of files off the loop."""
 
 
 class Retention:
-    """The decision for one log."""
+    """Decides which segments of a log are deleted, and deletes them."""
 
-    __slots__ = ("_files", "_warned_of")
+    __slots__ = ("_clock", "_failures", "_files", "_flusher", "_log", "_warned_of")
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, log: RetainedLog, *, failures: LogFailures, flusher: Flusher, files: Files, clock: Clock) -> None:
+        self._log = log
+        self._failures = failures
+        self._flusher = flusher
         self._files = files
-        self._warned_of = -1  #: base offset of the segment whose future timestamp was told
+        self._clock = clock
+        self._warned_of = -1  #: base offset of the segment whose future timestamp was logged
 
-    def expired_count(
-        self,
-        segments: Sequence[Segment],
-        config: LogConfig,
-        *,
-        log_start_offset: int,
-        high_watermark: int,
-        log_end_offset: int,
-        now_ms: int,
-        limit: int | None = None,
-    ) -> tuple[int, int]:
-        """How many of `segments`, from the first one on, lie below the log start, and how many are to go, those included.
+    def enforce(self, now_ms: int, *, limit: int | None = None) -> int:
+        """Delete expired segments, `limit` at most, and return how many. Rolls the active segment if it has grown for too long.
 
-        At most `limit` beyond the log start. All of them: a new segment must come first.
+        The log start moves at once; the files are deleted later. Raises KafkaStorageError.
         """
+        log = self._log
+        with self._failures.watched():
+            if is_overdue(log.segments.active, log.config, now_ms, self._files):
+                log.roll()
+            below_start, count = self._expired_count(now_ms, limit)
+            if count == len(log.segments):
+                log.roll()
+            log.start_at(max(log.segments.nth(count).base_offset, log.log_start_offset))
+        return count - below_start
+
+    def _expired_count(self, now_ms: int, limit: int | None) -> tuple[int, int]:
+        """Return how many of the oldest segments lie below the log start, and how many are to be deleted, including those.
+
+        At most `limit` beyond the log start. If all are to be deleted, the log has to roll first.
+        """
+        log, config = self._log, self._log.config
+        segments = list(log.segments)
         ends = [segment.base_offset for segment in segments[1:]]
         below_start = 0
-        while below_start < len(ends) and ends[below_start] <= log_start_offset:
+        while below_start < len(ends) and ends[below_start] <= log.log_start_offset:
             below_start += 1
         if "delete" not in config.cleanup_policy:
             return below_start, below_start
-        ends.append(log_end_offset)
+        ends.append(log.log_end_offset)
         end = len(segments) if segments[-1].size else len(segments) - 1
-        while end and ends[end - 1] > high_watermark:
+        while end and ends[end - 1] > log.high_watermark:
             end -= 1
         if limit is not None:
             end = min(end, below_start + limit)
@@ -71,6 +112,32 @@ class Retention:
             while count < end and now_ms - self._newest_ms(segments[count], now_ms) > config.retention_ms:
                 count += 1
         return below_start, count
+
+    def delete_below_start(self) -> None:
+        """Delete the segments below the log start, once the names of the others are on the disk."""
+        if self._has_segments_below_start:
+            self._flusher.when_names_are_synced(self._delete_some)
+
+    def _delete_some(self) -> None:
+        log = self._log
+        with self._failures.watched():
+            taken = log.segments.take_below(log.log_start_offset, SEGMENTS_A_TURN)
+            paths = [path for segment in taken for path in segment.mark_deleted()]
+            paths += log.snapshots.retire_below(min(log.segments.nth(0).base_offset, log.log_start_offset))
+        log.remove_later(lambda: remove_files(self._files, paths))
+        if self._has_segments_below_start:
+            self._clock.call_later_ms(0, self._delete_more)
+
+    @property
+    def _has_segments_below_start(self) -> bool:
+        segments = self._log.segments
+        return segments.floor(self._log.log_start_offset).base_offset > segments.nth(0).base_offset
+
+    def _delete_more(self) -> None:
+        """Check everything again: since the last turn the log may have rolled, its start may have moved, or it was closed."""
+        if not self._failures.is_closed:
+            with suppress(KafkaStorageError):  # `on_storage_error` was called
+                self.delete_below_start()
 
     def _newest_ms(self, segment: Segment, now_ms: int) -> int:
         try:

@@ -19,7 +19,6 @@ from typing import Final
 
 from minibroker.log.cleaned_segment import Group
 from minibroker.log.deletion import remove_files
-from minibroker.log.loading import TEMPORARY
 from minibroker.log.log_config import LogConfig
 from minibroker.log.segments import Segments
 from minibroker.log.snapshots import Snapshots
@@ -32,6 +31,7 @@ from minibroker.storage.log_file_names import (
     OFFSET_INDEX,
     SNAPSHOT,
     SWAP,
+    TEMPORARY,
     TIME_INDEX,
     TRANSACTION_INDEX,
     file_name,

@@ -1,19 +1,21 @@
 """Look-ups by time: the first segment whose largest timestamp reaches the target, its time index, its offset index, then a walk.
 
-Segments before that one are not looked at: what the largest timestamp was up to each is known, and it never falls. A batch tells its
-largest timestamp in its header; only in the batch that answers records are looked at (records/time_walk.py). Timestamps need not grow
-along a log: the answer is the first record in offset order. Source: UnifiedLog.fetchOffsetByTimestamp of Apache Kafka 4.3.1.
+Earlier segments are not read: for each segment the largest timestamp up to it is known, and it never falls. The header of a batch has the
+batch's largest timestamp; only the batch with the answer has its records read (records/time_walk.py). Timestamps need not grow along a
+log: the answer is the first record in offset order. Source: UnifiedLog.fetchOffsetByTimestamp of Apache Kafka 4.3.1.
 
-A look-up ends with LongLookup at a batch that takes more than a few milliseconds: its records are walked in steps, without the segment,
-which may be gone by then. The look-up starts again with what was found in it.
+A look-up raises LongLookup at a batch that takes more than a few milliseconds. The records of that batch are walked in steps, without the
+segment, which may be deleted by then. The look-up then starts again and uses the result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from operator import itemgetter
+from typing import Protocol
 
 from minibroker.errors import InvalidRecord
+from minibroker.log.failures import LogFailures
 from minibroker.log.results import TimestampOffset
 from minibroker.log.segments import Segments
 from minibroker.records import time_walk
@@ -27,7 +29,7 @@ BEGINNING_SIZE = 4096  #: of a batch: where most answers lie
 
 
 class LongLookup(LongBatch):
-    """What is looked for may be in a long batch: `steps` find it there."""
+    """The record may be in a long batch: `steps` find it there."""
 
     def __init__(self, steps: Steps[tuple[int, int] | None], header: BatchHeader) -> None:
         super().__init__()
@@ -36,21 +38,83 @@ class LongLookup(LongBatch):
         self.leader_epoch = header.leader_epoch
 
 
-Known = dict[int, TimestampOffset | None]  #: last offset of a long batch -> what was found in it
+Known = dict[int, TimestampOffset | None]  #: by last offset of a long batch: the record that was found in it
 
 
-def first_at_or_after(segments: Segments, timestamp_ms: int, start_offset: int) -> TimestampOffset | None:
-    """The first record at or above `start_offset` whose timestamp is `timestamp_ms` or later."""
+class TimedLog(Protocol):
+    """What a TimestampLookup uses of its log."""
+
+    segments: Segments
+    log_start_offset: int
+
+
+class TimestampLookup:
+    """Finds records of a log by their timestamps."""
+
+    __slots__ = ("_failures", "_log")
+
+    def __init__(self, log: TimedLog, failures: LogFailures) -> None:
+        self._log = log
+        self._failures = failures
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
+        """Return the first record whose timestamp is `timestamp_ms` or later; the caller compares its offset with the reader's end.
+
+        Raises:
+            LongBatch: that takes more than a few milliseconds; the caller has to run `offset_for_timestamp_in_steps`.
+            KafkaStorageError: the file system failed.
+        """
+        if self._failures.offline_cause is not None:
+            raise self._failures.offline_error()
+        try:
+            return _first_at_or_after(self._log.segments, timestamp_ms, self._log.log_start_offset)
+        except OSError as error:
+            raise self._failures.failed(error) from error
+
+    def offset_for_timestamp_in_steps(self, timestamp_ms: int) -> Steps[TimestampOffset | None]:
+        """Return the result of `offset_for_timestamp` in steps (records/steps.py)."""
+        start_offset = self._log.log_start_offset
+        while True:
+            try:
+                with self._failures.watched():
+                    return _first_at_or_after(self._log.segments, timestamp_ms, start_offset)
+            except LongLookup as long:
+                found = yield from long.steps
+                if found is not None:
+                    return TimestampOffset(*found, long.leader_epoch)
+                start_offset = max(long.last_offset + 1, self._log.log_start_offset)
+
+    def max_timestamp_offset(self) -> TimestampOffset | None:
+        """Return the record with the largest timestamp; None if no record has a timestamp. Raises as `offset_for_timestamp`."""
+        if self._failures.offline_cause is not None:
+            raise self._failures.offline_error()
+        try:
+            return _largest(self._log.segments, self._log.log_start_offset)
+        except OSError as error:
+            raise self._failures.failed(error) from error
+
+    def max_timestamp_offset_in_steps(self) -> Steps[TimestampOffset | None]:
+        """Return the result of `max_timestamp_offset` in steps."""
+        known: Known = {}
+        while True:
+            try:
+                with self._failures.watched():
+                    return _largest(self._log.segments, self._log.log_start_offset, known)
+            except LongLookup as long:
+                found = yield from long.steps
+                known[long.last_offset] = None if found is None else TimestampOffset(*found, long.leader_epoch)
+
+
+def _first_at_or_after(segments: Segments, timestamp_ms: int, start_offset: int) -> TimestampOffset | None:
+    """Return the first record at or above `start_offset` whose timestamp is `timestamp_ms` or later."""
     place = segments.first_reaching(timestamp_ms)
     if place is None:
         return None
-    while place < len(segments):
-        segment = segments.nth(place)
+    for segment in segments.from_place(place):
         if segment.largest_timestamp().timestamp >= timestamp_ms:
             found = _first_in_segment(segment, timestamp_ms, start_offset)
             if found is not None:
                 return found
-        place += 1
     return None
 
 
@@ -64,7 +128,7 @@ def _first_in_segment(segment: Segment, timestamp_ms: int, start_offset: int) ->
 
 
 def _first_at(segment: Segment, header: BatchHeader, timestamp_ms: int, start_offset: int) -> TimestampOffset | None:
-    """The first record of a batch that is late enough in both ways."""
+    """Return the first such record of one batch."""
     beginning = segment.bytes_of(header, BEGINNING_SIZE)
     if beginning[MAGIC_POSITION] < MAGIC_V2:
         for record in decode_records(segment.batch_at(header)):
@@ -80,14 +144,14 @@ def _first_at(segment: Segment, header: BatchHeader, timestamp_ms: int, start_of
         except LongBatch:
             raise LongLookup(time_walk.first_in_steps(data, timestamp_ms, start_offset), header) from None
         except IndexError:
-            raise InvalidRecord(f"the records of the batch at offset {header.base_offset} go on behind its end") from None
+            raise InvalidRecord(f"the records of the batch at offset {header.base_offset} go on after its end") from None
     return None if found is None else TimestampOffset(*found, header.leader_epoch)
 
 
-def largest(segments: Segments, start_offset: int, known: Known | None = None) -> TimestampOffset | None:
-    """The record with the largest timestamp at or above `start_offset`; of several, the first in the first segment that has it.
+def _largest(segments: Segments, start_offset: int, known: Known | None = None) -> TimestampOffset | None:
+    """Return the record with the largest timestamp at or above `start_offset`; of several, the first in the first segment that has it.
 
-    Kafka also answers with records that were deleted while their segment is still there; nobody can read those.
+    Kafka also returns records that were deleted while their segment still exists. Clients cannot read those.
     """
     place = segments.first_reaching(segments.largest_timestamp())
     if place is None:
@@ -101,31 +165,31 @@ def largest(segments: Segments, start_offset: int, known: Known | None = None) -
         try:
             found = _first_at(best, header, timestamp, start_offset)
         except LongLookup:
-            found = None  # its steps would only tell whether there is a record with this very timestamp
+            found = None  # its steps would only find whether a record has exactly this timestamp
         if found is not None:
             return found
     return _largest_above(segments, start_offset, known or {})
 
 
 def _largest_above(segments: Segments, start_offset: int, known: Known) -> TimestampOffset | None:
-    """The same after records were deleted inside a segment, whose time index still names them, or by compaction.
+    """Return the same after compaction, or after records were deleted inside a segment whose time index still names them.
 
-    The largest timestamp in a batch is at most that of its header. So batches are looked into in the order of those, from the largest down,
-    until none can be better: mostly one or two, for a header is only wrong where records of its batch are gone.
+    The largest timestamp in a batch is at most that of its header. So batches are read in the order of those, from the largest down, until
+    none can be better. Mostly that is one or two: a header is wrong only if records of its batch are gone.
     """
     best: TimestampOffset | None = None
-    looked_into: set[int] = set()
+    already_read: set[int] = set()
     while True:
         least = -1 if best is None else best.timestamp
         next_best: tuple[Segment, BatchHeader] | None = None
         for segment in segments.from_offset(start_offset):
-            for header in _latest_headers(segment, start_offset, looked_into):
-                if header.max_timestamp > least and header.last_offset not in looked_into:
+            for header in _latest_headers(segment, start_offset, already_read):
+                if header.max_timestamp > least and header.last_offset not in already_read:
                     least, next_best = header.max_timestamp, (segment, header)
         if next_best is None:
             return best
         header = next_best[1]
-        looked_into.add(header.last_offset)
+        already_read.add(header.last_offset)
         found = known[header.last_offset] if header.last_offset in known else _largest_in(*next_best, start_offset)
         if found is not None and found.timestamp >= 0 and (best is None or _is_better(found, best)):
             best = found
@@ -135,14 +199,14 @@ def _is_better(found: TimestampOffset, best: TimestampOffset) -> bool:
     return found.timestamp > best.timestamp or (found.timestamp == best.timestamp and found.offset < best.offset)
 
 
-def _latest_headers(segment: Segment, start_offset: int, looked_into: set[int]) -> Iterable[BatchHeader]:
-    """Headers among which is that of the largest timestamp at or above `start_offset`, but for those that were looked into."""
+def _latest_headers(segment: Segment, start_offset: int, already_read: set[int]) -> Iterable[BatchHeader]:
+    """Return headers that include the one with the largest timestamp at or above `start_offset`, without those already read."""
     if segment.base_offset >= start_offset:
         timestamp, last_offset = segment.largest_timestamp()
         header = segment.find(last_offset) if timestamp >= 0 else None
         if header is None:
             return ()
-        if header.last_offset not in looked_into:
+        if header.last_offset not in already_read:
             return (header,)
     return segment.headers_from(start_offset)
 

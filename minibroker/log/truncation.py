@@ -6,14 +6,10 @@ the records that are left. A crash in between leaves a log with a later end.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from minibroker.background import Background
+from minibroker.clock import Clock
 from minibroker.log.partition_log import PartitionLog
-
-if TYPE_CHECKING:
-    from minibroker.background import Background
-    from minibroker.clock import Clock
-    from minibroker.storage.files import Files
+from minibroker.storage.files import Files
 
 
 def truncated(
@@ -51,7 +47,7 @@ def truncated(
         files=files,
         clock=clock,
         background=background,
-        recovery_point=min(log.recovery_point, segment.base_offset),
+        recovery_point=min(log.flusher.recovery_point, segment.base_offset),
         log_start_offset=log.log_start_offset,
         was_compacted=was_compacted,
         producer_id_expiration_ms=producer_id_expiration_ms,

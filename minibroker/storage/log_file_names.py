@@ -20,6 +20,7 @@ SNAPSHOT = ".snapshot"
 DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"
+TEMPORARY = ".tmp"  #: of a file that replaces another one
 DELETE_FOLDER = "-delete"
 STRAY_FOLDER = "-stray"
 FUTURE_FOLDER = "-future"

@@ -253,13 +253,15 @@ class Segment:
             return b""
         if size > max_bytes:
             size = self._whole_batches(start, max_bytes, end, min_one=min_one)
+            if not size:
+                return b""
         if size >= LEAST_SIZE:
             try:
                 return FileSlice(self._files, self.log, start, size)
             except OSError as error:
                 if error.errno not in OUT_OF_DESCRIPTORS:
                     raise  # else it is read by the descriptor that there is
-        return self._files.read_at(self.log.opened(), size, start) if size else b""
+        return self._files.read_at(self.log.opened(), size, start)
 
     def _whole_batches(self, start: int, max_bytes: int, end: int, *, min_one: bool) -> int:
         """How many of the bytes from `start` on are whole batches, within `max_bytes`; with `min_one` the first one in any case."""

@@ -47,7 +47,7 @@ def test_info_tells_what_is_there(tmp_path: Path) -> None:
     broker.cluster.create_topic("configured", partition_count=1, configs={"retention.ms": "-1"})
     broker.append("orders", 1, records(10))
     broker.cluster.metadata.allocate_producer_id()
-    size = broker.cluster.partition("orders", 1).log.size
+    size = broker.cluster.partition("orders", 1).log.segments.size
     broker.cluster.close()
 
     report = told(broker.folder)

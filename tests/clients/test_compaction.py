@@ -134,10 +134,10 @@ def compact_ours(folder: Path, first_dirty_offset: int, now_ms: int, delete_rete
         file_delete_delay_ms=0,
     )
     log = PartitionLog.open(folder, config=config, files=RealFiles(), clock=ManualClock(start_ms=now_ms), clean_shutdown=True)
-    plan = log.begin_compaction(first_dirty_offset, now_ms, offset_map_bytes=10_000_000)
+    plan = log.compaction.plan(first_dirty_offset, now_ms, offset_map_bytes=10_000_000)
     assert plan is not None
     compacted = plan.run(RealFiles())
-    assert log.end_compaction(compacted)
+    assert log.compaction.swap_in(compacted)
     log.close()
     return compacted.next_dirty_offset
 

@@ -261,7 +261,7 @@ def test_a_partition_whose_folder_cannot_be_made_is_offline() -> None:
 def test_checkpoints_are_written_on_the_clock() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     broker.append("orders", 0, records(7))
-    broker.cluster.partition("orders", 0).log.flush()
+    broker.cluster.partition("orders", 0).log.flusher.flush()
     broker.clock.advance(60_000)
     assert (broker.folder / "recovery-point-offset-checkpoint").read_text() == "0\n1\norders 0 7\n"
     assert (broker.folder / "replication-offset-checkpoint").read_text() == "0\n1\norders 0 7\n"

@@ -156,7 +156,7 @@ def test_another_epoch_is_in_the_data_and_on_the_disk() -> None:
     assert nodes.leadership.bump_epoch(nodes.partition("orders")) == 2
     nodes.broker.append("orders", 0, records(1))
 
-    assert nodes.partition("orders").log.leader_epochs == [(0, 0), (2, 2)]
+    assert nodes.partition("orders").log.epochs.entries == [(0, 0), (2, 2)]
     assert nodes.broker.restart().cluster.partition("orders", 0).leader_epoch == 3, "the stop ends this leadership"
 
 

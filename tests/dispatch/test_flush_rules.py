@@ -51,10 +51,10 @@ def test_every_third_record_waits_for_the_disk() -> None:
     syncs = files.counts.get("sync", 0)
     assert [waits(produce(broker)), waits(produce(broker)), waits(produce(broker))] == [False, False, True]
     broker.clock.advance(0)
-    assert (log.recovery_point, files.counts["sync"] - syncs) == (3, 1)
+    assert (log.flusher.recovery_point, files.counts["sync"] - syncs) == (3, 1)
     assert [waits(produce(broker)), waits(produce(broker, 2))] == [False, True]
     broker.clock.advance(0)
-    assert log.recovery_point == 6
+    assert log.flusher.recovery_point == 6
 
 
 def visible(log: PartitionLog) -> tuple[int, int]:
@@ -94,12 +94,12 @@ def test_what_ended_behind_a_flush_is_not_stable_with_it() -> None:
     broker = BrokerInMemory(topics={"orders": 1}, config={"log.flush.interval.messages": "1"})
     log = broker.cluster.partition("orders", 0).log
     log.append_own(idempotent_batch(7, 0, is_transactional=True))
-    flush = log.begin_flush()
+    flush = log.flusher.begin_flush()
     log.end_transaction(EndTransactionMarker(ControlType.COMMIT, 0), producer_id=7, producer_epoch=0, transaction_version=1)
     flush.run()
-    log.end_flush(flush, None)
+    log.flusher.end_flush(flush, None)
     assert (visible(log), log.first_unstable_offset, log.log_end_offset) == ((1, 0), 0, 2)
-    log.flush()
+    log.flusher.flush()
     assert (visible(log), log.first_unstable_offset) == ((2, 2), None)
 
 
@@ -110,12 +110,12 @@ def test_what_a_flush_shows_is_in_order(flushed: int, start: int, expected: tupl
     log = broker.cluster.partition("orders", 0).log
     for data in (records(2), idempotent_batch(7, 0, is_transactional=True), records(1), records(1)):
         log.append_own(memoryview(bytearray(data)))
-    flush = log.begin_flush(flushed)
+    flush = log.flusher.begin_flush(flushed)
     if start:
         log.high_watermark = start  # what an earlier flush has shown
         log.advance_log_start_offset(start)
     flush.run()
-    log.end_flush(flush, None)
+    log.flusher.end_flush(flush, None)
     assert visible(log) == expected
     assert log.log_start_offset == start
 
@@ -126,7 +126,7 @@ def test_the_rule_may_change_while_the_topic_is_written_to() -> None:
     alter(broker, "flush.messages", "1")
     assert waits(produce(broker))
     broker.clock.advance(0)
-    assert broker.cluster.partition("orders", 0).log.recovery_point == 2
+    assert broker.cluster.partition("orders", 0).log.flusher.recovery_point == 2
     alter(broker, "flush.messages", "1000")
     assert not waits(produce(broker))
 
@@ -144,7 +144,7 @@ def test_a_recovery_begins_at_what_was_flushed(is_flushed: bool, tmp_path: Path,
     broker.clock.advance(61_000)  # flush.ms, then the checkpoint
     timer.stop()
     produce(broker)
-    assert log.recovery_point == (10 if is_flushed else 0)
+    assert log.flusher.recovery_point == (10 if is_flushed else 0)
     path = tmp_path / "orders-0" / f"{0:020}.log"
     data = bytearray(path.read_bytes())
     data[-1] ^= 1

@@ -148,7 +148,7 @@ def test_a_consumer_above_its_quota_is_answered_without_records() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     for _ in range(4):
         broker.append("orders", 0, records(1, timestamp=broker.clock.now_ms()))
-    size = broker.cluster.partition("orders", 0).log.size
+    size = broker.cluster.partition("orders", 0).log.segments.size
     limit(broker, CONSUMER_BYTES, size // 10 + 20)
     assert fetch(broker).responses[0].partitions[0].records is not None
     refused = fetch(broker)
@@ -178,7 +178,7 @@ def test_a_consumer_gets_no_more_at_once_than_it_may_have_in_the_windows() -> No
     broker = BrokerInMemory(topics={"orders": 1})
     for _ in range(20):
         broker.append("orders", 0, records(20))
-    batch_size = broker.cluster.partition("orders", 0).log.size // 20
+    batch_size = broker.cluster.partition("orders", 0).log.segments.size // 20
     limit(broker, CONSUMER_BYTES, int(batch_size * 0.99))
     answer = fetch(broker)
     assert len(answer.responses[0].partitions[0].records or b"") == 9 * batch_size

@@ -180,22 +180,22 @@ class TestFlushBeforeTheAcknowledgement:
         log = broker.cluster.partition("orders", 0).log
         pending = [broker.begin(request(), 9) for _ in range(3)]
         assert [each.is_done for each in pending] == [False] * 3
-        assert log.recovery_point == 0
+        assert log.flusher.recovery_point == 0
         syncs = files.counts.get("sync", 0)
         broker.clock.advance(0)
         assert [result_of(each.answer()).base_offset for each in pending] == [0, 1, 2]
-        assert (files.counts["sync"] - syncs, log.recovery_point) == (1, 3)
+        assert (files.counts["sync"] - syncs, log.flusher.recovery_point) == (1, 3)
 
     def test_several_partitions(self, broker: BrokerInMemory) -> None:
         pending = [broker.begin(request(index=index), 9) for index in (0, 1)]
         broker.clock.advance(0)
         assert [result_of(each.answer()).error_code for each in pending] == [0, 0]
-        assert broker.cluster.partition("orders", 1).log.unflushed_messages == 0
+        assert broker.cluster.partition("orders", 1).log.flusher.unflushed_messages == 0
 
     def test_no_acks_are_not_waited_for_but_synced(self, broker: BrokerInMemory) -> None:
         assert broker.ask(request(acks=0), 9) is None
         broker.clock.advance(0)
-        assert broker.cluster.partition("orders", 0).log.unflushed_messages == 0
+        assert broker.cluster.partition("orders", 0).log.flusher.unflushed_messages == 0
 
     def test_a_failed_sync_is_never_acknowledged(self, broker: BrokerInMemory, files: FaultyFiles) -> None:
         """It takes the log directory offline, as in Kafka: see tests/cluster/directories/test_offline_directory.py."""
@@ -227,9 +227,9 @@ def test_flush_ms_syncs_in_the_background(broker: BrokerInMemory) -> None:
     timer = FlushTimer(broker.cluster, broker.clock, broker.services.flush_queue, 100)
     produce(broker, request())
     broker.clock.advance(900)
-    assert log.unflushed_messages == 1
+    assert log.flusher.unflushed_messages == 1
     broker.clock.advance(200)
-    assert log.unflushed_messages == 0
+    assert log.flusher.unflushed_messages == 0
     timer.stop()
 
 

@@ -166,7 +166,7 @@ def test_a_transaction_that_ends_meanwhile_is_not_opened_again(
 
     assert all(result.error_code for result in results_of(pending))
     for index in range(2):
-        assert not broker.cluster.partition("orders", index).log.open_transactions()
+        assert not broker.cluster.partition("orders", index).log.producers.list_open_transactions()
 
 
 def test_a_client_that_is_gone(broker: BrokerInMemory, turns: SliceTurns) -> None:

@@ -301,7 +301,7 @@ class TestSyncs:
         broker.cluster.close()
 
     def unsynced(self, broker: BrokerInMemory) -> list[int]:
-        return [broker.cluster.partition(topic, 0).log.unflushed_messages for topic in (TOPIC, "__transaction_state")]
+        return [broker.cluster.partition(topic, 0).log.flusher.unflushed_messages for topic in (TOPIC, "__transaction_state")]
 
     def test_both_logs_are_synced_first(self, producer: Producer) -> None:
         pending = producer.begin(12, producer.batch())

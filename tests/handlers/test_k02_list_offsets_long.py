@@ -40,7 +40,7 @@ def turns(broker: BrokerInMemory) -> SliceTurns:
 def append(broker: BrokerInMemory, times: list[int], kind: Compression = Compression.NONE, *, size: int = 0) -> None:
     records = [Record(0, broker.clock.now_ms() + time, b"k", bytes(size)) for time in times]
     log = broker.cluster.partition("orders", 0).log
-    log.append_validated(finished(log.validating(memoryview(build_batch(records, compression=kind)))))
+    log.append_validated(finished(log.validate_in_steps(memoryview(build_batch(records, compression=kind)))))
 
 
 def begin(broker: BrokerInMemory, *timestamps: int) -> Pending:

@@ -95,10 +95,10 @@ def test_it_is_answered_when_it_is_synced() -> None:
     broker = BrokerInMemory(topics={"a": 1}, config={"log.flush.interval.messages": "1"})
     partition = open_transaction(broker, 7, "a", 0)
     pending = broker.begin(schema.Request(markers=[marker(7, ("a", [0]))]))
-    assert (pending.is_done, partition.log.last_stable_offset, partition.log.recovery_point) == (False, 0, 0)
+    assert (pending.is_done, partition.log.last_stable_offset, partition.log.flusher.recovery_point) == (False, 0, 0)
     broker.clock.advance(0)
     assert pending.answer().markers[0].topics[0].partitions[0].error_code == 0
-    assert (partition.log.last_stable_offset, partition.log.recovery_point) == (2, 2)
+    assert (partition.log.last_stable_offset, partition.log.flusher.recovery_point) == (2, 2)
 
 
 def held(broker: BrokerInMemory) -> tuple[Partition, Pending]:

@@ -62,7 +62,7 @@ def test_the_copy_is_listed_as_a_future_log_until_it_takes_the_place(tmp_path: P
     broker.cluster.configs.alter_topic("golden", {"segment.bytes": "150"})
     for _ in range(6):
         broker.append("golden", 0, records(3))
-    size = broker.cluster.partition("golden", 0).log.size
+    size = broker.cluster.partition("golden", 0).log.segments.size
     (source,) = listed(broker, 0)
     destination = "two" if source == "one" else "one"
 

@@ -118,7 +118,7 @@ def test_a_turn_acknowledges_one_partition(schema: Any) -> None:
         before = acknowledged()
     assert before == PARTITIONS
     logs = [each.log for each in broker.cluster.topic("__share_group_state").partitions if not each.is_unopened]
-    assert all(log.recovery_point == log.log_end_offset for log in logs)
+    assert all(log.flusher.recovery_point == log.log_end_offset for log in logs)
     assert pending.answer().error_code == 0
 
 

@@ -172,7 +172,7 @@ def test_aborted_records_go_at_once_and_their_marker_later(log: PartitionLog) ->
     put(log, (A, b"stays"))
     marker = transaction(log, 1, ControlType.ABORT, (A, b"void"), (B, b"void"))
     put(log, (C, b"1"))
-    log._producers.producers.clear()  # expired: nothing is kept for them
+    log.producers.producers.clear()  # expired: nothing is kept for them
     log._roll()
     dirty = compact(log).next_dirty_offset
     assert offsets_in(log) == [(0, 0, 1), (marker, marker, 1), (marker + 1, marker + 1, 1)]
@@ -190,7 +190,7 @@ def test_aborted_records_go_at_once_and_their_marker_later(log: PartitionLog) ->
 def test_a_commit_marker_stays_as_long_as_its_records(log: PartitionLog) -> None:
     marker = transaction(log, 1, ControlType.COMMIT, (A, b"1"), (B, b"1"))
     put(log, (C, b"1"))
-    log._producers.producers.clear()
+    log.producers.producers.clear()
     log._roll()
     dirty = 0
     for number, key in enumerate((A, B, C, C, C)):
@@ -203,11 +203,11 @@ def test_a_commit_marker_stays_as_long_as_its_records(log: PartitionLog) -> None
 def test_a_transaction_across_segments_whose_marker_is_not_compacted_yet(log: PartitionLog) -> None:
     batch = keyed_batch((A, b"void"), is_transactional=True, producer_id=1, producer_epoch=0, base_sequence=0)
     put(log, (A, b"stays"), roll=True)
-    log.append_batch(RecordBatch(batch))
+    log._append_batch(RecordBatch(batch))
     log._roll()
     put(log, (B, b"1"), roll=True)
     end_transaction(log, 1, ControlType.ABORT)
-    log._producers.producers.clear()
+    log.producers.producers.clear()
     put(log, (B, b"2"))
     compact(log)
     assert [offset for offset in left_in(log) if offset < 3] == [0, 2]
@@ -231,7 +231,7 @@ def test_what_a_producer_commits_behind_an_abort_of_an_earlier_round_stays(log: 
 
 def test_the_marker_that_is_all_a_producer_has_stays(log: PartitionLog) -> None:
     transaction(log, 1, ControlType.ABORT, (A, b"void"))
-    producer = log._producers.producers[1]
+    producer = log.producers.producers[1]
     producer.batches.clear()  # as after a marker with a new epoch
     put(log, (B, b"1"), roll=True)
     dirty = 0
@@ -249,22 +249,22 @@ def test_what_is_cleanable(log: PartitionLog, clock: ManualClock) -> None:
         put(log, (A, b"x" * 100), timestamp=NOW_MS + number * 1000, roll=True)
     put(log, (A, b"active"))
     size = log.segments.floor(0).size
-    found = log.cleanable(0, NOW_MS)
+    found = log.compaction.cleanable(0, NOW_MS)
     assert found == (0, 3 * size, 3, False)
     assert found.ratio == 1.0
-    assert log.cleanable(1, NOW_MS) == (size, 2 * size, 3, False)
-    assert round(log.cleanable(1, NOW_MS).ratio, 3) == 0.667
-    assert log.cleanable(3, NOW_MS).dirty_bytes == 0
-    assert log.begin_compaction(3, NOW_MS, offset_map_bytes=1000) is None
+    assert log.compaction.cleanable(1, NOW_MS) == (size, 2 * size, 3, False)
+    assert round(log.compaction.cleanable(1, NOW_MS).ratio, 3) == 0.667
+    assert log.compaction.cleanable(3, NOW_MS).dirty_bytes == 0
+    assert log.compaction.plan(3, NOW_MS, offset_map_bytes=1000) is None
     log.last_stable_offset = 2
-    assert log.cleanable(0, NOW_MS).first_uncleanable_offset == 2
+    assert log.compaction.cleanable(0, NOW_MS).first_uncleanable_offset == 2
     log.update_config(log.config._replace(min_compaction_lag_ms=500, max_compaction_lag_ms=5000))
-    assert log.cleanable(0, NOW_MS + 1000) == (0, size, 1, False)
-    assert log.cleanable(0, NOW_MS + 5000).must_clean is False
-    assert log.cleanable(0, NOW_MS + 5001).must_clean is True
-    assert log.cleanable(1, NOW_MS + 5001).must_clean is False
-    assert log.cleanable(0, NOW_MS - 10_000) == (0, 0, 0, False)
-    assert log.cleanable(0, NOW_MS - 10_000).ratio == 0.0
+    assert log.compaction.cleanable(0, NOW_MS + 1000) == (0, size, 1, False)
+    assert log.compaction.cleanable(0, NOW_MS + 5000).must_clean is False
+    assert log.compaction.cleanable(0, NOW_MS + 5001).must_clean is True
+    assert log.compaction.cleanable(1, NOW_MS + 5001).must_clean is False
+    assert log.compaction.cleanable(0, NOW_MS - 10_000) == (0, 0, 0, False)
+    assert log.compaction.cleanable(0, NOW_MS - 10_000).ratio == 0.0
 
 
 def test_a_record_without_time_is_as_old_as_its_file(open_log: OpenLog, tmp_path: Path) -> None:
@@ -272,8 +272,8 @@ def test_a_record_without_time_is_as_old_as_its_file(open_log: OpenLog, tmp_path
     put(log, (A, b"1"), timestamp=NO_TIMESTAMP, roll=True)
     path = tmp_path / "orders-0" / file_name(0, ".log")
     RealFiles().set_modified_ms(str(path), NOW_MS)
-    assert log.cleanable(0, NOW_MS + 999).dirty_bytes == 0
-    assert log.cleanable(0, NOW_MS + 1000).dirty_bytes > 0
+    assert log.compaction.cleanable(0, NOW_MS + 999).dirty_bytes == 0
+    assert log.compaction.cleanable(0, NOW_MS + 1000).dirty_bytes > 0
 
 
 def test_a_full_map_ends_the_round_early(log: PartitionLog) -> None:
@@ -298,14 +298,14 @@ def test_small_segments_become_one(open_log: OpenLog) -> None:
     log = open_log(cleanup_policy=COMPACT, segment_bytes=1000, file_delete_delay_ms=0, index_interval_bytes=1)
     for number in range(40):
         put(log, (b"%d" % number, b"x" * 150), (b"same", b"x"))
-    before = log.segment_count
+    before = len(log.segments)
     assert before >= 8
     dirty = compact(log).next_dirty_offset
-    assert log.segment_count == before  # two of the old ones are more than segment.bytes
+    assert len(log.segments) == before  # two of the old ones are more than segment.bytes
     log.update_config(log.config._replace(segment_bytes=4000))
     put(log, (b"more", b"x"), roll=True)
     compact(log, dirty)
-    assert log.segment_count < before / 2
+    assert len(log.segments) < before / 2
     assert max(segment.size for segment in log.segments) <= 4000
     for offset in left_in(log):
         found = log.segments.floor(offset).find(offset)
@@ -329,7 +329,7 @@ def test_a_segment_keeps_the_time_of_its_last_source(log: PartitionLog) -> None:
         put(log, (A, b"%d" % number), roll=True)
         RealFiles().set_modified_ms(log.segments.floor(number).log.path, NOW_MS + number * 1000)
     compact(log)
-    assert log.segment_count == 2
+    assert len(log.segments) == 2
     assert log.segments.floor(0).modified_ms == NOW_MS + 2000
 
 
@@ -348,9 +348,9 @@ def test_what_follows_a_compaction(log: PartitionLog, open_log: OpenLog) -> None
     compact(log)
     expected = left_in(log)
     assert list(expected) == [27, 28, 29]
-    assert log.offset_for_timestamp(NOW_MS + 5) == (NOW_MS + 27, 27, 0)
-    assert log.offset_for_timestamp(NOW_MS + 28) == (NOW_MS + 28, 28, 0)
-    assert log.max_timestamp_offset() == (NOW_MS + 29, 29, 0)
+    assert log.timestamps.offset_for_timestamp(NOW_MS + 5) == (NOW_MS + 27, 27, 0)
+    assert log.timestamps.offset_for_timestamp(NOW_MS + 28) == (NOW_MS + 28, 28, 0)
+    assert log.timestamps.max_timestamp_offset() == (NOW_MS + 29, 29, 0)
     for offset in range(27):
         assert [batch.base_offset for batch in read_batches(log, offset)] == [27, 28, 29]
     for clean in (True, False):
@@ -369,7 +369,7 @@ def test_a_wrong_crc_is_not_made_right(log: PartitionLog) -> None:
     damaged = bytearray(path.read_bytes())
     damaged[CRC_POSITION] ^= 1
     path.write_bytes(damaged)
-    plan = log.begin_compaction(0, NOW_MS, offset_map_bytes=1000)
+    plan = log.compaction.plan(0, NOW_MS, offset_map_bytes=1000)
     assert plan is not None
     with pytest.raises(CorruptMessage, match=r"00000000000000000000\.log, position 0: the CRC is wrong"):
         plan.run(RealFiles())
@@ -388,7 +388,7 @@ def test_an_offset_that_cannot_be_there(log: PartitionLog, base_offset: int) -> 
     data = path.read_bytes()
     second = len(data) // 2
     path.write_bytes(data[:second] + base_offset.to_bytes(8, "big") + data[second + 8 :])
-    plan = log.begin_compaction(0, NOW_MS, offset_map_bytes=1000)
+    plan = log.compaction.plan(0, NOW_MS, offset_map_bytes=1000)
     assert plan is not None
     with pytest.raises(CorruptMessage, match=rf"position {second}: offsets {base_offset} to {base_offset + 1} cannot be here"):
         plan.run(RealFiles())
@@ -399,13 +399,13 @@ def test_segments_deleted_under_it(open_log: OpenLog) -> None:
     log = open_log(cleanup_policy=COMPACT | {"delete"}, file_delete_delay_ms=0)
     for number in range(6):
         put(log, (b"%d" % number, b"1"), (A, b"%d" % number), roll=True)
-    plan = log.begin_compaction(0, NOW_MS, offset_map_bytes=10_000)
+    plan = log.compaction.plan(0, NOW_MS, offset_map_bytes=10_000)
     assert plan is not None
     compacted = plan.run(RealFiles())
     log.advance_log_start_offset(4)
     assert log.segments.floor(0).base_offset == 4
-    assert log.end_compaction(compacted)
-    assert log.segment_count == 2
+    assert log.compaction.swap_in(compacted)
+    assert len(log.segments) == 2
     assert {offset: value for offset, value in left_in(log).items() if offset >= 4} == {
         4: (b"2", b"1"),
         6: (b"3", b"1"),
@@ -419,37 +419,37 @@ def test_segments_deleted_under_it(open_log: OpenLog) -> None:
 def test_all_segments_deleted_under_it(log: PartitionLog) -> None:
     put(log, (A, b"1"), (A, b"2"), roll=True)
     put(log, (B, b"1"))
-    plan = log.begin_compaction(0, NOW_MS, offset_map_bytes=10_000)
+    plan = log.compaction.plan(0, NOW_MS, offset_map_bytes=10_000)
     assert plan is not None
     compacted = plan.run(RealFiles())
     log.advance_log_start_offset(2)
-    assert log.end_compaction(compacted)
+    assert log.compaction.swap_in(compacted)
     assert not list(Path(log.directory).glob("*.cleaned"))
     assert left_in(log) == {2: (B, b"1")}
     late = plan.run(RealFiles())  # and when it begins only now
     assert late.groups is None
-    assert not log.end_compaction(late)
+    assert not log.compaction.swap_in(late)
     assert not list(Path(log.directory).glob("*.cleaned"))
 
 
 def test_a_log_closed_or_deleted_under_it(log: PartitionLog) -> None:
     put(log, (A, b"1"), (A, b"2"), roll=True)
-    plan = log.begin_compaction(0, NOW_MS, offset_map_bytes=10_000)
+    plan = log.compaction.plan(0, NOW_MS, offset_map_bytes=10_000)
     assert plan is not None
     compacted = plan.run(RealFiles())
     log.delete()
-    assert not log.end_compaction(compacted)
+    assert not log.compaction.swap_in(compacted)
     assert plan.run(RealFiles()).groups is None
     plan.discard(RealFiles())
 
 
 def test_a_compacted_log_takes_appends_while_it_is_compacted(log: PartitionLog) -> None:
     put(log, (A, b"1"), (A, b"2"), roll=True)
-    plan = log.begin_compaction(0, NOW_MS, offset_map_bytes=10_000)
+    plan = log.compaction.plan(0, NOW_MS, offset_map_bytes=10_000)
     assert plan is not None
     put(log, (A, b"3"), roll=True)
     put(log, (A, b"4"))
-    assert log.end_compaction(plan.run(RealFiles()))
+    assert log.compaction.swap_in(plan.run(RealFiles()))
     assert left_in(log) == {1: (A, b"2"), 2: (A, b"3"), 3: (A, b"4")}
     compact(log, 2)
     assert left_in(log) == {2: (A, b"3"), 3: (A, b"4")}
@@ -482,7 +482,7 @@ def test_what_is_no_batch_is_told_with_its_place(log: PartitionLog) -> None:
     for damaged in (data[:20], data[:16] + b"\x07" + data[17:], data[:-1], data + b"abc"):
         path.write_bytes(damaged)
         log.segments.floor(0).size = len(damaged)
-        plan = log.begin_compaction(0, NOW_MS, offset_map_bytes=1000)
+        plan = log.compaction.plan(0, NOW_MS, offset_map_bytes=1000)
         assert plan is not None
         with pytest.raises(CorruptMessage, match=r"00000000000000000000\.log, position \d+"):
             plan.run(RealFiles())
@@ -493,13 +493,13 @@ def test_no_value_goes_before_the_one_that_replaces_it_is_on_the_disk(open_log: 
     files = LosingFiles(tmp_path)
     log = open_log(files=files, cleanup_policy=COMPACT, segment_bytes=250, file_delete_delay_ms=0)
     log.append(batch_of(b"early" * 30))
-    log.flush()
+    log.flusher.flush()
     log.append(batch_of(b"later" * 30))
     log._roll()
     files.sync_directory(log.directory)
-    plan = log.begin_compaction(0, NOW_MS, offset_map_bytes=10_000)
+    plan = log.compaction.plan(0, NOW_MS, offset_map_bytes=10_000)
     assert plan is not None
-    assert log.end_compaction(plan.run(files))
+    assert log.compaction.swap_in(plan.run(files))
 
     files.lose_power(tmp_path / "after", Random(1), Loss.STRICT)
     again = PartitionLog.open(

@@ -32,7 +32,7 @@ def test_a_failed_write_leaves_nothing_behind(code: int, torn_at: int | None, op
     files = FaultyFiles()
     log = open_log(files=files)
     told: list[int | None] = []
-    log.on_storage_error = lambda _, error: told.append(error.errno)
+    log.failures.on_storage_error = lambda error: told.append(error.errno)
     log.append(idempotent_batch(5, 0, b"before"))
     files.fail("write", code, torn_at=torn_at, path_part=".log")
 
@@ -41,7 +41,7 @@ def test_a_failed_write_leaves_nothing_behind(code: int, torn_at: int | None, op
 
     assert isinstance(raised.value.__cause__, OSError)
     assert told == [code]
-    assert log.offline_cause is None
+    assert log.failures.offline_cause is None
     assert (log.log_end_offset, log.high_watermark) == (1, 1)
     appended = log.append(idempotent_batch(5, 1, b"again"))
     assert (appended.base_offset, appended.duplicate) == (1, False)
@@ -59,18 +59,18 @@ def test_a_write_that_cannot_be_undone_takes_the_partition_offline(open_log: Ope
     for _ in range(2):
         with pytest.raises(KafkaStorageError):
             log.append(batch_of(b"refused"))
-    assert log.offline_cause is not None
+    assert log.failures.offline_cause is not None
     for call in (
         lambda: log.read(0, 100, isolation=UNCOMMITTED),
-        lambda: log.offset_for_timestamp(0),
-        log.max_timestamp_offset,
+        lambda: log.timestamps.offset_for_timestamp(0),
+        log.timestamps.max_timestamp_offset,
         lambda: log.advance_log_start_offset(1),
         lambda: log.assign_leader_epoch(9),
-        log.flush,
+        log.flusher.flush,
         log.close,
     ):
-        if call is log.flush:
-            log.recovery_point = 0
+        if call is log.flusher.flush:
+            log.flusher.recovery_point = 0
         with pytest.raises(KafkaStorageError, match="offline"):
             call()
     log.close(clean=False)
@@ -107,9 +107,9 @@ def test_more_segments_may_wait_for_a_flush_than_files_may_be_open(open_log: Ope
     files = FaultyFiles(max_open_files=20, max_descriptors=80)
     log = open_log(files=files, segment_bytes=80)
     synced = files.counts.get("sync", 0)
-    assert (log.segment_count, log.recovery_point) == (150, 0)
-    log.flush()
-    assert log.recovery_point == 150
+    assert (len(log.segments), log.flusher.recovery_point) == (150, 0)
+    log.flusher.flush()
+    assert log.flusher.recovery_point == 150
     assert files.counts["sync"] - synced >= 150
     log.close()
     assert len(read_values(open_log(clean_shutdown=True, recovery_point=150))) == 150
@@ -124,9 +124,9 @@ def test_a_flush_of_old_segments_that_fails_takes_the_log_offline(open_log: Open
     log = open_log(files=files, segment_bytes=80)
     files.fail("sync", errno.EIO, path_part="0003.log")
     with pytest.raises(KafkaStorageError):
-        log.flush()
-    assert log.recovery_point == 0
-    assert log.offline_cause is not None
+        log.flusher.flush()
+    assert log.flusher.recovery_point == 0
+    assert log.failures.offline_cause is not None
 
 
 def test_a_short_write_is_finished(open_log: OpenLog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,18 +143,18 @@ def test_a_failed_fsync_is_never_taken_for_done(open_log: OpenLog) -> None:
     files = FaultyFiles()
     log = open_log(files=files)
     log.append(batch_of(b"a"))
-    log.flush()
+    log.flusher.flush()
     log.append(batch_of(b"b"))
     files.fail("sync", errno.EIO)
     with pytest.raises(KafkaStorageError):
-        log.flush()
-    assert (log.recovery_point, log.unflushed_messages) == (1, 1)
+        log.flusher.flush()
+    assert (log.flusher.recovery_point, log.flusher.unflushed_messages) == (1, 1)
     for _ in range(3):
         with pytest.raises(KafkaStorageError, match="offline"):
-            log.flush()
+            log.flusher.flush()
     with pytest.raises(KafkaStorageError):
         log.append(batch_of(b"c"))
-    assert log.recovery_point == 1
+    assert log.flusher.recovery_point == 1
     assert not Path(log.directory, f"{2:020d}.snapshot").exists()
 
 
@@ -162,18 +162,18 @@ def test_a_flush_in_flight_covers_what_was_there_when_it_began(open_log: OpenLog
     log = open_log(segment_bytes=200)
     for _ in range(5):
         log.append(batch_of(b"x" * 60))
-    flush = log.begin_flush()
+    flush = log.flusher.begin_flush()
     log.append(batch_of(b"y" * 60))
     flush.run()
-    log.end_flush(flush, None)
-    assert (log.recovery_point, log.unflushed_messages) == (5, 1)
-    late = log.begin_flush()
-    failed = log.begin_flush()
+    log.flusher.end_flush(flush, None)
+    assert (log.flusher.recovery_point, log.flusher.unflushed_messages) == (5, 1)
+    late = log.flusher.begin_flush()
+    failed = log.flusher.begin_flush()
     with pytest.raises(KafkaStorageError):
-        log.end_flush(failed, OSError(errno.EIO, "disk"))
+        log.flusher.end_flush(failed, OSError(errno.EIO, "disk"))
     with pytest.raises(KafkaStorageError):
-        log.end_flush(late, None)
-    assert log.recovery_point == 5
+        log.flusher.end_flush(late, None)
+    assert log.flusher.recovery_point == 5
 
 
 class LaterBackground(InlineBackground):
@@ -201,15 +201,15 @@ def test_a_rolled_segment_is_synced_in_the_background(open_log: OpenLog) -> None
     log = open_log(segment_bytes=200, background=background, files=files)
     for _ in range(4):
         log.append(batch_of(b"x" * 60))
-    assert log.recovery_point == 0
+    assert log.flusher.recovery_point == 0
     background.run()
-    assert (log.recovery_point, log.log_end_offset) == (3, 4)
+    assert (log.flusher.recovery_point, log.log_end_offset) == (3, 4)
 
     log.append(batch_of(b"x" * 60))
     files.fail("sync", errno.EIO)
     background.run()
-    assert log.recovery_point == 3
-    assert log.offline_cause is not None
+    assert log.flusher.recovery_point == 3
+    assert log.failures.offline_cause is not None
 
 
 def test_a_log_that_closes_meanwhile_does_not_mind(open_log: OpenLog, caplog: pytest.LogCaptureFixture) -> None:
@@ -235,13 +235,13 @@ def test_a_new_segments_name_is_synced_before_its_records_count_as_flushed(open_
     background, files = LaterBackground(), Noting()
     log = open_log(segment_bytes=200, background=background, files=files)
     log.append(batch_of(b"x" * 60))
-    log.flush()
+    log.flusher.flush()
     assert files.folders == [log.directory, str(Path(log.directory).parent)]
     files.folders.clear()
     for _ in range(3):
         log.append(batch_of(b"x" * 60))
     assert background.work
-    log.flush()
+    log.flusher.flush()
     assert files.folders == [log.directory]
     background.run()
 
@@ -249,26 +249,26 @@ def test_a_new_segments_name_is_synced_before_its_records_count_as_flushed(open_
 def test_a_flush_of_a_log_that_was_deleted_meanwhile_fails_quietly(open_log: OpenLog, caplog: pytest.LogCaptureFixture) -> None:
     log = open_log()
     told: list[OSError] = []
-    log.on_storage_error = lambda _, error: told.append(error)
+    log.failures.on_storage_error = told.append
     log.append(batch_of(b"a"))
-    flush = log.begin_flush()
+    flush = log.flusher.begin_flush()
     log.delete()
     with pytest.raises(KafkaStorageError):
-        log.end_flush(flush, FileNotFoundError(errno.ENOENT, "the folder has another name"))
+        log.flusher.end_flush(flush, FileNotFoundError(errno.ENOENT, "the folder has another name"))
     assert (told, caplog.records) == ([], [])
 
 
 def test_flushes_are_due_by_count_and_by_time(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(flush_messages=3, flush_ms=1000)
-    assert not log.flush_due(clock.now_ms() + 10_000)
+    assert not log.flusher.is_due(clock.now_ms() + 10_000)
     log.append(batch_of(b"a", b"b"))
-    assert not log.flush_due(clock.now_ms())
-    assert log.flush_due(clock.now_ms() + 1000)
-    assert log.flush_due(clock.now_ms() - 86_400_000)
+    assert not log.flusher.is_due(clock.now_ms())
+    assert log.flusher.is_due(clock.now_ms() + 1000)
+    assert log.flusher.is_due(clock.now_ms() - 86_400_000)
     log.append(batch_of(b"c"))
-    assert log.flush_due(clock.now_ms())
-    log.flush()
-    assert not log.flush_due(clock.now_ms() + 10_000)
+    assert log.flusher.is_due(clock.now_ms())
+    log.flusher.flush()
+    assert not log.flusher.is_due(clock.now_ms() + 10_000)
 
 
 @pytest.mark.parametrize("operation", ["open", "write", "rename"])
@@ -359,9 +359,9 @@ def test_power_loss_takes_a_suffix_and_nothing_that_was_flushed(seed: int, tmp_p
             log.append(batch_of(value))
             written.append(value)
             if rng.random() < 0.2:
-                log.flush()
+                log.flusher.flush()
                 flushed = len(written)
-        recovery_point = rng.choice([0, log.recovery_point])
+        recovery_point = rng.choice([0, log.flusher.recovery_point])
         log._release("power loss")
         files.lose_power(folder, rng)
 

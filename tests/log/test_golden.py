@@ -120,7 +120,7 @@ def test_preallocated_indexes_of_a_killed_kafka_are_read(name: str, tmp_path: Pa
     assert b"".join(bytes(batch.data) for batch in read_batches(log, max_bytes=300)) == logs_of(golden_folder(name))
     times = [record.timestamp for batch in read_batches(log) for record in decode_records(batch)]
     for timestamp in sorted(times)[::7]:
-        found = log.offset_for_timestamp(timestamp)
+        found = log.timestamps.offset_for_timestamp(timestamp)
         assert found is not None
         assert found.offset == next(offset for offset, each in enumerate(times) if each >= timestamp)
     shutil.rmtree(folder)

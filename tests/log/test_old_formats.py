@@ -66,7 +66,7 @@ def agree(log: PartitionLog, records: list[Record], *, times: list[int]) -> None
         log.read(log.log_start_offset - 1, 1, isolation=None)
     for time in times:
         found = next((record for record in records if record.timestamp >= time), None)
-        told = log.offset_for_timestamp(time)
+        told = log.timestamps.offset_for_timestamp(time)
         assert told == (None if found is None else TimestampOffset(found.timestamp, found.offset, told.leader_epoch if told else -1))
 
 
@@ -86,7 +86,7 @@ def test_a_segment_of_kafka(
     assert {record.timestamp for record in records[:16]} == {-1}
     assert [batch.magic for batch in read_batches(log)] == ([0] * 16 + [1] * 16 if codec == "none" else [0] * 4 + [1] * 4) + [2] * 4
     agree(log, records, times=[0, NOW_MS - 5000, NOW_MS, NOW_MS + 71, NOW_MS + 9000, NOW_MS + 9001])
-    assert log.max_timestamp_offset() == TimestampOffset(NOW_MS + 9000, 50 + 19, -1)
+    assert log.timestamps.max_timestamp_offset() == TimestampOffset(NOW_MS + 9000, 50 + 19, -1)
     assert [text for text in caplog.messages if "is missing or empty" not in text] == []
     log.close()
 
@@ -138,7 +138,7 @@ def test_a_flipped_byte_in_an_old_message_ends_the_log(open_log: OpenLog, tmp_pa
             bad[start + place] ^= 0x21
             put(tmp_path, 50, bytes(bad))
             log = open_log(log_start_offset=50)
-            assert (log.log_end_offset, log.size) == (50 if index == 0 else sizes[index - 1][1].next_offset, start), place
+            assert (log.log_end_offset, log.segments.size) == (50 if index == 0 else sizes[index - 1][1].next_offset, start), place
             log.close(clean=False)
 
 
@@ -150,7 +150,7 @@ def test_a_set_that_cannot_be_decompressed_is_no_damage(open_log: OpenLog, tmp_p
     put(tmp_path, 0, bytes(odd + behind))
     for _ in range(2):
         log = open_log()
-        assert (log.log_end_offset, log.size) == (7, len(odd + behind))
+        assert (log.log_end_offset, log.segments.size) == (7, len(odd + behind))
         assert bytes(log.read(0, 1000, isolation=None)) == bytes(odd + behind)
         assert bytes(log.read(6, 1000, isolation=None)) == bytes(behind)
         log.close(clean=False)
@@ -177,7 +177,7 @@ def test_it_goes_on_in_format_v2(open_log: OpenLog, tmp_path: Path, codec: str) 
     put_golden(tmp_path, codec, with_indexes=True)
     log = open_log(log_start_offset=50, **SMALL_INDEX)
     assert log.append(batch_of(b"new", b"newer")).base_offset == 98
-    validating = log.validating(memoryview(build_message_set([Record(0, NOW_MS, b"k", b"old")], 1)), produce_version=2)
+    validating = log.validate_in_steps(memoryview(build_message_set([Record(0, NOW_MS, b"k", b"old")], 1)), produce_version=2)
     assert log.append_validated(finished(validating), produce_version=2).base_offset == 100
     log.close()
     log = open_log(clean_shutdown=True, recovery_point=101, **SMALL_INDEX)
@@ -200,7 +200,7 @@ def test_v0_alone_has_no_time(open_log: OpenLog, tmp_path: Path) -> None:
     records = [Record(offset, -1, None, b"v%d" % offset) for offset in range(40)]
     put(tmp_path, 0, bytes(build_message_set(records, 0)))
     log = open_log(**SMALL_INDEX)
-    assert log.max_timestamp_offset() is None
+    assert log.timestamps.max_timestamp_offset() is None
     agree(log, records, times=[0, 1, NOW_MS])
     assert [record.timestamp for record in records_in(log)] == [-1] * 40
 
@@ -278,16 +278,16 @@ def test_compaction_of_old_formats(open_log: OpenLog, tmp_path: Path, case: tupl
     last = {record.key: record for record in records if record.key is not None}
     expected = sorted(last.values())
     for _ in range(2):
-        plan = log.begin_compaction(0, NOW_MS, offset_map_bytes=1 << 20)
+        plan = log.compaction.plan(0, NOW_MS, offset_map_bytes=1 << 20)
         assert plan is not None
-        assert log.end_compaction(plan.run(RealFiles()))
+        assert log.compaction.swap_in(plan.run(RealFiles()))
         left = [record for record in records_in(log) if record.key != b"active"]
         assert left == expected
         assert log.log_end_offset == len(records) + 1
     agree(log, records_in(log), times=[0, NOW_MS, NOW_MS + 3])
-    plan = log.begin_compaction(0, NOW_MS + 1001, offset_map_bytes=1 << 20)
+    plan = log.compaction.plan(0, NOW_MS + 1001, offset_map_bytes=1 << 20)
     assert plan is not None
-    assert log.end_compaction(plan.run(RealFiles()))
+    assert log.compaction.swap_in(plan.run(RealFiles()))
     assert [record for record in records_in(log) if record.key != b"active"] == [each for each in expected if each.value is not None]
     log.close()
     log = open_log(cleanup_policy=frozenset({"compact"}))

@@ -39,7 +39,7 @@ def append(log: PartitionLog, batch: bytes | bytearray) -> None:
 def append_marker(log: PartitionLog) -> None:
     marker = EndTransactionMarker(ControlType.COMMIT, 0)
     data = build_end_transaction_batch(marker, timestamp=log._clock.now_ms(), producer_id=log.log_end_offset, producer_epoch=0)
-    log.append_batch(RecordBatch(data))
+    log._append_batch(RecordBatch(data))
 
 
 def read(log: PartitionLog, offset: int, max_bytes: int = 1 << 20, *, magic: int = 1, min_one: bool = True) -> bytes:

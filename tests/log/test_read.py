@@ -125,11 +125,11 @@ def test_by_timestamp_finds_the_record_within_its_batch(compression: Compression
     log.append(batch_of(b"a", b"b", b"c", timestamp=NOW_MS, compression=compression))
     log.append(batch_of(b"d", b"e", timestamp=NOW_MS + 100, compression=compression))
     for target, found in [(0, 0), (NOW_MS, 0), (NOW_MS + 1, 1), (NOW_MS + 2, 2), (NOW_MS + 3, 3), (NOW_MS + 100, 3), (NOW_MS + 101, 4)]:
-        answer = log.offset_for_timestamp(target)
+        answer = log.timestamps.offset_for_timestamp(target)
         assert answer is not None
         assert answer.offset == found
         assert answer.leader_epoch == 0
-    assert log.offset_for_timestamp(NOW_MS + 102) is None
+    assert log.timestamps.offset_for_timestamp(NOW_MS + 102) is None
 
 
 def test_by_timestamp_over_segments_with_timestamps_in_disorder(open_log: OpenLog) -> None:
@@ -144,18 +144,18 @@ def test_by_timestamp_over_segments_with_timestamps_in_disorder(open_log: OpenLo
         log.advance_log_start_offset(start)
         for target in sorted({*times[::5], min(times) - 1, max(times), max(times) + 1}):
             expected = next(((time, offset, 0) for offset, time in enumerate(times) if time >= target and offset >= start), None)
-            assert log.offset_for_timestamp(target) == expected
-        assert log.max_timestamp_offset() == (max(times), times.index(max(times)), 0)
+            assert log.timestamps.offset_for_timestamp(target) == expected
+        assert log.timestamps.max_timestamp_offset() == (max(times), times.index(max(times)), 0)
         log.close()
         log = open_log(segment_bytes=2000, index_interval_bytes=300, clean_shutdown=True, log_start_offset=start)
 
 
 def test_max_timestamp_is_the_first_record_that_has_it(open_log: OpenLog) -> None:
     log = open_log(segment_bytes=500)
-    assert log.max_timestamp_offset() is None
+    assert log.timestamps.max_timestamp_offset() is None
     for timestamp in (5, 9, 7, 9, 1, 9, 3):
         log.append(batch_of(b"x" * 100, b"y", timestamp=NOW_MS + timestamp))
-    assert log.max_timestamp_offset() == TimestampOffset(NOW_MS + 10, 3, 0)
+    assert log.timestamps.max_timestamp_offset() == TimestampOffset(NOW_MS + 10, 3, 0)
 
 
 def test_max_timestamp_is_never_a_deleted_record(open_log: OpenLog) -> None:
@@ -165,16 +165,16 @@ def test_max_timestamp_is_never_a_deleted_record(open_log: OpenLog) -> None:
     expected = [(9, 1), (9, 1), (8, 3), (8, 3), (1, 4)]
     for start, (timestamp, offset) in enumerate(expected):
         log.advance_log_start_offset(start)
-        assert log.max_timestamp_offset() == TimestampOffset(NOW_MS + timestamp, offset, 0)
+        assert log.timestamps.max_timestamp_offset() == TimestampOffset(NOW_MS + timestamp, offset, 0)
     log.advance_log_start_offset(5)
-    assert log.max_timestamp_offset() is None
+    assert log.timestamps.max_timestamp_offset() is None
 
 
 def test_records_without_timestamps(open_log: OpenLog) -> None:
     log = open_log()
     log.append(batch_of(b"x", timestamp=-1))
-    assert log.max_timestamp_offset() is None
-    assert log.offset_for_timestamp(0) is None
+    assert log.timestamps.max_timestamp_offset() is None
+    assert log.timestamps.offset_for_timestamp(0) is None
 
 
 # By epoch
@@ -186,12 +186,12 @@ def test_end_offset_for_epoch(open_log: OpenLog) -> None:
     for epoch in (2, 5, 9):
         log.assign_leader_epoch(epoch)
         log.append(batch_of(b"a", b"b"))
-    assert log.leader_epochs == [(2, 0), (5, 2), (9, 4)]
+    assert log.epochs.entries == [(2, 0), (5, 2), (9, 4)]
     expected = {-1: (-1, -1), 0: (0, 0), 1: (1, 0), 2: (2, 2), 4: (2, 2), 5: (5, 4), 8: (5, 4), 9: (9, 6), 10: (-1, -1)}
     assert {epoch: log.end_offset_for_epoch(epoch) for epoch in expected} == expected
-    assert [log.epoch_at(offset) for offset in range(7)] == [2, 2, 5, 5, 9, 9, 9]
+    assert [log.epochs.epoch_at(offset) for offset in range(7)] == [2, 2, 5, 5, 9, 9, 9]
     log.advance_log_start_offset(3)
-    assert log.leader_epochs == [(5, 3), (9, 4)]
+    assert log.epochs.entries == [(5, 3), (9, 4)]
     assert log.end_offset_for_epoch(2) == (2, 3)
 
 
@@ -202,7 +202,7 @@ def test_epochs_survive(open_log: OpenLog) -> None:
     log.assign_leader_epoch(4)
     log.close()
     log = open_log(clean_shutdown=True)
-    assert (log.leader_epoch, log.leader_epochs) == (4, [(3, 0), (4, 1)])
+    assert (log.leader_epoch, log.epochs.entries) == (4, [(3, 0), (4, 1)])
     log.assign_leader_epoch(2)
     assert log.leader_epoch == 4
 
@@ -225,11 +225,11 @@ def test_log_start_offset_moves_and_whole_segments_go(open_log: OpenLog, clock: 
     log = open_log(segment_bytes=200, file_delete_delay_ms=1000)
     for index in range(6):
         log.append(batch_of(b"%d" % index * 80))
-    assert log.segment_count == 6
+    assert len(log.segments) == 6
     log.advance_log_start_offset(3)
     log.advance_log_start_offset(1)
 
-    assert (log.log_start_offset, log.segment_count) == (3, 3)
+    assert (log.log_start_offset, len(log.segments)) == (3, 3)
     assert sorted(read_values(log)) == [3, 4, 5]
     with pytest.raises(OffsetOutOfRange):
         log.read(2, 100, isolation=UNCOMMITTED)
@@ -240,7 +240,7 @@ def test_log_start_offset_moves_and_whole_segments_go(open_log: OpenLog, clock: 
     assert not [name for name in log._files.names(log.directory) if name.endswith(".deleted")]
 
     log.advance_log_start_offset(6)
-    assert log.segment_count == 1
+    assert len(log.segments) == 1
     assert log.append(batch_of(b"z")).base_offset == 6
     assert read_values(log) == {6: b"z"}
 

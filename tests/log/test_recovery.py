@@ -50,7 +50,7 @@ def test_a_tail_torn_at_every_byte(open_log: OpenLog, tmp_path: Path, caplog: py
     log = open_log()
     log.append(batch_of(b"one", b"two"))
     log.append(batch_of(b"three"))
-    whole = log.size
+    whole = log.segments.size
     log.append(batch_of(b"lost", b"lost too"))
     crash(log)
     path = tmp_path / "orders-0" / "00000000000000000000.log"
@@ -64,7 +64,7 @@ def test_a_tail_torn_at_every_byte(open_log: OpenLog, tmp_path: Path, caplog: py
         caplog.clear()
         for _ in range(2):
             log = open_log()
-            assert (log.log_end_offset, log.size) == (3, whole)
+            assert (log.log_end_offset, log.segments.size) == (3, whole)
             crash(log)
         assert len(caplog.records) == (size != whole)
         if size != whole:
@@ -104,8 +104,8 @@ def test_a_flipped_byte_in_the_unflushed_part(seed: int, open_log: OpenLog, capl
 def test_below_the_recovery_point_nothing_is_scanned(open_log: OpenLog) -> None:
     log = open_log(**SMALL)
     values = fill(log)
-    log.flush()
-    recovery_point = log.recovery_point
+    log.flusher.flush()
+    recovery_point = log.flusher.recovery_point
     assert recovery_point == len(values)
     first = next(iter(log.segments)).log.path
     crash(log)
@@ -120,13 +120,13 @@ def test_below_the_recovery_point_nothing_is_scanned(open_log: OpenLog) -> None:
 def test_a_zero_filled_tail_is_trimmed(zeros: int, open_log: OpenLog, tmp_path: Path) -> None:
     log = open_log()
     values = fill(log, 3)
-    size = log.size
+    size = log.segments.size
     crash(log)
     with (tmp_path / "orders-0" / "00000000000000000000.log").open("ab") as file:
         file.write(bytes(zeros))
     for clean_shutdown in (True, False):
         log = open_log(clean_shutdown=clean_shutdown)
-        assert (log.size, read_values(log)) == (size, values)
+        assert (log.segments.size, read_values(log)) == (size, values)
         crash(log)
 
 
@@ -171,7 +171,7 @@ def test_an_offset_beyond_the_next_segment_is_not_believed(open_log: OpenLog) ->
     Path(first.log.path).write_bytes(data)
     log = open_log(segment_bytes=300)
     assert log.log_end_offset == second.base_offset - 1
-    assert log.segment_count == 1
+    assert len(log.segments) == 1
 
 
 def test_segments_behind_a_bad_batch_go(open_log: OpenLog, tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_segments_behind_a_bad_batch_go(open_log: OpenLog, tmp_path: Path) -> No
     data = Path(second.log.path).read_bytes()
     Path(second.log.path).write_bytes(data[:-1])
     log = open_log(**SMALL)
-    assert log.segment_count == 2
+    assert len(log.segments) == 2
     assert log.log_end_offset > second.base_offset
     assert read_values(log) == {offset: value for offset, value in values.items() if offset < log.log_end_offset}
     assert {file.name[:20] for file in (tmp_path / "orders-0").glob("*.*index")} == {f"{s.base_offset:020d}" for s in log.segments}
@@ -256,15 +256,15 @@ def test_damaged_index_files_change_no_answer(
     for sequence in range(3):
         log.append(idempotent_batch(9, sequence))
     values = read_values(log)
-    times = [log.offset_for_timestamp(time) for time in range(1_700_000_000_000, 1_700_000_000_005)]
-    newest = log.max_timestamp_offset()
+    times = [log.timestamps.offset_for_timestamp(time) for time in range(1_700_000_000_000, 1_700_000_000_005)]
+    newest = log.timestamps.max_timestamp_offset()
     log.close()
     for file in (tmp_path / "orders-0").glob("0*" + suffix):
         if file.suffix != ".log":
             damage(file)
     log = open_log(**SMALL, clean_shutdown=clean_shutdown)
-    assert log.max_timestamp_offset() == newest
-    assert [log.offset_for_timestamp(time) for time in range(1_700_000_000_000, 1_700_000_000_005)] == times
+    assert log.timestamps.max_timestamp_offset() == newest
+    assert [log.timestamps.offset_for_timestamp(time) for time in range(1_700_000_000_000, 1_700_000_000_005)] == times
     for offset in range(0, log.log_end_offset, 7):
         assert read_values(log, offset, max_bytes=300) == {each: value for each, value in values.items() if each >= offset}
     assert log.append(idempotent_batch(9, 2)).duplicate
@@ -326,7 +326,7 @@ def test_leader_epochs_are_made_anew_from_the_batches(content: bytes | None, ope
     if content is not None:
         path.write_bytes(content)
     log = open_log(segment_bytes=200, clean_shutdown=True)
-    assert (log.leader_epoch, log.leader_epochs) == (3, [(1, 0), (3, 2)])
+    assert (log.leader_epoch, log.epochs.entries) == (3, [(1, 0), (3, 2)])
 
 
 # Producers
@@ -428,7 +428,7 @@ def test_a_wrong_entry_inside_the_time_index_changes_no_answer(open_log: OpenLog
         path.write_bytes(data)
         again = open_log(index_interval_bytes=1, clean_shutdown=True, recovery_point=20)
         for number in range(20):
-            found = again.offset_for_timestamp(NOW_MS + number * 10)
+            found = again.timestamps.offset_for_timestamp(NOW_MS + number * 10)
             assert found is not None
             assert found.offset == number
         again.close(clean=False)
@@ -438,7 +438,7 @@ def test_records_without_timestamps_are_no_damage(open_log: OpenLog, caplog: pyt
     log = open_log()
     log.append(memoryview(build_batch([Record(0, -1, b"key", b"value")])))
     log.close()
-    assert open_log(clean_shutdown=True).offset_for_timestamp(0) is None
+    assert open_log(clean_shutdown=True).timestamps.offset_for_timestamp(0) is None
     assert not caplog.records
 
 
@@ -454,22 +454,22 @@ def test_a_hole_below_the_log_start_costs_nothing_behind_it(open_log: OpenLog, t
     log = open_log(segment_bytes=80, log_start_offset=5)
     assert (log.log_start_offset, log.log_end_offset) == (5, 10)
     assert read_values(log) == {number: b"%d" % number for number in range(5, 10)}
-    log.enforce_retention(0)
+    log.retention.enforce(0)
     assert min(int(path.stem) for path in (tmp_path / "orders-0").glob("*.log")) == 5
 
 
 def test_what_a_recovery_cut_off_does_not_come_back_with_the_next_power_loss(open_log: OpenLog, tmp_path: Path) -> None:
     log = open_log(segment_bytes=200)
     log.append(batch_of(b"kept" * 20))
-    log.flush()
+    log.flusher.flush()
     log.close(clean=False)
     with (tmp_path / "orders-0" / f"{0:020d}.log").open("ab") as file:
         file.write(bytes(50))
     files = LosingFiles(tmp_path)
     log = open_log(files=files, segment_bytes=200, recovery_point=1)
     log.append(batch_of(b"next" * 20))
-    log.flush()
-    assert (log.segment_count, log.recovery_point) == (2, 2)
+    log.flusher.flush()
+    assert (len(log.segments), log.flusher.recovery_point) == (2, 2)
 
     files.lose_power(tmp_path / "after", Random(1), Loss.STRICT)
     log = PartitionLog.open(tmp_path / "after" / "orders-0", config=LogConfig(), files=RealFiles(), clock=ManualClock(), recovery_point=2)

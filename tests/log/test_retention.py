@@ -17,9 +17,9 @@ from minibroker.clock import ManualClock
 from minibroker.errors import KafkaStorageError, OffsetOutOfRange
 from minibroker.log.log_config import LogConfig
 from minibroker.log.partition_log import PartitionLog
+from minibroker.log.producer_state import WriteTimes
 from minibroker.log.results import IsolationLevel
-from minibroker.log.shrinking_log import SEGMENTS_A_TURN
-from minibroker.log.write_times import WriteTimes
+from minibroker.log.retention import SEGMENTS_A_TURN
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 from minibroker.testing.simulation.held_watermarks import HeldLog
@@ -52,27 +52,27 @@ def test_time_takes_whole_segments_from_the_front(open_log: OpenLog, clock: Manu
     log = open_log(segment_bytes=100, retention_ms=10 * SECOND)
     fill(log, 20_000, 10_001, 10_000, 30_000, 0)
     assert bases(log) == [0, 1, 2, 3, 4]
-    assert log.enforce_retention(clock.now_ms()) == 2  # 10,000 ms old is not yet over, and what lies behind it stays
+    assert log.retention.enforce(clock.now_ms()) == 2  # 10,000 ms old is not yet over, and what lies behind it stays
     assert (bases(log), log.log_start_offset) == ([2, 3, 4], 2)
     assert read_values(log) == dict.fromkeys((2, 3, 4), b"x" * 20)
     with pytest.raises(OffsetOutOfRange):
         log.read(1, 100, isolation=IsolationLevel.READ_UNCOMMITTED)
-    assert log.enforce_retention(clock.now_ms()) == 0
-    assert log.enforce_retention(clock.now_ms() + 1) == 2
+    assert log.retention.enforce(clock.now_ms()) == 0
+    assert log.retention.enforce(clock.now_ms() + 1) == 2
     assert bases(log) == [4]
 
 
 def test_size_keeps_at_least_retention_bytes(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(segment_bytes=100, retention_bytes=3 * SIZE, retention_ms=-1)
     fill(log, 0, 0, 0, 0, 0)
-    assert log.enforce_retention(clock.now_ms()) == 2
-    assert log.size == 3 * SIZE
+    assert log.retention.enforce(clock.now_ms()) == 2
+    assert log.segments.size == 3 * SIZE
     log.update_config(log.config._replace(retention_bytes=3 * SIZE - 1))
-    assert log.enforce_retention(clock.now_ms()) == 0  # without the first one there were less
+    assert log.retention.enforce(clock.now_ms()) == 0  # without the first one there were less
     log.update_config(log.config._replace(retention_bytes=2 * SIZE))
-    assert (log.enforce_retention(clock.now_ms()), bases(log)) == (1, [3, 4])
+    assert (log.retention.enforce(clock.now_ms()), bases(log)) == (1, [3, 4])
     log.update_config(log.config._replace(retention_bytes=-1))
-    assert log.enforce_retention(clock.now_ms()) == 0
+    assert log.retention.enforce(clock.now_ms()) == 0
 
 
 def test_limits_as_small_as_those_of_sparks_tests(open_log: OpenLog, clock: ManualClock) -> None:
@@ -80,26 +80,26 @@ def test_limits_as_small_as_those_of_sparks_tests(open_log: OpenLog, clock: Manu
     log = open_log(segment_bytes=70, retention_bytes=40)
     for number in range(20):
         log.append(memoryview(build_batch([Record(0, NOW_MS, None, b"%d" % (number % 10))])))
-        log.enforce_retention(clock.now_ms())
+        log.retention.enforce(clock.now_ms())
         assert list(read_values(log)) == [number]
-    assert log.segment_count == 1
+    assert len(log.segments) == 1
 
 
 def test_zero_bytes_of_retention_empty_the_log(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(segment_bytes=100, retention_bytes=0)
     fill(log, 0, 0)
-    assert log.enforce_retention(clock.now_ms()) == 2
-    assert (bases(log), log.size, log.log_start_offset, log.log_end_offset) == ([2], 0, 2, 2)
-    assert log.enforce_retention(clock.now_ms()) == 0  # an empty one is not deleted again and again
+    assert log.retention.enforce(clock.now_ms()) == 2
+    assert (bases(log), log.segments.size, log.log_start_offset, log.log_end_offset) == ([2], 0, 2, 2)
+    assert log.retention.enforce(clock.now_ms()) == 0  # an empty one is not deleted again and again
 
 
 def test_the_segment_that_grows_rolls_and_goes(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(retention_ms=SECOND)
     fill(log, 0, 0, 0)
     clock.advance(SECOND)
-    assert log.enforce_retention(clock.now_ms()) == 0
+    assert log.retention.enforce(clock.now_ms()) == 0
     clock.advance(1)
-    assert log.enforce_retention(clock.now_ms()) == 1
+    assert log.retention.enforce(clock.now_ms()) == 1
     assert (bases(log), log.log_start_offset, log.high_watermark) == ([3], 3, 3)
     assert log.read(3, 100, isolation=IsolationLevel.READ_UNCOMMITTED) == b""
     assert log.append(batch_of(b"next", timestamp=clock.now_ms())).base_offset == 3
@@ -111,8 +111,8 @@ def test_an_emptied_log_goes_on_after_a_restart(is_clean: bool, open_log: OpenLo
     log = open_log(retention_ms=SECOND)
     log.append(idempotent_batch(7, 0, b"a", b"b"))
     clock.advance(2 * SECOND)
-    log.enforce_retention(clock.now_ms())
-    recovery_point = log.recovery_point
+    log.retention.enforce(clock.now_ms())
+    recovery_point = log.flusher.recovery_point
     if is_clean:
         log.close()
     else:
@@ -129,7 +129,7 @@ def test_files_are_renamed_at_once_and_removed_after_the_delay(open_log: OpenLog
     fill(log, 9000, 9000, 0)
     before = files_of(log)
     assert {f"{1:020}.snapshot", f"{2:020}.snapshot"} <= before
-    log.enforce_retention(clock.now_ms())
+    log.retention.enforce(clock.now_ms())
     gone = {f"{base:020}{suffix}" for base in (0, 1) for suffix in (".log", ".index", ".timeindex")} | {f"{1:020}.snapshot"}
     assert files_of(log) == before - gone | {name + ".deleted" for name in gone}
     clock.advance(60 * SECOND - 1)
@@ -141,20 +141,20 @@ def test_files_are_renamed_at_once_and_removed_after_the_delay(open_log: OpenLog
 def test_a_log_that_is_only_compacted_keeps_all_but_what_lies_below_its_start(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(segment_bytes=100, retention_ms=1, retention_bytes=1, cleanup_policy=COMPACT)
     fill(log, 9000, 9000, 9000)
-    assert log.enforce_retention(clock.now_ms()) == 0
+    assert log.retention.enforce(clock.now_ms()) == 0
     log.close()
     log = open_log(segment_bytes=100, retention_ms=1, cleanup_policy=COMPACT, log_start_offset=1, clean_shutdown=True)
     assert bases(log) == [0, 1, 2]  # as after a kill between DeleteRecords' checkpoint and its deletion
-    assert log.enforce_retention(clock.now_ms()) == 0  # nothing that could still be read
+    assert log.retention.enforce(clock.now_ms()) == 0  # nothing that could still be read
     assert bases(log) == [1, 2]
     log.update_config(log.config._replace(cleanup_policy=BOTH))
-    assert log.enforce_retention(clock.now_ms()) == 2
+    assert log.retention.enforce(clock.now_ms()) == 2
 
 
 def test_an_empty_policy_keeps_all(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(segment_bytes=100, retention_ms=1, cleanup_policy=frozenset())
     fill(log, 9000, 9000)
-    assert log.enforce_retention(clock.now_ms()) == 0
+    assert log.retention.enforce(clock.now_ms()) == 0
 
 
 def test_nothing_above_the_high_watermark_goes(open_log: OpenLog, clock: ManualClock) -> None:
@@ -162,10 +162,10 @@ def test_nothing_above_the_high_watermark_goes(open_log: OpenLog, clock: ManualC
     fill(log, 9000)
     HeldLog.hold(log)
     fill(log, 9000, 9000)
-    assert log.enforce_retention(clock.now_ms()) == 1
+    assert log.retention.enforce(clock.now_ms()) == 1
     assert (bases(log), log.log_start_offset) == ([1, 2], 1)
     HeldLog.release(log)
-    assert log.enforce_retention(clock.now_ms()) == 2
+    assert log.retention.enforce(clock.now_ms()) == 2
 
 
 def test_records_without_timestamps_go_by_their_file(open_log: OpenLog, clock: ManualClock) -> None:
@@ -174,7 +174,7 @@ def test_records_without_timestamps_go_by_their_file(open_log: OpenLog, clock: M
         log.append(batch_of(b"x" * 20, timestamp=-1))
     for segment, age_ms in zip(log.segments, (10_001, 10_000), strict=True):
         os.utime(segment.log.path, ((NOW_MS - age_ms) / 1000,) * 2)
-    assert (log.enforce_retention(clock.now_ms()), bases(log)) == (1, [1])
+    assert (log.retention.enforce(clock.now_ms()), bases(log)) == (1, [1])
 
 
 def test_a_timestamp_in_the_future_keeps_its_segment_until_then(
@@ -184,11 +184,11 @@ def test_a_timestamp_in_the_future_keeps_its_segment_until_then(
     log = open_log(segment_bytes=100, retention_ms=SECOND, message_timestamp_after_max_ms=2 * day)
     fill(log, 9000, -day, 9000, 9000)
     for _ in range(3):
-        log.enforce_retention(clock.now_ms())
+        log.retention.enforce(clock.now_ms())
         assert bases(log) == [1, 2, 3]
     assert len([record for record in caplog.records if record.levelno == logging.WARNING and "in the future" in record.message]) == 1
     clock.advance(day + SECOND + 1)
-    assert log.enforce_retention(clock.now_ms()) == 3
+    assert log.retention.enforce(clock.now_ms()) == 3
 
 
 def test_a_clock_that_jumps(open_log: OpenLog, clock: ManualClock) -> None:
@@ -197,11 +197,11 @@ def test_a_clock_that_jumps(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(segment_bytes=100, retention_ms=7 * day)
     fill(log, 6 * day + 1, 5 * day, 0)
     clock.jump(-30 * day)
-    assert log.enforce_retention(clock.now_ms()) == 0
+    assert log.retention.enforce(clock.now_ms()) == 0
     clock.jump(31 * day)
-    assert (log.enforce_retention(clock.now_ms()), bases(log)) == (1, [1, 2])
+    assert (log.retention.enforce(clock.now_ms()), bases(log)) == (1, [1, 2])
     clock.jump(-day)
-    assert log.enforce_retention(clock.now_ms()) == 0
+    assert log.retention.enforce(clock.now_ms()) == 0
 
 
 def test_damage_does_not_keep_a_log_from_shrinking(open_log: OpenLog, clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:
@@ -213,14 +213,14 @@ def test_damage_does_not_keep_a_log_from_shrinking(open_log: OpenLog, clock: Man
     os.utime(first, ((NOW_MS - 9000) / 1000,) * 2)
     (Path(log.directory) / f"{0:020}.timeindex").unlink()
     log = open_log(segment_bytes=100, retention_ms=SECOND, clean_shutdown=True, recovery_point=3)
-    assert (log.enforce_retention(clock.now_ms()), bases(log)) == (2, [2])
+    assert (log.retention.enforce(clock.now_ms()), bases(log)) == (2, [2])
     assert str(first) in caplog.text
 
 
 def test_no_more_than_the_limit_in_one_go(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(segment_bytes=100, retention_ms=1)
     fill(log, *[9000] * 5)
-    assert [log.enforce_retention(clock.now_ms(), limit=2) for _ in range(4)] == [2, 2, 1, 0]
+    assert [log.retention.enforce(clock.now_ms(), limit=2) for _ in range(4)] == [2, 2, 1, 0]
     assert bases(log) == [5]
 
 
@@ -249,23 +249,23 @@ def test_each_turn_of_a_long_deletion_waits_for_names(open_log: OpenLog, clock: 
     fill(log, *[0] * 2 * SEGMENTS_A_TURN)
     log.advance_log_start_offset(log.log_end_offset)
     background.run()
-    assert log.segment_count == SEGMENTS_A_TURN
+    assert len(log.segments) == SEGMENTS_A_TURN
     fill(log, *[0] * SEGMENTS_A_TURN)
     log.advance_log_start_offset(log.log_end_offset)
     clock.advance(0)
-    assert log.segment_count == 2 * SEGMENTS_A_TURN
+    assert len(log.segments) == 2 * SEGMENTS_A_TURN
     background.run()
     clock.advance(0)
-    assert log.segment_count == 1
+    assert len(log.segments) == 1
 
 
 def test_the_new_segment_is_synced_before_the_old_ones_go(open_log: OpenLog, clock: ManualClock) -> None:
     background = LateBackground()
     log = open_log(retention_ms=1, background=background, file_delete_delay_ms=0)
     fill(log, 9000, 9000)
-    assert log.enforce_retention(clock.now_ms()) == 1
+    assert log.retention.enforce(clock.now_ms()) == 1
     assert (log.log_start_offset, bases(log)) == (2, [0, 2])
-    assert log.enforce_retention(clock.now_ms()) == 0
+    assert log.retention.enforce(clock.now_ms()) == 0
     assert read_values(log) == {}
     assert not [name for name in files_of(log) if name.endswith(".deleted")]
     background.run()
@@ -279,13 +279,13 @@ def test_a_failed_sync_deletes_nothing(open_log: OpenLog, clock: ManualClock) ->
     background = LateBackground()
     log = open_log(retention_ms=1, background=background, files=files)
     fill(log, 9000)
-    log.enforce_retention(clock.now_ms())
+    log.retention.enforce(clock.now_ms())
     files.fail("sync_directory", errno.EIO)
     background.run()
-    assert log.offline_cause is not None
+    assert log.failures.offline_cause is not None
     assert f"{0:020}.log" in files_of(log)
     with pytest.raises(KafkaStorageError):
-        log.enforce_retention(clock.now_ms())
+        log.retention.enforce(clock.now_ms())
 
 
 @pytest.mark.parametrize("operation", ["rename", "open"])
@@ -293,11 +293,11 @@ def test_a_disk_that_fails_is_told_of(operation: str, open_log: OpenLog, clock: 
     files = FaultyFiles()
     log = open_log(retention_ms=1, files=files)
     told: list[OSError] = []
-    log.on_storage_error = lambda _, error: told.append(error)
+    log.failures.on_storage_error = told.append
     fill(log, 9000, 9000)
     files.fail(operation, errno.EIO)
     with contextlib.suppress(KafkaStorageError):
-        log.enforce_retention(clock.now_ms())
+        log.retention.enforce(clock.now_ms())
     assert [error.errno for error in told] == [errno.EIO]
     again = open_log()
     assert again.log_end_offset == 2
@@ -309,22 +309,22 @@ def test_a_disk_that_fails_is_told_of(operation: str, open_log: OpenLog, clock: 
 def test_a_segment_rolls_when_nobody_writes(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(segment_ms=10 * SECOND, retention_ms=-1)
     now_ms = clock.now_ms()
-    log.enforce_retention(now_ms + 60 * SECOND)
+    log.retention.enforce(now_ms + 60 * SECOND)
     assert bases(log) == [0]  # empty: there is nothing to finish
     fill(log, 0)
     os.utime(log.segments.active.log.path, (now_ms / 1000,) * 2)
-    log.enforce_retention(now_ms + 10 * SECOND)
+    log.retention.enforce(now_ms + 10 * SECOND)
     assert bases(log) == [0]
-    log.enforce_retention(now_ms + 10 * SECOND + 1)
+    log.retention.enforce(now_ms + 10 * SECOND + 1)
     assert bases(log) == [0, 1]
-    log.enforce_retention(now_ms + 60 * SECOND)
+    log.retention.enforce(now_ms + 60 * SECOND)
     assert bases(log) == [0, 1]
 
 
 def test_old_timestamps_alone_roll_nothing(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(segment_ms=10 * SECOND, retention_ms=-1)
     fill(log, 3600 * SECOND)
-    log.enforce_retention(clock.now_ms())
+    log.retention.enforce(clock.now_ms())
     assert bases(log) == [0]
 
 

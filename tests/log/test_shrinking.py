@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minibroker.log.shrinking_log import SEGMENTS_A_TURN
+from minibroker.log.retention import SEGMENTS_A_TURN
 from tests.support.broker_in_memory import BrokerInMemory, records
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from minibroker.clock import ManualClock
 from minibroker.errors import KafkaStorageError
-from minibroker.log.compaction import Compaction
+from minibroker.log.compaction_round import CompactionPlan
 from minibroker.log.log_config import LogConfig
 from minibroker.log.partition_log import PartitionLog
 from minibroker.records.control import ControlType
@@ -41,13 +41,13 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
         put(log, (b"%d" % (number % 2), b"%d" % number), (b"once %d" % number, b"x" * 20), roll=number % 4 == 3)
         if number in {5, 9}:
             transaction(log, number, ControlType.ABORT, (b"0", b"void"))
-    log._producers.producers.clear()
+    log.producers.producers.clear()
     log.close()
     return folder
 
 
-def plan_for(log: PartitionLog) -> Compaction:
-    plan = log.begin_compaction(0, NOW_MS, offset_map_bytes=100_000)
+def plan_for(log: PartitionLog) -> CompactionPlan:
+    plan = log.compaction.plan(0, NOW_MS, offset_map_bytes=100_000)
     assert plan is not None
     return plan
 
@@ -92,7 +92,7 @@ def test_dying_before_every_change(written: Path, tmp_path: Path, *, clean: bool
         for segment in log.segments:
             segment._files = files
         try:
-            assert log.end_compaction(plan_for(log).run(files))
+            assert log.compaction.swap_in(plan_for(log).run(files))
             died = False
         except Died:
             died = True
@@ -129,12 +129,12 @@ def test_every_change_that_fails(written: Path, tmp_path: Path) -> None:
                 assert left_in(log) == before
             else:
                 try:
-                    assert log.end_compaction(compacted)
+                    assert log.compaction.swap_in(compacted)
                     break
                 except KafkaStorageError:
                     files.heal()
-                    assert log.offline_cause is not None
-            log.close(clean=False) if log.offline_cause is None else log._release("offline")
+                    assert log.failures.offline_cause is not None
+            log.close(clean=False) if log.failures.offline_cause is None else log._release("offline")
             check(folder, before, clean=True)
             shutil.rmtree(folder)
         assert after > 3, operation

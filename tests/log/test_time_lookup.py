@@ -90,8 +90,10 @@ class Log:
         assert known
         targets = {0, known[0] - 1, known[-1], known[-1] + 1, *self.rng.sample(known, min(60, len(known)))}
         for target in targets | {each + 1 for each in targets}:
-            assert self.log.offset_for_timestamp(target) == next((each for each in everything if each.timestamp >= target), None), target
-        assert self.log.max_timestamp_offset() == max(everything, key=lambda each: each.timestamp)
+            assert self.log.timestamps.offset_for_timestamp(target) == next(
+                (each for each in everything if each.timestamp >= target), None
+            ), target
+        assert self.log.timestamps.max_timestamp_offset() == max(everything, key=lambda each: each.timestamp)
 
 
 @pytest.fixture(params=TIMES, ids=[times.__name__ for times in TIMES])
@@ -106,7 +108,7 @@ def test_as_it_grows_and_rolls(times: Any, timestamp_type: str, tmp_path: Path) 
     for _ in range(3):
         log.fill(40)
         log.check()
-    assert log.log.segment_count > 5
+    assert len(log.log.segments) > 5
 
 
 @pytest.mark.parametrize("how", ["stopped", "killed", "killed before anything was synced"])
@@ -147,7 +149,7 @@ def test_behind_deleted_records(times: Any, tmp_path: Path) -> None:
 def test_behind_retention(times: Any, tmp_path: Path) -> None:
     log = Log(tmp_path, times, retention_bytes=4000, retention_ms=-1)
     log.fill()
-    assert log.log.enforce_retention(log.clock.now_ms())
+    assert log.log.retention.enforce(log.clock.now_ms())
     log.check()
 
 
@@ -177,6 +179,6 @@ def test_a_batch_that_compaction_emptied_answers_nothing(open_log: OpenLog) -> N
     log.append(batch_of(b"x", timestamp=NOW_MS - 10))
     compact(log)
     assert [(batch.base_offset, batch.record_count) for batch in read_batches(log)][:2] == [(0, 0), (1, 1)]
-    assert log.offset_for_timestamp(NOW_MS - 5) == TimestampOffset(NOW_MS, 1, 0)
-    assert log.offset_for_timestamp(NOW_MS + 1) is None
-    assert log.max_timestamp_offset() == TimestampOffset(NOW_MS, 1, 0)
+    assert log.timestamps.offset_for_timestamp(NOW_MS - 5) == TimestampOffset(NOW_MS, 1, 0)
+    assert log.timestamps.offset_for_timestamp(NOW_MS + 1) is None
+    assert log.timestamps.max_timestamp_offset() == TimestampOffset(NOW_MS, 1, 0)

@@ -55,8 +55,8 @@ class Told(NamedTuple):
 def check(log: PartitionLog) -> None:
     """The log and its index say what its batches say, for every range of offsets."""
     told = Told.by(read_batches(log))
-    assert {each.producer_id: each.first_offset for each in log.open_transactions()} == told.open_transactions
-    assert [each.first_offset for each in log.open_transactions()] == sorted(told.open_transactions.values())
+    assert {each.producer_id: each.first_offset for each in log.producers.list_open_transactions()} == told.open_transactions
+    assert [each.first_offset for each in log.producers.list_open_transactions()] == sorted(told.open_transactions.values())
     assert log.last_stable_offset == min(told.open_transactions.values(), default=log.log_end_offset)
     assert entries_of(log) == told.aborted
     for first_offset in range(0, log.last_stable_offset, 3):
@@ -85,19 +85,19 @@ def test_a_killed_log(seed: int, lost: str, open_log: OpenLog, tmp_path: Path) -
     log = open_log(**SMALL)
     fill(log, seed)
     check(log)
-    found, files = log.active_producers(), index_files(tmp_path / "orders-0")
+    found, files = log.producers.active(), index_files(tmp_path / "orders-0")
     assert len(files) > 2
     crash(log)
     for path in (tmp_path / "orders-0").glob(lost):
         path.unlink()
     log = open_log(**SMALL)
     check(log)
-    assert log.active_producers() == found
+    assert log.producers.active() == found
     assert index_files(tmp_path / "orders-0") == files
     log.close()
     log = open_log(**SMALL, clean_shutdown=True, recovery_point=log.log_end_offset)
     check(log)
-    assert log.active_producers() == found
+    assert log.producers.active() == found
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -105,11 +105,11 @@ def test_a_log_that_is_flushed_up_to_its_middle(seed: int, open_log: OpenLog, tm
     """What recovery does not read is taken from snapshot and index."""
     log = open_log(**SMALL)
     fill(log, seed)
-    log.flush()
-    recovery_point = log.recovery_point
+    log.flusher.flush()
+    recovery_point = log.flusher.recovery_point
     log.append(batch_of(b"between"))
     for producer_id in range(4):
-        if log.open_transaction(producer_id) is not None:
+        if log.producers.first_open_offset(producer_id) is not None:
             end_transaction(log, producer_id, ControlType.ABORT, epoch=9)
     log.append(idempotent_batch(7, 0, is_transactional=True))
     crash(log)
@@ -123,11 +123,11 @@ def test_a_tail_torn_at_every_byte(open_log: OpenLog, tmp_path: Path) -> None:
     log = open_log()
     log.append(idempotent_batch(1, 0, is_transactional=True))
     log.append(idempotent_batch(2, 0, is_transactional=True))
-    sizes = [log.size]
+    sizes = [log.segments.size]
     end_transaction(log, 1, ControlType.ABORT)
-    sizes.append(log.size)
+    sizes.append(log.segments.size)
     log.append(idempotent_batch(1, 1, is_transactional=True))
-    sizes.append(log.size)
+    sizes.append(log.segments.size)
     end_transaction(log, 2, ControlType.COMMIT)
     log.close(clean=False)
     folder = tmp_path / "orders-0"
@@ -140,7 +140,10 @@ def test_a_tail_torn_at_every_byte(open_log: OpenLog, tmp_path: Path) -> None:
         for _ in range(2):
             log = open_log()
             is_aborted, is_open_again = size >= sizes[1], size >= sizes[2]
-            assert (log.open_transaction(1), log.open_transaction(2)) == (3 if is_open_again else None if is_aborted else 0, 1)
+            assert (log.producers.first_open_offset(1), log.producers.first_open_offset(2)) == (
+                3 if is_open_again else None if is_aborted else 0,
+                1,
+            )
             assert log.last_stable_offset == (1 if is_aborted else 0)
             assert entries_of(log) == ([(1, 0, 2, 1)] if is_aborted else [])
             assert (folder / "00000000000000000000.txnindex").exists() == is_aborted
@@ -158,7 +161,7 @@ def test_an_index_that_is_missing_is_not_believed(seed: int, is_emptied: bool, i
     """One of them, or all; whatever is fetched, a consumer of committed records never gets an aborted one."""
     log = open_log(**SMALL)
     fill(log, seed)
-    log.flush()
+    log.flusher.flush()
     starts = range(0, log.last_stable_offset, 13)
     expected = committed_values(log, 0, 1 << 20)
     log.close(clean=is_clean)
@@ -223,7 +226,7 @@ def test_a_long_transaction_whose_index_is_missing_is_not_read_again_with_every_
         found = log.aborted_transactions(each.base_offset, each.last_offset)
         assert [(one.producer_id, one.first_offset) for one in found] == [(1, each.base_offset)] * (ends is ControlType.ABORT)
         counts.append(files.counts["read_at"] - before)
-    assert log.segment_count > 15
+    assert len(log.segments) > 15
     assert sorted(counts)[90] < 10, "it walks to the marker each time"
 
 
@@ -242,7 +245,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 def test_a_damaged_index_is_made_anew_when_it_is_read(kind: str, is_clean: bool, open_log: OpenLog, tmp_path: Path) -> None:
     log = open_log(**SMALL)
     fill(log, 1)
-    log.flush()
+    log.flusher.flush()
     log.close(clean=is_clean)
     whole = index_files(tmp_path / "orders-0")
     for name, data in whole.items():
@@ -266,7 +269,7 @@ def test_a_damaged_index_of_the_segment_that_grows(open_log: OpenLog, tmp_path: 
             end_transaction(log, 1, ControlType.ABORT)
         else:
             log.append(batch_of(b"more"))
-            log.flush()
+            log.flusher.flush()
         assert entries_of(log) == [(1, 0, 1, 2), (1, 2, 3, 4)]
         check(log)
         log.close()
@@ -296,11 +299,11 @@ def test_what_was_synced_survives_a_power_loss(loss: Loss, seed: int, tmp_path: 
     rng = random.Random(seed)
     for sequence in range(rng.randint(20, 40)):
         log.append(idempotent_batch(1, sequence, rng.randbytes(100), is_transactional=True))
-        log.flush()
+        log.flusher.flush()
         if rng.random() < 0.5:
             end_transaction(log, 1, ControlType.ABORT)
-            log.flush()
-    recovery_point, count = log.recovery_point, len(log.segments)
+            log.flusher.flush()
+    recovery_point, count = log.flusher.recovery_point, len(log.segments)
     data = b"".join(bytes(batch.data) for batch in read_batches(log))
     assert count > 2
     disk.lose_power(tmp_path / "after", rng, loss)

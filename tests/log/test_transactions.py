@@ -60,7 +60,7 @@ def test_it_moves_to_the_oldest_that_is_still_open(open_log: OpenLog) -> None:
     log = open_log()
     for producer_id in (1, 2, 3):
         write(log, producer_id, b"a")
-    assert log.open_transactions() == [(1, 0, 0), (2, 0, 1), (3, 0, 2)]
+    assert log.producers.list_open_transactions() == [(1, 0, 0), (2, 0, 1), (3, 0, 2)]
     abort(log, 2)
     assert log.last_stable_offset == 0
     commit(log, 1)
@@ -87,7 +87,7 @@ def test_it_is_never_below_the_log_start(open_log: OpenLog) -> None:
     log.advance_log_start_offset(2)
     assert (log.last_stable_offset, log.first_unstable_offset) == (2, 2)
     write(log, 1, b"d", sequence=3)
-    assert (log.last_stable_offset, log.open_transaction(1)) == (2, 0)
+    assert (log.last_stable_offset, log.producers.first_open_offset(1)) == (2, 0)
     abort(log, 1)
     assert (log.last_stable_offset, entries_of(log)) == (5, [(1, 0, 4, 5)])
 
@@ -127,7 +127,7 @@ def test_a_duplicate_of_the_transaction_before_opens_none(open_log: OpenLog) -> 
     write(log, 1, b"a")
     commit(log, 1)
     assert log.append(idempotent_batch(1, 0, b"a", is_transactional=True)).duplicate
-    assert log.open_transaction(1) is None
+    assert log.producers.first_open_offset(1) is None
 
 
 def test_the_first_sequence_of_a_producer_that_nothing_is_known_of(open_log: OpenLog) -> None:
@@ -141,14 +141,14 @@ def test_the_first_sequence_of_a_producer_that_nothing_is_known_of(open_log: Ope
 def test_who_has_a_transaction_open(open_log: OpenLog) -> None:
     log = open_log()
     write(log, 1, b"a", epoch=3)
-    assert (log.open_transaction(1), log.open_transaction(2)) == (0, None)
-    assert log.has_open_transaction(1, 3)
-    assert not log.has_open_transaction(1, 2)
-    assert not log.has_open_transaction(2, 3)
-    assert log.active_producers() == [(1, 3, 0, NOW_MS, -1, 0)]
+    assert (log.producers.first_open_offset(1), log.producers.first_open_offset(2)) == (0, None)
+    assert log.producers.has_open_transaction(1, 3)
+    assert not log.producers.has_open_transaction(1, 2)
+    assert not log.producers.has_open_transaction(2, 3)
+    assert log.producers.active() == [(1, 3, 0, NOW_MS, -1, 0)]
     commit(log, 1, epoch=3)
-    assert not log.has_open_transaction(1, 3)
-    assert log.active_producers() == [(1, 3, 0, NOW_MS, 0, -1)]
+    assert not log.producers.has_open_transaction(1, 3)
+    assert log.producers.active() == [(1, 3, 0, NOW_MS, 0, -1)]
 
 
 # Markers
@@ -186,7 +186,7 @@ def test_a_marker_without_a_transaction_leaves_only_its_epochs(open_log: OpenLog
     for _ in range(2):
         abort(log, 1, epoch=5)
     assert entries_of(log) == []
-    assert log.active_producers() == [(1, 5, -1, NOW_MS, 0, -1)]
+    assert log.producers.active() == [(1, 5, -1, NOW_MS, 0, -1)]
     with pytest.raises(InvalidProducerEpoch):
         write(log, 1, b"zombie", epoch=4)
 
@@ -201,7 +201,7 @@ def test_a_marker_of_another_epoch(epoch: int, version: int, is_refused: bool, o
         return
     with pytest.raises(InvalidProducerEpoch):
         end(log, 1, ControlType.ABORT, epoch=epoch, version=version)
-    assert (log.open_transaction(1), log.log_end_offset) == (0, 1)
+    assert (log.producers.first_open_offset(1), log.log_end_offset) == (0, 1)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -221,7 +221,7 @@ def test_a_coordinator_that_was_replaced_is_fenced(open_log: OpenLog) -> None:
     write(log, 1, b"a")
     with pytest.raises(TransactionCoordinatorFenced):
         end(log, 1, ControlType.ABORT, coordinator=4)
-    assert log.open_transaction(1) == 1
+    assert log.producers.first_open_offset(1) == 1
     end(log, 1, ControlType.ABORT, coordinator=5)
 
 

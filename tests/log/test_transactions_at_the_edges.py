@@ -35,16 +35,16 @@ def test_retention_takes_the_beginning_of_an_open_transaction(open_log: OpenLog,
     log = open_log(segment_bytes=200, retention_ms=1000)
     for sequence in range(3):
         write(log, 1, sequence, timestamp=NOW_MS - 5000 + 2000 * sequence)
-    assert (log.segment_count, log.last_stable_offset) == (3, 0)
-    assert log.enforce_retention(clock.now_ms()) == 2
+    assert (len(log.segments), log.last_stable_offset) == (3, 0)
+    assert log.retention.enforce(clock.now_ms()) == 2
     assert (log.log_start_offset, log.last_stable_offset, log.first_unstable_offset) == (2, 2, 2)
     assert log.read(2, 1000, isolation=IsolationLevel.READ_COMMITTED) == b""
     with pytest.raises(OffsetOutOfRange):
         log.read(1, 1000, isolation=IsolationLevel.READ_COMMITTED)
-    assert log.open_transaction(1) == 0
+    assert log.producers.first_open_offset(1) == 0
     log.close()
     log = open_log(segment_bytes=200, clean_shutdown=True, recovery_point=3, log_start_offset=2)
-    assert (log.open_transaction(1), log.last_stable_offset) == (0, 2)
+    assert (log.producers.first_open_offset(1), log.last_stable_offset) == (0, 2)
     end_transaction(log, 1, ControlType.ABORT)
     assert (log.last_stable_offset, log.aborted_transactions(2, 2)) == (4, [(1, 0)])
 
@@ -54,7 +54,7 @@ def test_all_records_of_an_open_transaction_are_deleted(open_log: OpenLog) -> No
     write(log, 1)
     log.append(batch_of(b"x" * 80))
     log.advance_log_start_offset(2)
-    assert (log.last_stable_offset, log.first_unstable_offset, log.open_transaction(1)) == (2, 2, 0)
+    assert (log.last_stable_offset, log.first_unstable_offset, log.producers.first_open_offset(1)) == (2, 2, 0)
     log.append(batch_of(b"more"))
     assert (log.last_stable_offset, log.high_watermark) == (2, 3)
     log.close(clean=False)
@@ -70,10 +70,10 @@ def test_an_open_transaction_is_not_compacted(open_log: OpenLog) -> None:
     write(log, 1)
     for _ in range(3):
         log.append(batch_of(b"x" * 80))
-    found = log.cleanable(0, NOW_MS)
+    found = log.compaction.cleanable(0, NOW_MS)
     assert found.first_uncleanable_offset == log.last_stable_offset == 2
     end_transaction(log, 1, ControlType.ABORT)
-    assert log.cleanable(0, NOW_MS).first_uncleanable_offset == log.segments.active.base_offset > 2
+    assert log.compaction.cleanable(0, NOW_MS).first_uncleanable_offset == log.segments.active.base_offset > 2
 
 
 # Segments
@@ -105,12 +105,12 @@ def test_a_producer_with_an_open_transaction_is_never_forgotten(open_log: OpenLo
     log.remove_expired_producers(DAY_MS)
     clock.advance(DAY_MS)
     log.remove_expired_producers(DAY_MS)
-    assert [each.producer_id for each in log.active_producers()] == [1]
+    assert [each.producer_id for each in log.producers.active()] == [1]
     log.close()
     clock.advance(DAY_MS)
     log = open_log(clean_shutdown=True, recovery_point=3)
-    assert (log.open_transaction(1), log.last_stable_offset) == (0, 0)
-    assert [each.producer_id for each in log.active_producers()] == [1]
+    assert (log.producers.first_open_offset(1), log.last_stable_offset) == (0, 0)
+    assert [each.producer_id for each in log.producers.active()] == [1]
 
 
 # Disks
@@ -124,7 +124,7 @@ def test_a_marker_that_could_not_be_written_ends_nothing(torn_at: int | None, op
     files.fail("write", errno.ENOSPC, torn_at=torn_at, path_part=".log")
     with pytest.raises(KafkaStorageError):
         end_transaction(log, 1, ControlType.ABORT)
-    assert (log.log_end_offset, log.open_transaction(1), log.last_stable_offset) == (1, 0, 0)
+    assert (log.log_end_offset, log.producers.first_open_offset(1), log.last_stable_offset) == (1, 0, 0)
     assert end_transaction(log, 1, ControlType.ABORT) == 1
     assert (log.last_stable_offset, entries_of(log)) == (2, [(1, 0, 1, 2)])
 
@@ -135,7 +135,7 @@ def test_a_marker_without_its_entry_takes_the_log_offline(torn_at: int | None, o
     files = FaultyFiles()
     log = open_log(files=files)
     told: list[int | None] = []
-    log.on_storage_error = lambda _, error: told.append(error.errno)
+    log.failures.on_storage_error = lambda error: told.append(error.errno)
     write(log, 1)
     files.fail("write", errno.EIO, torn_at=torn_at, path_part=".txnindex")
     with pytest.raises(KafkaStorageError):

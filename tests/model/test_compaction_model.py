@@ -131,17 +131,17 @@ class CompactedLog(RuleBasedStateMachine):
     @rule(keys=st.sampled_from([1, 3, 1000]), meanwhile=st.lists(PAIRS, max_size=3))
     def compact(self, keys: int, meanwhile: list[list[KeyValue]]) -> None:
         now_ms = self._clock.now_ms()
-        if not self._log.cleanable(self._dirty, now_ms).dirty_bytes:
+        if not self._log.compaction.cleanable(self._dirty, now_ms).dirty_bytes:
             self.roll()
-        if not self._log.cleanable(self._dirty, now_ms).dirty_bytes:
+        if not self._log.compaction.cleanable(self._dirty, now_ms).dirty_bytes:
             assert self._transactions  # it is held back
             return
-        plan = self._log.begin_compaction(self._dirty, now_ms, offset_map_bytes=keys * BYTES_A_KEY)
+        plan = self._log.compaction.plan(self._dirty, now_ms, offset_map_bytes=keys * BYTES_A_KEY)
         assert plan is not None
         for pairs in meanwhile:
             self._append(pairs)
         compacted = sent(sent(plan).run(RealFiles()))
-        assert self._log.end_compaction(compacted)
+        assert self._log.compaction.swap_in(compacted)
         assert compacted.next_dirty_offset <= self._log.last_stable_offset
         assert compacted.next_dirty_offset > self._dirty
         self._dirty = compacted.next_dirty_offset
@@ -199,7 +199,7 @@ class CompactedLog(RuleBasedStateMachine):
 
     def _check_values(self) -> None:
         """Every key has its newest value, and transactions are as they were."""
-        assert {each.producer_id: each.first_offset for each in self._log.open_transactions()} == {
+        assert {each.producer_id: each.first_offset for each in self._log.producers.list_open_transactions()} == {
             producer_id: offsets[0] for producer_id, offsets in self._transactions.items()
         }
         assert self._log.last_stable_offset == min((each[0] for each in self._transactions.values()), default=self._log.log_end_offset)

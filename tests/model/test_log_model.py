@@ -79,8 +79,8 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def flush(self) -> None:
-        self.log.flush()
-        assert self.log.recovery_point == len(self.records)
+        self.log.flusher.flush()
+        assert self.log.flusher.recovery_point == len(self.records)
 
     @rule()
     def stop_and_start(self) -> None:
@@ -89,7 +89,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(knows_recovery_point=st.booleans())
     def kill_and_start(self, knows_recovery_point: bool) -> None:
-        recovery_point = self.log.recovery_point if knows_recovery_point else 0
+        recovery_point = self.log.flusher.recovery_point if knows_recovery_point else 0
         self.log._release("killed")
         self.open(recovery_point=recovery_point)
 
@@ -100,7 +100,7 @@ class LogMachine(RuleBasedStateMachine):
         active = self.log.segments.active
         last = self.batch_starts[-1]
         header = active.find(last)
-        if header is None or self.log.recovery_point > last:
+        if header is None or self.log.flusher.recovery_point > last:
             return
         cut = data.draw(st.integers(0, header.size - 1))
         self.log._release("killed")
@@ -139,7 +139,7 @@ class LogMachine(RuleBasedStateMachine):
         target = data.draw(st.integers(NOW_MS - 55, NOW_MS + 60))
         kept = [TimestampOffset(time, offset, 0) for offset, (_, time) in enumerate(self.records) if offset >= self.start]
         expected = next((each for each in kept if each.timestamp >= target), None)
-        assert self.log.offset_for_timestamp(target) == expected
+        assert self.log.timestamps.offset_for_timestamp(target) == expected
 
     @invariant()
     def offsets_are_in_order(self) -> None:
@@ -147,7 +147,7 @@ class LogMachine(RuleBasedStateMachine):
             log = self.log
             assert self.start == log.log_start_offset <= log.last_stable_offset <= log.high_watermark <= log.log_end_offset
             assert log.log_end_offset == len(self.records)
-            assert log.recovery_point <= log.log_end_offset
+            assert log.flusher.recovery_point <= log.log_end_offset
 
     def teardown(self) -> None:
         if hasattr(self, "log"):

@@ -92,11 +92,11 @@ class RetentionMachine(RuleBasedStateMachine):
         before = [(segment.base_offset, segment.size) for segment in self.log.segments]
         start = self.log.log_start_offset
         expected = self.expected_start(before)
-        self.log.enforce_retention(self.clock.now_ms())
+        self.log.retention.enforce(self.clock.now_ms())
         assert self.log.log_start_offset == max(expected, start)
         first = self.log.segments.nth(0).base_offset
         assert first == expected or first == start == len(self.records)  # all was deleted, and the segment that grew has rolled
-        assert self.log.enforce_retention(self.clock.now_ms()) == 0
+        assert self.log.retention.enforce(self.clock.now_ms()) == 0
 
     def expected_start(self, segments: list[tuple[int, int]]) -> int:
         """Base offset of the first segment that is to stay, by the records alone."""
@@ -121,7 +121,7 @@ class RetentionMachine(RuleBasedStateMachine):
 
     @rule()
     def kill_and_start(self) -> None:
-        start, recovery_point = self.log.log_start_offset, self.log.recovery_point
+        start, recovery_point = self.log.log_start_offset, self.log.flusher.recovery_point
         self.log._release("killed")
         self.open(recovery_point=recovery_point, log_start_offset=start)
 
@@ -131,9 +131,9 @@ class RetentionMachine(RuleBasedStateMachine):
         kept = [TimestampOffset(timestamp, start + index, 0) for index, (_, timestamp) in enumerate(self.records[start:])]
         times = sorted({each.timestamp for each in kept if each.timestamp >= 0} | {self.clock.now_ms()})
         target = data.draw(st.sampled_from(times)) + data.draw(st.sampled_from([-1, 0, 1]))
-        assert self.log.offset_for_timestamp(target) == next((each for each in kept if each.timestamp >= target), None)
+        assert self.log.timestamps.offset_for_timestamp(target) == next((each for each in kept if each.timestamp >= target), None)
         largest = max(kept, key=lambda each: each.timestamp, default=None)
-        assert self.log.max_timestamp_offset() == (largest if largest and largest.timestamp >= 0 else None)
+        assert self.log.timestamps.max_timestamp_offset() == (largest if largest and largest.timestamp >= 0 else None)
 
     @invariant()
     def the_log_is_the_end_of_the_list(self) -> None:

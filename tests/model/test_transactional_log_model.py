@@ -100,8 +100,8 @@ class TransactionalLog(RuleBasedStateMachine):
 
     @rule()
     def flush(self) -> None:
-        self._log.flush()
-        self._synced = self._log.recovery_point
+        self._log.flusher.flush()
+        self._synced = self._log.flusher.recovery_point
 
     @rule()
     def hold_or_release(self) -> None:
@@ -142,7 +142,7 @@ class TransactionalLog(RuleBasedStateMachine):
         if self._held_at is None:
             oldest = min((offsets[0] for offsets in self._open.values()), default=log.log_end_offset)
             assert log.last_stable_offset == max(oldest, log.log_start_offset)
-        assert {each.producer_id: each.first_offset for each in log.open_transactions()} == {
+        assert {each.producer_id: each.first_offset for each in log.producers.list_open_transactions()} == {
             producer_id: offsets[0] for producer_id, offsets in self._open.items()
         }
 

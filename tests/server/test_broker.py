@@ -238,7 +238,7 @@ def test_flush_before_the_acknowledgement(on_loop: OnLoop, tmp_path: Path) -> No
             answers = [await receive(client, k00_produce, 9) for _ in range(20)]
             assert [number for number, _ in answers] == list(range(20))
             assert [answer.responses[0].partition_responses[0].base_offset for _, answer in answers] == list(range(20))
-            assert broker.cluster.partition("orders", 0).log.unflushed_messages == 0
+            assert broker.cluster.partition("orders", 0).log.flusher.unflushed_messages == 0
 
     on_loop(main())
 

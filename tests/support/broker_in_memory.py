@@ -147,7 +147,7 @@ class BrokerInMemory:
         partition = self.cluster.partition(topic, index)
         appended = partition.append(memoryview(bytearray(batch)))
         if partition.log.wants_sync:
-            partition.log.flush()
+            partition.log.flusher.flush()
         return appended
 
     def hold_high_watermark(self, topic: str, index: int) -> None:

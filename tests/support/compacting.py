@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from minibroker.clock import ManualClock
-from minibroker.log.compaction import Compacted
+from minibroker.log.compaction_round import Compacted
 from minibroker.log.partition_log import PartitionLog
 from minibroker.records.any_format import decode_records
 from minibroker.records.builder import build_batch
@@ -41,10 +41,10 @@ def compact(
     log: PartitionLog, first_dirty_offset: int = 0, *, now_ms: int = NOW_MS, offset_map_bytes: int = 1 << 20, files: Files | None = None
 ) -> Compacted:
     """One round, with the plan as another process would get it; it must find something to do."""
-    plan = log.begin_compaction(first_dirty_offset, now_ms, offset_map_bytes=offset_map_bytes)
+    plan = log.compaction.plan(first_dirty_offset, now_ms, offset_map_bytes=offset_map_bytes)
     assert plan is not None
     compacted = sent(sent(plan).run(files or RealFiles()))
-    assert log.end_compaction(compacted)
+    assert log.compaction.swap_in(compacted)
     return compacted
 
 

@@ -5,7 +5,7 @@ largest share of bytes that were not compacted yet, if that is above its `min.cl
 older than `max.compaction.lag.ms`. At most `log.cleaner.threads` logs are compacted at one time, each by a process beside the broker
 (`Background.submit_process`): the loop makes the plan, and swaps the result in.
 
-    waiting   --dirtiest--> running: log.begin_compaction ... plan.run(files) elsewhere ... log.end_compaction
+    waiting   --dirtiest--> running: log.compaction.plan ... plan.run(files) elsewhere ... log.compaction.swap_in
     running   --swapped in--> waiting, its offset checkpointed
               --not compacted any more, log closed--> given up: the process is killed
               --discarded, no space, process lost--> resting until the next interval
@@ -34,7 +34,7 @@ from minibroker.log.partition_log import PartitionLog
 from minibroker.storage.files import Files, RealFiles
 
 if TYPE_CHECKING:
-    from minibroker.log.compaction import Compacted, Compaction
+    from minibroker.log.compaction_round import Compacted, CompactionPlan
 
 _LOG = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ _PASSING_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, er
 class _Run:
     """The compaction of one log, while it is under way."""
 
-    def __init__(self, directory: LogDirectory, log: PartitionLog, plan: Compaction) -> None:
+    def __init__(self, directory: LogDirectory, log: PartitionLog, plan: CompactionPlan) -> None:
         self.directory = directory
         self.log = log
         self.plan = plan
@@ -178,7 +178,7 @@ class Cleaner:
         return [(directory, log) for directory in self._directories for log in directory.logs.values() if self._is_free(log)]
 
     def _is_free(self, log: PartitionLog) -> bool:
-        if not log.config.is_compacted or log.offline_cause is not None:
+        if not log.config.is_compacted or log.failures.offline_cause is not None:
             return False
         return not any(log in logs for logs in (self._running, self._leaving, self._resting, self._set_aside, self._paused))
 
@@ -213,7 +213,7 @@ class Cleaner:
             self._wanted.discard(log)
             return None
         try:
-            found = log.cleanable(first_dirty_offset, self._clock.now_ms())
+            found = log.compaction.cleanable(first_dirty_offset, self._clock.now_ms())
         except (OSError, KafkaError, CorruptLogError) as error:
             self._failed(log, error)
             return None
@@ -228,7 +228,7 @@ class Cleaner:
     def _begin(self, directory: LogDirectory, log: PartitionLog, first_dirty_offset: int) -> None:
         self._wanted.discard(log)
         try:
-            plan = log.begin_compaction(first_dirty_offset, self._clock.now_ms(), offset_map_bytes=self._offset_map_bytes())
+            plan = log.compaction.plan(first_dirty_offset, self._clock.now_ms(), offset_map_bytes=self._offset_map_bytes())
         except (OSError, KafkaError, CorruptLogError) as error:
             self._failed(log, error)
             return
@@ -258,7 +258,7 @@ class Cleaner:
         if self._running.get(run.log) is not run:
             self._discard(run)  # given up: nobody wants the result
             return
-        if run.log.offline_cause is not None:
+        if run.log.failures.offline_cause is not None:
             del self._running[run.log]
             return  # the folder may have another name, or the disk is gone
         if not isinstance(result, BaseException) and not _is_announced(run):
@@ -281,7 +281,7 @@ class Cleaner:
         """Swap the result in, and remember how far it goes."""
         log, offsets, key = run.log, run.directory.cleaner_offsets, (run.log.topic, run.log.partition)
         try:
-            is_taken = log.end_compaction(compacted)
+            is_taken = log.compaction.swap_in(compacted)
         except KafkaError as error:  # of the storage: the log has told who must know
             _LOG.warning("%s: its compaction could not be swapped in: %s", log.name, error)
             self._resting.add(log)
@@ -309,7 +309,7 @@ class Cleaner:
     def _discard(self, run: _Run) -> None:
         """Remove what a plan wrote that came to nothing; then its log is free for another."""
         log = run.log
-        if log.is_closed:
+        if log.failures.is_closed:
             self._leaving.discard(log)  # its files go with the folder, or at the next start
             return
         self._leaving.add(log)

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Final
 
 from minibroker.errors import KafkaError
-from minibroker.log.flush import Flush
+from minibroker.log.flusher import Flush
 from minibroker.log.partition_log import PartitionLog
 
 THREADS: Final = 16  #: none is started for fewer logs
@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 
 def close_logs(logs: Sequence[PartitionLog], *, clean: bool) -> list[bool]:
     """Close each; whether that was done as asked for. What went wrong is logged."""
-    if clean and sum(log.unflushed_messages > 0 for log in logs) >= THREADS:
+    if clean and sum(log.flusher.unflushed_messages > 0 for log in logs) >= THREADS:
         return _close_together(iter(logs))
     return [_close(log, clean=clean) for log in logs]
 
@@ -53,7 +53,7 @@ def _begin(log: PartitionLog) -> Flush | BaseException | None:
     """What is to be synced, None: nothing, or why that cannot be done."""
     try:
         log.finish()
-        return log.begin_flush(with_active_indexes=True) if log.unflushed_messages else None
+        return log.flusher.begin_flush(with_active_indexes=True) if log.flusher.unflushed_messages else None
     except (OSError, KafkaError) as error:
         return error
 
@@ -72,7 +72,7 @@ def _run(begun: Flush | BaseException | None) -> BaseException | None:
 def _end(log: PartitionLog, begun: Flush | BaseException | None, error: BaseException | None) -> bool:
     try:
         if isinstance(begun, Flush):
-            log.end_flush(begun, error)
+            log.flusher.end_flush(begun, error)
         elif error is not None:
             raise error
     except (OSError, KafkaError) as failure:

@@ -153,7 +153,7 @@ class LogDirectory:
     def add(self, key: tuple[str, int], log: PartitionLog) -> None:
         """An opened log: from now on it says itself what the checkpoints hold of it."""
         self.logs[key] = log
-        self._is_behind |= log.recovery_point < self.recovery_points.pop(key, 0)
+        self._is_behind |= log.flusher.recovery_point < self.recovery_points.pop(key, 0)
         self.log_start_offsets.pop(key, None)
         self.high_watermarks.pop(key, None)
         self.cleaner_offsets.check(key, log.log_end_offset)
@@ -179,7 +179,7 @@ class LogDirectory:
     def lose(self, key: tuple[str, int], log: PartitionLog) -> None:
         """The files of an open log are gone: close it, and keep what the checkpoints say of it for the next start."""
         del self.logs[key]
-        self.recovery_points[key] = log.recovery_point
+        self.recovery_points[key] = log.flusher.recovery_point
         self.high_watermarks[key] = log.high_watermark
         if log.log_start_offset > 0:
             self.log_start_offsets[key] = log.log_start_offset
@@ -238,7 +238,7 @@ class LogDirectory:
         logs = self.logs.items()
         self._checkpoint_count += 1
         self._checkpointed.update(self.logs)
-        points = None if RECOVERY_POINT not in names else self.recovery_points | {key: log.recovery_point for key, log in logs}
+        points = None if RECOVERY_POINT not in names else self.recovery_points | {key: log.flusher.recovery_point for key, log in logs}
         starts = {key: log.log_start_offset for key, log in logs if log.log_start_offset > 0} if LOG_START_OFFSET in names else None
         return Checkpoint(
             self._checkpoint_count,
@@ -266,9 +266,9 @@ class LogDirectory:
 
     def fails_by(self, log: PartitionLog, error: OSError) -> bool:
         """Whether what went wrong with one log is the end of this directory."""
-        if self.offline_cause is not None or log.is_closed:
+        if self.offline_cause is not None or log.failures.is_closed:
             return False
-        return error.errno in DISK_ERRORS or log.offline_cause is not None
+        return error.errno in DISK_ERRORS or log.failures.offline_cause is not None
 
     def take_offline(self, cause: OSError) -> None:
         """Close every log as it is; nothing is written any more, and the next start recovers."""

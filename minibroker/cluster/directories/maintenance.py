@@ -9,7 +9,7 @@
 Logs are looked at a few in each turn of the loop, and a log of many segments loses a few in each: requests are answered in between.
 A log that is being compacted waits for that: both at one time would make the compaction worthless.
 
-Invariant: a log that fails is told of where it fails (`PartitionLog.on_storage_error`); here the others go on.
+Invariant: a log that fails is told of where it fails (`LogFailures.on_storage_error`); here the others go on.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class Maintenance:
         if log is None:
             return 0
         try:
-            count = log.enforce_retention(self._clock.now_ms(), limit=limit)
+            count = log.retention.enforce(self._clock.now_ms(), limit=limit)
         except KafkaError as error:
             _LOG.warning("%s: retention: %s", log.name, error)
             return 0

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -207,8 +208,8 @@ class PartitionLogs:
         return may_pass
 
     def _adopt(self, log: PartitionLog) -> None:
-        log.admit_producers(self._store.is_allocated_producer_id)
-        log.on_storage_error = self._on_storage_error
+        log.producers.is_allocated = self._store.is_allocated_producer_id
+        log.failures.on_storage_error = partial(self._on_storage_error, log)
 
     def raise_leader_epochs(self, partitions: Sequence[Partition]) -> None:
         """Give partitions a new leader epoch durably, as an election does.
@@ -277,7 +278,7 @@ class PartitionLogs:
         """A log's file system call failed: its directory may have to go."""
         directory = next((each for each in self.directories if each.logs.get((log.topic, log.partition)) is log), None)
         if directory is None or not directory.fails_by(log, error):
-            for partition in self.partitions() if log.offline_cause is not None else ():
+            for partition in self.partitions() if log.failures.offline_cause is not None else ():
                 if partition.online_log is log:
                     partition.wake()  # its readers are to hear of it
             return

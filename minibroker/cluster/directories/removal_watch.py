@@ -88,7 +88,7 @@ class RemovalWatch:
             self._round = iter(everything)
             logs = list(islice(self._round, LOGS_A_CHECK))
         for directory, log in logs:
-            if directory.offline_cause is None and not log.is_closed:
+            if directory.offline_cause is None and not log.failures.is_closed:
                 handle = log.segments.active.log
                 opened = self._files.identity(handle.descriptor) if handle.descriptor >= 0 else None
                 if (error := self._changed(handle.path, opened)) is not None:

@@ -121,7 +121,7 @@ class SharePartitions:
         if where == "earliest":
             return log.log_start_offset
         age_ms = duration_ms(where)
-        found = None if age_ms is None else finished(log.finding_timestamp(self._clock.now_ms() - age_ms))
+        found = None if age_ms is None else finished(log.timestamps.offset_for_timestamp_in_steps(self._clock.now_ms() - age_ms))
         return log.high_watermark if found is None else found.offset
 
     def _persist(self, key: StateKey, update: StateUpdate) -> None:

@@ -44,7 +44,7 @@ def end_in(partition: Partition, ids: ProducerIdAndEpoch, marker: EndTransaction
     try:
         _end_in(partition, ids, marker, transaction_version)
     except TransactionCoordinatorFenced:
-        seen = partition.log.coordinator_epoch_of(ids.producer_id)
+        seen = partition.log.producers.coordinator_epoch_of(ids.producer_id)
         _end_in(partition, ids, marker._replace(coordinator_epoch=seen), transaction_version)
 
 
@@ -113,7 +113,7 @@ class Marking:
         metadata = self._metadata
         try:
             partition = self._cluster.partition(*topic_partition)
-            if self._is_resumed and partition.log.open_transaction(metadata.producer_id) is None:
+            if self._is_resumed and partition.log.producers.first_open_offset(metadata.producer_id) is None:
                 return
             end_in(partition, metadata.ids, self._marker, transaction_version=metadata.client_transaction_version)
             self._note(partition, topic_partition)

@@ -47,7 +47,7 @@ class Orphan(NamedTuple):
     def end(self) -> None:
         """Write the marker, if that transaction is still open."""
         log = self.partition.online_log
-        if log is None or log.open_transaction(self.ids.producer_id) != self.first_offset:
+        if log is None or log.producers.first_open_offset(self.ids.producer_id) != self.first_offset:
             return
         what = "committed" if self.commit else "aborted"
         _LOG.warning(
@@ -72,7 +72,7 @@ def find_orphans(partitions: Iterable[Partition], known: Iterable[TransactionMet
         by_producer_id.setdefault(metadata.previous_producer_id, metadata)
     for partition in partitions:
         if partition.online_log is not None:
-            for found in partition.online_log.open_transactions():
+            for found in partition.online_log.producers.list_open_transactions():
                 owner = by_producer_id.get(found.producer_id)
                 if owner is None or not _is_known(owner, partition, found):
                     yield _orphan(owner, partition, found)

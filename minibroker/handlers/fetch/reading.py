@@ -185,7 +185,7 @@ class Reading:
     def _extent(self, partition: Partition) -> _Extent:
         log = partition.log
         end_offset = self._end_offset(log)
-        return _Extent(log.size, log.log_start_offset, end_offset, end_offset == log.log_end_offset, partition.leader_epoch)
+        return _Extent(log.segments.size, log.log_start_offset, end_offset, end_offset == log.log_end_offset, partition.leader_epoch)
 
     def _end_offset(self, log: PartitionLog) -> int:
         return log.last_stable_offset if self._isolation is _READ_COMMITTED else log.high_watermark

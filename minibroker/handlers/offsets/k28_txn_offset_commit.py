@@ -67,9 +67,9 @@ def _reach(ctx: RequestContext, request: schema.Request, ids: ProducerIdAndEpoch
     if not partition.is_online:
         raise NotCoordinator  # as every commit there; KAFKA_STORAGE_ERROR would be the end of a Java producer
     offsets = partition.log
-    if offsets.has_open_transaction(*ids):
+    if offsets.producers.has_open_transaction(*ids):
         return None
-    if offsets.is_fenced(*ids):
+    if offsets.producers.is_fenced(*ids):
         raise InvalidProducerEpoch
     if not request.transactional_id:
         raise InvalidRequest("an empty transactional id")

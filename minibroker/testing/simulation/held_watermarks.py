@@ -274,7 +274,7 @@ def _list_offsets(handler: Handler, ctx: RequestContext, request: k02_list_offse
                 index = result.partition_index
                 if not result.error_code and _needs_high_watermark(timestamps[topic.name, index], result):
                     log = ctx.broker.cluster.partition(topic.name, index).online_log
-                    if isinstance(log, HeldLog) and log.leader_epochs and log.leader_epochs[-1][1] > log.high_watermark:
+                    if isinstance(log, HeldLog) and log.epochs.entries and log.epochs.entries[-1][1] > log.high_watermark:
                         topic.partitions[position] = k02_list_offsets.PartitionResult(partition_index=index, error_code=error.code)
         return response
 

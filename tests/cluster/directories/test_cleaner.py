@@ -101,6 +101,12 @@ class Log:
     map_bytes: int = 0
 
     @property
+    def compaction(self) -> Log:
+        return self
+
+    failures = compaction
+
+    @property
     def segments(self) -> Segments:
         return Segments(self)
 
@@ -111,13 +117,13 @@ class Log:
     def cleanable(self, first_dirty_offset: int, now_ms: int) -> Cleanable:
         return Cleanable(first_dirty_offset - self.log_start_offset, self.log_end_offset - first_dirty_offset, self.must_clean)
 
-    def begin_compaction(self, first_dirty_offset: int, now_ms: int, *, offset_map_bytes: int) -> Plan:
+    def plan(self, first_dirty_offset: int, now_ms: int, *, offset_map_bytes: int) -> Plan:
         self.asked.append(first_dirty_offset)
         self.map_bytes = offset_map_bytes
         self.plans.append(Plan(self, self.log_end_offset))
         return self.plans[-1]
 
-    def end_compaction(self, compacted: Compacted) -> bool:
+    def swap_in(self, compacted: Compacted) -> bool:
         if self.end_error is not None:
             raise self.end_error
         return self.is_wanted

@@ -39,7 +39,7 @@ def test_many_logs_are_synced_by_threads_and_all_of_them(partition_count: int, i
     logs = [partition.log for partition in broker.cluster.topics["orders"].partitions]
     again = broker.restart()
     assert (files.threads != {threading.get_ident()}) is in_threads
-    assert [log.unflushed_messages for log in logs] == [0] * partition_count
+    assert [log.flusher.unflushed_messages for log in logs] == [0] * partition_count
     assert all(directory.was_clean for directory in again.cluster.log_directories)
     assert [partition.log.log_end_offset for partition in again.cluster.topics["orders"].partitions] == list(range(1, partition_count + 1))
 
@@ -51,6 +51,6 @@ def test_a_log_that_cannot_be_synced_makes_the_stop_unclean_and_the_others_are_c
     files.fail("sync", errno.ENOSPC, path_part="orders-7/")
     again = broker.restart()
     assert "orders-7 was not closed in order" in caplog.text
-    assert all(log.is_closed for log in logs if log.partition != 7)
+    assert all(log.failures.is_closed for log in logs if log.partition != 7)
     assert not any(directory.was_clean for directory in again.cluster.log_directories)
     assert [partition.log.log_end_offset for partition in again.cluster.topics["orders"].partitions] == list(range(1, COUNT + 1))

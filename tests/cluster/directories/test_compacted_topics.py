@@ -11,7 +11,7 @@ import pytest
 from minibroker.cluster.metadata.operation import run
 from minibroker.cluster.topic import Topic
 from minibroker.errors import KafkaStorageError
-from minibroker.log.compaction import Compacted, Compaction
+from minibroker.log.compaction_round import Compacted, CompactionPlan
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.schemas import k44_incremental_alter_configs as k44
 from tests.cluster.directories.test_storage_checking import check
@@ -62,13 +62,13 @@ def test_a_compacted_topic_is_compacted_and_where_it_came_to_is_remembered(monke
     fill(again, 1)
     plans: list[int] = []
     log = again.cluster.partition("orders", 0).log
-    begin = log.begin_compaction
+    begin = log.compaction.plan
 
-    def noted(first_dirty_offset: int, now_ms: int, *, offset_map_bytes: int) -> Compaction | None:
+    def noted(first_dirty_offset: int, now_ms: int, *, offset_map_bytes: int) -> CompactionPlan | None:
         plans.append(first_dirty_offset)
         return begin(first_dirty_offset, now_ms, offset_map_bytes=offset_map_bytes)
 
-    monkeypatch.setattr(log, "begin_compaction", noted)
+    monkeypatch.setattr(log.compaction, "plan", noted)
     again.clock.advance(BACKOFF_MS)
     assert plans == [9]
     assert offsets(again) == [9, 10, 11, 12, 13, 14]
@@ -135,10 +135,10 @@ def test_a_disk_that_fails_a_compaction_takes_its_directory_offline(monkeypatch:
     broker = broker_with(COMPACT)
     fill(broker, 4)
 
-    def fail(plan: Compaction, files: object) -> None:
+    def fail(plan: CompactionPlan, files: object) -> None:
         raise OSError(errno.EIO, "broken")
 
-    monkeypatch.setattr(Compaction, "run", fail)
+    monkeypatch.setattr(CompactionPlan, "run", fail)
     broker.clock.advance(BACKOFF_MS)
     with pytest.raises(KafkaStorageError):
         _ = broker.cluster.partition("orders", 0).log
@@ -210,13 +210,13 @@ def test_the_disk_knows_of_a_compaction_before_records_are_gone(monkeypatch: pyt
     broker = broker_with(COMPACT)
     fill(broker, 6)
     log = broker.cluster.partition("orders", 0).log
-    end, seen = log.end_compaction, []
+    end, seen = log.compaction.swap_in, []
 
     def noted(compacted: Compacted) -> bool:
         seen.append(checkpoint(broker))
         return end(compacted)
 
-    monkeypatch.setattr(log, "end_compaction", noted)
+    monkeypatch.setattr(log.compaction, "swap_in", noted)
     broker.clock.advance(BACKOFF_MS)
     assert seen == ["0\n1\norders 0 0\n"]
     assert checkpoint(broker) == "0\n1\norders 0 15\n"
@@ -229,5 +229,5 @@ def test_partitions_are_topics_of_their_own() -> None:
     for number in range(4):
         broker.append("orders", 2, records(3, timestamp=broker.clock.now_ms() + number))
     broker.clock.advance(BACKOFF_MS)
-    assert [partition.log.segment_count for partition in topic.partitions][:2] == [1, 1]
+    assert [len(partition.log.segments) for partition in topic.partitions][:2] == [1, 1]
     assert checkpoint(broker) == "0\n1\norders 2 9\n"

@@ -60,7 +60,7 @@ def put(*records: tuple[bytes, bytes | None], codec: Compression = Compression.N
         data = build_batch([Record(0, now_ms, key, value) for key, value in records], compression=codec)
         partition = cluster.partition(NAME, 0)
         partition.append(memoryview(data))
-        partition.log.flush()
+        partition.log.flusher.flush()
 
     return step
 

@@ -257,7 +257,7 @@ def test_a_flush_that_began_before_the_swap_ends_after_it(tmp_path: Path) -> Non
     create(cluster, flush_messages="1")
     partition, log = cluster.partition("orders", 0), log_of(cluster)
     partition.append(batch_of(b"first"))
-    flush = log.begin_flush()
+    flush = log.flusher.begin_flush()
     partition.append(batch_of(b"second"))
     move(cluster, "b")
     advance(cluster, 10_000)
@@ -265,12 +265,12 @@ def test_a_flush_that_began_before_the_swap_ends_after_it(tmp_path: Path) -> Non
     assert leftovers(tmp_path) == []
     with pytest.raises(FileNotFoundError) as failure:
         flush.run()  # of the old folder
-    log.end_flush(flush, failure.value)
-    assert log.offline_cause is None
-    assert log.recovery_point == log.log_end_offset == 2
+    log.flusher.end_flush(flush, failure.value)
+    assert log.failures.offline_cause is None
+    assert log.flusher.recovery_point == log.log_end_offset == 2
     assert read_values(log) == {0: b"first", 1: b"second"}
     partition.append(batch_of(b"third"))
-    log.flush()
+    log.flusher.flush()
     assert len(read_values(log)) == 3
     cluster.close()
 
@@ -386,7 +386,7 @@ def work(folder: Path, files: RealFiles, acknowledged: list[bytes]) -> None:
         def produce() -> None:
             value = b"%d" % len(acknowledged) * 60
             partition.append(batch_of(value))
-            partition.log.flush()
+            partition.log.flusher.flush()
             acknowledged.append(value)
 
         for _ in range(4):
@@ -416,7 +416,7 @@ def check(folder: Path, acknowledged: list[bytes], why: str) -> None:
         assert {offset: value for offset, value in found.items() if offset in expected} == expected, why
         assert len(acknowledged) <= log_of(cluster).log_end_offset <= len(acknowledged) + 1, why
         cluster.partition("orders", 0).append(batch_of(b"after"))
-        log_of(cluster).flush()
+        log_of(cluster).flusher.flush()
         advance(cluster, 100_000)
         assert len(homes(cluster)) == 1, why
         assert futures(cluster) == {}, why

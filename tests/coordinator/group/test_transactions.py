@@ -111,10 +111,10 @@ def test_compaction_keeps_what_counts() -> None:
     expected: dict[tuple[str, int], Any] = {("a", 0): 19, ("a", 1): 18}
     assert fetch(broker) == expected
 
-    size = broker.cluster.partition(TOPIC, 0).log.size
+    size = broker.cluster.partition(TOPIC, 0).log.segments.size
     broker.cluster.logs.cleaner.compact([broker.cluster.partition(TOPIC, 0).log])
     broker.clock.advance(1_000)
-    assert broker.cluster.partition(TOPIC, 0).log.size < size // 2
+    assert broker.cluster.partition(TOPIC, 0).log.segments.size < size // 2
     again = broker.restart(clean=False)
     assert fetch(again) == expected
     assert fetch(again, [("a", 2)], require_stable=True) == {("a", 2): "error 88"}

@@ -180,7 +180,7 @@ def test_pruning_takes_nothing_that_a_power_loss_can_make_needed(tmp_path: Path)
     broker = BrokerInMemory(topics={"orders": 1}, config=PROPERTIES, folder=tmp_path / "data", files=disk)
     key = begin(broker)
     log = broker.cluster.partition(SHARE_GROUP_STATE_TOPIC, 0).log
-    log.flush()
+    log.flusher.flush()
     for offset in range(5):
         acknowledge(broker, key, offset, offset)
     broker.clock.advance(300_000)

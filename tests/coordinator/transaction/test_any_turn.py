@@ -254,5 +254,6 @@ def test_whenever_it_comes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     world.clock.advance(30_000)
     for topic in world.broker.cluster.topics.values():
         for partition in topic.partitions:
-            partition.log.flush()  # the end of a transaction is written again when a power loss takes it, so nobody waits for its sync
+            # The end of a transaction is written again when a power loss takes it, so nobody waits for its sync.
+            partition.log.flusher.flush()
             assert partition.log.last_stable_offset == partition.log.log_end_offset, f"{topic.name}-{partition.index}"

@@ -562,7 +562,7 @@ def test_an_end_that_began_before_the_last_id_was_read(monkeypatch: pytest.Monke
     begin(broker, ids, *[("a", index) for index in range(5)])
     assert partition_of("payments", 7) == 0
     log = broker.cluster.partition(TOPIC, 0).log
-    monkeypatch.setattr("minibroker.coordinator.transaction.store.BYTES_AT_START", log.size + 1)
+    monkeypatch.setattr("minibroker.coordinator.transaction.store.BYTES_AT_START", log.segments.size + 1)
     monkeypatch.setattr("minibroker.coordinator.transaction.store._RECORD_BYTES", 0)
     monkeypatch.setattr("minibroker.coordinator.transaction.marking.MARKERS_A_TURN", 2)
     broker = broker.restart()

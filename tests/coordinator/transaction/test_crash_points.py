@@ -66,7 +66,7 @@ def go_on(folder: Path, before: History, died: Shop | None, lives: int) -> None:
 def check_nothing_is_open(shop: Shop) -> None:
     for place in shop.places:
         log = shop.broker.cluster.partition(*place).log
-        assert (log.open_transactions(), log.last_stable_offset) == ([], log.log_end_offset), place
+        assert (log.producers.list_open_transactions(), log.last_stable_offset) == ([], log.log_end_offset), place
     assert all(each.state.is_idle for each in shop.broker.services.coordinators.transactions.all())
 
 

@@ -40,12 +40,12 @@ def begun(files: FaultyFiles | None = None, *, partitions: int = 2, config: Mapp
     begin(broker, IDS, *[("a", index) for index in range(partitions)])
     for topic in broker.cluster.topics.values():
         for partition in topic.partitions:
-            partition.log.flush()
+            partition.log.flusher.flush()
     return broker
 
 
 def unsynced(broker: BrokerInMemory, topic: str, index: int) -> int:
-    return broker.cluster.partition(topic, index).log.unflushed_messages
+    return broker.cluster.partition(topic, index).log.flusher.unflushed_messages
 
 
 def test_an_id_is_told_when_its_record_is_synced() -> None:
@@ -88,7 +88,7 @@ def test_the_last_record_of_a_transaction_is_synced_and_shown_within_a_second() 
     log = broker.cluster.partition("__transaction_state", 0).log
     assert (log.log_end_offset - log.high_watermark, steps_of(broker)[-1][0]) == (1, "CompleteCommit")
     broker.clock.advance(1000)
-    assert log.high_watermark == log.recovery_point == log.log_end_offset
+    assert log.high_watermark == log.flusher.recovery_point == log.log_end_offset
     timer.stop()
 
 

@@ -299,13 +299,13 @@ class TestSessions:
     def test_records_that_are_deleted_meanwhile_do_not_hide_those_that_come(self, broker: BrokerInMemory) -> None:
         parked = broker.begin(request(partition(10), wait_ms=500, min_bytes=200), 12)
         log = broker.cluster.partition("orders", 0).log
-        size = log.size
+        size = log.segments.size
         log._roll()
         broker.cluster.partition("orders", 0).advance_log_start_offset(10)
         for _ in range(3):
             broker.append("orders", 0, records(1))
             broker.clock.advance(0)
-        assert log.size < size
+        assert log.segments.size < size
         assert parked.is_done
 
     def test_a_deleted_topic_in_a_session(self, broker: BrokerInMemory) -> None:

@@ -131,7 +131,7 @@ def test_control_batches_are_waited_behind(broker: BrokerInMemory, min_bytes: in
     marker = build_end_transaction_batch(
         EndTransactionMarker(ControlType.COMMIT, 0), timestamp=1000, producer_id=producer_id, producer_epoch=0
     )
-    log.append_batch(RecordBatch(marker))
+    log._append_batch(RecordBatch(marker))
     parked = broker.begin(request(partition(20), wait_ms=500, min_bytes=min_bytes), 1)
     broker.clock.advance(0)
     assert not parked.is_done

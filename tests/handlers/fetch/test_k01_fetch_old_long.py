@@ -43,7 +43,7 @@ def some(broker: BrokerInMemory, count: int, size: int = 3) -> list[Record]:
 
 def append(broker: BrokerInMemory, records: list[Record], kind: Compression, index: int = 0) -> None:
     log = broker.cluster.partition("orders", index).log
-    log.append_validated(finished(log.validating(memoryview(build_batch(records, compression=kind)))))
+    log.append_validated(finished(log.validate_in_steps(memoryview(build_batch(records, compression=kind)))))
 
 
 def begin(broker: BrokerInMemory, offset: int, version: int, *, wait_ms: int = 0, indexes: tuple[int, ...] = (0,)) -> Pending:

@@ -159,7 +159,7 @@ def deleted_topic(broker: BrokerInMemory) -> None:
 
 def failed_log(broker: BrokerInMemory) -> None:
     log = broker.cluster.partition("orders", 3).log
-    log._failed(OSError(errno.ENOENT, "gone"), is_fatal=True)
+    log.failures.failed(OSError(errno.ENOENT, "gone"), is_fatal=True)
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,7 @@ def test_answered_when_both_logs_are_synced() -> None:
     broker.clock.advance(0)
     assert pending.answer().topics[0].partitions[0].error_code == 0
     logs = [broker.cluster.partition(*broker.services.coordinators.groups.topic_partition(GROUP)).log]
-    assert [log.unflushed_messages for log in logs] == [0]
+    assert [log.flusher.unflushed_messages for log in logs] == [0]
 
 
 def test_a_sync_that_fails_is_no_commit() -> None:

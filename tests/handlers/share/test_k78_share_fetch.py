@@ -111,7 +111,7 @@ def test_what_was_read_ends_with_what_was_acquired() -> None:
     result = member.fetch(max_records=7)
     assert acquired(result) == [(0, 9, 1)]
     assert result is not None
-    assert len(result.records) == 2 * broker.cluster.partition("orders", 0).log.size // 20
+    assert len(result.records) == 2 * broker.cluster.partition("orders", 0).log.segments.size // 20
 
 
 def test_a_connection_that_is_gone_gives_up_what_its_members_had() -> None:

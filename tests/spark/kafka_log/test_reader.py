@@ -203,7 +203,7 @@ def test_every_byte_of_a_batch_damaged(data: Path, open_log: OpenLog, codec: Com
     positions = [0]
     for number in range(5):
         log.append(batch_of(b"%d" % number * 40, b"more", compression=codec))
-        positions.append(log.size)
+        positions.append(log.segments.size)
     log.close()
     everything = values_of(data)
     (path,) = (data / "orders-0").glob("*.log")

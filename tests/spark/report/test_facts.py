@@ -63,7 +63,7 @@ def test_transactions_at_random(seed: int, isolation_level: str, tmp_path: Path)
             log.last_stable_offset,
             log.log_end_offset,
         )
-        assert [one.producer_id for one in each.producers] == [one.producer_id for one in log.active_producers()]
+        assert [one.producer_id for one in each.producers] == [one.producer_id for one in log.producers.active()]
 
 
 def test_groups_and_transactions(tmp_path: Path) -> None:
