@@ -137,7 +137,7 @@ def test_a_recovery_begins_at_what_was_flushed(is_flushed: bool, tmp_path: Path,
     broker = BrokerInMemory(folder=tmp_path, config={"log.segment.bytes": "200", "log.roll.jitter.ms": "0"})
     broker.cluster.create_topic("orders", partition_count=1, configs={"flush.ms": "1000"} if is_flushed else {})
     log = broker.cluster.partition("orders", 0).log
-    log._background = None  # rolled segments are synced otherwise
+    log.flusher._background = None  # rolled segments are synced otherwise
     timer = FlushTimer(broker.cluster, broker.clock, broker.services.flush_queue, 1000)
     for _ in range(10):
         produce(broker)
