@@ -25,6 +25,7 @@ from tests.schemas.kafka_fields import (
     extract_old,
     read_tables,
 )
+from tests.support.failing import failing
 from tests.support.java import cache_folder
 
 ZEROES: dict[str, Any] = {"string": "", "bool": False, "float64": 0.0, "bytes": b"", "uuid": NIL_UUID, "records": None}
@@ -74,42 +75,51 @@ def kafka_default(field: KafkaField) -> Any:
     return convert.get(field.type, lambda text: int(text, 0))(field.default)  # type: ignore[operator]  # all take a text
 
 
-@pytest.mark.parametrize("name", messages())
-def test_fields_are_those_of_kafka(name: str) -> None:
-    message = messages()[name]
-    ours = [row for row, _ in our_rows(message.struct, "", message.kafka.versions)]
-    assert ours == [row for row, _ in kafka_rows(message)]
+def test_fields_are_those_of_kafka() -> None:
+    def check(name: str) -> None:
+        message = messages()[name]
+        ours = [row for row, _ in our_rows(message.struct, "", message.kafka.versions)]
+        assert ours == [row for row, _ in kafka_rows(message)]
+
+    assert failing(messages(), check) == {}
 
 
-@pytest.mark.parametrize("name", messages())
-def test_defaults_are_those_of_kafka(name: str) -> None:
-    message = messages()[name]
-    for (row, ours), (_, theirs) in zip(our_rows(message.struct, "", message.kafka.versions), kafka_rows(message), strict=True):
-        default = default_of(ours)
-        if theirs.type == "struct" and theirs.default is None:
-            assert default in (MISSING, ours.struct and ours.default is not MISSING and ours.struct()), row.path
-        elif default is MISSING:
-            assert theirs.default is None, f"Kafka states a default of {row.path}: {theirs.default}"
-        else:
-            assert (type(default), default) == (type(kafka_default(theirs)), kafka_default(theirs)), row.path
+def test_defaults_are_those_of_kafka() -> None:
+    def check(name: str) -> None:
+        message = messages()[name]
+        for (row, ours), (_, theirs) in zip(our_rows(message.struct, "", message.kafka.versions), kafka_rows(message), strict=True):
+            default = default_of(ours)
+            if theirs.type == "struct" and theirs.default is None:
+                assert default in (MISSING, ours.struct and ours.default is not MISSING and ours.struct()), row.path
+            elif default is MISSING:
+                assert theirs.default is None, f"Kafka states a default of {row.path}: {theirs.default}"
+            else:
+                assert (type(default), default) == (type(kafka_default(theirs)), kafka_default(theirs)), row.path
+
+    assert failing(messages(), check) == {}
 
 
-@pytest.mark.parametrize("name", messages())
-def test_no_bound_is_idle(name: str) -> None:
-    """`since`, `until` and `nullable` are said only where they tell something."""
-    message = messages()[name]
-    first, last = message.kafka.versions
-    for row, field in our_rows(message.struct, "", message.kafka.versions):
-        assert field.since == 0 or field.since > first, row.path
-        assert field.until == LAST_VERSION or field.until < last, row.path
-        assert field.nullable in (None, 0) or field.nullable > max(first, field.since), row.path
+def test_no_bound_is_idle() -> None:
+    """`since`, `until` and `nullable` are declared only where they have an effect."""
+
+    def check(name: str) -> None:
+        message = messages()[name]
+        first, last = message.kafka.versions
+        for row, field in our_rows(message.struct, "", message.kafka.versions):
+            assert field.since == 0 or field.since > first, row.path
+            assert field.until == LAST_VERSION or field.until < last, row.path
+            assert field.nullable in (None, 0) or field.nullable > max(first, field.since), row.path
+
+    assert failing(messages(), check) == {}
 
 
-@pytest.mark.parametrize("name", messages())
-def test_flexible_from_the_same_version(name: str) -> None:
-    message = messages()[name]
-    for version in message.versions:
-        assert message.flexible(version) == (message.kafka.flexible is not None and version >= message.kafka.flexible.first)
+def test_flexible_from_the_same_version() -> None:
+    def check(name: str) -> None:
+        message = messages()[name]
+        for version in message.versions:
+            assert message.flexible(version) == (message.kafka.flexible is not None and version >= message.kafka.flexible.first)
+
+    assert failing(messages(), check) == {}
 
 
 @pytest.mark.parametrize("module", schema_modules(), ids=lambda module: module.__name__.rpartition(".")[2])

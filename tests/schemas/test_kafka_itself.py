@@ -10,6 +10,7 @@ from tests.schemas.codecs import CODECS, Codec
 from tests.schemas.declared import messages
 from tests.schemas.kafka_itself import Sample, kafka_json, old_messages, read_records, record_messages, write_with_kafka
 from tests.schemas.values import samples
+from tests.support.soak import times
 
 
 def check(sample: Sample, codec: Codec) -> None:
@@ -50,7 +51,7 @@ def test_kafka_writes_the_same_for_every_message_and_version() -> None:
         (message, version, value)
         for message in messages().values()
         for version in message.current_versions
-        for value in samples(message.struct, version, random_ones=6)
+        for value in samples(message.struct, version, random_ones=times(6, soak=24))
     ]
     for (message, version, value), sample in zip(tasks, write_with_kafka(tasks), strict=True):
         for codec in CODECS:

@@ -17,6 +17,7 @@ from tests.schemas.declared import Message, messages
 from tests.schemas.kafka_itself import read_records
 from tests.schemas.peers import KafkaPython, Kio, Peer
 from tests.schemas.values import samples
+from tests.support.soak import times
 
 KINDS = {"kio": {"request", "response", "data"}, "kafka-python": {"request", "response"}}
 #: keys of APIs that a peer knows nothing of
@@ -47,7 +48,7 @@ def peer_named(name: str) -> Peer:
 def test_bytes_agree_in_both_directions(peer_name: str, name: str, codec: Codec) -> None:
     peer, message = peer_named(peer_name), messages()[name]
     for version in message.current_versions:
-        for value in samples(message.struct, version, random_ones=8):
+        for value in samples(message.struct, version, random_ones=times(8, soak=40)):
             check(peer, message, version, value, codec)
 
 
