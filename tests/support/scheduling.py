@@ -17,6 +17,8 @@ from pathlib import Path
 
 from xdist.scheduler import LoadFileScheduling
 
+from tests.support.tiers import place_of
+
 TESTS = Path(__file__).parents[1]
 #: Files that run for a minute or more, then folders of which single files do, or those that go together.
 LONG = (
@@ -47,7 +49,7 @@ SHARED = {
 @cache
 def shared_by(path: Path) -> str | None:
     """The folder whose shared fixtures a file of tests uses; seen in its text, for who gives out the work knows tests by name alone."""
-    folder = path.relative_to(TESTS).parts[0]
+    folder = place_of(path).parts[0]
     return folder if folder in SHARED and SHARED[folder].search(path.read_text()) else None
 
 
@@ -56,7 +58,7 @@ def rank(path: Path) -> int:
     """Where a file of tests stands in line; those of one rank stay as they were."""
     if shared_by(path) == "spark":
         return -1
-    inside = path.relative_to(TESTS)
+    inside = place_of(path)
     places = (LONG.index(name) for name in (inside.as_posix(), inside.parts[0]) if name in LONG)
     return next(places, len(LONG))
 

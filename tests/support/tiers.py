@@ -102,9 +102,14 @@ def _markers_of(item: pytest.Item) -> Iterator[str]:
                 yield from started_by(definition.func)
 
 
+def place_of(path: Path) -> Path:
+    """Return where a test file is: in `tests`, or in another folder of the repository."""
+    return path.relative_to(TESTS if path.is_relative_to(TESTS) else TESTS.parent)
+
+
 @cache
 def _markers_of_place(path: Path) -> list[str]:
-    inside = path.relative_to(TESTS)
+    inside = place_of(path)
     return [PLACES[place] for place in (inside.parts[0], inside.as_posix()) if place in PLACES]
 
 

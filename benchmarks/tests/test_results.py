@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from figures_of_runs import ABOUT, a_run, three_brokers
 from reporting.results import SEVERAL_RUNS, Measurement, Run, Spread, UnlikeRuns, merge, read
-
-from tests.benchmarks.figures_of_runs import ABOUT, a_run, three_brokers
 
 ROOT = Path(__file__).parents[2]
 

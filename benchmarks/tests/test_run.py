@@ -13,7 +13,7 @@ from loads.figures import FIGURES
 from peers import Need
 from reporting.results import read
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[1]
 SCALE = "0.004"
 THEMES = sorted({load.theme for load in LOADS.values() if Need.CLIENTS not in load.needs})
 

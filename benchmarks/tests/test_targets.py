@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from figures_of_runs import a_run, three_brokers
 from loads import LOADS
 from loads.declaration import AT
 from loads.figures import FIGURES, Better
 from reporting.ratios import SHOWN
 from reporting.targets import TARGETS, Outcome, Target, curves, judge, with_targets
-
-from tests.benchmarks.figures_of_runs import a_run, three_brokers
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.what)

@@ -5,6 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[1]
 if str(BENCHMARKS) not in sys.path:
     sys.path.append(str(BENCHMARKS))

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import click
 import pytest
+from figures_of_runs import ABOUT, a_run, three_brokers
 from reporting import pages, tables, terminal
 from reporting.ratios import rows
 from reporting.results import OURS, Measurement, Run, Spread
-
-from tests.benchmarks.figures_of_runs import ABOUT, a_run, three_brokers
 
 ROOT = Path(__file__).parents[2]
 

@@ -4,13 +4,12 @@ from pathlib import Path
 
 import measure
 import pytest
+from figures_of_runs import ABOUT
 from loads.declaration import Figures, Load
 from measure import Estimate, Session, Step, available, plan
 from peers import Need, Peer, Unavailable
 from pump import LoadError
 from reporting.results import Measurement, Run
-
-from tests.benchmarks.figures_of_runs import ABOUT
 
 
 class FakePeer(Peer):
