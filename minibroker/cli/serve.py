@@ -211,9 +211,13 @@ def _make_broker(
         from minibroker.testing.lab.lab_server import LabServer  # noqa: PLC0415  for tests alone
 
         return LabServer(config, host=lab.host, port=lab.port, names=lab.names, broker_count=broker_count, racks=racks)
+    if broker_count > 1 or racks:
+        from minibroker.testing.simulation.broker import SimulatedBroker  # noqa: PLC0415  one broker does not need it
+
+        return SimulatedBroker(config, broker_count=broker_count, racks=racks, on_all_offline=on_all_offline)
     from minibroker.server.broker import Broker  # noqa: PLC0415  a wrong configuration is told without it
 
-    return Broker(config, broker_count=broker_count, racks=racks, on_all_offline=on_all_offline)
+    return Broker(config, on_all_offline=on_all_offline)
 
 
 def _say_ready(broker: Broker | LabServer, log_dirs: tuple[str, ...], broker_count: int) -> None:

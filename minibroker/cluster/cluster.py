@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 from uuid import UUID
 
 from minibroker.background import Background
@@ -29,7 +29,8 @@ from minibroker.cluster.metadata.metadata_log import RECORDS_IN_BATCH_MAX
 from minibroker.cluster.metadata.metadata_store import MetadataStore
 from minibroker.cluster.metadata.operation import STEP_RECORDS, Operation, Steps, run
 from minibroker.cluster.metadata.trimming import TrimmingLimits
-from minibroker.cluster.node import Node
+from minibroker.cluster.nodes.node import Node
+from minibroker.cluster.nodes.nodes import Leadership
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import INTERNAL_TOPICS, Topic
 from minibroker.cluster.topic_rules import (
@@ -57,9 +58,6 @@ from minibroker.schemas.internal.setting_records import ClientQuotaRecord
 from minibroker.schemas.internal.topic_records import RemoveTopicRecord
 from minibroker.storage.files import Files
 from minibroker.storage.log_file_names import MAX_FOLDER_NAME, future_folder_name
-
-if TYPE_CHECKING:
-    from minibroker.cluster.leadership import Leadership
 
 _LOG = logging.getLogger(__name__)
 
@@ -96,7 +94,7 @@ class Cluster:
     ) -> None:
         self.config = config
         self.node = Node(config)
-        self.leadership: Leadership | None = None  #: where clients see several brokers, or leaders that a test moves; written by `lead`
+        self.leadership: Leadership | None = None  #: of several simulated brokers; written by `simulate`
         self.cluster_id = next(each.cluster_id for each in directories if each.offline_cause is None)
         self.log_directories = [each for each in directories if each.path in config.log_dirs]
         metadata_directory = config.metadata_log_dir or config.log_dirs[0]
@@ -182,8 +180,8 @@ class Cluster:
                 self.metadata.resign(self.logs.partitions())
             except KafkaError as error:
                 _LOG.warning("the metadata log still names a leader of each partition, for an Apache Kafka that opens it next: %s", error)
-        if self.leadership is not None and self.leadership.reassignments is not None:
-            self.leadership.reassignments.stop()
+        if self.leadership is not None:
+            self.leadership.close()
         self.logs.close(clean=clean)
         self.metadata.log.close()
         _release(self._all_directories)
@@ -426,25 +424,20 @@ class Cluster:
     @property
     def node_ids(self) -> Collection[int]:
         """Of the brokers that clients are told of."""
-        return (self.node.node_id,) if self.leadership is None else self.leadership.nodes.keys()
+        return (self.node.node_id,) if self.leadership is None else self.leadership.node_ids
 
     @property
     def _alive_ids(self) -> Collection[int]:
-        return self.node_ids if self.leadership is None else self.leadership.alive
+        return self.node_ids if self.leadership is None else self.leadership.alive_ids
 
-    def lead(self, nodes: Sequence[Node]) -> Leadership:
-        """From now on clients see these brokers, this one among them; returns who leads what."""
-        from minibroker.cluster.leadership import Leadership  # noqa: PLC0415  one broker alone does without
-        from minibroker.cluster.replica_assignments import ReplicaAssignments  # noqa: PLC0415  as above
-
-        for node in nodes:
-            if node is not self.node:
-                self.configs.add_broker(node)
-        self.leadership = Leadership(self, nodes, ReplicaAssignments(self._files, self.config.log_dirs[0]))
-        return self.leadership
+    def simulate(self, leadership: Leadership, others: Iterable[Node]) -> None:
+        """Present this cluster as several brokers, of which this is one, from now on."""
+        for node in others:
+            self.configs.add_broker(node)
+        self.leadership = leadership
 
     def _replica_count(self, topic: Topic) -> int:
-        return 1 if self.leadership is None else len(self.leadership.standing(topic.partitions[0]).replicas)
+        return 1 if self.leadership is None else self.leadership.replication_factor(topic)
 
     # Features, quotas and credentials
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from minibroker.background import Background
 from minibroker.clock import Clock
 from minibroker.cluster.cluster import Charge, Cluster, free
-from minibroker.cluster.nodes import Nodes
+from minibroker.cluster.nodes.nodes import Nodes
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.dispatch.coordinators import Coordinators
 from minibroker.dispatch.flush_queue import FlushQueue

@@ -1,7 +1,7 @@
 """ElectLeaders (key 43): give partitions back to their preferred leader (type 0), or to whoever is alive (1).
 
 Versions: 0 to 2; 1 has the type, 2 is flexible. Another type is INVALID_REQUEST in everything that was asked for.
-One broker alone leads what it has: ELECTION_NOT_NEEDED. Where clients see several, leaders are elected (cluster/leadership.py).
+One broker leads all its partitions: ELECTION_NOT_NEEDED. Several simulated brokers elect leaders (`Leadership`).
 Topics null ask for all partitions; each topic is answered then, but only with those of its partitions that got a leader, or needed one
 and got none: of a log directory that is offline (PREFERRED_LEADER_NOT_AVAILABLE, or ELIGIBLE_LEADERS_NOT_AVAILABLE), or alone, with
 another node as first replica, in a directory that an Apache Kafka with more nodes left.
@@ -29,7 +29,7 @@ from minibroker.errors import (
 from minibroker.schemas import k43_elect_leaders as schema
 
 if TYPE_CHECKING:
-    from minibroker.cluster.leadership import Leadership
+    from minibroker.cluster.nodes.nodes import Leadership
 
 PREFERRED: Final = 0
 UNCLEAN: Final = 1

@@ -2,8 +2,8 @@
 
 Versions: 0 and 1; flexible from the start; 1 says whether the number of replicas may change, and is told it back.
 One broker alone has each partition already: that is fine and changes nothing. Any other list of replicas is INVALID_REPLICA_ASSIGNMENT.
-Where clients see several, the partition is where it shall be when this answers: there are no data to move (cluster/leadership.py). With
-minibroker.like.kafka a reassignment to new replicas runs for a second, and can be cancelled (cluster/reassignments.py).
+Several simulated brokers finish a reassignment before this answers, since they have no data to move (`Leadership`). With
+minibroker.like.kafka a reassignment to new replicas runs for a second, and can be cancelled.
 Replicas null stop what is under way: NO_REASSIGNMENT_IN_PROGRESS, without a message, where nothing is.
 Each partition is answered on its own. `timeout_ms` is never used.
 Not done: finishing or stopping what an Apache Kafka with more nodes had begun. It is INVALID_REPLICA_ASSIGNMENT, too, and stays.
@@ -28,7 +28,7 @@ from minibroker.errors import (
 from minibroker.schemas import k45_alter_partition_reassignments as schema
 
 if TYPE_CHECKING:
-    from minibroker.cluster.leadership import Leadership
+    from minibroker.cluster.nodes.nodes import Leadership
 
 
 @handles(schema, Pieces("topics.partitions", "responses.partitions", beside=("replicas",)))
@@ -82,13 +82,10 @@ def _reassign(ctx: RequestContext, request: schema.Request, topic: str, asked: s
 
 def _move(ctx: RequestContext, leadership: Leadership, partition: Partition, replicas: list[int] | None, *, may_change_count: bool) -> None:
     if replicas is None:
-        if leadership.reassignments is None:
-            raise NoReassignmentInProgress
-        leadership.reassignments.cancel(partition)
+        leadership.cancel_reassignment(partition)
         return
     check_assignment(replicas, ctx.cluster.node_ids)
-    standing = leadership.standing(partition)
-    before = len(standing.replicas) - len(standing.adding)
+    before = leadership.partition_replication_factor(partition)
     if not may_change_count and len(replicas) != before:
         raise InvalidReplicationFactor(f"The replication factor is changed from {before} to {len(replicas)}")
     leadership.reassign(partition, replicas)

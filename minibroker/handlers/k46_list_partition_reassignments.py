@@ -1,7 +1,7 @@
 """ListPartitionReassignments (key 46): which partitions are being moved to other brokers (KIP-455).
 
 Versions: 0; flexible. One node has no other node to move replicas to, so the answer is empty, except for what an Apache Kafka with more
-nodes had begun when its directory came here, and for reassignments that run with minibroker.like.kafka (cluster/reassignments.py).
+nodes had begun when its directory came here, and for reassignments that run with minibroker.like.kafka.
 Topics and partitions that do not exist are skipped.
 `timeout_ms` is never used.
 """
@@ -60,7 +60,7 @@ def _has(ctx: RequestContext, topic: str, index: int) -> bool:
 
 def _under_way(ctx: RequestContext, partition: Partition) -> schema.PartitionResult | None:
     leadership = ctx.cluster.leadership
-    running = None if leadership is None or leadership.reassignments is None else leadership.reassignments.of(partition)
+    running = None if leadership is None else leadership.reassignment(partition)
     if running is not None:
         return schema.PartitionResult(
             partition_index=partition.index,

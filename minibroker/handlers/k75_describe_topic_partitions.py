@@ -5,8 +5,8 @@ No names means all topics, else those named, each once. A page ends after respon
 max.request.partition.size.limit of the broker if that is fewer, but holds one at least. next_cursor then says where the next page
 begins: also before a topic that does not exist, for errors take no place in a page but come after it is full.
 A cursor must name one of the topics asked for (INVALID_REQUEST); where all are asked for, it may name one that is gone meanwhile.
-A partition that nobody leads has leader -1 and no error, unlike in Metadata. Of several brokers it is told who is eligible to lead, and
-who led last (cluster/standing.py); with one broker these lists are empty, as of Kafka's partitions in sync. Topics are never created by
+A partition without a leader has leader -1 and no error, unlike in Metadata. Several simulated brokers have eligible leaders and a last
+leader; with one broker these lists are empty, as those of Kafka's partitions in sync. Topics are never created by
 asking. Authorized operations are told unasked, and are all that there are.
 An empty name is INVALID_TOPIC_EXCEPTION; Apache Kafka 4.3.1 fails the whole request with UNKNOWN_SERVER_ERROR.
 """
@@ -17,7 +17,7 @@ from collections.abc import Generator, Iterator
 from typing import Final
 
 from minibroker.cluster.authorized_operations import TOPIC_OPERATIONS
-from minibroker.cluster.nodes import Nodes
+from minibroker.cluster.nodes.nodes import Nodes
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import Topic
 from minibroker.cluster.topic_rules import check_name

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from minibroker.clock import Clock
-from minibroker.cluster.node import Node
+from minibroker.cluster.nodes.node import Node
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.dispatch.context import Services
 from minibroker.dispatch.dispatcher import Dispatcher

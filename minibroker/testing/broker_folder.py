@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from uuid import uuid4
 
-from minibroker.cluster.replica_assignments import NAME as REPLICA_ASSIGNMENTS
 from minibroker.storage.log_file_names import (
     CLEANED,
     DELETE_FOLDER,
@@ -30,9 +29,10 @@ from minibroker.storage.log_file_names import (
     delete_folder_name,
     parse_folder_name,
 )
+from minibroker.testing.simulation.replica_placement import ASSIGNMENTS_FILE
 
 METADATA_TOPIC: Final = "__cluster_metadata"
-_NAMES: Final = (".lock", ".kafka_cleanshutdown", "meta.properties", "bootstrap.checkpoint", REPLICA_ASSIGNMENTS)
+_NAMES: Final = (".lock", ".kafka_cleanshutdown", "meta.properties", "bootstrap.checkpoint", ASSIGNMENTS_FILE)
 _FILE: Final = re.compile(rf"({'|'.join(map(re.escape, _NAMES))}|[a-z-]+-offset-checkpoint)(\.tmp)?")
 _TRANSIENT: Final = (
     DELETED,

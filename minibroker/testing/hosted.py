@@ -16,7 +16,6 @@ from minibroker.cluster.cluster import NewTopic
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.dispatch.context import Services
 from minibroker.errors import ConfigurationError, KafkaError
-from minibroker.server.broker import Broker
 from minibroker.storage.files import Files
 from minibroker.testing.data import Data, FolderData, Snapshot, data_of
 from minibroker.testing.errors import BrokerError, one_line_error
@@ -27,6 +26,7 @@ from minibroker.testing.moving_clock import MovingClock
 from minibroker.testing.options import HOST, BrokerOptions
 from minibroker.testing.recording import RecordingDispatcher
 from minibroker.testing.request_log import RequestLog
+from minibroker.testing.simulation.broker import SimulatedBroker
 
 _TURNS: Final = 100  #: of the loop, for work that takes several
 
@@ -39,7 +39,7 @@ class HostedBroker:
     def __init__(self, options: BrokerOptions) -> None:
         self._options = options
         self._data: Data | None = None
-        self._broker: Broker | None = None
+        self._broker: SimulatedBroker | None = None
         self._clock: MovingClock | None = None
         self._dispatcher: RecordingDispatcher | None = None
         self._cluster_id: str | None = None
@@ -56,7 +56,7 @@ class HostedBroker:
         return self._broker is not None
 
     @property
-    def broker(self) -> Broker:
+    def broker(self) -> SimulatedBroker:
         """The running broker; BrokerError if there is none."""
         return self._running()[0]
 
@@ -106,12 +106,12 @@ class HostedBroker:
     def _make_data(self) -> Data:
         return data_of(self._options)
 
-    def _make_broker(self, data: Data, files: Files) -> Broker:
+    def _make_broker(self, data: Data, files: Files) -> SimulatedBroker:
         own = {"log.dirs": data.log_dir, "listeners": f"PLAINTEXT://{HOST}:{self.ports[0]}"}
         if self._cluster_id is not None:
             own["cluster.id"] = self._cluster_id
         shape: dict[str, Any] = {"broker_count": self._options.brokers, "racks": self._options.racks, "ports": self.ports}
-        return Broker(BrokerConfig(own | self._options.config), files, **shape, **self.hooks())
+        return SimulatedBroker(BrokerConfig(own | self._options.config), files, **shape, **self.hooks())
 
     def hooks(self) -> dict[str, Any]:
         """Arguments of server.Broker for a broker under test."""
@@ -145,7 +145,7 @@ class HostedBroker:
         if self._broker is not None:
             self._broker.answer_parked()
 
-    def _create_topics(self, broker: Broker) -> None:
+    def _create_topics(self, broker: SimulatedBroker) -> None:
         wanted: list[NewTopic] = []
         for name, partition_count in self._options.topics.items():
             if name not in broker.cluster.topics:
@@ -168,7 +168,7 @@ class HostedBroker:
         if self._data is not None:
             self._data.close()
 
-    def _running(self) -> tuple[Broker, Data]:
+    def _running(self) -> tuple[SimulatedBroker, Data]:
         if self._broker is None or self._data is None:
             raise BrokerError("the broker is not running: start() it first, or use it as a context manager")
         return self._broker, self._data
@@ -210,7 +210,7 @@ class HostedBroker:
         for _ in range(_TURNS):
             await asyncio.sleep(0)
 
-    def _exchange(self, broker: Broker, data: Data, change: Callable[[], None]) -> None:
+    def _exchange(self, broker: SimulatedBroker, data: Data, change: Callable[[], None]) -> None:
         if self._clock is not None:
             self._clock.return_to_present()
         self.lab.forget()

@@ -18,6 +18,7 @@ from minibroker.server.broker import Broker
 from minibroker.server.loop import loop_factory
 from minibroker.server.served_node import limits_of
 from minibroker.storage.files import RealFiles
+from minibroker.testing.simulation.broker import SimulatedBroker
 from minibroker.wire.api import api_of
 from minibroker.wire.codec import decode, encode
 from minibroker.wire.header import (
@@ -47,7 +48,7 @@ def test_nodes_that_a_stop_or_another_stop_overtakes_stay_closed(on_loop: OnLoop
 
     async def main() -> None:
         given = {"log.dirs": str(tmp_path / "data"), "listeners": "PLAINTEXT://127.0.0.1:0"}
-        broker = Broker(BrokerConfig(given), broker_count=3)
+        broker = SimulatedBroker(BrokerConfig(given), broker_count=3)
         await broker.start()
         nodes = broker.nodes
         broker.stop_node(2)

@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from minibroker.cluster.node import nodes_of
 from minibroker.cluster.partition import Partition
-from minibroker.cluster.several_nodes import SeveralNodes
 from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.dispatcher import Dispatcher
-from minibroker.dispatch.wrong_node import guarded
+from minibroker.storage.files import RealFiles
+from minibroker.testing.simulation.leadership import SimulatedLeadership
+from minibroker.testing.simulation.nodes import SimulatedNodes, nodes_of
+from minibroker.testing.simulation.routing import with_routing
 from minibroker.wire.api import api_of
 from tests.support.broker_in_memory import LISTENER, BrokerInMemory, Pending, frame_of
 
@@ -38,11 +39,11 @@ class NodesInMemory:
         said = {"default.replication.factor": str(replication_factor)} | dict(config or {})
         self.broker = BrokerInMemory(config=said, folder=folder)
         cluster, services = self.broker.cluster, self.broker.services
-        self.leadership = cluster.lead(nodes_of(self.broker.config, cluster.node, count, racks))
-        services.registry = guarded(services.registry)
+        self.leadership = SimulatedLeadership(cluster, nodes_of(self.broker.config, cluster.node, count, racks), RealFiles())
+        services.registry = with_routing(services.registry)
         self._dispatchers = {}
         for node in self.leadership.nodes.values():
-            self._dispatchers[node.node_id] = Dispatcher(services.seen_from(SeveralNodes(node, self.leadership)))
+            self._dispatchers[node.node_id] = Dispatcher(services.seen_from(SimulatedNodes(node, self.leadership)))
         self.connection = ConnectionInfo(LISTENER, "127.0.0.1")
         for name, partition_count in (topics or {}).items():
             cluster.create_topic(name, partition_count=partition_count)

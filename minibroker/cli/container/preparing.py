@@ -20,8 +20,8 @@ from minibroker.client.errors import ClientError, describe
 from minibroker.client.producer import Producer
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import ConfigurationError, KafkaError, UnknownTopicOrPartition
-from minibroker.server.broker import Broker
 from minibroker.server.loop import run
+from minibroker.testing.simulation.broker import SimulatedBroker
 
 UNFINISHED: Final = ".minibroker-unfinished-topics"  #: in the first log directory; neither we nor Apache Kafka look at such a file
 _TIMEOUT_MS: Final = 60_000
@@ -37,7 +37,7 @@ def prepare(properties: Mapping[str, str], wanted: Sequence[WantedTopic], *, bro
     lines: list[str] = []
 
     async def serve_alone() -> None:
-        broker = Broker(config, broker_count=broker_count)
+        broker = SimulatedBroker(config, broker_count=broker_count)
         await broker.start()
         try:
             port = broker.listeners[0].port

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Final
 
-from minibroker.cluster.nodes import Nodes
+from minibroker.cluster.nodes.nodes import Nodes
 from minibroker.cluster.partition import Partition, Subscribers
 from minibroker.dispatch.pieces import Merged, Pieces
 from minibroker.dispatch.purgatory import Watchable

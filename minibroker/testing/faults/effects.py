@@ -3,7 +3,7 @@
 Order: no answer at all; delay before the work; errors; the work; errors after it; delay of the answer; throttle time; a torn answer, or a
 cut connection.
 
-An error with a topic or partition is for these alone, and the rest of the request is served (dispatch/partition_refusal.py). Answers of
+An error with a topic or partition is for these alone, and the rest of the request is served (simulation/partition_refusal.py). Answers of
 Metadata are changed in place, so that they still list the brokers. An error without a topic is for the whole request. Fetch and ShareFetch
 answer errors of sessions as a whole, and others in each partition, as Kafka does.
 """
@@ -17,9 +17,6 @@ from uuid import UUID
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import NO_RESPONSE, Delayed
 from minibroker.dispatch.middleware import later, refusal, served, then
-from minibroker.dispatch.partition_places import answers_places, overlays
-from minibroker.dispatch.partition_refusal import by_both_names, serve
-from minibroker.dispatch.partition_split import ErrorOf, overlay
 from minibroker.dispatch.plan import Plan
 from minibroker.dispatch.registry import Handler
 from minibroker.errors import KafkaError, WireError
@@ -27,6 +24,9 @@ from minibroker.schemas import k01_fetch, k78_share_fetch
 from minibroker.server.connection import Connection
 from minibroker.testing.faults.matching import names_all_topics
 from minibroker.testing.faults.rule import AFTER, BEFORE, FaultRule
+from minibroker.testing.simulation.partition_places import answers_places, overlays
+from minibroker.testing.simulation.partition_refusal import by_both_names, serve
+from minibroker.testing.simulation.partition_split import ErrorOf, overlay
 from minibroker.wire.schema import Struct, replace
 
 _FETCHING: Final = frozenset({k01_fetch.API_KEY, k78_share_fetch.API_KEY})

@@ -7,13 +7,14 @@ from typing import Any, Final
 
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import ConfigurationError
-from minibroker.server.broker import STOP_TIMEOUT_S, Broker
+from minibroker.server.broker import STOP_TIMEOUT_S
 from minibroker.storage.files import Files
 from minibroker.testing.data import Data, LogDirsData
 from minibroker.testing.errors import BrokerError
 from minibroker.testing.hosted import HostedBroker
 from minibroker.testing.lab.http_server import HttpServer
 from minibroker.testing.options import BrokerOptions
+from minibroker.testing.simulation.broker import SimulatedBroker
 
 LOOPBACK: Final = "127.0.0.1"
 
@@ -32,8 +33,8 @@ class _ConfiguredBroker(HostedBroker):
         metadata_dir = [self._config.metadata_log_dir] if self._config.metadata_log_dir else []
         return LogDirsData(*dict.fromkeys([*self._config.log_dirs, *metadata_dir]))
 
-    def _make_broker(self, data: Data, files: Files) -> Broker:  # noqa: ARG002  the configuration has the directories
-        return Broker(self._config, files, **self._shape, **self.hooks())
+    def _make_broker(self, data: Data, files: Files) -> SimulatedBroker:  # noqa: ARG002  the configuration has the directories
+        return SimulatedBroker(self._config, files, **self._shape, **self.hooks())
 
 
 class LabServer:

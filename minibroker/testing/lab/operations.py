@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from minibroker.cluster.cluster import Cluster
-    from minibroker.cluster.leadership import Leadership
     from minibroker.cluster.partition import Partition
-    from minibroker.server.broker import Broker
     from minibroker.testing.data import Snapshot
     from minibroker.testing.faults.faults import RequestFaults
     from minibroker.testing.lab.storage_faults import StorageFaults
+    from minibroker.testing.simulation.broker import SimulatedBroker
+    from minibroker.testing.simulation.leadership import SimulatedLeadership
 
 
 class LabHost(Protocol):
@@ -38,7 +38,7 @@ class LabHost(Protocol):
     bootstrap_servers: str
 
     @property
-    def broker(self) -> Broker:
+    def broker(self) -> SimulatedBroker:
         """The running broker; BrokerError if there is none."""
 
     @property
@@ -317,7 +317,7 @@ class FaultOperations(OperationGroup, prefix="faults"):
 class Leaders(OperationGroup, prefix="leaders"):
     """Leaders of partitions. With one broker a leader can be taken away and epochs raised, but nothing moved."""
 
-    def __init__(self, broker: Callable[[], Broker]) -> None:
+    def __init__(self, broker: Callable[[], SimulatedBroker]) -> None:
         self._broker = broker
 
     @operation
@@ -389,7 +389,7 @@ class Leaders(OperationGroup, prefix="leaders"):
         }
 
     @property
-    def _leadership(self) -> Leadership:
+    def _leadership(self) -> SimulatedLeadership:
         return self._broker().leadership
 
     def _find(self, topic: str, partition: int) -> Partition:
@@ -399,7 +399,7 @@ class Leaders(OperationGroup, prefix="leaders"):
 class Nodes(OperationGroup, prefix="nodes"):
     """The brokers that clients see."""
 
-    def __init__(self, broker: Callable[[], Broker]) -> None:
+    def __init__(self, broker: Callable[[], SimulatedBroker]) -> None:
         self._broker = broker
 
     @operation

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from minibroker.cluster.replica_placement import spread
+from minibroker.testing.simulation.replica_placement import spread
 
 THREE: dict[int, str | None] = {1: None, 2: None, 3: None}
 

@@ -10,6 +10,11 @@
     EachCoordinator     the groups or transactions that this broker coordinates
     EachBroker          the partitions of which this broker has a replica
 
+A consumer that names its rack is sent to a replica there, as by replica.selector.class=RackAwareReplicaSelector: the leader of a partition
+names a replica that is in sync and in the consumer's rack, unless the leader is in that rack. It returns no records then and does not
+wait. In a Fetch session each answer names the partition until the consumer removes it from the session. The selector is active when
+brokers are in different racks. Nothing is replicated, so a replica is never behind the leader.
+
 As Apache Kafka's brokers do (KafkaApis, ReplicaManager of 4.3.1). Any broker accepts requests for the controller, so no client gets
 NOT_CONTROLLER. All brokers share one share coordinator, so requests between brokers about share states are never rejected.
 """
@@ -26,12 +31,12 @@ from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_T
 from minibroker.coordinator.placement import partition_of
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.middleware import after, refusal, wrapped
-from minibroker.dispatch.partition_places import index_of, topic_of
-from minibroker.dispatch.partition_refusal import serve, session_of
-from minibroker.dispatch.read_replica import fetch
 from minibroker.dispatch.registry import Handler, Registry
 from minibroker.errors import FencedLeaderEpoch, KafkaError, NotCoordinator, NotEnoughReplicas, NotLeaderOrFollower, UnknownLeaderEpoch
 from minibroker.schemas import k00_produce, k01_fetch, k02_list_offsets
+from minibroker.testing.simulation.partition_places import index_of, topic_of
+from minibroker.testing.simulation.partition_refusal import places_of, serve, session_of
+from minibroker.testing.simulation.partition_split import ErrorOf
 from minibroker.wire.routing import Coordinator, CoordinatorOfEach, CoordinatorType, EachBroker, EachCoordinator, PartitionLeader
 from minibroker.wire.schema import replace
 
@@ -42,13 +47,14 @@ if TYPE_CHECKING:
 READ_FROM_REPLICAS_SINCE: Final = 11
 ALL_IN_SYNC: Final = -1  #: acks
 DEBUGGING_REPLICA: Final = -2  #: replica_id of a client that asks any replica
+NOWHERE: Final = -1  #: of a preferred read replica
 _IN_SYNC_MIN: Final = "min.insync.replicas"
 
 #: the internal topic whose leaders are the coordinators of this type
 _TOPICS: Final = {CoordinatorType.GROUP: CONSUMER_OFFSETS_TOPIC, CoordinatorType.TRANSACTION: TRANSACTION_STATE_TOPIC}
 
 
-def guarded(registry: Registry) -> Registry:
+def with_routing(registry: Registry) -> Registry:
     """The same APIs, with handlers that reject what another broker has to serve (`ROUTED_BY` in the schemas)."""
     return wrapped(registry, _guard)
 
@@ -90,7 +96,7 @@ def _of_leaders(routing: PartitionLeader, handler: Handler, ctx: RequestContext,
         return None
 
     if is_fetch:
-        return after(fetch(handler, ctx, request, error_of), _without_transactions)
+        return after(_fetch(handler, ctx, request, error_of), _without_transactions)
     result = serve(handler, ctx, request, error_of)
     if handler.api.key == k00_produce.API_KEY:
         return after(result, partial(_without_words, ctx))
@@ -185,6 +191,55 @@ def _lacks_replicas(ctx: RequestContext, topic: Topic, partition: Partition) -> 
     text = topic.config.get(_IN_SYNC_MIN)
     in_sync_min = ctx.broker.config.min_insync_replicas if text is None else int(text)
     return len(nodes.in_sync) < min(in_sync_min, len(nodes.replicas))
+
+
+# Consumers that read from a replica in their rack (KIP-392)
+
+
+def _fetch(handler: Handler, ctx: RequestContext, request: k01_fetch.Request, error_of: ErrorOf) -> Any:
+    """What the handler gives without what `error_of` refuses, and for a consumer with a rack, where it had better read."""
+    if not request.rack_id or request.replica_id >= 0 or not _selects_replicas(ctx):
+        return serve(handler, ctx, request, error_of)
+    cluster = ctx.broker.cluster
+    session = session_of(ctx, request)
+    preferred: dict[tuple[str | UUID, int], int] = {}
+    for name, topic_id, index in places_of(ctx, request):
+        topic = cluster.topics.get(name) if name else cluster.image.topics_by_id.get(topic_id)
+        if topic is not None and index is not None and 0 <= index < len(topic.partitions):
+            found = preferred_replica(ctx, topic.partitions[index], request.rack_id)
+            if found != NOWHERE:
+                preferred[topic.name, index] = preferred[topic.topic_id, index] = found
+                if session is not None:
+                    session.tell_again(topic.topic_id if session.uses_topic_ids else topic.name, index)
+    if not preferred:
+        return serve(handler, ctx, request, error_of)
+
+    def told(response: Any) -> Any:
+        for topic in response.responses:
+            for result in topic.partitions:
+                replica = preferred.get((topic.topic or topic.topic_id, result.partition_index), NOWHERE)
+                if replica != NOWHERE and not result.error_code:
+                    result.preferred_read_replica, result.records, result.aborted_transactions = replica, b"", None
+        return response
+
+    return after(serve(handler, ctx, replace(request, max_wait_ms=0), error_of), told)
+
+
+def _selects_replicas(ctx: RequestContext) -> bool:
+    """Whether consumers are sent to replicas in their racks: brokers are in different racks."""
+    return len({node.rack for node in ctx.broker.nodes.registered}) > 1
+
+
+def preferred_replica(ctx: RequestContext, partition: Partition, rack: str) -> int:
+    """Where a consumer of this rack had better read; NOWHERE: at the broker that was asked."""
+    nodes = ctx.broker.nodes.of(partition)
+    if nodes.leader_id != ctx.broker.nodes.own.node_id or ctx.broker.nodes.own.rack == rack:
+        return NOWHERE
+    for node_id in nodes.in_sync:
+        node = ctx.broker.nodes.find(node_id)
+        if node is not None and node.rack == rack:
+            return node_id
+    return NOWHERE
 
 
 # Coordinators

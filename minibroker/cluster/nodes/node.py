@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import count
 
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.config.listeners import ANY_HOSTS, NODES_MAX, PORT_MAX, Listener
-from minibroker.errors import ConfigurationError
+from minibroker.config.listeners import ANY_HOSTS, Listener
 
 
 class Node:
@@ -50,35 +48,3 @@ class Node:
         """Every listener under its advertised address, for RegisterBrokerRecord."""
         told = [(listener, self.advertised(listener.name)) for listener in self._listeners.values()]
         return [Listener(listener.name, host, port, listener.protocol) for listener, (host, port) in told]
-
-
-def nodes_of(config: BrokerConfig, own: Node, broker_count: int, racks: Iterable[str] = ()) -> list[Node]:
-    """So many nodes, the configured one first. `racks` are theirs in turn: "a", "b", "a" for 3 nodes in racks a, b; none: as configured.
-
-    Raises:
-        ConfigurationError: there is no port for a listener of a node.
-    """
-    if not 1 <= broker_count <= NODES_MAX:
-        raise ConfigurationError(f"brokers: {broker_count} is not a number of 1 to {NODES_MAX}")
-    step = _port_step(config, broker_count)
-    names = list(racks)
-    if names:
-        own.rack = names[0]
-    further = [
-        Node(config, number=number, port_step=step, rack=names[number % len(names)] if names else None) for number in range(1, broker_count)
-    ]
-    for listener in further[-1].wanted if further else ():
-        if listener.port > PORT_MAX:
-            raise ConfigurationError(f"listeners: {listener} would be that of node {further[-1].node_id}: give lower ports, or 0")
-    return [own, *further]
-
-
-def _port_step(config: BrokerConfig, broker_count: int) -> int:
-    """How far the ports of neighbours are apart: 1, or as far as it takes that no two listeners want the same port."""
-    sides = [[each.port for each in listeners if each.port] for listeners in (config.listeners, config.advertised_listeners)]
-
-    def is_free(step: int) -> bool:
-        taken = [{port + number * step for port in ports for number in range(broker_count)} for ports in sides]
-        return all(len(each) == len(set(ports)) * broker_count for each, ports in zip(taken, sides, strict=True))
-
-    return next(step for step in count(1) if is_free(step))

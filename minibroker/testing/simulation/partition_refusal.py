@@ -20,11 +20,11 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.partition import Partition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.middleware import after, then
-from minibroker.dispatch.partition_places import Place, index_of, partitions_field, places_in, topic_of
-from minibroker.dispatch.partition_split import ErrorOf, join, split
 from minibroker.dispatch.registry import Handler
 from minibroker.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower, ShareSessionNotFound, WireError
 from minibroker.schemas import k00_produce, k01_fetch, k78_share_fetch
+from minibroker.testing.simulation.partition_places import Place, index_of, partitions_field, places_in, topic_of
+from minibroker.testing.simulation.partition_split import ErrorOf, join, split
 from minibroker.wire.routing import PartitionLeader
 from minibroker.wire.schema import NIL_UUID, replace
 

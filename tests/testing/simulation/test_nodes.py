@@ -1,30 +1,13 @@
-"""Who is told to be a broker, a leader, a replica: one broker alone, and several."""
+"""Ports, ids and racks of simulated brokers."""
 
 from __future__ import annotations
 
 import pytest
 
-from minibroker.cluster.node import Node, nodes_of
-from minibroker.cluster.nodes import NO_LEADER, Nodes, PartitionNodes
+from minibroker.cluster.nodes.node import Node
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.errors import ConfigurationError, KafkaStorageError
-from tests.support.broker_in_memory import BrokerInMemory
-
-
-def test_one_broker_leads_whatever_has_a_log() -> None:
-    broker = BrokerInMemory(topics={"orders": 2}, config={"node.id": "7"})
-    nodes = Nodes(broker.cluster.node)
-    first, second = broker.cluster.topic("orders").partitions
-    second.take_offline(KafkaStorageError())
-
-    assert [node.node_id for node in nodes.alive] == [7]
-    assert nodes.controller_id == 7
-    assert nodes.find(7) is broker.cluster.node
-    assert nodes.find(8) is None
-    assert nodes.of(first) == PartitionNodes(7, [7], [7], [])
-    assert nodes.of(second) == PartitionNodes(NO_LEADER, [7], [], [7])
-    assert nodes.leads(first)
-    assert not nodes.leads(second)
+from minibroker.errors import ConfigurationError
+from minibroker.testing.simulation.nodes import nodes_of
 
 
 def addresses(listeners: str, advertised: str | None = None, count: int = 3) -> list[list[str]]:

@@ -15,16 +15,26 @@ Invariant: changes are of whole sets of partitions; the metadata log is written 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final
 from uuid import UUID
 
+from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.metadata.features import ELIGIBLE_LEADERS_FEATURE
 from minibroker.cluster.metadata.metadata_image import IN_SYNC_MIN
-from minibroker.cluster.nodes import NO_LEADER, EligibleLeaders, PartitionNodes
+from minibroker.cluster.nodes.node import Node
+from minibroker.cluster.nodes.nodes import NO_LEADER, EligibleLeaders, PartitionNodes, Reassignment
 from minibroker.cluster.partition import Partition
-from minibroker.cluster.replica_placement import spread
-from minibroker.cluster.standing import (
+from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC, Topic
+from minibroker.errors import (
+    EligibleLeadersNotAvailable,
+    InvalidReplicaAssignment,
+    KafkaError,
+    NoReassignmentInProgress,
+    PreferredLeaderNotAvailable,
+)
+from minibroker.storage.files import Files
+from minibroker.testing.simulation.partition_state import (
     Given,
     Standing,
     elected,
@@ -34,19 +44,13 @@ from minibroker.cluster.standing import (
     led_by_anybody,
     led_by_preferred,
     left_by,
+    may_lead,
     reassigned,
     reassigning,
     taken,
 )
-from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC, Topic
-from minibroker.errors import EligibleLeadersNotAvailable, InvalidReplicaAssignment, KafkaError, PreferredLeaderNotAvailable
-
-if TYPE_CHECKING:
-    from minibroker.cluster.cluster import Cluster
-    from minibroker.cluster.lost_ends import LostEnds
-    from minibroker.cluster.node import Node
-    from minibroker.cluster.reassignments import Reassignments
-    from minibroker.cluster.replica_assignments import ReplicaAssignments
+from minibroker.testing.simulation.reassignments import Reassignments
+from minibroker.testing.simulation.replica_placement import ReplicaAssignments, spread
 
 _UNCLEAN: Final = "unclean.leader.election.enable"
 _FACTORS: Final = {
@@ -59,24 +63,38 @@ _FACTORS: Final = {
 Change = Callable[[Standing, Given], Standing]
 
 
-class Leadership:
+class SimulatedLeadership:
     """Of all partitions of a cluster."""
 
-    def __init__(self, cluster: Cluster, nodes: Sequence[Node], assignments: ReplicaAssignments) -> None:
+    def __init__(self, cluster: Cluster, nodes: Sequence[Node], files: Files) -> None:
+        """Let clients see these brokers from now on, the cluster's own node among them."""
         self.nodes: Mapping[int, Node] = {node.node_id: node for node in nodes}  #: all, by id
         self.alive: set[int] = set(self.nodes)  #: written here
         self._cluster = cluster
-        self._assignments = assignments
+        self._assignments = ReplicaAssignments(files, cluster.config.log_dirs[0])
         self._racks = {node.node_id: node.rack for node in nodes}
         self._standings: dict[UUID, list[Standing]] = {}  #: of a topic's partitions, once somebody asked
         self.reassignments: Reassignments | None = None  #: those that run; None: they are done at once
         self.lost_ends: LostEnds | None = None  #: what replicas that are not in sync lack; None: nothing
         if cluster.config.minibroker_like_kafka:
-            from minibroker.cluster.lost_ends import LostEnds  # noqa: PLC0415  most clusters do not need it
-            from minibroker.cluster.reassignments import Reassignments  # noqa: PLC0415  most clusters do not need it
-
             self.reassignments = Reassignments(self, cluster.clock)
             self.lost_ends = LostEnds(cluster.logs.truncate)
+        cluster.simulate(self, [node for node in nodes if node is not cluster.node])
+
+    @property
+    def node_ids(self) -> Collection[int]:
+        """All brokers."""
+        return self.nodes.keys()
+
+    @property
+    def alive_ids(self) -> Collection[int]:
+        """Brokers that run."""
+        return self.alive
+
+    def close(self) -> None:
+        """Finish no reassignment any more."""
+        if self.reassignments is not None:
+            self.reassignments.stop()
 
     # Look-ups
 
@@ -108,7 +126,20 @@ class Leadership:
         wanted: int = getattr(self._cluster.config, _FACTORS.get(name, "default_replication_factor"))
         return min(wanted, len(self.nodes))
 
-    # Topics come, grow and go
+    def replication_factor(self, topic: Topic) -> int:
+        """Return the number of replicas of a topic's first partition."""
+        return len(self.standing(topic.partitions[0]).replicas)
+
+    def replicas(self, partition: Partition) -> list[int]:
+        """Return the replicas that a partition has now."""
+        return self.standing(partition).replicas
+
+    def partition_replication_factor(self, partition: Partition) -> int:
+        """Return the number of replicas, without those that a running reassignment adds."""
+        standing = self.standing(partition)
+        return len(standing.replicas) - len(standing.adding)
+
+    # Topics are created, get partitions, are deleted
 
     def place(self, topic: Topic, assignment: Sequence[Sequence[int]] | None, replication_factor: int) -> None:
         """A new topic: its replicas as they were asked for; by default they are spread over the brokers that are alive."""
@@ -246,6 +277,16 @@ class Leadership:
             return
         self.finish_reassignment(partition, replicas)
 
+    def cancel_reassignment(self, partition: Partition) -> None:
+        """Restore the replicas from before a reassignment; raises NoReassignmentInProgress."""
+        if self.reassignments is None:
+            raise NoReassignmentInProgress
+        self.reassignments.cancel(partition)
+
+    def reassignment(self, partition: Partition) -> Reassignment | None:
+        """Return the reassignment that is running, if any."""
+        return None if self.reassignments is None else self.reassignments.of(partition)
+
     def show_reassignment(self, partition: Partition, replicas: Sequence[int], adding: Sequence[int]) -> None:
         """A reassignment begins, or is cancelled."""
         self._change([partition], lambda before, _: reassigning(before, replicas, adding))
@@ -286,3 +327,35 @@ class Leadership:
 
 def _name(partition: Partition) -> str:
     return f"{partition.topic}-{partition.index}"
+
+
+class LostEnds:
+    """What replicas that are not in sync lack, so that an unclean election loses records as in Apache Kafka (`minibroker.like.kafka`).
+
+    A partition has one log. For each replica that left the in-sync set, this remembers where the log ended then. A replica that becomes
+    leader in an unclean election cuts the log off there. A replica that is in sync again has all records. Internal topics lose nothing,
+    because coordinators have read them.
+    """
+
+    def __init__(self, truncate: Callable[[Partition, int], None]) -> None:
+        self._truncate = truncate
+        self._ends: dict[tuple[UUID, int], dict[int, int]] = {}  #: log end offset by node, of those that are not in sync
+
+    def follow(self, partition: Partition, before: Standing, after: Standing) -> None:
+        """The in-sync set, or the leader, changes."""
+        if partition.topic in INTERNAL_TOPICS:
+            return
+        ends = self._ends.setdefault((partition.topic_id, partition.index), {})
+        is_unclean = before.leader_id == NO_LEADER != after.leader_id and not before.is_taken and not may_lead(before, after.leader_id)
+        if is_unclean and after.leader_id in ends:
+            self._truncate(partition, ends[after.leader_id])
+        log = partition.online_log
+        for node_id in set(before.in_sync) - set(after.in_sync):
+            ends[node_id] = 0 if log is None else log.log_end_offset
+        for node_id in after.in_sync:
+            ends.pop(node_id, None)
+
+    def forget(self, topic_id: UUID) -> None:
+        """The topic is deleted."""
+        for key in [each for each in self._ends if each[0] == topic_id]:
+            del self._ends[key]

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.cluster.nodes import NO_LEADER
-from minibroker.dispatch.read_replica import NOWHERE
+from minibroker.cluster.nodes.nodes import NO_LEADER
 from minibroker.errors import (
     CoordinatorNotAvailable,
     ElectionNotNeeded,
@@ -41,6 +40,7 @@ from minibroker.schemas import (
     k60_describe_cluster,
     k75_describe_topic_partitions,
 )
+from minibroker.testing.simulation.routing import NOWHERE
 from tests.support.broker_in_memory import records
 from tests.support.committed_offsets import commit_request
 from tests.support.nodes_in_memory import NodesInMemory

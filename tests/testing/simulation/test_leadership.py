@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from minibroker.cluster.metadata.operation import run
-from minibroker.cluster.nodes import NO_LEADER, PartitionNodes
-from minibroker.cluster.replica_assignments import NAME
-from minibroker.cluster.standing import Standing
+from minibroker.cluster.nodes.nodes import NO_LEADER, PartitionNodes
 from minibroker.errors import (
     ElectionNotNeeded,
     EligibleLeadersNotAvailable,
@@ -20,6 +18,8 @@ from minibroker.errors import (
     KafkaError,
     PreferredLeaderNotAvailable,
 )
+from minibroker.testing.simulation.partition_state import Standing
+from minibroker.testing.simulation.replica_placement import ASSIGNMENTS_FILE
 from tests.support.broker_in_memory import BrokerInMemory, records
 from tests.support.nodes_in_memory import NodesInMemory
 
@@ -209,7 +209,7 @@ def test_a_restart_finds_replicas_again(tmp_path: Path) -> None:
     again = NodesInMemory(3, replication_factor=2, folder=tmp_path)
 
     assert {name: replicas_of(again, name) for name in ("usual", "orders")} == before
-    assert list(json.loads((tmp_path / NAME).read_text())["topics"].values()) == [[[3, 1]]]
+    assert list(json.loads((tmp_path / ASSIGNMENTS_FILE).read_text())["topics"].values()) == [[[3, 1]]]
 
 
 def test_what_is_created_or_grows_while_a_broker_is_stopped_has_leaders_and_stays_there(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_fewer_brokers_than_before_and_a_damaged_file_spread_replicas_anew(tmp_p
     assert sorted(*replicas_of(fewer, "orders")) == [1, 2]
     fewer.broker.services.coordinators.stop()
     fewer.broker.cluster.close()
-    (tmp_path / NAME).write_text('{"version": 1, "topics": 7}')
+    (tmp_path / ASSIGNMENTS_FILE).write_text('{"version": 1, "topics": 7}')
     assert sorted(*replicas_of(NodesInMemory(2, replication_factor=2, folder=tmp_path), "orders")) == [1, 2]
 
 

@@ -14,35 +14,36 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, Protocol
 from uuid import UUID
 
 from minibroker.clock import Clock, Timer
+from minibroker.cluster.nodes.nodes import Reassignment
 from minibroker.cluster.partition import Partition
 from minibroker.errors import KafkaError, NoReassignmentInProgress
-
-if TYPE_CHECKING:
-    from minibroker.cluster.leadership import Leadership
 
 RUNNING_MS: Final = 1_000  #: long enough to be seen and cancelled
 
 _LOG = logging.getLogger(__name__)
 
 
-class Reassignment(NamedTuple):
-    """One that runs. The lists belong to answers: do not change them."""
+class ReplicaChanges(Protocol):
+    """`Leadership`, as a reassignment uses it."""
 
-    original: list[int]
-    target: list[int]
-    replicas: list[int]  #: as clients see them meanwhile
-    adding: list[int]
-    removing: list[int]
+    def replicas(self, partition: Partition) -> list[int]:
+        """Return the replicas that a partition has now."""
+
+    def show_reassignment(self, partition: Partition, replicas: Sequence[int], adding: Sequence[int]) -> None:
+        """Change the replicas for as long as the reassignment runs."""
+
+    def finish_reassignment(self, partition: Partition, replicas: Sequence[int]) -> None:
+        """Change the replicas for good."""
 
 
 class Reassignments:
     """Those that run."""
 
-    def __init__(self, leadership: Leadership, clock: Clock) -> None:
+    def __init__(self, leadership: ReplicaChanges, clock: Clock) -> None:
         self._leadership = leadership
         self._clock = clock
         self._running: dict[tuple[UUID, int], tuple[Reassignment, Timer]] = {}
@@ -55,7 +56,7 @@ class Reassignments:
     def begin(self, partition: Partition, target: Sequence[int]) -> bool:
         """Begin; whether there is anything to wait for. One that ran is replaced. KafkaStorageError."""
         before = self.of(partition)
-        original = self._leadership.standing(partition).replicas if before is None else before.original
+        original = self._leadership.replicas(partition) if before is None else before.original
         adding = [each for each in target if each not in original]
         if before is not None:
             self._forget(_key(partition))

@@ -1,0 +1,1 @@
+"""The brokers that clients see: one, unless minibroker.testing.simulation adds more."""
