@@ -12,9 +12,9 @@ import pytest
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from minibroker.cluster import replica_assignments
 from minibroker.testing import TEMPORARY, BrokerError, BrokerThread, broker_folder
 from minibroker.testing.broker_folder import BrokerFolder, FolderCopy
+from minibroker.testing.simulation.replica_placement import ASSIGNMENTS_FILE
 from tests.support.soak import times
 
 Tree = dict[str, bytes]
@@ -198,7 +198,7 @@ def reassign(broker: BrokerThread, topic: str, replicas: list[int]) -> None:
 def test_replicas_are_where_they_were_when_the_copy_was_made(tmp_path: Path, place: str) -> None:
     with BrokerThread(brokers=3, data_dir=TEMPORARY if place == "temporary" else tmp_path) as broker:
         assert broker.data_dir is not None
-        file = broker.data_dir / replica_assignments.NAME
+        file = broker.data_dir / ASSIGNMENTS_FILE
         broker.create_topic("prices")
         bare = broker.snapshot()
         with KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers) as admin:
