@@ -18,7 +18,7 @@ import click
 from minibroker.background import WorkLost
 from minibroker.cli.options import output_option
 from minibroker.cli.storage_directories import with_directories
-from minibroker.cluster.directories.storage_checking import StorageCheck, Totals
+from minibroker.cluster.directories.storage_checking import StorageCheck, StorageTotals
 from minibroker.coordinator.record_checking import record_check_of
 from minibroker.log.findings import ERROR, Finding
 from minibroker.log.segment_checking import SegmentTask, check_segment, check_segments
@@ -172,7 +172,7 @@ def _collect(work: StorageCheck, futures: list[Future[None]], results: SimpleQue
 # Output
 
 
-def _print(findings: list[Finding], totals: Totals, seconds: float, output: str) -> None:
+def _print(findings: list[Finding], totals: StorageTotals, seconds: float, output: str) -> None:
     errors = sum(finding.severity == ERROR for finding in findings)
     items = [{"severity": each.severity, "file": each.path, "position": each.position, "problem": each.problem} for each in findings]
     summary = {"errors": errors, "warnings": len(findings) - errors, **totals._asdict(), "seconds": round(seconds, 3)}
@@ -189,7 +189,7 @@ def _print(findings: list[Finding], totals: Totals, seconds: float, output: str)
         click.echo(_in_words(totals, seconds, errors, len(findings) - errors))
 
 
-def _in_words(totals: Totals, seconds: float, errors: int, warnings: int) -> str:
+def _in_words(totals: StorageTotals, seconds: float, errors: int, warnings: int) -> str:
     megabytes = totals.bytes / 1e6
     return (
         f"{_count(totals.partitions, 'partition')}, {_count(totals.segments, 'segment')}, {_count(totals.batches, 'batch', 'batches')}, "

@@ -23,11 +23,11 @@ from minibroker.cluster.configs.cluster_configs import ClusterConfigs
 from minibroker.cluster.configs.topic_config import check_overrides
 from minibroker.cluster.directories.log_directory import LogDirectory, open_directories, random_uuid
 from minibroker.cluster.directories.partition_logs import PartitionLogs
-from minibroker.cluster.metadata.features import KRAFT_VERSION_FEATURE, TRANSACTION_VERSION_FEATURE, Update, check_updates
+from minibroker.cluster.metadata.features import KRAFT_VERSION_FEATURE, TRANSACTION_VERSION_FEATURE, FeatureUpdate, check_updates
 from minibroker.cluster.metadata.metadata_image import MetadataImage, partition_records, topic_records
 from minibroker.cluster.metadata.metadata_log import RECORDS_IN_BATCH_MAX
 from minibroker.cluster.metadata.metadata_store import MetadataStore
-from minibroker.cluster.metadata.operation import STEP_RECORDS, Operation, Steps, run
+from minibroker.cluster.metadata.operation import STEP_RECORDS, MetadataOperation, Steps, run
 from minibroker.cluster.metadata.trimming import TrimmingLimits
 from minibroker.cluster.nodes.node import Node
 from minibroker.cluster.nodes.nodes import Leadership
@@ -289,7 +289,7 @@ class Cluster:
         Returns:
             Errors by name, of topics that conflict with a topic that another request created meanwhile.
         """
-        operations: dict[str, Operation] = {}
+        operations: dict[str, MetadataOperation] = {}
         for new in wanted:
             operations[new.name] = yield from self._operation(new.name, new.topic_id, range(new.partition_count), new.records)
         refused: dict[str, KafkaError] = {}
@@ -353,7 +353,7 @@ class Cluster:
         Raises:
             KafkaStorageError: None was deleted.
         """
-        self.metadata.commit_all([Operation([RemoveTopicRecord(topic_id=topic.topic_id)]) for topic in topics])
+        self.metadata.commit_all([MetadataOperation([RemoveTopicRecord(topic_id=topic.topic_id)]) for topic in topics])
         self.logs.remove([partition for topic in topics for partition in topic.partitions])
         if self.leadership is not None:
             self.leadership.forget(topics)
@@ -441,7 +441,7 @@ class Cluster:
 
     # Features, quotas and credentials
 
-    def update_features(self, updates: Sequence[Update], *, validate_only: bool = False) -> None:
+    def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False) -> None:
         """Finalize features at other levels, all of them or none. They take effect at the next request.
 
         Raises:
@@ -471,7 +471,7 @@ class Cluster:
             for callback in self.on_quotas_changed:
                 callback(quotas)
 
-    def _operation(self, name: str, topic_id: UUID, indexes: range, first_records: Sequence[Any] = ()) -> Steps[Operation]:
+    def _operation(self, name: str, topic_id: UUID, indexes: range, first_records: Sequence[Any] = ()) -> Steps[MetadataOperation]:
         """Prepare the operation that creates partitions. `first_records` come before theirs."""
         records = list(first_records)
         for start in range(0, len(indexes), STEP_RECORDS):
@@ -479,7 +479,7 @@ class Cluster:
                 yield
             step = indexes[start : start + STEP_RECORDS]
             records += partition_records(topic_id, step, self.node.node_id, self.logs.choose_directories(name, step))
-        operation = Operation(records)
+        operation = MetadataOperation(records)
         yield from operation.encode(self.metadata.log.metadata_version)
         return operation
 

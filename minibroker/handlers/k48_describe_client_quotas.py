@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from minibroker.cluster.metadata.client_quotas import Component, entity_filter, in_order
+from minibroker.cluster.metadata.client_quotas import QuotaFilterComponent, entity_filter, in_order
 from minibroker.config.request_limits import QUOTA_COMPONENTS_MAX
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
@@ -30,7 +30,7 @@ def describe_client_quotas(ctx: RequestContext, request: schema.Request) -> sche
 
 
 def _describe(ctx: RequestContext, request: schema.Request) -> Steps:
-    components = [Component(each.entity_type, each.match_type, each.match) for each in request.components]
+    components = [QuotaFilterComponent(each.entity_type, each.match_type, each.match) for each in request.components]
     matches = entity_filter(components, strict=request.strict)
     entries: dict[frozenset[tuple[str, str | None]], schema.Entry] = {}
     for number, ((key, name), quota) in enumerate(list(ctx.cluster.image.kept.quotas.items())):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from minibroker.cluster.metadata.client_quotas import Alteration, Entity, alter, in_order
+from minibroker.cluster.metadata.client_quotas import Entity, QuotaAlteration, alter, in_order
 from minibroker.config.request_limits import QUOTA_ALTERATIONS_MAX
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
@@ -24,7 +24,9 @@ _TYPES_REPEATED_MAX: Final = 100  #: types of an entity that an answer repeats; 
 @handles(schema, Pieces("entries", "entries", beside=("entity", "ops"), most=QUOTA_ALTERATIONS_MAX))
 def alter_client_quotas(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each entity in the order of the request."""
-    alterations = [Alteration(_entity(entry), [(op.key, None if op.remove else op.value) for op in entry.ops]) for entry in request.entries]
+    alterations = [
+        QuotaAlteration(_entity(entry), [(op.key, None if op.remove else op.value) for op in entry.ops]) for entry in request.entries
+    ]
     records, outcomes = alter(ctx.cluster.image.kept, alterations)
     if not request.validate_only:
         ctx.cluster.write_quotas_and_credentials(records)

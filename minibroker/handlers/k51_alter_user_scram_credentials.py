@@ -9,7 +9,7 @@ Not done: logging in with them (SASL).
 
 from __future__ import annotations
 
-from minibroker.cluster.metadata.scram_credentials import Deletion, Upsertion, alter
+from minibroker.cluster.metadata.scram_credentials import ScramDeletion, ScramUpsertion, alter
 from minibroker.config.request_limits import SCRAM_CHANGES_MAX
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
@@ -21,8 +21,8 @@ from minibroker.schemas import k51_alter_user_scram_credentials as schema
 @handles(schema, Pieces("deletions", "results", others=("upsertions",), most=SCRAM_CHANGES_MAX))
 def alter_user_scram_credentials(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each user."""
-    changes: list[Deletion | Upsertion] = [Deletion(each.name, each.mechanism) for each in request.deletions]
-    changes += [Upsertion(each.name, each.mechanism, each.iterations, each.salt, each.salted_password) for each in request.upsertions]
+    changes: list[ScramDeletion | ScramUpsertion] = [ScramDeletion(each.name, each.mechanism) for each in request.deletions]
+    changes += [ScramUpsertion(each.name, each.mechanism, each.iterations, each.salt, each.salted_password) for each in request.upsertions]
     records, outcomes = alter(ctx.cluster.image.kept, ctx.cluster.image.features, changes)
     ctx.cluster.write_quotas_and_credentials(records)
     return schema.Response(results=[_result(user, error) for user, error in outcomes.items()])

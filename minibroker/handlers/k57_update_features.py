@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from minibroker.cluster.metadata.features import Update
+from minibroker.cluster.metadata.features import FeatureUpdate
 from minibroker.config.request_limits import FEATURE_UPDATES_MAX
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.element_limit import ElementLimit
@@ -26,7 +26,7 @@ RESULTS_UNTIL: Final = 1
 @handles(schema, limit=ElementLimit(FEATURE_UPDATES_MAX))
 def update_features(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer when the levels are on the disk."""
-    updates = [Update(each.feature, each.max_version_level, each.upgrade_type) for each in request.feature_updates]
+    updates = [FeatureUpdate(each.feature, each.max_version_level, each.upgrade_type) for each in request.feature_updates]
     ctx.cluster.update_features(updates, validate_only=request.validate_only)
     results = [schema.Result(feature=each.name, error_code=0, error_message="NONE") for each in updates]
     return schema.Response(error_code=0, error_message=None, results=results if ctx.api_version <= RESULTS_UNTIL else [])

@@ -158,7 +158,7 @@ def test_a_configuration_names_the_directory_of_the_metadata_log_too(tmp_path: P
 def test_a_directory_that_is_none(tmp_path: Path) -> None:
     result = run(tmp_path)
     assert result.exit_code == 1
-    assert "nobody knows whose directory this is" in result.stdout
+    assert "the owner of this directory is unknown" in result.stdout
     assert run(tmp_path / "absent").exit_code == 2
 
 

@@ -13,7 +13,7 @@ from minibroker.background import InlineBackground
 from minibroker.clock import ManualClock
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.metadata.metadata_log import FOLDER, METADATA_TOPIC_ID, MetadataLog
-from minibroker.cluster.metadata.operation import run
+from minibroker.cluster.metadata.operation import MetadataOperation, run
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import (
     ConfigurationError,
@@ -293,7 +293,7 @@ def test_a_refused_start_leaves_no_lock(tmp_path: Path) -> None:
 def test_a_newer_metadata_version_is_refused(tmp_path: Path) -> None:
     log = MetadataLog(RealFiles(), str(tmp_path / FOLDER), node_id=1, directory_id=UUID(int=77), clock=ManualClock())
     list(log.replay())
-    log.append([FeatureLevelRecord(name="metadata.version", feature_level=31)])
+    log.append_all([MetadataOperation([FeatureLevelRecord(name="metadata.version", feature_level=31)])])
     log.close()
     with pytest.raises(ConfigurationError, match=r"metadata\.version 31"):
         BrokerInMemory(folder=tmp_path)

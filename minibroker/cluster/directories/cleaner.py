@@ -1,20 +1,21 @@
-"""The cleaner: which compacted log is compacted next, where that runs, and what comes of it.
+"""The cleaner: chooses the next log to compact, runs the compaction in another process, and handles its result.
 
-Every `log.cleaner.backoff.ms`, and as long as there is something to do, the dirtiest log of all directories is taken: the one with the
-largest share of bytes that were not compacted yet, if that is above its `min.cleanable.dirty.ratio`, or if its oldest such record is
-older than `max.compaction.lag.ms`. At most `log.cleaner.threads` logs are compacted at one time, each by a process beside the broker
-(`Background.submit_process`): the loop makes the plan, and swaps the result in.
+Every `log.cleaner.backoff.ms`, and while any log is due, the cleaner takes the dirtiest log of all directories. That is the one with the
+largest share of bytes that were not compacted yet. It is due if that share is above its `min.cleanable.dirty.ratio`, or if its oldest such
+record is older than `max.compaction.lag.ms`. At most `log.cleaner.threads` logs are compacted at the same time, each by a separate process
+(`Background.submit_process`). The loop makes the plan and swaps the result in.
 
     waiting   --dirtiest--> running: log.compaction.plan ... plan.run(files) elsewhere ... log.compaction.swap_in
     running   --swapped in--> waiting, its offset checkpointed
-              --not compacted any more, log closed--> given up: the process is killed
+              --compaction disabled, log closed--> given up: the process is killed
               --discarded, no space, process lost--> resting until the next interval
-              --lost RETRIES times, or anything else went wrong--> set aside, with a warning, until the next start
+              --lost RETRIES times, or any other failure--> set aside, with an error in the log, until the next start
               --a failing disk--> the log directory goes offline
 
-Invariant: a log has at most one plan at work, and none begins before the files of one that came to nothing are gone (`_leaving`).
-Source: LogCleaner, LogCleanerManager of Apache Kafka 4.3.1. It differs: a full disk does not take the directory offline (the log is whole,
-and compaction may be what helps), the first look comes soon after the start, and a change of configuration is looked at once.
+Invariant: a log has at most one running plan, and none starts before the files of a failed one are removed (`_leaving`).
+
+Source: LogCleaner, LogCleanerManager of Apache Kafka 4.3.1. Differences: a full disk does not take the directory offline (the log is
+intact, and compaction may free space), the first check comes soon after the start, and a config change triggers a check.
 """
 
 from __future__ import annotations
@@ -38,17 +39,17 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-RETRIES: Final = 3  #: how often the work on a log may be lost in a row, to one that takes all the memory say
+RETRIES: Final = 3  #: how often in a row the process of one log may be lost, for example because it runs out of memory
 _FIRST_CHECK_MS: Final = 1000
 _LEAST_BACKOFF_MS: Final = 10
 _INT_MAX: Final = 2**31 - 1  #: of one offset map, in bytes
 _UNTHROTTLED: Final = 1e12  #: bytes a second that no disk reaches; Kafka's default is the largest double
-#: What passes: there is no room for more at the moment.
+#: Errors that pass: a resource is exhausted at the moment.
 _PASSING_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 
 
 class _Run:
-    """The compaction of one log, while it is under way."""
+    """A running compaction of one log."""
 
     def __init__(self, directory: LogDirectory, log: PartitionLog, plan: CompactionPlan) -> None:
         self.directory = directory
@@ -59,7 +60,7 @@ class _Run:
 
 
 class Cleaner:
-    """Compacts the logs of all directories. Everything runs on the owner's thread but the plans' own work."""
+    """Compacts the logs of all directories. Only the plans run outside the owner's thread."""
 
     def __init__(
         self,
@@ -77,34 +78,34 @@ class Cleaner:
         self._clock = clock
         self._background = background
         self._on_storage_error = on_storage_error
-        self._queue: list[tuple[float, int, LogDirectory, PartitionLog]] = []  #: what was due at the last look, the dirtiest last
+        self._queue: list[tuple[float, int, LogDirectory, PartitionLog]] = []  #: due at the last check, the dirtiest last
         self._running: dict[PartitionLog, _Run] = {}
-        self._leaving: set[PartitionLog] = set()  #: what ran on them was given up or failed, and is not gone yet
+        self._leaving: set[PartitionLog] = set()  #: their last plan was given up or failed, and its files are not removed yet
         self._resting: set[PartitionLog] = set()
         self._set_aside: set[PartitionLog] = set()
-        self._paused: set[PartitionLog] = set()  #: they move to another directory
-        self._wanted: set[PartitionLog] = set()  #: to be compacted whatever their ratio
-        self._lost: dict[PartitionLog, int] = {}  #: how often, in a row
+        self._paused: set[PartitionLog] = set()  #: logs that move to another directory
+        self._wanted: set[PartitionLog] = set()  #: to be compacted regardless of their ratio
+        self._lost: dict[PartitionLog, int] = {}  #: consecutive lost runs
         self._timer: Timer | None = None
         self._is_choosing = False
         self._is_stopped = False
 
     @property
     def running(self) -> list[PartitionLog]:
-        """Logs that are being compacted at this moment."""
+        """Logs that are being compacted."""
         return list(self._running)
 
     @property
     def set_aside(self) -> list[PartitionLog]:
-        """Logs that are not compacted any more until the next start."""
+        """Logs that will not be compacted before the next start."""
         return list(self._set_aside)
 
     def start(self) -> None:
-        """Look soon, and then once an interval."""
+        """Check soon, and then once per interval."""
         self._schedule(min(self._backoff_ms, _FIRST_CHECK_MS))
 
     def stop(self) -> None:
-        """Begin nothing more; what runs is given up."""
+        """Start no more compactions, and give up the running ones."""
         self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -112,18 +113,18 @@ class Cleaner:
             self.give_up(log)
 
     def reconsider(self) -> None:
-        """Configurations have changed."""
+        """Check again because configs have changed, and give up logs that are no longer compacted."""
         for log in [log for log in self._running if not log.config.is_compacted]:
             self.give_up(log)
         self._schedule(0)
 
     def compact(self, logs: Iterable[PartitionLog]) -> None:
-        """Compact these at once, as far as there is anything to do, whatever their dirty ratio."""
+        """Compact these logs now, regardless of their dirty ratio."""
         self._wanted.update(log for log in logs if log.config.is_compacted)
         self._check()
 
     def give_up(self, log: PartitionLog) -> None:
-        """The log is about to go, or is not to be compacted any more: its work, if there is any, is lost."""
+        """Stop compacting a log that will be closed or deleted, or must not be compacted. The result of a running plan is discarded."""
         run = self._running.pop(log, None)
         if run is not None:
             self._leaving.add(log)
@@ -133,13 +134,13 @@ class Cleaner:
         self._lost.pop(log, None)
 
     def pause(self, log: PartitionLog) -> None:
-        """Do not compact the log until `resume`; its work, if there is any, is lost."""
+        """Do not compact a log until `resume`. The result of a running plan is discarded."""
         self.give_up(log)
         self._queue = [each for each in self._queue if each[3] is not log]
         self._paused.add(log)
 
     def resume(self, log: PartitionLog) -> None:
-        """Compact it again; it may be in another directory."""
+        """Compact a log again, which may be in another directory now."""
         self._paused.discard(log)
 
     # Choosing
@@ -155,7 +156,7 @@ class Cleaner:
             self._timer = self._clock.call_later_ms(delay_ms, self._check)
 
     def _check(self) -> None:
-        """Begin what is due, up to the number of threads, and look again after the interval."""
+        """Start what is due, up to the number of threads, and schedule the next check."""
         self._resting.clear()
         self._queue.clear()
         try:
@@ -164,7 +165,7 @@ class Cleaner:
             self._schedule(self._backoff_ms)
 
     def _begin_due(self) -> None:
-        """With an InlineBackground each is done when `_begin` returns, so this goes on until nothing is due."""
+        """Start compactions. With an InlineBackground each is done when `_begin` returns, so the loop ends when nothing is due."""
         if self._is_stopped or self._is_choosing or not self._config.log_cleaner_enable:
             return
         self._is_choosing = True
@@ -183,7 +184,7 @@ class Cleaner:
         return not any(log in logs for logs in (self._running, self._leaving, self._resting, self._set_aside, self._paused))
 
     def _next(self) -> tuple[LogDirectory, PartitionLog, int] | None:
-        """The log to compact next, and its first dirty offset."""
+        """Return the log to compact next, and its first dirty offset."""
         found = self._pop()
         if found is None:
             self._fill_queue()
@@ -198,7 +199,7 @@ class Cleaner:
         return None
 
     def _fill_queue(self) -> None:
-        """Look at every log: with thousands this takes milliseconds, so it is not done for each that is compacted."""
+        """Check all logs. With thousands this takes milliseconds, so it is not repeated for each log that is compacted."""
         found = []
         for number, (directory, log) in enumerate(self._candidates()):
             due = self._due(directory, log)
@@ -207,7 +208,7 @@ class Cleaner:
         self._queue = sorted(found, key=lambda each: each[:2])
 
     def _due(self, directory: LogDirectory, log: PartitionLog) -> tuple[float, int] | None:
-        """The dirty ratio of a log that is to be compacted, and its first dirty offset."""
+        """Return the dirty ratio and first dirty offset of a log, or None if it is not due."""
         first_dirty_offset = _first_dirty_offset(directory, log)
         if log.segments.active.base_offset <= first_dirty_offset:
             self._wanted.discard(log)
@@ -242,33 +243,33 @@ class Cleaner:
         run.give_up = give_up
 
     def _offset_map_bytes(self) -> int:
-        """What one offset map may hold: the buffer is for all threads together, and never quite full."""
+        """Return the size of one offset map: all threads share the buffer, which is never filled completely."""
         share = self._config.log_cleaner_dedupe_buffer_size // max(self._config.log_cleaner_threads, 1)
         return int(min(share, _INT_MAX) * self._config.log_cleaner_io_buffer_load_factor)
 
     def _throttled(self) -> Files:
         share = self._config.log_cleaner_io_max_bytes_per_second / max(self._config.log_cleaner_threads, 1)
         if 0 < share < _UNTHROTTLED and type(self._files) is RealFiles:
-            from minibroker.storage.throttled_files import ThrottledFiles  # noqa: PLC0415  rarely asked for
+            from minibroker.storage.throttled_files import ThrottledFiles  # noqa: PLC0415  most brokers do not throttle
 
             return ThrottledFiles(share)
         return self._files
 
     def _finished(self, run: _Run, result: Compacted | BaseException) -> None:
         if self._running.get(run.log) is not run:
-            self._discard(run)  # given up: nobody wants the result
+            self._discard(run)  # it was given up
             return
         if run.log.failures.offline_cause is not None:
             del self._running[run.log]
             return  # the folder may have another name, or the disk is gone
         if not isinstance(result, BaseException) and not _is_announced(run):
-            # The write that began with the run has failed, or takes longer than the run.
+            # The write that was started with the run has failed, or is still running.
             again = run.directory.cleaner_offsets.write
             self._background.submit(again, lambda error: self._finished(run, error if isinstance(error, BaseException) else result))
             return
         del self._running[run.log]
         if isinstance(result, FileNotFoundError) and run.log.log_start_offset > run.log_start_offset:
-            self._discard(run)  # retention took segments away under it
+            self._discard(run)  # retention deleted segments of the plan meanwhile
             self._resting.add(run.log)
         elif isinstance(result, BaseException):
             self._discard(run)
@@ -278,11 +279,11 @@ class Cleaner:
         self._begin_due()
 
     def _take(self, run: _Run, compacted: Compacted) -> None:
-        """Swap the result in, and remember how far it goes."""
+        """Swap the result in, and record how far the log is compacted."""
         log, offsets, key = run.log, run.directory.cleaner_offsets, (run.log.topic, run.log.partition)
         try:
             is_taken = log.compaction.swap_in(compacted)
-        except KafkaError as error:  # of the storage: the log has told who must know
+        except KafkaError as error:  # a storage error, which the log has reported
             _LOG.warning("%s: its compaction could not be swapped in: %s", log.name, error)
             self._resting.add(log)
             return
@@ -300,23 +301,23 @@ class Cleaner:
             self._clock.now_ms() - run.plan.now_ms,
         )
         if compacted.next_dirty_offset <= _first_dirty_offset(run.directory, log):
-            self._resting.add(log)  # no progress: not again at once
+            self._resting.add(log)  # no progress: wait for the next check
         offsets.advance(key, compacted.next_dirty_offset)
         self._background.submit(partial(_checkpoint, run), _warn_of_error)
 
     # Failing
 
     def _discard(self, run: _Run) -> None:
-        """Remove what a plan wrote that came to nothing; then its log is free for another."""
+        """Remove the files of a failed plan. Its log may be compacted again after that."""
         log = run.log
         if log.failures.is_closed:
-            self._leaving.discard(log)  # its files go with the folder, or at the next start
+            self._leaving.discard(log)  # its files are removed with the folder, or at the next start
             return
         self._leaving.add(log)
         self._background.submit(partial(run.plan.discard, self._files), lambda _: self._leaving.discard(log))
 
     def _failed(self, log: PartitionLog, error: BaseException) -> None:
-        """Decide what a failure means for the log."""
+        """Retry later, take the directory offline or set the log aside, depending on the error."""
         if isinstance(error, KafkaStorageError) and isinstance(error.__cause__, OSError):
             error = error.__cause__
         if isinstance(error, OSError) and error.errno in _PASSING_ERRORS:
@@ -343,7 +344,7 @@ def _is_announced(run: _Run) -> bool:
 
 
 def _checkpoint(run: _Run) -> None:
-    """In a worker thread: the renames must be on the disk before the file says that they were done."""
+    """Write the checkpoint, in a worker thread. The renames must be on the disk first."""
     run.directory.files.sync_directory(run.log.directory)
     run.directory.cleaner_offsets.write()
 
@@ -356,4 +357,4 @@ def _warn_of_error(result: object) -> None:
 
 
 def _nothing() -> None:
-    """There is nothing to give up yet."""
+    """Do nothing: the process is not started yet."""

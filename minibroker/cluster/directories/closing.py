@@ -1,7 +1,6 @@
-"""The end of all logs of a directory.
+"""Close all logs of a directory.
 
-A disk syncs the files of many logs at once about as fast as those of one: thousands of partitions are on the disk as soon as somebody
-who stops a broker expects it.
+A disk syncs the files of many logs in parallel about as fast as those of one. So a broker with thousands of partitions stops quickly.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from minibroker.errors import KafkaError
 from minibroker.log.flusher import Flush
 from minibroker.log.partition_log import PartitionLog
 
-THREADS: Final = 16  #: none is started for fewer logs
-_LOGS_AT_ONCE: Final = 64  #: each takes a few descriptors meanwhile
+THREADS: Final = 16  #: threads are used only for at least as many logs
+_LOGS_AT_ONCE: Final = 64  #: each needs a few descriptors
 
 _LOG = logging.getLogger(__name__)
 
 
 def close_logs(logs: Sequence[PartitionLog], *, clean: bool) -> list[bool]:
-    """Close each; whether that was done as asked for. What went wrong is logged."""
+    """Close logs, and log errors. Return for each whether it was closed as requested."""
     if clean and sum(log.flusher.unflushed_messages > 0 for log in logs) >= THREADS:
         return _close_together(iter(logs))
     return [_close(log, clean=clean) for log in logs]
@@ -38,19 +37,19 @@ def _close(log: PartitionLog, *, clean: bool) -> bool:
 
 
 def _close_together(logs: Iterator[PartitionLog]) -> list[bool]:
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  a start does without
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  a start does not need it
 
     closed: list[bool] = []
     with ThreadPoolExecutor(THREADS, "minibroker-closing") as threads:
         while some := list(islice(logs, _LOGS_AT_ONCE)):
-            begun = [_begin(log) for log in some]
-            errors = threads.map(_run, begun)
-            closed += [_end(*each) for each in zip(some, begun, errors, strict=True)]
+            flushes = [_begin(log) for log in some]
+            errors = threads.map(_run, flushes)
+            closed += [_end(*each) for each in zip(some, flushes, errors, strict=True)]
     return closed
 
 
 def _begin(log: PartitionLog) -> Flush | BaseException | None:
-    """What is to be synced, None: nothing, or why that cannot be done."""
+    """Return what must be synced (None: nothing), or the error that prevents it."""
     try:
         log.finish()
         return log.flusher.begin_flush(with_active_indexes=True) if log.flusher.unflushed_messages else None
@@ -58,21 +57,21 @@ def _begin(log: PartitionLog) -> Flush | BaseException | None:
         return error
 
 
-def _run(begun: Flush | BaseException | None) -> BaseException | None:
-    """In a thread of its own."""
-    if not isinstance(begun, Flush):
-        return begun
+def _run(flush: Flush | BaseException | None) -> BaseException | None:
+    """Sync, in a worker thread. Return the error, if any."""
+    if not isinstance(flush, Flush):
+        return flush
     try:
-        begun.run()
+        flush.run()
     except OSError as error:
         return error
     return None
 
 
-def _end(log: PartitionLog, begun: Flush | BaseException | None, error: BaseException | None) -> bool:
+def _end(log: PartitionLog, flush: Flush | BaseException | None, error: BaseException | None) -> bool:
     try:
-        if isinstance(begun, Flush):
-            log.flusher.end_flush(begun, error)
+        if isinstance(flush, Flush):
+            log.flusher.end_flush(flush, error)
         elif error is not None:
             raise error
     except (OSError, KafkaError) as failure:

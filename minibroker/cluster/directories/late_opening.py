@@ -1,11 +1,11 @@
-"""New partitions get their files a few in each turn of the loop: a topic of a thousand is created while everybody else is served.
+"""Create the files of new partitions a few in each turn of the loop, so that a topic of a thousand partitions delays no other request.
 
-    committed to the metadata log --its turn, or somebody asks for `Partition.log`--> open
+    committed to the metadata log --its turn, or the first use of `Partition.log`--> open
              ^                                         |
-             |--RETRY_MS later, or who asks next-- an error that passes: too few descriptors, not a disk that fails
+             |--RETRY_MS later, or at the next use-- an error that passes: too few descriptors, but not a failing disk
 
-Nobody can tell the difference: the partition has its leader at once, and whoever needs the log finds it open. A broker that dies
-before has the partition in its metadata log, and makes its files at the next start.
+Clients do not notice: the partition has its leader immediately, and its log is opened at its first use. If the broker dies before that, the
+partition is in the metadata log, and the next start creates its files.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ RETRY_MS: Final = 1000
 
 
 class LateOpening:
-    """Those of one cluster that wait to be opened, in order."""
+    """The partitions of a cluster whose logs are not opened yet, in order."""
 
     def __init__(self, clock: Clock, open_log: Callable[[Partition], bool]) -> None:
         self._clock = clock
-        self._open_log = open_log  #: gives it its log, or takes it offline and says whether a later try may do better
+        self._open_log = open_log  #: opens a log, or takes the partition offline and returns whether a retry may succeed
         self._waiting: deque[Partition] = deque()
-        self._unhurried: list[Partition] = []  #: those that have no turn: they wait for who asks, or for `finish`
+        self._unhurried: list[Partition] = []  #: opened at first use or by `finish` only
         self._timer: Timer | None = None
 
     def add(self, partitions: Iterable[Partition], *, at_first_use: bool = False) -> None:
-        """Open these; the first ones before this returns, unless others are in line. `at_first_use`: none before somebody asks for it."""
+        """Open these logs, the first ones before this returns unless others wait. With `at_first_use` open each when it is used first."""
         if at_first_use:
             for partition in partitions:
                 partition.open_later(self._open)
@@ -48,7 +48,7 @@ class LateOpening:
             self._turn()
 
     def finish(self) -> None:
-        """Open what is left, as far as it can be opened now."""
+        """Open all waiting logs that can be opened now."""
         self.stop()
         self._waiting.extend(self._unhurried)
         self._unhurried.clear()
@@ -58,7 +58,7 @@ class LateOpening:
             self._timer = self._clock.call_later_ms(RETRY_MS, self._turn)
 
     def stop(self) -> None:
-        """Open nothing more but what somebody asks for."""
+        """Open logs only at their first use from now on."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -66,14 +66,14 @@ class LateOpening:
     def _turn(self) -> None:
         self._timer = None
         for _ in range(min(OPENED_AT_ONCE, len(self._waiting))):
-            if not self._open_next():  # nor could the others be
+            if not self._open_next():  # the others would fail as well
                 self._timer = self._clock.call_later_ms(RETRY_MS, self._turn)
                 return
         if self._waiting:
             self._timer = self._clock.call_later_ms(0, self._turn)
 
     def _open_next(self) -> bool:
-        """Whether it needs no further try."""
+        """Try to open the first one. Return whether it needs no retry."""
         partition = self._waiting.popleft()
         partition.open_now()
         if partition.is_unopened:

@@ -1,9 +1,9 @@
-"""Logs of deleted topics lose their names a few in each turn of the loop: a topic of thousands is deleted while other clients are served.
+"""Rename the folders of deleted logs a few in each turn of the loop, so that deleting thousands of partitions delays no other request.
 
-    taken from its partition and its directory --its turn, or a new log of its name--> closed, its folder renamed; its files go later
+    removed from its partition and directory --its turn, or a new log of its name--> closed, its folder renamed; its files are removed later
 
-The deletion is final before that: no client finds the log, and the metadata log has the topic's id among those that were deleted. If the
-broker dies, the next start removes the folders by this id. A snapshot forgets such ids, so none is taken before the last folder is renamed.
+The deletion is final before that: no client finds the log, and the metadata log has the topic's id as a deleted one. If the broker dies,
+the next start removes the folders by this id. A snapshot does not hold such ids, so none is taken before the last folder is renamed.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ Key = tuple[str, int]  #: topic and partition
 
 
 class LateRemoval:
-    """Those of one cluster that wait to be removed, in order."""
+    """The logs of a cluster that wait to be removed, in order."""
 
     def __init__(self, clock: Clock, delete_log: Callable[[PartitionLog], None]) -> None:
         self._clock = clock
         self._delete_log = delete_log
         self._waiting: dict[Key, tuple[LogDirectory, PartitionLog]] = {}
-        self._topics: set[str] = set()  #: whose old folders the disk may still have by their names
-        self._renamed_in: set[LogDirectory] = set()  #: directories that are to be synced
+        self._topics: set[str] = set()  #: whose old folders the disk may still have under their names
+        self._renamed_in: set[LogDirectory] = set()  #: directories to sync
         self._timer: Timer | None = None
 
     def __len__(self) -> int:
-        """Count the logs that still have their names."""
+        """Count the logs whose folders are not renamed yet."""
         return len(self._waiting)
 
     def add(self, key: Key, directory: LogDirectory, log: PartitionLog) -> None:
-        """Let a log wait, which was taken out of `directory`; `start` must follow."""
+        """Add a log that was taken out of `directory`. `start` must follow."""
         self._waiting[key] = directory, log
         self._topics.add(key[0])
 
     def start(self) -> None:
-        """Remove the first ones before this returns, unless others are in line."""
+        """Remove the first ones before this returns, unless others wait already."""
         if self._timer is None:
             self._turn()
 
     def make_way(self, key: Key) -> None:
-        """A new log of this name is about to be opened: the old one's name is gone when this returns, after a power loss as well."""
+        """Rename the old folder of a log that will be created, durably: a power loss does not bring it back."""
         if key[0] in self._topics:
             self._remove(key)
             self._sync_names()
 
     def finish(self) -> None:
-        """Remove what is left."""
+        """Remove all waiting logs."""
         self._stop_timer()
         for key in list(self._waiting):
             self._remove(key)
@@ -63,7 +63,7 @@ class LateRemoval:
         self._topics.clear()
 
     def stop(self) -> None:
-        """Remove nothing more: the next start does. Close what is left."""
+        """Close the waiting logs. The next start removes them."""
         self._stop_timer()
         for _, log in self._waiting.values():
             with suppress(OSError):
@@ -88,7 +88,7 @@ class LateRemoval:
         directory, log = self._waiting.pop(key, (None, None))
         if directory is None or log is None:
             return
-        if directory.offline_cause is not None:  # since the topic was deleted: its disk is not trusted, and the next start removes it
+        if directory.offline_cause is not None:  # its disk failed meanwhile: the next start removes the log
             with suppress(OSError):
                 log.close(clean=False)
             return

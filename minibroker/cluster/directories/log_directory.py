@@ -1,21 +1,21 @@
-"""One of `log.dirs`: locked, owned by this node of this cluster, with its checkpoints and its clean-shutdown marker.
+"""One of `log.dirs`: its lock, its owner, its checkpoints and its clean-shutdown marker.
 
 .lock                              one process at a time
 meta.properties                    cluster.id, node.id, directory.id
-.kafka_cleanshutdown               there only while no broker runs and the last one stopped in order
-recovery-point-offset-checkpoint   recovery of a log begins here after an unclean stop
-log-start-offset-checkpoint        log start offsets (DeleteRecords; behind retention the first segment tells)
-replication-offset-checkpoint      high watermarks; written for Apache Kafka, and to say how much is missing where a log is gone
-cleaner-offset-checkpoint          how far compaction has come (cleaner_offsets.py)
+.kafka_cleanshutdown               exists only while no broker runs, after the last one stopped in order
+recovery-point-offset-checkpoint   recovery of a log starts here after an unclean stop
+log-start-offset-checkpoint        log start offsets (of DeleteRecords; after retention the first segment has it)
+replication-offset-checkpoint      high watermarks; for Apache Kafka, and to report how much is missing when a log is gone
+cleaner-offset-checkpoint          how far each log is compacted (cleaner_offsets.py)
 topic-partition/                   logs
 topic-partition.<id>-delete/       logs of deleted topics, and logs that moved to another directory: removed at start
 topic-partition.<id>-future/       copies of logs that move here from another directory (replica_moves.py)
 
-When a disk fails a call on one log, nobody trusts it with the others: the directory goes offline with all its partitions until the broker
-starts again, as in Apache Kafka, and other directories go on. The same happens when the directory is removed (removal_watch.py). Errors
-that are not the disk's (too few descriptors) fail the call alone. When the last directory is offline, `minibroker serve` exits as Kafka
-does; a broker under test answers KAFKA_STORAGE_ERROR and LEADER_NOT_AVAILABLE instead.
-One that cannot be used at start is offline in the same way, unless it holds the metadata log or is the only one: then the broker refuses.
+When a disk fails a call on one log, the broker does not trust it with the others. The directory goes offline with all its partitions until
+the next start, as in Apache Kafka; the other directories continue. The same happens when the directory is removed (removal_watch.py). Other
+errors, such as too few descriptors, fail only the call. When the last directory goes offline, `minibroker serve` exits as Kafka does, but a
+broker under test answers KAFKA_STORAGE_ERROR and LEADER_NOT_AVAILABLE.
+A directory that cannot be used at start is offline as well. If it holds the metadata log or is the only one, the broker does not start.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from minibroker.storage.partition_metadata import format_uuid, parse_uuid
 
 _LOG = logging.getLogger(__name__)
 
-#: What a failing, full or read-only disk says.
+#: Errors of a failing, full or read-only disk.
 DISK_ERRORS = frozenset(
     {errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.EUCLEAN, errno.EBADMSG}
 )
@@ -60,18 +60,18 @@ Offsets = dict[tuple[str, int], int]
 
 
 class Checkpoint(NamedTuple):
-    """What the three checkpoint files are to hold, None: what they do; the number says which of two is newer."""
+    """New contents of the three checkpoint files. None keeps a file as it is."""
 
-    number: int
+    number: int  #: grows with each checkpoint, so that an older one does not replace a newer
     recovery_points: Offsets | None
     log_start_offsets: Offsets | None
     high_watermarks: Offsets | None
 
 
 class LogDirectory:
-    """A locked directory. Construction locks it; `claim` says whose it is; `load` reads what recovery needs.
+    """A locked directory: the constructor locks it, `claim` checks its owner, and `load` reads what recovery needs.
 
-    `offline_cause` is set where the file system did not let it be locked and read; ConfigurationError when another process has it.
+    If the file system does not let it be locked and read, `offline_cause` is set. If another process has it, ConfigurationError is raised.
     """
 
     def __init__(self, files: Files, path: str) -> None:
@@ -79,19 +79,19 @@ class LogDirectory:
         self.path = path
         self.cluster_id = ""
         self.directory_id = UUID(int=0)
-        self.was_clean = False  #: the last broker on it stopped in order
-        self.recovery_points: Offsets = {}  #: as they were at start, of partitions that are not open
+        self.was_clean = False  #: whether its last broker stopped in order
+        self.recovery_points: Offsets = {}  #: as read at start, of partitions that are not open
         self.log_start_offsets: Offsets = {}
         self.high_watermarks: Offsets = {}
         self.cleaner_offsets = CleanerOffsets(files, path)
-        self.logs: dict[tuple[str, int], PartitionLog] = {}  #: open ones; written by Cluster
-        self._checkpointed: set[tuple[str, int]] = set()  #: partitions that the files may speak of
-        self.offline_cause: OSError | None = None  #: why it is not used until the next start
-        self._is_behind = False  #: the files give a log more than it has
-        self._checkpoint_count = 0  #: checkpoints that were taken
+        self.logs: dict[tuple[str, int], PartitionLog] = {}  #: open logs
+        self._checkpointed: set[tuple[str, int]] = set()  #: partitions that may be in the files
+        self.offline_cause: OSError | None = None  #: why it is not used before the next start
+        self._is_behind = False  #: a file has an offset that is above the end of its log
+        self._checkpoint_count = 0  #: number of checkpoints taken
         self._checkpoint_lock = Lock()
-        self._written: dict[str, tuple[int, Offsets | None]] = {}  #: guarded by the lock: number and values of what each file holds
-        self._is_closing = False  #: nothing is written any more
+        self._written: dict[str, tuple[int, Offsets | None]] = {}  #: guarded by the lock: number and values of each file
+        self._is_closing = False  #: no file is written any more
         self.meta: MetaProperties | None = None
         try:
             files.make_directory(path)
@@ -105,7 +105,7 @@ class LogDirectory:
             raise
 
     def attempt(self, work: Callable[[], None]) -> None:
-        """Do `work` unless the directory is offline; an OSError takes it offline."""
+        """Call `work` unless the directory is offline. An OSError takes it offline."""
         if self.offline_cause is None:
             try:
                 work()
@@ -113,7 +113,7 @@ class LogDirectory:
                 self.take_offline(error)
 
     def claim(self, cluster_id: str, node_id: int, clock: Clock) -> None:
-        """Refuse another cluster's or node's directory; make an unowned one ours."""
+        """Make this node the owner. Raise ConfigurationError if the directory belongs to another cluster or node."""
         path = f"{self.path}/{META_PROPERTIES}"
         found = self.meta
         if found is not None:
@@ -129,7 +129,7 @@ class LogDirectory:
             write_meta_properties(self.files, path, wanted, now_ms=clock.now_ms())
 
     def load(self) -> None:
-        """Take the clean-shutdown marker away and read the checkpoints; unreadable ones mean full recovery."""
+        """Remove the clean-shutdown marker and read the checkpoints. Unreadable ones mean full recovery."""
         self.was_clean = take_clean_shutdown(self.files, f"{self.path}/{CLEAN_SHUTDOWN}")
         self.recovery_points = self._read(RECOVERY_POINT)
         self.log_start_offsets = self._read(LOG_START_OFFSET)
@@ -138,9 +138,9 @@ class LogDirectory:
         self.cleaner_offsets.load()
 
     def forget(self, key: tuple[str, int]) -> None:
-        """A new log begins under this topic and partition: the checkpoints must not speak of an earlier one, on the disk neither.
+        """Remove an earlier log of this topic and partition from the checkpoints, on the disk as well, before a new one is created.
 
-        Its offsets would hide the new log's records, or cut them after a crash. OSError when the files cannot be written.
+        Its offsets would hide the new log's records, or truncate them after a crash. May raise OSError.
         """
         self.recovery_points.pop(key, None)
         self.log_start_offsets.pop(key, None)
@@ -151,7 +151,7 @@ class LogDirectory:
             self._checkpointed = {*self.recovery_points, *self.log_start_offsets, *self.logs}
 
     def add(self, key: tuple[str, int], log: PartitionLog) -> None:
-        """An opened log: from now on it says itself what the checkpoints hold of it."""
+        """Add an opened log. From now on the checkpoints have its own offsets."""
         self.logs[key] = log
         self._is_behind |= log.flusher.recovery_point < self.recovery_points.pop(key, 0)
         self.log_start_offsets.pop(key, None)
@@ -159,7 +159,7 @@ class LogDirectory:
         self.cleaner_offsets.check(key, log.log_end_offset)
 
     def expect(self, key: tuple[str, int], log: PartitionLog, source: LogDirectory) -> None:
-        """A log is about to come here from `source`: what its next opening must know is on the disk before. OSError."""
+        """Write the checkpoints that the next start needs for a log that will move here from `source`. May raise OSError."""
         self.forget(key)
         if log.log_start_offset > log.segments.nth(0).base_offset:
             self.log_start_offsets[key] = log.log_start_offset
@@ -171,13 +171,13 @@ class LogDirectory:
             self.cleaner_offsets.write()
 
     def unexpect(self, key: tuple[str, int]) -> None:
-        """A log that was expected does not come."""
+        """Undo `expect`: the log does not move here."""
         if key not in self.logs:
             self.log_start_offsets.pop(key, None)
             self.cleaner_offsets.remove(key)
 
     def lose(self, key: tuple[str, int], log: PartitionLog) -> None:
-        """The files of an open log are gone: close it, and keep what the checkpoints say of it for the next start."""
+        """Close a log whose files are gone, and keep its offsets in the checkpoints for the next start."""
         del self.logs[key]
         self.recovery_points[key] = log.flusher.recovery_point
         self.high_watermarks[key] = log.high_watermark
@@ -191,20 +191,20 @@ class LogDirectory:
             _LOG.warning("checkpoints could not be written: %s", error)
 
     def expected_offset(self, key: tuple[str, int]) -> int:
-        """The end that a log must have had at least when the last broker stopped; 0 where the checkpoints do not say."""
+        """Return the least end that a log had when the last broker stopped; 0 if the checkpoints do not have it."""
         return max(self.recovery_points.get(key, 0), self.high_watermarks.get(key, 0))
 
     def remove(self, key: tuple[str, int]) -> PartitionLog | None:
-        """Take out a partition of a deleted topic; returns its log. The files may speak of it until there is another one of that name."""
+        """Remove a partition of a deleted topic, and return its log. The files may keep it until a new log gets its name."""
         for known in (self.recovery_points, self.log_start_offsets, self.high_watermarks):
             known.pop(key, None)
         self.cleaner_offsets.remove(key)
         return self.logs.pop(key, None)
 
     def sync_names(self) -> None:
-        """Deleted logs have lost their names for good, before another topic is told that it has one of them.
+        """Make renames of deleted logs durable, before a new topic gets one of their names.
 
-        Without it a power loss could bring a folder back, and a new topic of that name would serve the old records.
+        Without it a power loss could bring a folder back, and the new topic would serve the old records.
         """
         if self.offline_cause is None:
             try:
@@ -213,9 +213,9 @@ class LogDirectory:
                 _LOG.warning("%s: names of deleted partitions may come back after a power loss: %s", self.path, error)
 
     def settle(self, known: Container[tuple[str, int]]) -> None:
-        """All partitions that are `known` were opened, or could not be: drop what the checkpoints say of others.
+        """Remove partitions that are not `known` from the checkpoints, after all known ones were opened or failed to.
 
-        A log that lost its end must not be taken for synced up to where it ended once. OSError.
+        Also correct recovery points above the end of their log: it lost its end and is not synced that far. May raise OSError.
         """
         for offsets in (self.recovery_points, self.log_start_offsets, self.high_watermarks):
             for key in [key for key in offsets if key not in known]:
@@ -229,12 +229,12 @@ class LogDirectory:
         try:
             return OffsetCheckpoint(self.files, f"{self.path}/{name}").read()
         except CorruptLogError as error:
-            _LOG.warning("%s; it is written anew", error)
+            _LOG.warning("%s; it will be rewritten", error)
             self.was_clean &= not is_trusted
             return {}
 
     def checkpoint(self, names: Container[str] = CHECKPOINTS) -> Checkpoint:
-        """What to write now, into the files of `names`. Partitions that could not be opened keep what was known of them."""
+        """Return the checkpoint to write into the files of `names`. Partitions that could not be opened keep their offsets."""
         logs = self.logs.items()
         self._checkpoint_count += 1
         self._checkpointed.update(self.logs)
@@ -248,9 +248,9 @@ class LogDirectory:
         )
 
     def write_checkpoints(self, checkpoint: Checkpoint, *, is_last: bool = False) -> None:
-        """Replace the files where they have changed; may run in a worker thread.
+        """Replace the files that have changed. May run in a worker thread, and raise OSError.
 
-        One that comes late, behind a newer or the last one, writes nothing. OSError.
+        A checkpoint that is older than the written one, or comes after the last one, is not written.
         """
         with self._checkpoint_lock:
             if self._is_closing:
@@ -259,56 +259,56 @@ class LogDirectory:
             for name, values in zip(CHECKPOINTS, checkpoint[1:], strict=True):
                 number, known = self._written.get(name, (0, None))
                 if values is not None and checkpoint.number > number:
-                    self._written[name] = checkpoint.number, None  # nobody knows while it is written
+                    self._written[name] = checkpoint.number, None  # unknown until it is written
                     if values != known:
                         OffsetCheckpoint(self.files, f"{self.path}/{name}").write(values)
                     self._written[name] = checkpoint.number, values
 
     def fails_by(self, log: PartitionLog, error: OSError) -> bool:
-        """Whether what went wrong with one log is the end of this directory."""
+        """Whether an error of one log takes this directory offline."""
         if self.offline_cause is not None or log.failures.is_closed:
             return False
         return error.errno in DISK_ERRORS or log.failures.offline_cause is not None
 
     def take_offline(self, cause: OSError) -> None:
-        """Close every log as it is; nothing is written any more, and the next start recovers."""
+        """Close all logs as they are and write no more. The next start recovers them."""
         self.offline_cause = cause
         self.cleaner_offsets.close(wait=False)
-        self._is_closing = True  # without the lock: a worker may hold it that hangs on this disk
+        self._is_closing = True  # without the lock, which a worker that hangs on this disk may hold
         for log in self.logs.values():
             with suppress(OSError):
                 log.close(clean=False)
         self.logs.clear()
 
     def mark_clean(self, broker_epoch: int) -> None:
-        """The last thing that a stopping broker writes.
+        """Write the marker, as the last write of a stopping broker.
 
-        `broker_epoch`: of this node's last registration. Apache Kafka compares it when it registers, and takes any other for an unclean
-        stop: it then forgets the eligible leader replicas (KIP-966) and elects the last known ones, which counts as an unclean election.
+        `broker_epoch` is that of this node's last registration. Apache Kafka compares it when it registers, and treats any other as an
+        unclean stop: it then drops the eligible leader replicas (KIP-966) and elects the last known ones, which is an unclean election.
         """
         mark_clean_shutdown(self.files, f"{self.path}/{CLEAN_SHUTDOWN}", broker_epoch=broker_epoch)
 
     @property
     def absolute_path(self) -> str:
-        """As DescribeLogDirs names it."""
+        """The path as DescribeLogDirs reports it."""
         return os.path.abspath(self.path)  # noqa: PTH100  paths are strings in the storage
 
     def volume_bytes(self) -> tuple[int, int]:
-        """Size of the volume and what we may still write; OSError when the directory cannot be reached."""
+        """Return the size of the volume and its usable space. Raise OSError if the directory cannot be reached."""
         return self.files.volume(self.path)
 
     def folders(self) -> list[str]:
-        """Names of everything in the directory."""
+        """Return all names in the directory."""
         return self.files.names(self.path)
 
     def remove_leftovers(self, names: Iterable[str]) -> None:
-        """Remove what deleted topics left behind; may run in a worker thread."""
+        """Remove folders of deleted topics. May run in a worker thread."""
         for name in names:
             if name.endswith(DELETE_FOLDER):
                 remove_folder(self.files, f"{self.path}/{name}")
 
     def release(self) -> None:
-        """Let another process in; harmless when repeated or when the lock was never held."""
+        """Release the lock. Harmless if it is not held."""
         self.cleaner_offsets.close(wait=self.offline_cause is None)
         lock = getattr(self, "_lock", None)
         if lock is not None:
@@ -316,7 +316,7 @@ class LogDirectory:
 
 
 def random_uuid() -> UUID:
-    """A random id whose text does not begin with `-`, as Kafka's Uuid.randomUuid; never one of the reserved ones."""
+    """Return a random id whose text does not start with `-`, as Kafka's Uuid.randomUuid; never a reserved one."""
     while True:
         value = uuid4()
         if not base64.urlsafe_b64encode(value.bytes).startswith(b"-"):
@@ -326,9 +326,10 @@ def random_uuid() -> UUID:
 def open_directories(
     files: Files, log_dirs: Sequence[str], *, metadata_dir: str | None = None, cluster_id: str | None, node_id: int, clock: Clock
 ) -> list[LogDirectory]:
-    """Lock and claim directories that must all belong to one cluster; ConfigurationError, with every lock released.
+    """Lock and claim directories. The first of `log_dirs` has the metadata log unless `metadata_dir` is given.
 
-    The first of `log_dirs` has the metadata log unless `metadata_dir` says otherwise.
+    Raises:
+        ConfigurationError: They belong to different clusters, or one that is needed cannot be used. No lock is held.
     """
     metadata_dir = metadata_dir or log_dirs[0]
     directories: list[LogDirectory] = []
@@ -361,7 +362,7 @@ def _claim_all(directories: list[LogDirectory], cluster_id: str | None, node_id:
 
 
 def _check_usable(directories: list[LogDirectory], log_dirs: Sequence[str], metadata_dir: str) -> None:
-    """The one with the metadata log must be, and one of the others; of the rest Apache Kafka too says so and goes on."""
+    """Raise ConfigurationError if the directory of the metadata log or all of `log_dirs` are offline. Log other offline ones."""
     offline = {directory.path: directory.offline_cause for directory in directories if directory.offline_cause is not None}
     for path, cause in offline.items():
         if path == metadata_dir or all(each in offline for each in log_dirs):

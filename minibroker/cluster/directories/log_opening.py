@@ -1,17 +1,17 @@
-"""Opens the log of each partition at start, and of new partitions; finds a home for those that have none.
+"""Open the logs of all partitions at start, and those of new partitions, and choose the directories of new ones.
 
-What a folder in a log directory can be, and what comes of it:
+What the start does with each folder in a log directory:
 
     named like a partition of the metadata log, with its topic id     opened
     the same, with the id of a deleted topic                          removed: the broker died between the record and the removal
-    the same, with an id that the metadata log never had              the partition is offline: somebody else's data is not touched
-    the same, and the log begins in a snapshot                        renamed to ...-stray, as Apache Kafka does: the id may be of a topic
-                                                                      that was deleted before the snapshot, which nobody remembers
+    the same, with an id that the metadata log never had              the partition is offline, and the foreign data is not touched
+    the same, and the log begins in a snapshot                        renamed to ...-stray, as Apache Kafka does: the id may be that of a
+                                                                      topic that was deleted before the snapshot
     named like no partition, with the id of a deleted topic           removed
     named like no partition otherwise                                 left alone, with a warning
     ...-delete                                                        removed in the background
-    ...-future, where the metadata log says that the partition is     takes the place of the partition's folder: the broker died in a move
-    ...-future elsewhere                                              removed, and the move begins again (replica_moves.py)
+    ...-future, where the metadata log says that the partition is     replaces the partition's folder: the broker died during a move
+    ...-future elsewhere                                              removed, and the move starts again (replica_moves.py)
 
 Of two folders of one partition, the one in the directory that the metadata log names is opened.
 """
@@ -45,27 +45,27 @@ from minibroker.storage.partition_metadata import read_topic_id, write_topic_id
 
 _LOG = logging.getLogger(__name__)
 
-PREFERRED_MAX = 1_000  #: partitions that do not exist yet of which it is known where they are to be created
+PREFERRED_MAX = 1_000  #: partitions that do not exist yet and have a preferred directory
 LAST_RESERVED_DIRECTORY_ID = 2  #: Kafka's DirectoryId: 0 to 2 mean unassigned, lost and migrating
 
 
 class LogOpener:
-    """Knows what lies where. `scan` first, once; then `open` for each partition."""
+    """Finds and opens logs. Call `scan` once, then `open` for each partition."""
 
     def __init__(self, files: Files, clock: Clock, background: Background, directories: Sequence[LogDirectory]) -> None:
         self._files = files
         self._clock = clock
         self._background = background
         self._directories = directories
-        self._homes: dict[str, LogDirectory] = {}  #: folder name -> where it was found at start
-        self._begun: dict[str, UUID] = {}  #: path -> topic id: folders made for new partitions whose logs are not open yet
-        self.forgets_removed = False  #: ids of deleted topics are not all known
+        self._homes: dict[str, LogDirectory] = {}  #: folder name -> the directory that had it at start
+        self._begun: dict[str, UUID] = {}  #: path -> topic id: folders created for new partitions whose logs are not open yet
+        self.forgets_removed = False  #: the log begins in a snapshot, so some ids of deleted topics are unknown
         self.interrupted_moves: list[tuple[Partition, LogDirectory]] = []  #: moves that a stop or a crash interrupted
         self._preferred: dict[tuple[str, int], LogDirectory] = {}  #: of partitions that do not exist yet
-        self._placed: dict[str, int] = {directory.path: 0 for directory in directories}  #: partitions of each
+        self._placed: dict[str, int] = {directory.path: 0 for directory in directories}  #: number of partitions of each
 
     def scan(self, removed_topic_ids: set[UUID], known_folders: Mapping[str, Partition]) -> None:
-        """Look through the directories; finish moves, and remove what deleted topics left."""
+        """Scan the directories, finish interrupted moves, and remove folders of deleted topics."""
         for directory in self._directories:
             if directory.offline_cause is not None:
                 continue
@@ -81,7 +81,7 @@ class LogOpener:
                 self._background.submit(partial(directory.remove_leftovers, leftovers), _warn_of_error)
 
     def _is_left_behind(self, directory: LogDirectory, name: str, removed_topic_ids: set[UUID]) -> bool:
-        """Whether it is of a deleted topic of that name, whose successor lives elsewhere. In a single directory `open` finds out."""
+        """Whether a folder is that of a deleted topic, whose successor may be elsewhere. For a single directory `open` decides."""
         if len(self._directories) == 1:
             return False
         try:
@@ -90,7 +90,7 @@ class LogOpener:
             return False
 
     def _note_home(self, name: str, directory: LogDirectory, partition: Partition) -> None:
-        """Where a partition was found; of two directories the one that the metadata log names is its home."""
+        """Record where a partition was found. Of two directories, the one that the metadata log names counts."""
         home = self._homes.setdefault(name, directory)
         if home is directory:
             return
@@ -99,7 +99,7 @@ class LogOpener:
         _LOG.warning("%s is in %s too: the one there is not used", name, directory.path)
 
     def _settle_copies(self, directory: LogDirectory, known_folders: Mapping[str, Partition]) -> list[str]:
-        """Let a copy take its place where the metadata log says that its partition is; names of others, which are to be removed."""
+        """Rename copies whose partition the metadata log has in this directory. Return the names of other copies, to be removed."""
         leftovers = []
         for folder in directory.folders():
             name = copied_folder_name(folder)
@@ -122,7 +122,7 @@ class LogOpener:
         return leftovers
 
     def _put_away_source(self, name: str, destination: LogDirectory) -> None:
-        """What a partition that has moved left in another directory."""
+        """Rename the old folder of a partition that has moved."""
         for directory in self._directories:
             if directory is not destination and directory.offline_cause is None and self._files.exists(f"{directory.path}/{name}"):
                 self._put_away(f"{directory.path}/{name}", DELETE_FOLDER)
@@ -134,23 +134,24 @@ class LogOpener:
             return None
 
     def prefer(self, key: tuple[str, int], directory: LogDirectory) -> None:
-        """Where a partition is to be created that does not exist yet; the oldest of PREFERRED_MAX wishes is forgotten."""
+        """Record where a partition that does not exist yet will be created. At most PREFERRED_MAX are kept, the newest."""
         self._preferred.pop(key, None)
         self._preferred[key] = directory
         if len(self._preferred) > PREFERRED_MAX:
             del self._preferred[next(iter(self._preferred))]
 
     def online(self) -> list[LogDirectory]:
-        """The directories that new partitions may get; KafkaStorageError when every directory is offline."""
+        """Return the online directories. Raise KafkaStorageError if there is none."""
         online = [directory for directory in self._directories if directory.offline_cause is None]
         if not online:
             raise KafkaStorageError("every log directory is offline")
         return online
 
     def choose_directories(self, topic: str, indexes: range) -> list[UUID]:
-        """The directory.id for each of these new partitions: the preferred one, else the one with the fewest.
+        """Return the directory.id for each new partition: its preferred directory, else the one with the fewest partitions.
 
-        KafkaStorageError when every directory is offline.
+        Raises:
+            KafkaStorageError: Every directory is offline.
         """
         online, placed = self.online(), self._placed
         chosen = []
@@ -163,7 +164,7 @@ class LogOpener:
         return chosen
 
     def open(self, partition: Partition, config: LogConfig, *, removed_topic_ids: set[UUID], producer_id_expiration_ms: int) -> bool:
-        """Give a partition its log, or the reason why it has none; whether a later try may do better."""
+        """Open the log of a partition, or take the partition offline. Return whether a retry may succeed."""
         name = f"{partition.topic}-{partition.index}"
         home = self._homes.pop(name, None)
         directory = home or self._place(partition)
@@ -196,7 +197,7 @@ class LogOpener:
             log.assign_leader_epoch(partition.leader_epoch)
         except (CorruptLogError, OSError, KafkaError) as error:
             cause = KafkaStorageError(f"{name} is offline: {error}")
-            if str(cause) != str(partition.offline_cause):  # each try has its error
+            if str(cause) != str(partition.offline_cause):  # log an error once, not at each retry
                 _LOG.error("%s", cause)
             partition.take_offline(cause)
             return _may_pass(error)
@@ -209,7 +210,7 @@ class LogOpener:
         return False
 
     def _place(self, partition: Partition) -> LogDirectory | str:
-        """The directory that the metadata log names; in words where the partition must be neither looked for nor begun anew."""
+        """Return the directory that the metadata log names, or the reason why the partition must stay offline."""
         offline = [directory.path for directory in self._directories if directory.offline_cause is not None]
         for directory in self._directories:
             if directory.offline_cause is None and directory.directory_id == partition.directory_id:
@@ -221,15 +222,15 @@ class LogOpener:
         return self._directories[0]
 
     def count_placed(self, partition: Partition) -> None:
-        """A partition of the metadata log is at home in its directory."""
+        """Count a partition of the metadata log for its directory."""
         for directory in self._directories:
             if directory.directory_id == partition.directory_id:
                 self._placed[directory.path] += 1
 
     def _own(self, path: str, topic_id: UUID, removed_topic_ids: set[UUID], *, is_new: bool) -> bool:
-        """Whether the folder is there and the topic's; what a deleted topic of that name left is put away.
+        """Whether the folder exists and belongs to the topic. Rename it if it is that of a deleted topic.
 
-        A folder without an id that was there at start is the topic's: it lost its id in a power loss. A new topic has none.
+        A folder without an id that existed at start belongs to the topic: it lost its id in a power loss.
         """
         if is_new and not self._files.exists(path):
             return False
@@ -242,7 +243,7 @@ class LogOpener:
                 self._put_away(path, STRAY_FOLDER)
                 return False
             if any(parse_file_name(name) for name in self._files.names(path)):
-                _LOG.warning("%s is missing or damaged: it is written anew", metadata)
+                _LOG.warning("%s is missing or damaged: it is rewritten", metadata)
             write_topic_id(self._files, metadata, topic_id)
             return True
         if found == topic_id:
@@ -281,7 +282,7 @@ class LogOpener:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether the system could not, for now; a failing disk is trusted no more, and damage stays."""
+    """Whether an error may pass: not one of a failing disk, and not damage."""
     cause = error if isinstance(error, OSError) else error.__cause__
     return isinstance(cause, OSError) and cause.errno not in DISK_ERRORS
 

@@ -1,13 +1,13 @@
-"""What a broker does now and then without being asked.
+"""The periodic tasks of a broker.
 
-    retention     log.initial.task.delay.ms after the start (sooner where the interval is shorter: Kafka waits in any case), every
-                  log.retention.check.interval.ms, and at once where a configuration has changed: `retention.ms=1` empties a topic
-                  while AlterConfigs is answered
-    producers     every producer.id.expiration.check.interval.ms the idle ones are forgotten
-    checkpoints   recovery points, log start offsets and high watermarks, each at its own interval, when they have changed
+    retention     log.initial.task.delay.ms after the start (earlier if the interval is shorter; Kafka always waits), then every
+                  log.retention.check.interval.ms, and when a config changes: `retention.ms=1` empties a topic before AlterConfigs
+                  answers
+    producers     idle ones expire, checked every producer.id.expiration.check.interval.ms
+    checkpoints   recovery points, log start offsets and high watermarks, each at its own interval, if they have changed
 
-Logs are looked at a few in each turn of the loop, and a log of many segments loses a few in each: requests are answered in between.
-A log that is being compacted waits for that: both at one time would make the compaction worthless.
+Each turn of the loop checks a few logs and deletes a few segments, so that requests are served in between. Retention skips a log that is
+being compacted, because deleting its segments would waste the compaction.
 
 Invariant: a log that fails is told of where it fails (`LogFailures.on_storage_error`); here the others go on.
 """
@@ -31,17 +31,17 @@ from minibroker.storage.offset_checkpoint import LOG_START_OFFSET, RECOVERY_POIN
 _LOG = logging.getLogger(__name__)
 
 LOGS_A_TURN: Final = 16
-SEGMENTS_A_TURN: Final = 20  #: deleted ones; some 75 us each
+SEGMENTS_A_TURN: Final = 20  #: deleted ones; about 75 us each
 PRODUCERS_A_SEGMENT: Final = 250  #: as much work as a deletion
-_BUSY_MS: Final = 1000  #: until a log that is being compacted is looked at again
+_BUSY_MS: Final = 1000  #: until a log that is being compacted is checked again
 _LEAST_INTERVAL_MS: Final = 10
 
-#: How much a visit may do, and how much it did.
+#: Called with a partition and the amount of work allowed; returns the amount done.
 Visit = Callable[[Partition, int], int]
 
 
 class _Rounds:
-    """Visits partitions, few in one turn of the loop; each is in line once."""
+    """Visits partitions, a few in each turn of the loop. Each waits at most once."""
 
     def __init__(self, clock: Clock, visit: Visit) -> None:
         self._clock = clock
@@ -50,7 +50,7 @@ class _Rounds:
         self._timer: Timer | None = None
 
     def add(self, partitions: Iterable[Partition]) -> None:
-        """Visit these; the first ones before this returns, unless others are in line."""
+        """Visit these partitions, the first ones before this returns unless others wait."""
         self._due.update(dict.fromkeys(partitions))
         if self._timer is None:
             self._turn()
@@ -77,7 +77,7 @@ class _Rounds:
 
 
 class Maintenance:
-    """The timers of one cluster. `partitions` lists all; `is_busy` tells of a log that is being compacted."""
+    """The timers of one cluster. `partitions` lists all; `is_busy` is true for a log that is being compacted."""
 
     def __init__(
         self,
@@ -97,12 +97,12 @@ class Maintenance:
         self._is_busy = is_busy
         self._retention = _Rounds(clock, self._enforce_unless_busy)
         self._producers = _Rounds(clock, self._forget_producers)
-        self._postponed: dict[Partition, None] = {}  #: busy ones
+        self._postponed: dict[Partition, None] = {}  #: partitions whose logs are being compacted
         self._timers: dict[str, Timer] = {}
         self._is_stopped = False
 
     def start(self) -> None:
-        """Everything is open."""
+        """Start the timers. All logs must be open."""
         config = self._config
         self._later("retention", min(config.log_initial_task_delay_ms, config.log_retention_check_interval_ms), self._check_retention)
         self._later("producers", config.producer_id_expiration_check_interval_ms, self._check_producers)
@@ -114,7 +114,7 @@ class Maintenance:
             self._later(name, interval_ms, partial(self._write_checkpoint, name, interval_ms))
 
     def stop(self) -> None:
-        """Do nothing more."""
+        """Cancel all timers."""
         self._is_stopped = True
         for timer in self._timers.values():
             timer.cancel()
@@ -122,9 +122,9 @@ class Maintenance:
         self._producers.stop()
 
     def check(self, partitions: Iterable[Partition]) -> None:
-        """Retention of these may have changed; what is done in one turn is done when this returns.
+        """Apply changed retention to these partitions. The work of the first turn is done when this returns.
 
-        With `minibroker.like.kafka` the next look is the one that is due, as in Apache Kafka.
+        With `minibroker.like.kafka` they wait for the next periodic check, as in Apache Kafka.
         """
         if not self._is_stopped and not self._config.minibroker_like_kafka:
             self._retention.add(partitions)

@@ -1,11 +1,13 @@
-"""The logs of all partitions, from their opening to their end: in log directories, under the configs in force, kept by timers.
+"""`PartitionLogs`: opens, configures, maintains, moves and closes the logs of all partitions.
 
-    opened       all of them at a start; those of new partitions a few in each turn (late_opening.py)
-    configured   by the broker's configs and their topic's, anew whenever one of them was altered
-    kept         by retention, checkpoints (maintenance.py) and compaction (cleaner.py)
-    lost         one by one (removal_watch.py), or a whole directory with the disk that failed (log_directory.py)
+    opened       all at a start; those of new partitions a few in each turn (late_opening.py)
+    configured   from the broker's configs and those of the topic, again after each change
+    maintained   by retention and checkpoints (maintenance.py) and compaction (cleaner.py)
+    moved        between log directories (replica_moves.py)
+    lost         one by one (removal_watch.py), or with a whole directory whose disk failed (log_directory.py)
 
-Which partitions there are says the metadata log alone (`MetadataStore.image`); nothing here writes to it but new leader epochs.
+The metadata log decides which partitions exist (`MetadataStore.image`). This module only writes new leader epochs to it, and
+`replica_moves.py` new directories.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class PartitionLogs:
-    """Those of one cluster: `open_all` once, then `start`."""
+    """The logs of one cluster. Call `open_all` once, then `start`."""
 
     def __init__(
         self,
@@ -56,13 +58,13 @@ class PartitionLogs:
         background: Background,
         all_directories: Sequence[LogDirectory] | None = None,
     ) -> None:
-        """`all_directories`: those and the one of the metadata log, where that has its own."""
+        """`all_directories` includes that of the metadata log, if it has its own."""
         self.directories = directories
         self.on_all_offline: Callable[[], None] | None = None  #: called when the last log directory goes offline
         self._config = config
         self._store = store
         self._files, self._clock, self._background = files, clock, background
-        self._log_config = broker_log_config(config)  #: of a topic without overrides
+        self._log_config = broker_log_config(config)  #: that of a topic without overrides
         self._opener = LogOpener(files, clock, background, directories)
         self._late_opening = LateOpening(clock, self._open)
         self._late_removal = LateRemoval(clock, self._delete)
@@ -78,7 +80,7 @@ class PartitionLogs:
             background=background,
             is_busy=lambda log: log in self.cleaner.running,
         )
-        self._moves: ReplicaMoves | None = None  #: between directories, once there is one
+        self._moves: ReplicaMoves | None = None  #: created at the first move
         self._files = files
         self._clock = clock
         self._background = background
@@ -92,13 +94,13 @@ class PartitionLogs:
         )
 
     def partitions(self) -> list[Partition]:
-        """Of all topics."""
+        """Return the partitions of all topics."""
         return [partition for topic in self._store.image.topics.values() for partition in topic.partitions]
 
     # A start
 
     def open_all(self) -> None:
-        """Give each partition of the metadata log its log, or the reason why it has none; put away what deleted topics left."""
+        """Open the log of each partition, or take the partition offline. Remove folders of deleted topics."""
         self._log_config = broker_log_config(self._config)
         image = self._store.image
         partitions = self.partitions()
@@ -114,7 +116,7 @@ class PartitionLogs:
             directory.settle(known)
 
     def start(self) -> None:
-        """Retention, checkpoints, compaction and the watch for removed files begin; moves that were interrupted begin again."""
+        """Start maintenance, compaction and the watch for removed files, and restart interrupted moves."""
         self._removal_watch.start()
         self.maintenance.start()
         self.cleaner.start()
@@ -128,19 +130,19 @@ class PartitionLogs:
     # Partitions come and go
 
     def check_online(self) -> None:
-        """KafkaStorageError when every directory is offline."""
+        """Raise KafkaStorageError if every directory is offline."""
         self._opener.online()
 
     def choose_directories(self, topic: str, indexes: range) -> list[UUID]:
-        """The directory.id for each of these new partitions; KafkaStorageError when every directory is offline."""
+        """Return the directory.id for each new partition. Raise KafkaStorageError if every directory is offline."""
         return self._opener.choose_directories(topic, indexes)
 
     def prefer(self, topic: str, index: int, directory: LogDirectory) -> None:
-        """Where a partition is to be created that does not exist yet."""
+        """Record where a partition that does not exist yet will be created."""
         self._opener.prefer((topic, index), directory)
 
     def move(self, partition: Partition, destination: LogDirectory) -> None:
-        """Move a partition to another directory while it is used; KafkaStorageError when it is offline or cannot be copied."""
+        """Start to move a partition to another directory. Raise KafkaStorageError if it is offline or cannot be copied."""
         log = partition.log
         source = next(each for each in self.directories if each.logs.get((partition.topic, partition.index)) is log)
         if self._moves is None:
@@ -158,19 +160,19 @@ class PartitionLogs:
         self._moves.begin(partition, source, destination)
 
     def future_logs(self, directory: LogDirectory) -> dict[tuple[str, int], LogCopy]:
-        """The copies of partitions that move to a directory."""
+        """Return the copies of partitions that move to a directory."""
         return {} if self._moves is None else self._moves.future_logs(directory)
 
     def add(self, partitions: Iterable[Partition], *, at_first_use: bool = False) -> None:
-        """New partitions: each has its log when it is needed. `at_first_use`: and not before."""
+        """Add new partitions, whose logs are opened soon or when they are used first. With `at_first_use` they are opened only then."""
         self._late_opening.add(partitions, at_first_use=at_first_use)
 
     def finish_opening(self) -> None:
-        """Open all logs of new partitions now, so that every log is in its directory's list."""
+        """Open all logs of new partitions now, so that each log is in the list of its directory."""
         self._late_opening.finish()
 
     def remove(self, partitions: Iterable[Partition]) -> None:
-        """Of deleted topics: no client finds them any more. Their folders are renamed in this turn of the loop and the next ones."""
+        """Remove partitions of deleted topics. Clients no longer find them. This turn of the loop and later ones rename their folders."""
         for partition in partitions:
             key = partition.topic, partition.index
             log = partition.online_log
@@ -191,7 +193,7 @@ class PartitionLogs:
             _LOG.warning("%s could not be removed, the next start will: %s", log.name, error)
 
     def _open(self, partition: Partition) -> bool:
-        """Give it its log, or the reason why it has none; whether a later try may do better."""
+        """Open a partition's log, or take the partition offline. Return whether a retry may succeed."""
         self._late_removal.make_way((partition.topic, partition.index))
         image = self._store.image
         if self._config.node_id not in (replicas := image.partition_record(partition).replicas):
@@ -223,11 +225,11 @@ class PartitionLogs:
                 partition.online_log.assign_leader_epoch(partition.leader_epoch)
 
     def truncate(self, partition: Partition, end_offset: int) -> None:
-        """Lose the records from `end_offset` on. A partition whose files cannot be cut is offline until the next start."""
+        """Drop the records from `end_offset` on. If the files cannot be truncated, the partition is offline until the next start."""
         log = partition.online_log
         if log is None or end_offset >= log.log_end_offset:
             return
-        from minibroker.log.truncation import truncated  # noqa: PLC0415  most brokers lose nothing
+        from minibroker.log.truncation import truncated  # noqa: PLC0415  most brokers never truncate
 
         key = partition.topic, partition.index
         directory = next(each for each in self.directories if each.logs.get(key) is log)
@@ -256,7 +258,7 @@ class PartitionLogs:
     # Configs
 
     def configure(self, topics: Iterable[Topic]) -> list[Partition]:
-        """Tell logs the configs of their topics; those for which they are others."""
+        """Apply the configs of topics to their logs. Return the partitions whose config changed."""
         changed = []
         for topic in topics:
             config = log_config(self._log_config, topic.config)
@@ -268,30 +270,30 @@ class PartitionLogs:
         return changed
 
     def configure_all(self) -> list[Partition]:
-        """The same for all, when configs of the broker were altered."""
+        """Apply changed configs of the broker to all logs. Return the partitions whose config changed."""
         self._log_config = broker_log_config(self._config)
         return self.configure(self._store.image.topics.values())
 
-    # Disks that fail
+    # Failures
 
     def _on_storage_error(self, log: PartitionLog, error: OSError) -> None:
-        """A log's file system call failed: its directory may have to go."""
+        """Handle a failed system call of a log, which may take its directory offline."""
         directory = next((each for each in self.directories if each.logs.get((log.topic, log.partition)) is log), None)
         if directory is None or not directory.fails_by(log, error):
             for partition in self.partitions() if log.failures.offline_cause is not None else ():
                 if partition.online_log is log:
-                    partition.wake()  # its readers are to hear of it
+                    partition.wake()  # waiting readers report the error
             return
         self._take_offline(directory, error)
 
     def _on_directory_lost(self, directory: LogDirectory, error: OSError) -> None:
-        """A directory, or the folder of the metadata log in it, was removed."""
+        """Take a directory offline that was removed, or whose folder of the metadata log was."""
         if self._store.log.folder.startswith(f"{directory.path}/"):
             self._store.log.take_offline(error)
         self._take_offline(directory, error)
 
     def _on_log_lost(self, directory: LogDirectory, log: PartitionLog, error: OSError) -> None:
-        """The files of one log were removed; the other logs of the directory go on."""
+        """Take a partition offline whose files were removed. The other logs of the directory continue."""
         _LOG.error("%s is offline until the next start, its log ended at offset %d: %s", log.name, log.log_end_offset, error)
         key = log.topic, log.partition
         if self._moves is not None:
@@ -316,10 +318,10 @@ class PartitionLogs:
             if self.on_all_offline is not None:
                 self.on_all_offline()
 
-    # The end
+    # Closing
 
     def close(self, *, clean: bool) -> None:
-        """Close all; in order (`clean`) with checkpoints and the clean-shutdown markers."""
+        """Close all logs. If `clean`, also write checkpoints and the clean-shutdown markers."""
         self._removal_watch.stop()
         self.maintenance.stop()
         self.cleaner.stop()

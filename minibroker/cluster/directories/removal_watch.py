@@ -1,10 +1,10 @@
-"""Notices that files were removed, moved or replaced while the broker runs: an open file goes on taking writes that no start finds.
+"""Notice that files were removed, moved or replaced while the broker runs. An open file would accept writes that the next start misses.
 
     a log directory, or the folder of the metadata log     the directory goes offline, as when its disk fails
     the folder of a partition, or its active segment       that partition goes offline
 
-The file system is asked on the loop, by a few cheap calls: each check looks at every log directory and at LOGS_A_CHECK logs in turn.
-An open file is compared with what its path means now, so that a copy in its place is noticed as well.
+The checks run on the loop and cost a few cheap system calls: each examines all log directories and the next LOGS_A_CHECK logs. They
+compare the open file with the one at its path, so that a copy in its place is noticed as well.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class FilesRemoved(OSError):  # noqa: N818  named for what happened
 
 
 class RemovalWatch:
-    """Checks the directories of one broker, and tells the callbacks what is gone, once for each."""
+    """Checks the directories of one broker, and calls a callback once for each lost directory or log."""
 
     def __init__(
         self,
@@ -46,19 +46,19 @@ class RemovalWatch:
         on_directory_lost: Callable[[LogDirectory, OSError], None],
         on_log_lost: Callable[[LogDirectory, PartitionLog, OSError], None],
     ) -> None:
-        """`metadata_folder`: of the metadata log, in one of the directories."""
+        """`metadata_folder` is that of the metadata log, in one of the directories."""
         self._directories = directories
         self._metadata_folder = metadata_folder
         self._files = files
         self._clock = clock
         self._on_directory_lost = on_directory_lost
         self._on_log_lost = on_log_lost
-        self._folders: list[tuple[LogDirectory, str, Identity]] = []  #: those that must stay what they were at the start
+        self._folders: list[tuple[LogDirectory, str, Identity]] = []  #: folders that must keep their identity
         self._round: Iterator[tuple[LogDirectory, PartitionLog]] = iter(())
         self._timer: Timer | None = None
 
     def start(self) -> None:
-        """Remember the directories as they are now, and check them from now on."""
+        """Record the identities of the directories, and check them from now on."""
         for directory in self._directories:
             if directory.offline_cause is None:
                 folders = [directory.path]
@@ -68,7 +68,7 @@ class RemovalWatch:
         self._schedule()
 
     def stop(self) -> None:
-        """Check nothing more."""
+        """Stop checking."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -95,7 +95,7 @@ class RemovalWatch:
                     self._on_log_lost(directory, log, error)
 
     def _changed(self, path: str, identity: Identity | None) -> OSError | None:
-        """Why a path no longer means the file or folder of that identity (None: any); None when it does, or when that cannot be known."""
+        """Return an error if a path no longer has the file of that identity (None: any), or None if it has or that is unknown."""
         try:
             found = self._files.identity(path)
         except (FileNotFoundError, NotADirectoryError):

@@ -1,15 +1,15 @@
-"""Moves partitions between log directories while they are used (AlterReplicaLogDirs).
+"""Move partitions between log directories while clients use them (AlterReplicaLogDirs).
 
-    asked for   the folder `topic-partition.<id>-future` is made in the destination, and compaction of the log pauses
-    copying     one move at a time, a piece in each step, on other threads (log/copying.py); the log is read and written as ever
-    decided     the copy is whole and synced, and a PartitionChangeRecord of the metadata log names the destination
-    swapped     the old folder is renamed to `-delete`, the copy to `topic-partition`; the log goes on there
+    requested   the folder `topic-partition.<id>-future` is created in the destination, and compaction of the log pauses
+    copying     one move at a time, a piece in each step, on other threads (log/copying.py); clients read and write the log
+    decided     the copy is complete and synced, and a PartitionChangeRecord of the metadata log names the destination
+    swapped     the old folder is renamed to `-delete`, the copy to `topic-partition`, and the log continues there
 
-From the last byte that is copied to the swap everything happens in one turn of the loop. A crash before the decision leaves the log where
-it was: the next start removes the copy, and begins it again, as Apache Kafka goes on with it. After the decision the next start
-finishes the swap (log_opening.py), and so does Apache Kafka's. Sources: ReplicaManager.alterReplicaLogDirs, LogManager, AssignmentsManager.
+The last piece, the decision and the swap happen in one turn of the loop. After a crash before the decision the log is where it was: the
+next start removes the copy and starts again, where Apache Kafka continues the copy. After the decision the next start finishes the swap
+(log_opening.py), and so does Apache Kafka's. Sources: ReplicaManager.alterReplicaLogDirs, LogManager, AssignmentsManager.
 
-A move that fails is logged and given up: the partition stays where it is. A destination whose disk fails goes offline.
+A failed move is logged and given up: the partition stays where it is. A destination whose disk fails goes offline.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 Key = tuple[str, int]  #: topic and partition
 
 
-class Move:
-    """One partition on its way to another directory."""
+class ReplicaMove:
+    """One partition that moves to another directory."""
 
     def __init__(self, partition: Partition, source: LogDirectory, destination: LogDirectory, copy: LogCopy) -> None:
         self.partition = partition
         self.source = source
         self.destination = destination
         self.copy = copy
-        self.is_durable = False  #: the copy's folder is on the disk
+        self.is_durable = False  #: whether the copy's folder is on the disk
         self.is_given_up = False
 
     @property
@@ -66,7 +66,7 @@ class Move:
 
 
 class ReplicaMoves:
-    """The moves of one broker, in the order in which they were asked for."""
+    """The moves of one broker, in the order of their requests."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class ReplicaMoves:
         background: Background,
         on_disk_error: Callable[[LogDirectory, OSError], None],
     ) -> None:
-        """`on_disk_error`: told when a destination cannot be written."""
+        """`on_disk_error` is called when a destination cannot be written."""
         self._config = config
         self._store = store
         self._cleaner = cleaner
@@ -87,21 +87,21 @@ class ReplicaMoves:
         self._clock = clock
         self._background = background
         self._on_disk_error = on_disk_error
-        self._moves: dict[Key, Move] = {}  #: the first one is being copied
+        self._moves: dict[Key, ReplicaMove] = {}  #: the first one is being copied
         self._timer: Timer | None = None
         self._is_copying = False
         self._is_stopped = False
 
     def future_logs(self, directory: LogDirectory) -> dict[Key, LogCopy]:
-        """The copies that are made in a directory."""
+        """Return the copies in a directory."""
         return {key: move.copy for key, move in self._moves.items() if move.destination is directory}
 
     def begin(self, partition: Partition, source: LogDirectory, destination: LogDirectory) -> None:
-        """Move the log of a partition; a move of it to another directory is given up. KafkaStorageError: the copy cannot be begun."""
+        """Start to move a partition, and give up its earlier move. Raise KafkaStorageError if the copy cannot be created."""
         key = partition.topic, partition.index
-        under_way = self._moves.get(key)
-        if under_way is not None:
-            if under_way.destination is destination:
+        current = self._moves.get(key)
+        if current is not None:
+            if current.destination is destination:
                 return
             self.give_up(key)
         if source is destination:
@@ -113,11 +113,11 @@ class ReplicaMoves:
         except OSError as error:
             raise KafkaStorageError(f"{log.name} cannot be copied to {destination.path}: {error}") from error
         self._cleaner.pause(log)
-        self._moves[key] = Move(partition, source, destination, copy)
+        self._moves[key] = ReplicaMove(partition, source, destination, copy)
         self._go_on()
 
     def give_up(self, key: Key) -> None:
-        """Leave a partition where it is; harmless when it does not move. What was copied is removed."""
+        """Leave a partition where it is, and remove its copy. Harmless if it does not move."""
         move = self._moves.pop(key, None)
         if move is None:
             return
@@ -127,7 +127,7 @@ class ReplicaMoves:
             return  # the next start removes the copy
         move.destination.unexpect(key)
         try:
-            trash = self._out_of_the_way(move.copy.folder, DELETE_FOLDER)
+            trash = self._rename_away(move.copy.folder, DELETE_FOLDER)
         except OSError as error:
             _LOG.warning("%s could not be removed, the next start will: %s", move.copy.folder, error)
             return
@@ -135,12 +135,12 @@ class ReplicaMoves:
             self._remove(trash, delay_ms=0)
 
     def give_up_with(self, directory: LogDirectory) -> None:
-        """A directory goes offline: no move from it or to it goes on."""
+        """Give up all moves from or to a directory that goes offline."""
         for key in [key for key, move in self._moves.items() if directory in {move.source, move.destination}]:
             self.give_up(key)
 
     def stop(self) -> None:
-        """Copy nothing more; the next start begins again."""
+        """Stop copying. The next start starts the moves again."""
         self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -152,7 +152,7 @@ class ReplicaMoves:
             self._timer = self._clock.call_later_ms(delay_ms, self._step)
 
     def _step(self) -> None:
-        """Copy a piece of the first log, or let the copy take its place."""
+        """Copy a piece of the first log, or swap its complete copy in."""
         self._timer = None
         if not self._moves:
             return
@@ -174,20 +174,20 @@ class ReplicaMoves:
         self._is_copying = True
         self._background.submit(work, partial(self._copied, key, move, piece))
 
-    def _folder_synced(self, key: Key, move: Move, result: object) -> None:
+    def _folder_synced(self, key: Key, move: ReplicaMove, result: object) -> None:
         self._is_copying = False
         move.is_durable = True
         if isinstance(result, BaseException) and not move.is_given_up and not self._is_stopped:
             self._failed(key, move, result)
         self._go_on()
 
-    def _copied(self, key: Key, move: Move, piece: Piece, result: object) -> None:
+    def _copied(self, key: Key, move: ReplicaMove, piece: Piece, result: object) -> None:
         self._is_copying = False
         delay_ms = 0
         if move.is_given_up or self._is_stopped:
             pass
         elif isinstance(result, FileNotFoundError) and piece.base_offset < move.log.segments.nth(0).base_offset:
-            move.copy.forget(piece)  # retention was faster
+            move.copy.forget(piece)  # retention has deleted the segment
         elif isinstance(result, BaseException):
             self._failed(key, move, result)
         else:
@@ -196,10 +196,10 @@ class ReplicaMoves:
         self._go_on(delay_ms)
 
     def _piece_size(self) -> int:
-        """Small enough for the throttle: a piece a second at least."""
+        """Return a size that the throttle lets through within a second."""
         return max(min(PIECE_SIZE, self._config.replica_alter_log_dirs_io_max_bytes_per_second), 1)
 
-    def _failed(self, key: Key, move: Move, error: BaseException) -> None:
+    def _failed(self, key: Key, move: ReplicaMove, error: BaseException) -> None:
         if not isinstance(error, OSError | KafkaError):
             raise error
         _LOG.error("%s stays in %s, it could not be moved to %s: %s", move.log.name, move.source.path, move.destination.path, error)
@@ -210,14 +210,14 @@ class ReplicaMoves:
 
     # The swap
 
-    def _finish(self, key: Key, move: Move) -> None:
-        """Everything but the end of the active segment is copied: let the copy take the log's place, in this turn."""
+    def _finish(self, key: Key, move: ReplicaMove) -> None:
+        """Copy the rest of the active segment and swap the copy in, in this turn."""
         log, partition, destination = move.log, move.partition, move.destination
         move.copy.finish()
         home = f"{destination.path}/{log.name}"
         if self._files.exists(home):
             _LOG.warning("%s is in the way of a move: it is set aside", home)
-            self._out_of_the_way(home, STRAY_FOLDER)
+            self._rename_away(home, STRAY_FOLDER)
         destination.expect(key, log, move.source)
         known = self._store.image.partition_record(partition)
         directories = [
@@ -228,8 +228,8 @@ class ReplicaMoves:
         del self._moves[key]
         self._cleaner.resume(log)
         try:
-            trash = self._out_of_the_way(log.directory, DELETE_FOLDER)
-            self._files.sync_directory(move.source.path)  # no power loss leaves two folders of the partition
+            trash = self._rename_away(log.directory, DELETE_FOLDER)
+            self._files.sync_directory(move.source.path)  # so that a power loss does not leave two folders of the partition
             self._files.rename(move.copy.folder, home)
         except OSError as error:
             self._on_disk_error(move.source, error)
@@ -241,8 +241,8 @@ class ReplicaMoves:
         if trash is not None:
             self._remove(trash, delay_ms=log.config.file_delete_delay_ms, after=destination.path)
 
-    def _out_of_the_way(self, path: str, suffix: str) -> str | None:
-        """Rename a folder, so that no start takes it for a log; its new path, None when it is gone."""
+    def _rename_away(self, path: str, suffix: str) -> str | None:
+        """Rename a folder, so that no start opens it as a log. Return its new path, or None if it does not exist."""
         parent, _, name = path.rpartition("/")
         target = f"{parent}/{folder_name_on_its_way(name, uuid4().hex, suffix)}"
         try:
@@ -252,7 +252,7 @@ class ReplicaMoves:
         return target
 
     def _remove(self, path: str, *, delay_ms: int, after: str | None = None) -> None:
-        """Remove a folder in the background; `after` the names in another directory are on the disk."""
+        """Remove a folder in the background, once the names in the directory `after` are on the disk."""
 
         def work() -> None:
             if after is not None:

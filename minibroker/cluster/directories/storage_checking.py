@@ -1,12 +1,11 @@
-"""Log directories, verified without changing anything: `minibroker storage check`, on directories of Apache Kafka and of ours.
+"""Verify log directories of minibroker or Apache Kafka without changing them: `minibroker storage check`.
 
     check = StorageCheck(files, paths); check.plan()
     for task in check.tasks: check.done(check_segment(files, task))     in any order, in any process
     findings = check.finish()
 
-The metadata log says which partitions there must be, and which topic a folder belongs to. It lies in one of the directories; when none of
-`paths` has it, only what the folders say of themselves is checked. A folder of a partition may be given, too: then of its directory only
-what concerns it is looked at.
+The metadata log in one of the directories decides which partitions must exist, and which topic a folder belongs to. If none of `paths` has
+it, only the folders themselves are checked. A path may also be the folder of a partition; then only that partition is checked.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from minibroker.storage.partition_metadata import format_uuid, parse_uuid, read_
 _CHECKPOINTS = (RECOVERY_POINT, LOG_START_OFFSET, REPLICATION_OFFSET, CLEANER_OFFSET)
 
 
-RecordCheckOf = Callable[[str, int, int | None], RecordCheck | None]  #: by topic, partition, and how many it has if that is known
+RecordCheckOf = Callable[[str, int, int | None], RecordCheck | None]  #: by topic, partition, and the number of partitions if that is known
 
 
 class _Directory(NamedTuple):
@@ -53,19 +52,19 @@ class _Directory(NamedTuple):
     meta: MetaProperties | None
     was_clean: bool
     offsets: dict[str, dict[tuple[str, int], int]]  #: of each checkpoint file
-    only: frozenset[str] | None  #: names of folders that were asked for; None: all
+    only: frozenset[str] | None  #: names of the folders to check; None: all
 
 
 class _Folder(NamedTuple):
-    """One partition in it."""
+    """The folder of one partition."""
 
     expected: Expected
     findings: Findings
     tasks: list[SegmentTask]
 
 
-class Totals(NamedTuple):
-    """What was read."""
+class StorageTotals(NamedTuple):
+    """What was read so far."""
 
     directories: int
     partitions: int
@@ -75,7 +74,7 @@ class Totals(NamedTuple):
 
 
 class StorageCheck:
-    """See above. OSErrors are findings; nothing is raised for what is wrong with the files."""
+    """One check. An OSError or a damaged file is a finding; none is raised."""
 
     def __init__(self, files: Files, paths: Iterable[str], *, deep: bool = False, record_check_of: RecordCheckOf | None = None) -> None:
         self._files = files
@@ -90,8 +89,8 @@ class StorageCheck:
         self.tasks: list[SegmentTask] = []
 
     def plan(self) -> None:
-        """Look at everything but the segments, and list those."""
-        for path, only in self._asked_for().items():
+        """Check everything except the segments, and list those as `tasks`."""
+        for path, only in self._selected().items():
             self._guard(path, partial(self._open, path, only))
         self._check_owners()
         self._read_metadata()
@@ -100,18 +99,18 @@ class StorageCheck:
         self._check_missing()
 
     def size_of(self, task: SegmentTask) -> int:
-        """Bytes of a segment; 0 when they cannot be told."""
+        """Return the bytes of a segment; 0 if they are unknown."""
         try:
             return self._files.size(f"{task.directory}/{file_name(task.base_offset, LOG)}")
         except OSError:
             return 0
 
     def done(self, directory: str, report: SegmentReport) -> None:
-        """What came of one of the tasks."""
+        """Take the report of one task."""
         self._reports.setdefault(directory, []).append(report)
 
     def finish(self) -> list[Finding]:
-        """All tasks are done: everything that was found, directories first, then partition by partition."""
+        """Return all findings, those of directories first, then partition by partition. All tasks must be done."""
         found: list[Finding] = []
         for path in sorted(self._folders):
             folder = self._folders[path]
@@ -121,10 +120,10 @@ class StorageCheck:
         return [*self._findings.all(), *found]
 
     @property
-    def totals(self) -> Totals:
-        """How much there is, and was read so far."""
+    def totals(self) -> StorageTotals:
+        """Return the number of directories, partitions and segments, and how much was read so far."""
         reports = [report for reports in self._reports.values() for report in reports]
-        return Totals(
+        return StorageTotals(
             len(self._directories),
             len(self._folders),
             len(self.tasks),
@@ -140,8 +139,8 @@ class StorageCheck:
 
     # Directories
 
-    def _asked_for(self) -> dict[str, frozenset[str] | None]:
-        """Directories; with the folders in them, when only those are wanted."""
+    def _selected(self) -> dict[str, frozenset[str] | None]:
+        """Return the directories to check, with the names of single folders, or None for all."""
         found: dict[str, frozenset[str] | None] = {}
         for path in self._paths:
             parent, _, name = os.path.abspath(path).rpartition("/")  # noqa: PTH100  paths are strings in the storage
@@ -185,11 +184,11 @@ class StorageCheck:
             self._findings.add(ERROR, path, str(error).removeprefix(f"{path}: "))
             return None
         if meta is None and only is None:
-            self._findings.add(ERROR, path, "is missing: nobody knows whose directory this is")
+            self._findings.add(ERROR, path, "is missing: the owner of this directory is unknown")
         return meta
 
     def _check_owners(self) -> None:
-        """All directories belong to one node of one cluster, and none is a copy of another."""
+        """Check that all directories belong to one node of one cluster, and that none is a copy of another."""
         owned = [(directory.path, directory.meta) for directory in self._directories if directory.meta is not None]
         for path, meta in owned[1:]:
             first_path, first = owned[0]
@@ -249,7 +248,7 @@ class StorageCheck:
         for name in sorted(self._files.names(directory.path) if directory.only is None else directory.only):
             path = f"{directory.path}/{name}"
             if name.endswith(DELETE_FOLDER):
-                continue  # on its way out
+                continue  # it will be deleted
             if name.endswith(STRAY_FOLDER):
                 self._findings.add(WARNING, path, "was put aside by Apache Kafka: it belongs to no partition of this node")
                 continue
@@ -268,7 +267,7 @@ class StorageCheck:
         expected = Expected(
             path,
             was_clean=(directory.was_clean and not is_future)
-            or (is_metadata and self._image is None),  # what cannot be replayed is not cut
+            or (is_metadata and self._image is None),  # a log that cannot be replayed is not truncated
             is_compacted=not is_metadata
             and (self._image is None or offsets[CLEANER_OFFSET] is not None or "compact" in config.get("cleanup.policy", "")),
             needs_indexes=not is_metadata,
@@ -285,7 +284,7 @@ class StorageCheck:
         self._check_topic_id(directory, path, key, findings)
 
     def _record_check(self, key: tuple[str, int]) -> RecordCheck | None:
-        """None for topics of users."""
+        """Return the check of an internal topic's records; None for other topics."""
         if self._record_check_of is None:
             return None
         topic = self._image.topics.get(key[0]) if self._image is not None else None
@@ -298,8 +297,8 @@ class StorageCheck:
         except CorruptLogError as error:
             findings.add(ERROR, metadata, str(error).removeprefix(f"{metadata}: "))
             return
-        if topic_id is None and self._folders[path].tasks:  # a metadata log that was only formatted has neither
-            findings.add(WARNING, metadata, "is missing or empty; the next start writes it anew")
+        if topic_id is None and self._folders[path].tasks:  # a metadata log that was only formatted has no segment
+            findings.add(WARNING, metadata, "is missing or empty; the next start writes it again")
         image = self._image
         if image is None or path.endswith(f"/{FOLDER}"):
             return
@@ -314,7 +313,7 @@ class StorageCheck:
             self._check_place(path, topic.partitions[key[1]], directory.meta, findings)
 
     def _check_place(self, path: str, partition: Partition, meta: MetaProperties, findings: Findings) -> None:
-        """The metadata log has it in this directory, or does not say where it is."""
+        """Check that the metadata log has the partition in this directory, or in no particular one."""
         placed = partition.directory_id
         replicas = self._image.partition_record(partition).replicas if self._image is not None else []
         if (
@@ -327,7 +326,7 @@ class StorageCheck:
             findings.add(WARNING, path, words)
 
     def _check_missing(self) -> None:
-        """Every partition that the metadata log places in one of the directories is there, and those that the checkpoints speak of."""
+        """Check that the partitions that the metadata log or a checkpoint has in one of the directories exist."""
         for directory in self._directories:
             if directory.was_clean and directory.only is None:
                 self._check_checkpointed(directory)
@@ -347,23 +346,23 @@ class StorageCheck:
                 offset = found.offsets[RECOVERY_POINT].get((topic.name, partition.index))
                 path = f"{found.path}/{topic.name}-{partition.index}"
                 if offset:
-                    # The checkpoint may still speak of a deleted topic of that name.
+                    # The checkpoint may still have a deleted topic of that name.
                     severity = WARNING if self._image.removed_topic_ids and not found.was_clean else ERROR
                     self._findings.add(severity, path, f"is missing, but everything up to offset {offset} was on the disk once")
                 else:
-                    self._findings.add(WARNING, path, "is not there; the next start begins the partition")
+                    self._findings.add(WARNING, path, "does not exist; the next start creates the partition, empty")
 
     def _check_checkpointed(self, directory: _Directory) -> None:
         for file, offsets in directory.offsets.items():
             for topic, index in offsets:
                 if f"{directory.path}/{topic}-{index}" not in self._folders:
                     self._findings.add(
-                        WARNING, f"{directory.path}/{file}", f"speaks of {topic}-{index}, which is not there", kind="unknown partitions"
+                        WARNING, f"{directory.path}/{file}", f"has {topic}-{index}, which does not exist", kind="unknown partitions"
                     )
 
 
 def _plain_name(name: str) -> str:
-    """`topic-partition` of a folder on its way into a directory, too."""
+    """Return `topic-partition`, also for a copy that moves into a directory."""
     if name.endswith(FUTURE_FOLDER):
         return name.rpartition(".")[0]
     return name

@@ -1,10 +1,10 @@
-"""Prepares log directories as `kafka-storage format --standalone` does, so that either broker can begin on them.
+"""Format log directories as `kafka-storage format --standalone` does, for minibroker or Apache Kafka.
 
     meta.properties                                                       in each directory: cluster.id, node.id, directory.id
     bootstrap.checkpoint                                                  in the metadata directory: the features of a new cluster
     __cluster_metadata-0/00000000000000000000-0000000000.checkpoint      kraft.version and the one voter
 
-`minibroker serve` needs none of it: a directory without owner becomes its own. Source: Formatter of Apache Kafka.
+`minibroker serve` does not need it: it becomes the owner of a directory without one. Source: Formatter of Apache Kafka.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from minibroker.storage.meta_properties import NAME as META_PROPERTIES
 from minibroker.storage.meta_properties import MetaProperties, check_owner, read_meta_properties, write_meta_properties
 from minibroker.storage.partition_metadata import format_uuid, parse_uuid
 
-_DYNAMIC_VOTERS_SINCE = 21  #: metadata.version 3.9-IV0: older brokers know of no kraft.version
+_DYNAMIC_VOTERS_SINCE = 21  #: metadata.version 3.9-IV0: older brokers do not know kraft.version
 
 
 def format_directories(
@@ -40,10 +40,13 @@ def format_directories(
     ignore_formatted: bool,
     now_ms: int,
 ) -> tuple[str, list[str]]:
-    """Prepare those of `paths` that have no owner yet; the cluster id, and what was prepared. `metadata_path` is one of them.
+    """Format those of `paths` that have no owner yet. `metadata_path` is the one with the metadata log.
+
+    Returns:
+        The cluster id, and the formatted paths.
 
     Raises:
-        ConfigurationError: a directory is formatted already, belongs to somebody else, or is in use; nothing was written.
+        ConfigurationError: A directory is formatted already, belongs to another node, or is in use. Nothing was written.
     """
     levels = _checked(features)
     if cluster_id is not None:
@@ -91,7 +94,7 @@ def _format(files: Files, path: str, owner: MetaProperties, levels: Mapping[str,
 
 
 def _checked(features: Mapping[str, int]) -> dict[str, int]:
-    """With those that a new metadata log has anyway; metadata.version comes first, as Kafka wants it."""
+    """Return checked levels, including those of a new metadata log. metadata.version comes first, as Kafka requires."""
     for name, level in features.items():
         if name not in RECORDED:
             raise ConfigurationError(f"there is no feature {name}; there are {', '.join(sorted(RECORDED))}")

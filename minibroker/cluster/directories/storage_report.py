@@ -1,7 +1,7 @@
-"""What lies in the log directories of a node, read without changing anything: `minibroker storage info`.
+"""Report the contents of a node's log directories without changing them: `minibroker storage info`.
 
-Works on directories of minibroker and of Apache Kafka, also while a broker uses them, and on read-only volumes. What does not agree is told
-as problems, one line each: a broker would refuse to start for most of them.
+It reads directories of minibroker and of Apache Kafka, also while a broker uses them, and on read-only volumes. Contradictions are reported
+as problems, one line each. With most of them a broker would refuse to start.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from minibroker.storage.partition_metadata import format_uuid
 
 
 class StorageReport(NamedTuple):
-    """Everything as values that JSON knows; None where nothing says."""
+    """The report as JSON values. None means unknown."""
 
     cluster_id: str | None
     node_id: int | None
     directories: list[dict[str, Any]]  #: path, directory_id, is_formatted, is_clean, is_in_use, partitions, bytes
-    metadata: dict[str, Any] | None  #: of the metadata log; None when no directory has one
+    metadata: dict[str, Any] | None  #: of the metadata log; None if no directory has one
     features: dict[str, int]
     topics: list[dict[str, Any]]
     problems: list[str]
 
 
 def report_storage(files: Files, paths: Sequence[str]) -> StorageReport:
-    """Look at log directories that belong to one node; FileNotFoundError and NotADirectoryError when one is none."""
+    """Report log directories of one node. Raise FileNotFoundError or NotADirectoryError if a path is not a directory."""
     problems: list[str] = []
     metas = {path: _meta(files, path, problems) for path in paths}
     sizes: dict[tuple[str, int], int] = {}
     directories = [_directory(files, path, metas[path], sizes) for path in paths]
     for what in ("cluster_id", "node_id"):
-        told = {str(getattr(meta, what)): path for path, meta in metas.items() if meta is not None}
-        if len(told) > 1:
-            listed = ", ".join(f"{path} to {value}" for value, path in told.items())
+        owners = {str(getattr(meta, what)): path for path, meta in metas.items() if meta is not None}
+        if len(owners) > 1:
+            listed = ", ".join(f"{path} to {value}" for value, path in owners.items())
             problems.append(f"the directories belong to different {what.removesuffix('_id')}s: {listed}")
     known = [meta for meta in metas.values() if meta is not None]
     cluster_id = next((meta.cluster_id for meta in known if meta.cluster_id), None)
@@ -89,7 +89,7 @@ def _directory(files: Files, path: str, meta: MetaProperties | None, sizes: dict
         try:
             found = [(file, parse_file_name(file)) for file in files.names(f"{path}/{name}")]
             size = sum(files.size(f"{path}/{name}/{file}") for file, parsed in found if parsed is not None and parsed[1] == LOG)
-        except (NotADirectoryError, FileNotFoundError):  # a file, or a broker at work removed it
+        except (NotADirectoryError, FileNotFoundError):  # a file, or a running broker removed the folder
             continue
         total += size
         if name != FOLDER:
@@ -109,7 +109,7 @@ def _directory(files: Files, path: str, meta: MetaProperties | None, sizes: dict
 def _is_in_use(files: Files, path: str) -> bool:
     try:
         return is_locked(files, f"{path}/{LOCK}")
-    except OSError:  # none there, or not ours to read
+    except OSError:  # it does not exist or cannot be read
         return False
 
 
@@ -167,7 +167,7 @@ def _compare(image: MetadataImage, metadata: dict[str, Any] | None, node_id: int
 
 
 def _compare_places(image: MetadataImage, directory_ids: Sequence[str | None], node_id: int | None, problems: list[str]) -> None:
-    """Every partition of this node lies in one of the directories, as far as the metadata log says where."""
+    """Check that the metadata log has all partitions of this node in one of the directories."""
     if None in directory_ids:
         return
     elsewhere = [
@@ -194,5 +194,5 @@ def _topic(topic: Topic, image: MetadataImage, sizes: dict[tuple[str, int], int]
 
 
 def version_text(level: int) -> str:
-    """metadata.version as Kafka's tools name it."""
+    """Return a metadata.version as Kafka's tools print it."""
     return f"{level} ({metadata_version_name(level)})"

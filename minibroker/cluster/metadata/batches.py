@@ -1,4 +1,4 @@
-"""Batches of the metadata log and of its snapshots, read whole from memory and told apart from damage."""
+"""Read the batches of the metadata log and its snapshots, and detect damage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from minibroker.records.any_format import decode_records
 from minibroker.records.batch import HEADER_SIZE, RecordBatch
 from minibroker.records.record import Record
 
-BATCH_BYTES_MAX = 8 * 1024 * 1024  #: decompression bound of a batch of Kafka's (KafkaRaftClient.MAX_BATCH_SIZE_BYTES)
+BATCH_BYTES_MAX = 8 * 1024 * 1024  #: limit of the decompressed size of a batch (KafkaRaftClient.MAX_BATCH_SIZE_BYTES)
 
 _HEAD = Struct(">qi")  #: base_offset, batch_length
 _LAST_OFFSET_DELTA = Struct(">i")
@@ -21,16 +21,16 @@ _HEAD_SIZE = _HEAD.size
 _MAGIC_POSITION, _MAGIC = 16, 2
 
 
-class Damage(NamedTuple):
+class BatchDamage(NamedTuple):
     """Where whole batches end, and why."""
 
     position: int
     problem: str
-    has_data_behind: bool  #: data other than zeros, or where its length says nothing a whole batch: then it is no torn tail
+    has_data_after: bool  #: whether other data than zeros follows, or a whole batch if the length is unknown: then it is not a torn tail
 
 
 def position_before(data: memoryview, offset: int) -> int:
-    """Position of the last batch that ends at or below `offset`, found by hopping; 0 when there is none. Garbage ends the hop."""
+    """Return the position of the last batch that ends at or below `offset`; 0 if there is none. Stop at garbage."""
     found = position = 0
     while position + HEADER_SIZE <= len(data):
         base_offset, batch_length = _HEAD.unpack_from(data, position)
@@ -42,10 +42,10 @@ def position_before(data: memoryview, offset: int) -> int:
     return found
 
 
-def whole_batches(data: memoryview, position: int, expected_offset: int | None) -> Iterator[RecordBatch | Damage]:
-    """Batches with a right CRC that follow each other without a gap; the last thing is a Damage when something else comes.
+def whole_batches(data: memoryview, position: int, expected_offset: int | None) -> Iterator[RecordBatch | BatchDamage]:
+    """Yield batches with a correct CRC that follow each other without a gap, and a BatchDamage where they end early.
 
-    `expected_offset`: the first one's base offset; None takes what is there.
+    `expected_offset` is the base offset of the first one; None accepts any.
     """
     while position < len(data):
         problem, size = None, 0
@@ -59,7 +59,7 @@ def whole_batches(data: memoryview, position: int, expected_offset: int | None) 
         except KafkaError as error:
             problem = str(error)
         if problem is not None:
-            yield Damage(position, problem, any(data[position + size :]) if size else _has_whole_batch(data, position + 1))
+            yield BatchDamage(position, problem, any(data[position + size :]) if size else _has_whole_batch(data, position + 1))
             return
         yield batch
         expected_offset = batch.next_offset
@@ -67,7 +67,7 @@ def whole_batches(data: memoryview, position: int, expected_offset: int | None) 
 
 
 def _has_whole_batch(data: memoryview, start: int) -> bool:
-    """Whether a batch with a right CRC begins anywhere from `start` on: what lies before it is damage in the middle of a log."""
+    """Whether a whole batch follows anywhere from `start` on. Then the damage is in the middle of the log."""
     for position in range(start, len(data) - HEADER_SIZE + 1):
         if data[position + _MAGIC_POSITION] == _MAGIC and _fits(data, position):
             try:
@@ -84,7 +84,7 @@ def _fits(data: memoryview, position: int) -> bool:
 
 
 def records_of(batch: RecordBatch, path: str) -> Iterator[Record]:
-    """The records of a batch whose CRC is right; ConfigurationError when it does not hold any."""
+    """Yield the records of a batch whose CRC is correct. Raise ConfigurationError if they cannot be decoded."""
     try:
         yield from decode_records(batch, max_bytes=BATCH_BYTES_MAX)
     except (WireError, KafkaError) as error:
@@ -92,7 +92,7 @@ def records_of(batch: RecordBatch, path: str) -> Iterator[Record]:
 
 
 def metadata_of(record: Record, path: str) -> Any:
-    """The metadata record in a record; ConfigurationError for one that only a newer Kafka knows, or that is none."""
+    """Return the metadata record in a record. Raise ConfigurationError for an invalid or unknown one."""
     try:
         return decode_frame(bytes(record.value or b""))
     except WireError as error:

@@ -1,11 +1,11 @@
-"""Client quotas (KIP-546): limits of users, client ids and addresses, kept as ClientQuotaRecords of the metadata log.
+"""Check and find client quotas (KIP-546): limits of users, client ids and addresses, stored as ClientQuotaRecords.
 
     entity                     keys
     user, client-id, or both   producer_byte_rate, consumer_byte_rate (whole numbers), request_percentage, controller_mutation_rate
     ip                         connection_creation_rate (a whole number)
 
-The name None is the default of its type. Checks and their words are those of Apache Kafka 4.3.1 (ClientQuotaControlManager,
-ClientQuotasImage); but names of hosts are not resolved: what is not an address of IPv4 or IPv6 is refused.
+The name None is the default of its type. Checks and messages are those of Apache Kafka 4.3.1 (ClientQuotaControlManager,
+ClientQuotasImage), except that host names are not resolved: only IPv4 and IPv6 addresses are accepted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EXACT, DEFAULT, ANY = 0, 1, 2  #: how a component of a filter matches
 
 Entity = Mapping[str, str | None]  #: type -> name
 
-_ORDER: Final = (CLIENT_ID, USER, IP)  #: in which Kafka's hash map has them
+_ORDER: Final = (CLIENT_ID, USER, IP)  #: order of Kafka's hash map
 _INT_MAX, _LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
 _INTEGRAL_REMAINDER: Final = 1e-6
 _WHOLE: Final = {
@@ -37,14 +37,14 @@ _OF_CLIENTS: Final = {"producer_byte_rate", "consumer_byte_rate", "request_perce
 _OF_ADDRESSES: Final = {"connection_creation_rate"}
 
 
-class Alteration(NamedTuple):
-    """What is asked of one entity: (key, value), None to remove it."""
+class QuotaAlteration(NamedTuple):
+    """Changes of one entity: (key, value), with None to remove a key."""
 
     entity: Entity
     values: Sequence[tuple[str, float | None]]
 
 
-class Component(NamedTuple):
+class QuotaFilterComponent(NamedTuple):
     """One condition of a filter."""
 
     entity_type: str
@@ -53,14 +53,19 @@ class Component(NamedTuple):
 
 
 def in_order(entity: Entity) -> list[tuple[str, str | None]]:
-    """Its (type, name) pairs as Kafka answers them."""
+    """Return the (type, name) pairs of an entity in Kafka's order."""
     return sorted(entity.items(), key=lambda part: _ORDER.index(part[0]) if part[0] in _ORDER else len(_ORDER))
 
 
-def alter(kept: KeptRecords, alterations: Sequence[Alteration]) -> tuple[list[ClientQuotaRecord], list[tuple[Entity, KafkaError | None]]]:
-    """Records that make the alterations that may be, and what became of each entity, once.
+def alter(
+    kept: KeptRecords, alterations: Sequence[QuotaAlteration]
+) -> tuple[list[ClientQuotaRecord], list[tuple[Entity, KafkaError | None]]]:
+    """Check alterations.
 
-    Of an entity that is there twice the first alteration counts, but what is answered is that it is there twice.
+    If an entity is listed twice, the first alteration is made, but the answer is the error about the duplicate, as in Apache Kafka.
+
+    Returns:
+        The records of valid alterations, and for each entity its error or None.
     """
     records: list[ClientQuotaRecord] = []
     outcomes: dict[frozenset[tuple[str, str | None]], tuple[Entity, KafkaError | None]] = {}
@@ -86,12 +91,12 @@ def alter(kept: KeptRecords, alterations: Sequence[Alteration]) -> tuple[list[Cl
     return records, list(outcomes.values())
 
 
-def entity_filter(components: Sequence[Component], *, strict: bool) -> Callable[[Entity], bool]:
-    """Return a function that says whether a filter finds an entity. `strict` passes over entities that have other types as well.
+def entity_filter(components: Sequence[QuotaFilterComponent], *, strict: bool) -> Callable[[Entity], bool]:
+    """Return a function that decides whether a filter matches an entity. `strict` excludes entities with other types as well.
 
     Raises:
-        InvalidRequest: the filter is invalid.
-        UnsupportedVersion: it names an unknown type.
+        InvalidRequest: The filter is invalid.
+        UnsupportedVersion: It names an unknown type.
     """
     wanted = _check_filter(components)
 
@@ -104,7 +109,7 @@ def entity_filter(components: Sequence[Component], *, strict: bool) -> Callable[
 
 
 def _check_entity(entity: Entity) -> set[str]:
-    """The keys that quotas of such an entity have."""
+    """Return the valid quota keys of an entity, or raise InvalidRequest."""
     if not entity:
         raise InvalidRequest("Invalid empty client quota entity")
     for entity_type, name in in_order(entity):
@@ -135,7 +140,7 @@ def _check_value(keys: set[str], key: str, value: float) -> None:
             raise InvalidRequest(f"{key} cannot be a fractional value.")
 
 
-def _check_filter(components: Sequence[Component]) -> Sequence[Component]:
+def _check_filter(components: Sequence[QuotaFilterComponent]) -> Sequence[QuotaFilterComponent]:
     types: set[str] = set()
     for entity_type, match_type, match in components:
         if not entity_type:

@@ -1,8 +1,8 @@
-"""Features: levels of behaviour that a cluster has agreed on, as records of its metadata log (KIP-584).
+"""Features: levels of behaviour that the metadata log of a cluster has finalized (KIP-584).
 
     metadata.version      how records of the metadata log are written
-    kraft.version         0 the voters are in the configuration; 1 they are in the metadata log (KIP-853). No FeatureLevelRecord: a control
-                          record of the metadata log has it (quorum.py)
+    kraft.version         0 the voters are in the configuration; 1 they are in the metadata log (KIP-853). Its level is in a control
+                          record of the metadata log, not in a FeatureLevelRecord (quorum.py)
     transaction.version   0 as before KIP-890; 1 the same with the tagged fields of TransactionLogValue v1; 2 Produce and
                           TxnOffsetCommit add their partitions themselves, and the end of each transaction bumps the producer epoch
     group.version         0 classic groups only; 1 consumer groups of KIP-848
@@ -10,8 +10,8 @@
     streams.version       0 no streams groups; 1 those of KIP-1071
     eligible.leader.replicas.version   0 the last replica in sync stays in the in-sync set; 1 it becomes eligible to lead (KIP-966)
 
-A new metadata log begins with the newest level of each; one that Apache Kafka or an older minibroker began keeps its levels, and a feature
-that it does not name is at level 0. Clients act upon the levels that ApiVersions tells them, so it tells of these features only.
+A new metadata log starts with the newest level of each. One that Apache Kafka or an older minibroker created keeps its levels, and a
+feature that it does not have is at level 0. Clients act upon the levels that ApiVersions reports, so it reports only these features.
 Sources: KIP-584, MetadataVersion, TransactionVersion, EligibleLeaderReplicasVersion, FeatureControlManager of Apache Kafka.
 """
 
@@ -35,7 +35,7 @@ STREAMS_VERSION: Final = 1
 ELIGIBLE_LEADERS_FEATURE: Final = "eligible.leader.replicas.version"
 ELIGIBLE_LEADERS_VERSION: Final = 1
 KRAFT_VERSION_FEATURE: Final = "kraft.version"
-#: metadata.versions (4.1-IV0, 4.0-IV0, 4.2-IV0, 4.2-IV1, 4.0-IV2): in older clusters Kafka finalizes no level of these features by itself.
+#: metadata.versions (4.1-IV0, 4.0-IV0, 4.2-IV0, 4.2-IV1, 4.0-IV2): in older clusters Kafka does not finalize these features by default.
 #: The order is that of Kafka's formatter.
 _SINCE: Final = {
     ELIGIBLE_LEADERS_FEATURE: 26,
@@ -53,16 +53,16 @@ UNSAFE_DOWNGRADE: Final = 3
 _CHANGES_OF_RECORDS: Final = (8, 11, 13, 14, 15, 17, 23, 30)
 
 
-class Update(NamedTuple):
-    """A feature is to be at another level; 0: at none any more."""
+class FeatureUpdate(NamedTuple):
+    """A new level of a feature; 0 removes it."""
 
     name: str
     level: int
     upgrade_type: int
 
 
-class Levels(NamedTuple):
-    """What can be served of a feature, both included."""
+class FeatureLevels(NamedTuple):
+    """The levels of a feature that can be served, inclusive."""
 
     lowest: int
     highest: int
@@ -72,24 +72,24 @@ _ELIGIBLE_LEADERS_NEED: Final = 23  #: metadata.version 4.0-IV1
 
 #: features that records of the metadata log finalize
 RECORDED: Final = {
-    METADATA_VERSION_FEATURE: Levels(MIN_METADATA_VERSION, METADATA_VERSION),
-    TRANSACTION_VERSION_FEATURE: Levels(0, TRANSACTION_VERSION),
-    GROUP_VERSION_FEATURE: Levels(0, GROUP_VERSION),
-    SHARE_VERSION_FEATURE: Levels(0, SHARE_VERSION),
-    STREAMS_VERSION_FEATURE: Levels(0, STREAMS_VERSION),
-    ELIGIBLE_LEADERS_FEATURE: Levels(0, ELIGIBLE_LEADERS_VERSION),
+    METADATA_VERSION_FEATURE: FeatureLevels(MIN_METADATA_VERSION, METADATA_VERSION),
+    TRANSACTION_VERSION_FEATURE: FeatureLevels(0, TRANSACTION_VERSION),
+    GROUP_VERSION_FEATURE: FeatureLevels(0, GROUP_VERSION),
+    SHARE_VERSION_FEATURE: FeatureLevels(0, SHARE_VERSION),
+    STREAMS_VERSION_FEATURE: FeatureLevels(0, STREAMS_VERSION),
+    ELIGIBLE_LEADERS_FEATURE: FeatureLevels(0, ELIGIBLE_LEADERS_VERSION),
 }
-SERVED: Final = RECORDED | {KRAFT_VERSION_FEATURE: Levels(0, KRAFT_VERSION_MAX)}
+SERVED: Final = RECORDED | {KRAFT_VERSION_FEATURE: FeatureLevels(0, KRAFT_VERSION_MAX)}
 
 
 def default_levels(metadata_version: int = METADATA_VERSION) -> dict[str, int]:
-    """With what a new metadata log begins; metadata.version first, as Kafka wants it."""
+    """Return the levels of a new metadata log. metadata.version comes first, as Kafka requires."""
     newer = {name: RECORDED[name].highest for name, since in _SINCE.items() if metadata_version >= since}
     return {METADATA_VERSION_FEATURE: metadata_version} | newer
 
 
 def problems_of(features: Mapping[str, int]) -> list[str]:
-    """Features that are at a level which cannot be served, each in a few words."""
+    """Return a description of each feature whose level cannot be served."""
     found = [(name, features.get(name, 0), levels) for name, levels in RECORDED.items()]
     return [
         f"{name} {level}: {levels.lowest} to {levels.highest} can be served"
@@ -99,15 +99,19 @@ def problems_of(features: Mapping[str, int]) -> list[str]:
 
 
 def check_levels(features: Mapping[str, int]) -> None:
-    """Whether a metadata log with these finalized features can be served: ConfigurationError."""
+    """Raise ConfigurationError if these finalized features cannot be served."""
     for problem in problems_of(features):
         raise ConfigurationError(f"the metadata log has {problem}")
 
 
-def check_updates(features: Mapping[str, int], updates: Sequence[Update], *, node_id: int) -> dict[str, int]:
-    """The levels that change, by name; of updates of one feature the last counts. InvalidUpdateVersion: nothing may change.
+def check_updates(features: Mapping[str, int], updates: Sequence[FeatureUpdate], *, node_id: int) -> dict[str, int]:
+    """Return the levels that change, by name. Of several updates of one feature the last one counts.
 
-    As FeatureControlManager.updateFeature of Apache Kafka 4.3.1. A feature that the log names and nobody here serves can only go.
+    The rules are those of FeatureControlManager.updateFeature of Apache Kafka 4.3.1. A feature that the log has and this broker does not
+    serve can only be removed.
+
+    Raises:
+        InvalidUpdateVersion: An update is not allowed; none may be made.
     """
     levels = {update.name: update for update in updates}
     after = {**features, **{name: update.level for name, update in levels.items()}}
@@ -119,21 +123,21 @@ def check_updates(features: Mapping[str, int], updates: Sequence[Update], *, nod
 
 
 def unmet_dependency(levels: Mapping[str, int], name: str) -> str | None:
-    """What a feature at its level lacks in the others, in Kafka's words."""
+    """Return Kafka's message if a feature needs another one at a higher level, else None."""
     level = levels.get(name, 0)
     if name != ELIGIBLE_LEADERS_FEATURE or not level or levels[METADATA_VERSION_FEATURE] >= _ELIGIBLE_LEADERS_NEED:
         return None
     return f"{name} could not be set to {level} because it depends on {METADATA_VERSION_FEATURE} level {_ELIGIBLE_LEADERS_NEED}"
 
 
-def _unmet(after: Mapping[str, int], update: Update) -> str | None:
+def _unmet(after: Mapping[str, int], update: FeatureUpdate) -> str | None:
     reason = unmet_dependency(after, update.name)
     return None if reason is None else f"Invalid update version {update.level} for feature {update.name}. {reason}"
 
 
-def _refusal(features: Mapping[str, int], update: Update, node_id: int) -> str | None:
+def _refusal(features: Mapping[str, int], update: FeatureUpdate, node_id: int) -> str | None:
     current = features.get(update.name, 0)
-    served = SERVED.get(update.name) or (Levels(0, 0) if update.name in features else None)
+    served = SERVED.get(update.name) or (FeatureLevels(0, 0) if update.name in features else None)
     reason = None
     if update.upgrade_type not in {UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE}:
         reason = "The controller does not support the given upgrade type."

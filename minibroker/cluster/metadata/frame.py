@@ -1,9 +1,9 @@
-"""Metadata records as record values.
+"""Encode and decode metadata records, which are the values of records in batches.
 
     value of a record    frame version 1 | record id | record version | struct, flexible     the three are unsigned varints
 
-Which version of a record is written follows from the metadata.version that the log has finalized, so that an older Kafka, if the log
-is one of its, can still read it. Source: MetadataRecordSerde, MetadataVersion of Apache Kafka.
+The finalized metadata.version decides the version in which a record is written, so that an older Kafka can still read its log.
+Source: MetadataRecordSerde, MetadataVersion of Apache Kafka.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ _DIRECTORIES_SINCE = 17  #: metadata.version 3.7-IV2
 _ELIGIBLE_LEADERS_SINCE = 23  #: metadata.version 4.0-IV1
 _MIGRATION_SINCE = 8  #: metadata.version 3.4-IV0
 _CORDONED_SINCE = 30  #: metadata.version 4.3-IV0
-
-
 #: Kafka's names of metadata.version, from MIN_METADATA_VERSION on
 _NAMES = (
     "3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2", "3.6-IV0", "3.6-IV1", "3.6-IV2", "3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3",
@@ -38,13 +36,13 @@ _NAMES = (
 
 
 def metadata_version_name(level: int) -> str:
-    """As Kafka's tools name a metadata.version; "unknown" for others than they know."""
+    """Return the name of a metadata.version that Kafka's tools print, or "unknown"."""
     known = MIN_METADATA_VERSION <= level <= METADATA_VERSION
     return _NAMES[level - MIN_METADATA_VERSION] if known else "unknown"
 
 
 def record_version(struct_type: type[Any], metadata_version: int) -> int:
-    """The version at which a record of this type is written."""
+    """Return the version in which records of a type are written."""
     if struct_type in {PartitionRecord, PartitionChangeRecord}:
         return 2 if metadata_version >= _ELIGIBLE_LEADERS_SINCE else int(metadata_version >= _DIRECTORIES_SINCE)
     if struct_type is RegisterBrokerRecord:
@@ -54,7 +52,7 @@ def record_version(struct_type: type[Any], metadata_version: int) -> int:
 
 
 def encode_frame(record: object, metadata_version: int) -> bytes:
-    """The value of a record batch's record."""
+    """Encode a metadata record as the value of a record."""
     version = record_version(type(record), metadata_version)
     return _head(type(record), version) + encode(record, version, flexible=True)
 
@@ -76,7 +74,7 @@ def _head(struct_type: type[Any], version: int) -> bytes:
 
 
 def decode_frame(value: bytes) -> Any:
-    """A metadata record; WireError for bytes that are none, or for one that only a newer Kafka knows."""
+    """Decode a metadata record. Raise WireError if it is invalid or unknown."""
     frame_version, position = read_unsigned_varint(value, 0)
     record_id, position = read_unsigned_varint(value, position)
     version, position = read_unsigned_varint(value, position)

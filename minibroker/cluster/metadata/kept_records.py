@@ -1,8 +1,8 @@
-"""What the metadata log says and is kept as it was said, for snapshots, so that Apache Kafka finds it again.
+"""Metadata records that are kept verbatim, so that a snapshot preserves record types that minibroker does not interpret.
 
-Registrations of brokers and controllers, quotas (client_quotas.py; dispatch/quotas.py enforces them), ACLs, SCRAM credentials
-(scram_credentials.py), delegation tokens: nothing acts upon the others yet. Each thing is kept as the one record that would make it; what
-changes or removes it changes or removes that record.
+These are registrations of brokers and controllers, quotas (client_quotas.py; dispatch/quotas.py enforces them), SCRAM credentials
+(scram_credentials.py), ACLs and delegation tokens. ACLs, credentials and tokens have no effect. Each thing is kept as the one record that
+creates it. Records that change or remove the thing change or remove that record.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FENCED, _UNFENCED = 1, -1
 
 
 class KeptRecords:
-    """The state after the last record; removing what is not there is fine, as in Apache Kafka's replay of its own."""
+    """The state after the last record. Removing something unknown has no effect, as in Apache Kafka."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, RegisterBrokerRecord] = {}
@@ -61,16 +61,16 @@ class KeptRecords:
         }
 
     def broker_epoch(self, broker_id: int) -> int:
-        """Of a broker's last registration, -1 when it has none: Apache Kafka makes them, we do not."""
+        """Return the epoch of a broker's last registration at Apache Kafka; -1 if it has none."""
         registered = self.brokers.get(broker_id)
         return -1 if registered is None else registered.broker_epoch
 
     def registrations(self) -> Iterator[Any]:
-        """Records of the brokers and controllers."""
+        """Yield the records of brokers and controllers."""
         return chain(self.brokers.values(), self.controllers.values())
 
     def security(self) -> Iterator[Any]:
-        """Records of ACLs, credentials and tokens."""
+        """Yield the records of ACLs, credentials and tokens."""
         return chain(self.acls.values(), self.scram_credentials.values(), self.delegation_tokens.values())
 
     def _change_broker(self, record: BrokerRegistrationChangeRecord) -> None:

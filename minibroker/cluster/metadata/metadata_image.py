@@ -1,15 +1,15 @@
-"""What the metadata log says, as live objects: every record that is replayed or appended passes `apply`, and nothing else writes here.
+"""The state that the metadata log describes, as objects. Only `apply` changes it, with each record that is replayed or appended.
 
 TopicRecord, RemoveTopicRecord                        topics by name and by id
 PartitionRecord, PartitionChangeRecord                partitions of a topic
 ConfigRecord                                          overrides by resource: (TOPIC, name), (BROKER, node id), (BROKER, "") for all brokers,
                                                       (CLIENT_METRICS, name), (GROUP, group id)
-ProducerIdsRecord                                     the first producer id that nobody has
+ProducerIdsRecord                                     the first producer id that is not allocated
 FeatureLevelRecord                                    finalized features
 registrations, quotas, ACLs, credentials, tokens      kept for snapshots (kept_records.py); quotas are enforced
-ZkMigrationStateRecord                                forgotten: Kafka 4 leaves it out of its snapshots too
+ZkMigrationStateRecord                                ignored: Kafka 4 leaves it out of its snapshots as well
 
-`to_records` is the reverse: the fewest records that make the same state, in the order of Apache Kafka's MetadataImage.write.
+`to_records` is the reverse: the fewest records that create the same state, in the order of Apache Kafka's MetadataImage.write.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from minibroker.wire.schema import NIL_UUID, replace
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
-BROKER_LOGGER_RESOURCE = 8  #: of no record: levels of loggers are not kept
+BROKER_LOGGER_RESOURCE = 8  #: has no records: levels of loggers are not stored
 CLIENT_METRICS_RESOURCE = 16
 GROUP_RESOURCE = 32
 IN_SYNC_MIN = "min.insync.replicas"
 ALL_BROKERS = ""  #: resource name of configs that hold for every broker
 
-# Apache Kafka does not start on a topic whose segment.bytes is below a megabyte (KIP-1030). Its own tests use internal.segment.bytes, which
-# goes before segment.bytes and has no limit. A smaller segment.bytes is stored under that name, marked by a sign in front of the number,
-# which Kafka reads over. Where a topic has both, internal.segment.bytes is in force, and segment.bytes becomes Kafka's minimum.
+# Apache Kafka does not start with a topic whose segment.bytes is below a megabyte (KIP-1030). Its tests use internal.segment.bytes, which
+# overrides segment.bytes and has no limit. So a smaller segment.bytes is stored under that name, marked by a sign in front of the number,
+# which Kafka ignores. If a topic has both, internal.segment.bytes is in force, and segment.bytes is stored as Kafka's minimum.
 _KAFKAS_MINIMUM = 1 << 20
 _MARK = "+"
 
@@ -55,20 +55,20 @@ _LISTS = ("isr", "replicas", "removing_replicas", "adding_replicas", "directorie
 
 
 class MetadataImage:
-    """The state after the last record. Errors of `apply` are ConfigurationErrors: a log that contradicts itself is not served."""
+    """The state after the last record. `apply` raises ConfigurationError for a log that contradicts itself."""
 
     def __init__(self, node_id: int = -1) -> None:
         self._node_id = node_id
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[UUID, Topic] = {}
         self.similar_names = SimilarNames()  #: of topics
-        self.removed_topic_ids: set[UUID] = set()  #: whose folders, if there still are any, may be deleted
+        self.removed_topic_ids: set[UUID] = set()  #: ids of deleted topics, whose remaining folders may be deleted
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
         self.kept = KeptRecords()
         self._last_producer_ids: ProducerIdsRecord | None = None
-        self._partitions: dict[UUID, dict[int, PartitionRecord]] = {}  #: by topic id, as the log has them now
+        self._partitions: dict[UUID, dict[int, PartitionRecord]] = {}  #: by topic id and index, after all changes
         self._handlers: dict[type[Any], Callable[[Any], object]] = {
             TopicRecord: self._apply_topic,
             RemoveTopicRecord: self._apply_remove_topic,
@@ -82,21 +82,21 @@ class MetadataImage:
         }
 
     def config_of(self, resource_type: int, name: str) -> dict[str, str]:
-        """Overrides of a resource; empty when there are none."""
+        """Return the overrides of a resource."""
         return self.configs.get((resource_type, name), {})
 
     def apply(self, record: Any) -> None:
-        """Take one record in."""
+        """Apply one record."""
         handle = self._handlers.get(type(record))
         if handle is not None:
             handle(record)
 
     def partition_record(self, partition: Partition) -> PartitionRecord:
-        """All that the log says of a partition: replicas and who of them is in sync, as Apache Kafka left it."""
+        """Return the record of a partition: replicas and in-sync replicas, as Apache Kafka may have left them."""
         return self._partitions[partition.topic_id][partition.index]
 
     def check_complete(self) -> None:
-        """After the last record: every topic has partitions 0 to n-1; ConfigurationError."""
+        """Raise ConfigurationError if a topic lacks a partition. Call it after the last record."""
         for topic in self.topics.values():
             if topic.partitions and topic.partitions[-1].index != len(topic.partitions) - 1:
                 raise ConfigurationError(
@@ -105,7 +105,7 @@ class MetadataImage:
                 )
 
     def to_records(self) -> list[Any]:
-        """This state as records; the list is the caller's, the records in it never change."""
+        """Return the state as records. The records never change."""
         records: list[Any] = []
         levels = sorted(self.features.items(), key=lambda feature: feature[0] != METADATA_VERSION_FEATURE)
         records += [FeatureLevelRecord(name=name, feature_level=level) for name, level in levels]
@@ -124,7 +124,7 @@ class MetadataImage:
     def _topic(self, topic_id: UUID) -> Topic:
         topic = self.topics_by_id.get(topic_id)
         if topic is None:
-            raise ConfigurationError(f"the metadata log speaks of a topic with id {topic_id} that it never created")
+            raise ConfigurationError(f"the metadata log has a record of topic id {topic_id}, which it never created")
         return topic
 
     def _apply_topic(self, record: TopicRecord) -> None:
@@ -157,7 +157,7 @@ class MetadataImage:
         )
 
     def _home(self, record: PartitionRecord) -> UUID:
-        """The directory.id of this node's replica."""
+        """Return the directory.id of this node's replica."""
         position = record.replicas.index(self._node_id) if self._node_id in record.replicas else 0
         return record.directories[position] if position < len(record.directories) else NIL_UUID
 
@@ -166,7 +166,9 @@ class MetadataImage:
         before = self._partitions[record.topic_id].get(record.partition_id)
         partition = next((each for each in topic.partitions[record.partition_id :][:1] if each.index == record.partition_id), None)
         if before is None or partition is None:
-            raise ConfigurationError(f"the metadata log changes partition {record.partition_id} of topic {topic.name}, which it never made")
+            raise ConfigurationError(
+                f"the metadata log changes partition {record.partition_id} of topic {topic.name}, which it never created"
+            )
         after = self._partitions[record.topic_id][record.partition_id] = _changed(before, record)
         if record.leader != UNCHANGED_LEADER:
             partition.leader_epoch += 1
@@ -197,7 +199,7 @@ class MetadataImage:
 
 
 def config_records(resource_type: int, resource_name: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[ConfigRecord]:
-    """The records that make the overrides `before` into `after`; removals come first."""
+    """Return the records that change the overrides `before` to `after`, removals first."""
     if resource_type == TOPIC_RESOURCE:
         before, after = _stored(before), _stored(after)
     changes: dict[str, str | None] = {name: None for name in before if name not in after}
@@ -208,12 +210,12 @@ def config_records(resource_type: int, resource_name: str, before: Mapping[str, 
 
 
 def _apply_to(config: dict[str, str], record: ConfigRecord) -> None:
-    """Change overrides as a record says."""
+    """Apply a record to overrides."""
     name, value = record.name, record.value
     if record.resource_type == TOPIC_RESOURCE and name == INTERNAL_SEGMENT_BYTES:
         config.pop(INTERNAL_SEGMENT_BYTES, None)
         if _is_small(config):
-            del config[SEGMENT_BYTES]  # its record was of this name
+            del config[SEGMENT_BYTES]  # it was stored under this name
         if value is not None and value.startswith(_MARK):
             name, value = SEGMENT_BYTES, value.removeprefix(_MARK)
     if value is None:
@@ -236,7 +238,7 @@ def _is_small(config: Mapping[str, str]) -> bool:
 
 
 def _changed(before: PartitionRecord, change: PartitionChangeRecord) -> PartitionRecord:
-    """A partition after a change, as PartitionRegistration.merge."""
+    """Return a partition after a change, as PartitionRegistration.merge does."""
     given = {name: getattr(change, name) for name in _LISTS if getattr(change, name) is not None}
     if change.leader != UNCHANGED_LEADER:
         given |= {"leader": change.leader, "leader_epoch": before.leader_epoch + 1}

@@ -1,21 +1,21 @@
-"""`__cluster_metadata-0`: topics, partitions, configs and producer ids as KRaft records; the one source of truth, replayed at start.
+"""`__cluster_metadata-0`: topics, partitions, configs and producer ids as KRaft records. The broker replays it at start.
 
-    00000000000000000000.log                     record batches: control records at the begin of each epoch, then metadata records
+    00000000000000000000.log                     record batches: control records at the start of each epoch, then metadata records
     00000000000000000124-0000000001.checkpoint   snapshots (snapshot.py)
     quorum-state                                 leader and epoch
     partition.metadata                           the reserved topic id 00000000-0000-0000-0000-000000000001
     leader-epoch-checkpoint                      where each epoch begins
 
 Invariants:
-- A record is applied to memory only after its batch was fsynced: an administrator's answer survives a power loss. These are rare
-  operations; one fsync a request, on the caller's thread. A process that has nothing to write begins no epoch.
-- One batch is one operation: it is there whole or not at all. A transaction that Kafka left open is aborted by the next epoch.
-- What follows the last whole batch is cut at start. A damaged batch with whole batches behind it is no torn tail: then the
-  broker refuses to start rather than forget topics.
-- A segment begins when one is full, and behind each snapshot of ours, so that what the snapshot holds can go (trimming.py).
+- A record is applied to memory only after its batch was fsynced, so an administrator's answer survives a power loss. These operations are
+  rare: one fsync per request, on the caller's thread. A process that writes nothing starts no epoch.
+- One batch is one operation, written completely or not at all. A transaction that Kafka left open is aborted by the next epoch.
+- A torn tail after the last whole batch is truncated at start. If whole batches follow a damaged one, the broker refuses to start, because
+  it would lose topics.
+- A new segment starts when one is full, and after each of our snapshots, so that the segments before it can be removed (trimming.py).
 
-There are no indexes: the log is only read whole, at start, and Kafka builds its own. Those that it left beside a segment to which we append
-go, because they would be too short.
+There are no indexes: the log is only read as a whole, at start, and Kafka builds its own. Indexes that Kafka left beside a segment to which
+we append are removed, because they would be too short.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from uuid import UUID
 from minibroker.clock import Clock
 from minibroker.cluster.metadata.frame import METADATA_VERSION, encode_frame
 from minibroker.cluster.metadata.metadata_reader import FOLDER, MetadataReader
-from minibroker.cluster.metadata.operation import Operation
+from minibroker.cluster.metadata.operation import MetadataOperation
 from minibroker.cluster.metadata.quorum import Quorum, leader_change, quorum_of
 from minibroker.cluster.metadata.quorum_state import NAME as QUORUM_STATE
 from minibroker.cluster.metadata.quorum_state import read_quorum_state, write_quorum_state
@@ -50,12 +50,12 @@ __all__ = ("FOLDER", "METADATA_TOPIC_ID", "RECORDS_IN_BATCH_MAX", "MetadataLog")
 _LOG = logging.getLogger(__name__)
 
 METADATA_TOPIC_ID = UUID(int=1)
-RECORDS_IN_BATCH_MAX = 10_000  #: as Kafka's controller: an operation that needs more is refused
+RECORDS_IN_BATCH_MAX = 10_000  #: as Kafka's controller: larger operations are rejected
 SEGMENT_BYTES = 1 << 30  #: metadata.log.segment.bytes
 
 
 class MetadataLog:
-    """The log of one node's metadata. `replay` first, once; then `append`."""
+    """The metadata log of one node. Call `replay` once, then `append_all`."""
 
     def __init__(
         self, files: Files, folder: str, *, node_id: int, directory_id: UUID, clock: Clock, segment_bytes: int = SEGMENT_BYTES
@@ -66,26 +66,26 @@ class MetadataLog:
         self._clock = clock
         self._segment_bytes = segment_bytes
         self._descriptor = -1
-        self._size = 0  #: bytes of the last segment, all whole batches
-        self._leads = False  #: whether this process has begun its epoch
-        self._failure: OSError | None = None  #: a failed write or fsync that could not be undone: nothing is appended any more
+        self._size = 0  #: bytes of the last segment, all in whole batches
+        self._leads = False  #: whether this process has started its epoch
+        self._failure: OSError | None = None  #: a failed write or fsync that could not be undone; no append is possible any more
         self._epochs = LeaderEpochCheckpoint(files, f"{folder}/{LEADER_EPOCHS}")
-        self._tells_voters = False  #: the next epoch has to say who votes
-        self._ends_transaction = False  #: Kafka died inside a transaction, which the next epoch has to abort
+        self._must_write_voters = False  #: the next epoch must write the voters
+        self._must_abort = False  #: Kafka died during a transaction, which the next epoch must abort
         self.folder = folder
         self.quorum = Quorum()
-        self.snapshots: list[SnapshotId] = []  #: that are there, oldest first
+        self.snapshots: list[SnapshotId] = []  #: existing ones, oldest first
         self.segments: list[int] = []  #: base offsets
         self.log_end_offset = 0
         self.leader_epoch = 0
         self.last_timestamp = -1  #: of the last batch, epoch ms
-        self.size_behind_snapshot = 0  #: bytes of batches that no snapshot has
-        self.roll_next = False  #: the next batch begins a segment
-        self.begins_in_snapshot = False  #: what was before is known by its outcome only: deleted topics are forgotten
-        self.metadata_version = METADATA_VERSION  #: finalized level; set by who applies FeatureLevelRecord
+        self.size_after_snapshot = 0  #: bytes of batches after the newest snapshot
+        self.roll_next = False  #: the next batch starts a segment
+        self.begins_in_snapshot = False  #: earlier records are known only by their result: ids of deleted topics are unknown
+        self.metadata_version = METADATA_VERSION  #: finalized level, set by MetadataStore
 
     def replay(self) -> Iterator[Any]:
-        """All records from the beginning; opens the log for appending. ConfigurationError when it cannot be trusted."""
+        """Yield all records, then open the log for appending. Raise ConfigurationError if it cannot be trusted."""
         reader = MetadataReader(self._files, self.folder)
         yield from reader.records()
         self._check_quorum(reader)
@@ -99,32 +99,30 @@ class MetadataLog:
             self._files.sync_directory(self.folder.rpartition("/")[0] or "/")
         self._load_epochs(reader)
 
-    def append(self, records: Sequence[Any]) -> int:
-        """Write records as one batch and return when they are on the disk; the offset of the last one.
+    def append_all(self, operations: Sequence[MetadataOperation]) -> int:
+        """Write a batch for each operation, with one write and one fsync, and return the last offset.
 
-        KafkaStorageError: nothing was appended.
+        Raises:
+            KafkaStorageError: Nothing was appended.
         """
-        return self.append_all([Operation(records)])
-
-    def append_all(self, operations: Sequence[Operation]) -> int:
-        """As `append`, with a batch for each operation, all in one write and one fsync."""
         return self._append(operations, [])
 
     def record_voters(self) -> None:
-        """Raise kraft.version to 1: write the one voter, this node, which was in the configuration, into the log.
+        """Raise kraft.version to 1: write the only voter, this node, from the configuration into the log.
 
-        KafkaStorageError: nothing was written.
+        Raises:
+            KafkaStorageError: Nothing was written.
         """
-        before = self.quorum, self._tells_voters
-        self.quorum, self._tells_voters = quorum_of(self._node_id, self._directory_id), not self._leads
+        before = self.quorum, self._must_write_voters
+        self.quorum, self._must_write_voters = quorum_of(self._node_id, self._directory_id), not self._leads
         try:
             self._append([], self.quorum.control_records(self._clock.now_ms()) if self._leads else [])
         except KafkaStorageError:
-            self.quorum, self._tells_voters = before
+            self.quorum, self._must_write_voters = before
             raise
 
-    def _append(self, operations: Sequence[Operation], controls: Sequence[Record]) -> int:
-        """Write a batch of control records, if any, and one for each operation. A leader without an epoch begins it first."""
+    def _append(self, operations: Sequence[MetadataOperation], controls: Sequence[Record]) -> int:
+        """Write a batch of control records, if any, and one for each operation. The first append of a process starts its epoch."""
         if self._failure is not None:
             raise KafkaStorageError(f"the metadata log is offline: {self._failure}")
         now_ms = self._clock.now_ms()
@@ -152,22 +150,22 @@ class MetadataLog:
             raise KafkaStorageError(f"the metadata log cannot be written: {error}") from error
         start_offset, self.log_end_offset = self.log_end_offset, end_offset
         self.last_timestamp = now_ms
-        self.size_behind_snapshot += len(data)
+        self.size_after_snapshot += len(data)
         if not self._leads:
             self.leader_epoch, self._leads = epoch, True
-            self._tells_voters = self._ends_transaction = False
+            self._must_write_voters = self._must_abort = False
             self._note_epoch(epoch, start_offset)
         return end_offset - 1
 
     def _roll(self) -> None:
-        """Begin a segment at the log's end; OSError: the last one goes on."""
+        """Start a segment at the log's end. If that raises OSError, the last segment stays the active one."""
         path = f"{self.folder}/{file_name(self.log_end_offset, LOG)}"
         descriptor = self._files.open(path, APPEND)
         try:
             self._files.sync_directory(self.folder)
         except OSError as error:
             self._files.close(descriptor)
-            self._failure = error  # until the empty segment is gone: one that begins before the log's end would keep us from starting
+            self._failure = error  # until the empty segment is removed: if it stayed, and the log grew, the next start would fail
             self._files.remove(path)
             self._failure = None
             raise
@@ -177,11 +175,11 @@ class MetadataLog:
         self.roll_next = False
 
     def take_offline(self, cause: OSError) -> None:
-        """Append nothing more until the next start: its files are gone."""
+        """Reject appends until the next start, because the files are gone."""
         self._failure = cause
 
     def close(self) -> None:
-        """Close the file; everything in it is on the disk already."""
+        """Close the file, which is always synced."""
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             self._files.close(descriptor)
@@ -201,28 +199,28 @@ class MetadataLog:
         has_static_voters = state is not None and state.data_version == 0
         if not self.quorum.is_led_by(self._node_id, self._directory_id) or (is_new and not has_static_voters and not self.quorum.voters):
             if self.quorum.voters is not None:
-                _LOG.warning("%s: its voter has another directory.id than this directory; the next write says so", self.folder)
+                _LOG.warning("%s: its voter has another directory.id than this directory; the next write corrects it", self.folder)
             self.quorum = quorum_of(self._node_id, self._directory_id)
-            self._tells_voters = True
-        self._tells_voters |= is_new and self.quorum.voters is not None
+            self._must_write_voters = True
+        self._must_write_voters |= is_new and self.quorum.voters is not None
 
     def _take_over(self, reader: MetadataReader) -> None:
         self.log_end_offset = reader.log_end_offset
         self.snapshots = reader.snapshots
         self.segments = reader.segments
         self.last_timestamp = reader.last_timestamp
-        self.size_behind_snapshot = reader.size_behind_snapshot
+        self.size_after_snapshot = reader.size_after_snapshot
         self.begins_in_snapshot = reader.snapshot is not None and reader.snapshot.end_offset > 0
-        self._ends_transaction = reader.is_in_transaction
+        self._must_abort = reader.is_in_transaction
         self._size = reader.last_segment_size
         for name in self._files.names(self.folder):
-            if name.endswith((PART_SUFFIX, DELETED)):  # unfinished, and on its way out when Kafka stopped
+            if name.endswith((PART_SUFFIX, DELETED)):  # unfinished snapshots, and files that Kafka was deleting when it stopped
                 self._files.remove(f"{self.folder}/{name}")
-        if reader.is_behind_snapshot and reader.snapshot is not None:
-            self._begin_behind(reader.snapshot)
+        if reader.ends_before_snapshot and reader.snapshot is not None:
+            self._start_after(reader.snapshot)
 
-    def _begin_behind(self, snapshot: SnapshotId) -> None:
-        """The snapshot has more than the log: the log begins anew behind it, as in Apache Kafka (truncateToLatestSnapshot)."""
+    def _start_after(self, snapshot: SnapshotId) -> None:
+        """Restart the log at the end of a snapshot that ends after it, as in Apache Kafka (truncateToLatestSnapshot)."""
         for name in sorted(self._files.names(self.folder)):
             if parse_file_name(name) is not None:
                 self._files.remove(f"{self.folder}/{name}")
@@ -242,13 +240,13 @@ class MetadataLog:
             self._files.sync(self._descriptor)
 
     def _first_batches(self, offset: int, epoch: int, now_ms: int) -> tuple[bytearray, int]:
-        """What a leader writes before anything else, and the offset behind it."""
+        """Return the first batches of an epoch, and the offset after them."""
         controls = [leader_change(self._node_id, now_ms)]
-        if self._tells_voters:
+        if self._must_write_voters:
             controls += self.quorum.control_records(now_ms)
         data = build_batch(controls, base_offset=offset, is_control=True, partition_leader_epoch=epoch)
         offset += len(controls)
-        if self._ends_transaction:
+        if self._must_abort:
             abort = encode_frame(AbortTransactionRecord(reason="the leader that began it is gone"), self.metadata_version)
             data += build_batch([Record(0, now_ms, None, abort, ())], base_offset=offset, partition_leader_epoch=epoch)
             offset += 1
@@ -266,7 +264,7 @@ class MetadataLog:
                 self._files.remove(path)
 
     def _note_epoch(self, epoch: int, start_offset: int) -> None:
-        """The batch is on the disk, so nothing may fail any more: the file is derived from it, and Kafka makes it anew too."""
+        """Write the epoch file. An error is only logged: the batch is on the disk, and the file is rebuilt from it."""
         try:
             self._epochs.assign(epoch, start_offset)
         except OSError as error:
@@ -275,7 +273,7 @@ class MetadataLog:
     def _load_epochs(self, reader: MetadataReader) -> None:
         try:
             self._epochs.load()
-        except Exception as error:  # noqa: BLE001  derived from the log: whatever is wrong with it, it is written anew
+        except Exception as error:  # noqa: BLE001  it is derived from the log and is rewritten
             _LOG.warning("%s", error)
         self._epochs.truncate_from_end(self.log_end_offset)
         for epoch, start_offset in reader.epochs:

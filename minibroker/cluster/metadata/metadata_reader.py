@@ -1,11 +1,11 @@
-"""Reads a metadata log and its snapshots and changes nothing: what the broker starts from, and what `storage info` shows.
+"""Read a metadata log and its snapshots without changing them, for the start of a broker, `storage info` and `storage check`.
 
-The newest whole snapshot comes first, then the records of the log behind it. Segments that end below the snapshot are not opened, batches
-of the one that straddles it are hopped over: Apache Kafka writes an empty record twice a second, so its logs are long. A snapshot that is
-damaged is passed over, with a warning, for an older one or for the log alone, as long as that leaves no gap. Records between a
-BeginTransactionRecord and its end count when the end is there.
+The newest whole snapshot is read first, then the records of the log after it. Segments that end before the snapshot are not opened, and
+batches before its end are skipped: Apache Kafka writes an empty record twice a second, so its logs are long. Instead of a damaged snapshot
+an older one or the log alone is used, with a warning, if that leaves no gap. Records after a BeginTransactionRecord count once its
+EndTransactionRecord is read.
 
-Whole batches up to the end of the last segment are the log; a torn tail is reported, not cut. Damage with data behind it is refused.
+A torn tail of the last segment is reported and not truncated. Other damage raises ConfigurationError.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-from minibroker.cluster.metadata.batches import Damage, metadata_of, position_before, records_of, whole_batches
+from minibroker.cluster.metadata.batches import BatchDamage, metadata_of, position_before, records_of, whole_batches
 from minibroker.cluster.metadata.quorum import Quorum
 from minibroker.cluster.metadata.snapshot import Snapshot, SnapshotId, parse_snapshot_name, read_snapshot
 from minibroker.errors import ConfigurationError
@@ -30,37 +30,37 @@ _NO_OP = b"\x01\x14\x00\x00"  #: frame version 1, record id 20, version 0, no ta
 
 
 class MetadataReader:
-    """`records` once; then the attributes say what was found."""
+    """Reads one log. Iterate `records` once; the attributes are valid after that."""
 
     def __init__(self, files: Files, folder: str) -> None:
         self._files = files
         self._folder = folder
         self._pending: list[Any] | None = None  #: records since BeginTransactionRecord
-        self._next_base: int | None = None  #: where the next segment has to begin
-        self.snapshots: list[SnapshotId] = []  #: all that are there, oldest first
+        self._next_base: int | None = None  #: where the next segment must start
+        self.snapshots: list[SnapshotId] = []  #: all existing ones, oldest first
         self.snapshot: SnapshotId | None = None  #: the one that was used
         self.segments: list[int] = []  #: base offsets
         self.log_end_offset = 0
         self.leader_epoch = 0  #: the highest in the log
-        self.epochs: list[tuple[int, int]] = []  #: epochs that begin in what was read, with their first offsets
+        self.epochs: list[tuple[int, int]] = []  #: epochs that start in the batches that were read, with their first offsets
         self.last_timestamp = -1  #: of the last batch, epoch ms
         self.quorum = Quorum()
-        self.last_segment_size = 0  #: bytes of whole batches in it
-        self.torn_bytes = 0  #: behind them
-        self.size_behind_snapshot = 0  #: bytes of batches that no snapshot has
+        self.last_segment_size = 0  #: bytes of its whole batches
+        self.torn_bytes = 0  #: bytes after them
+        self.size_after_snapshot = 0  #: bytes of batches after the newest snapshot
 
     @property
     def is_in_transaction(self) -> bool:
-        """The log ends inside a transaction, which whoever leads next must abort."""
+        """Whether the log ends inside a transaction, which the next leader must abort."""
         return self._pending is not None
 
     @property
-    def is_behind_snapshot(self) -> bool:
-        """The log ends before the snapshot does: a power loss took its end, or it was left out of a copy."""
+    def ends_before_snapshot(self) -> bool:
+        """Whether the log ends before the snapshot does: a power loss took its end, or a copy of the directory lacks it."""
         return self.snapshot is not None and self.log_end_offset < self.snapshot.end_offset
 
     def records(self) -> Iterator[Any]:
-        """Every record that counts, in order; nothing when there is no log. ConfigurationError when it cannot be trusted."""
+        """Yield all effective records in order; none if there is no log. Raise ConfigurationError if the log cannot be trusted."""
         try:
             names = self._files.names(self._folder)
         except FileNotFoundError:
@@ -76,7 +76,7 @@ class MetadataReader:
             yield from snapshot.records
         for index, base_offset in enumerate(self.segments):
             yield from self._segment(base_offset, self.segments[index + 1 : index + 2])
-        if self.is_behind_snapshot and self.snapshot is not None:
+        if self.ends_before_snapshot and self.snapshot is not None:
             _LOG.warning("%s ends at offset %d, before its snapshot %s", self._folder, self.log_end_offset, self.snapshot.name)
 
     def _newest_snapshot(self, begin: int | None) -> Snapshot | None:
@@ -89,7 +89,7 @@ class MetadataReader:
                 found = read_snapshot(self._files, path)
             except (ConfigurationError, FileNotFoundError) as error:
                 problem = f"; {error}"
-                _LOG.warning("%s; it is passed over", error)
+                _LOG.warning("%s; it is not used", error)
                 continue
             self.snapshot = snapshot_id
             self.leader_epoch = snapshot_id.epoch
@@ -112,8 +112,8 @@ class MetadataReader:
         position = position_before(data, known_end)
         self.log_end_offset = base_offset
         for batch in whole_batches(data, position, None if position else base_offset):
-            if isinstance(batch, Damage):
-                if following or batch.has_data_behind:
+            if isinstance(batch, BatchDamage):
+                if following or batch.has_data_after:
                     raise ConfigurationError(
                         f"{path}: damaged at position {batch.position} ({batch.problem}), with data behind it: restore the file from a "
                         "copy; nothing is cut, because topics would be forgotten"
@@ -133,7 +133,7 @@ class MetadataReader:
         self.last_timestamp = batch.max_timestamp
         if batch.next_offset <= known_end:
             return
-        self.size_behind_snapshot += batch.size
+        self.size_after_snapshot += batch.size
         for record in records_of(batch, path):
             if record.offset < known_end:
                 continue

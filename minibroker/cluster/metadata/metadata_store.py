@@ -1,9 +1,9 @@
-"""The metadata log and the image of it, moved together: a record is in the image exactly when it is on the disk.
+"""`MetadataStore`: the metadata log and its image, changed together. A record is in the image exactly when it is on the disk.
 
-Also here, because they are nothing but records: which configs and features change, and blocks of producer ids.
+It also writes changes of configs and features, leader epochs and blocks of producer ids, which consist only of records.
 
-A log without records begins with those of `bootstrap.checkpoint` in the same directory, which `kafka-storage format` and
-`minibroker storage format` leave there, else with the newest level of each feature.
+A new log starts with the records of `bootstrap.checkpoint` in the same directory, which `kafka-storage format` and
+`minibroker storage format` write, else with the newest level of each feature.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from minibroker.cluster.metadata.frame import METADATA_VERSION, METADATA_VERSION
 from minibroker.cluster.metadata.metadata_image import ALL_BROKERS, BROKER_RESOURCE, IN_SYNC_MIN, MetadataImage, config_records
 from minibroker.cluster.metadata.metadata_log import RECORDS_IN_BATCH_MAX, SEGMENT_BYTES, MetadataLog
 from minibroker.cluster.metadata.metadata_reader import FOLDER
-from minibroker.cluster.metadata.operation import Operation
+from minibroker.cluster.metadata.operation import MetadataOperation
 from minibroker.cluster.metadata.snapshot import BOOTSTRAP, read_snapshot
 from minibroker.cluster.metadata.trimming import MetadataTrimmer, TrimmingLimits
 from minibroker.cluster.partition import Partition
@@ -31,11 +31,11 @@ from minibroker.wire.schema import replace
 
 NO_LEADER = -1
 PRODUCER_IDS_IN_BLOCK = 1000  #: as Kafka's ProducerIdsBlock
-_NO_BROKER_EPOCH = -1  #: this broker does not register itself: nobody but it reads the log
+_NO_BROKER_EPOCH = -1  #: this broker does not register itself, because no other process reads the log
 
 
 class MetadataStore:
-    """What the cluster knows, durably. `load` first, once."""
+    """The durable state of a cluster. Call `load` once before anything else."""
 
     def __init__(
         self,
@@ -55,8 +55,10 @@ class MetadataStore:
         folder = f"{directory}/{FOLDER}"
         self.log = MetadataLog(files, folder, node_id=node_id, directory_id=directory_id, clock=clock, segment_bytes=segment_bytes)
         self._trimmer = MetadataTrimmer(self.log, limits or TrimmingLimits(), files, clock, background)
-        self._is_settled = False  #: operations that a crash interrupted are finished
-        self.is_busy: Callable[[], bool] = lambda: False  #: whether files of deleted topics still have their names: no snapshot is taken
+        self._is_settled = False  #: whether operations that a crash interrupted are finished
+        self.is_busy: Callable[[], bool] = lambda: (
+            False
+        )  #: whether folders of deleted topics still have their names; then no snapshot is taken
         self._files = files
         self._directory = directory
         self._node_id = node_id
@@ -69,25 +71,25 @@ class MetadataStore:
         return self.log.log_end_offset - 1
 
     def load(self) -> None:
-        """Replay the log; begin a new one.
+        """Replay the log, or create one.
 
         Raises:
-            ConfigurationError: damage, contradictions, or a feature at a level that cannot be served.
+            ConfigurationError: The log is damaged, contradicts itself, or has a feature at a level that cannot be served.
         """
         for record in self.log.replay():
             self.image.apply(record)
-        if not self.image.features:  # also when the first start died behind the batch that begins its epoch
+        if not self.image.features:  # also if the first start died after the batch that starts its epoch
             self.commit(self._bootstrap_records())
         self.image.check_complete()
         check_levels(self.image.features)
         self.log.metadata_version = self.image.features[METADATA_VERSION_FEATURE]
 
     def commit(self, records: Sequence[Any]) -> None:
-        """One operation: on the disk, then in the image; KafkaStorageError: in neither."""
-        self.commit_all([Operation(records)])
+        """Write one operation to the disk, then apply it. On KafkaStorageError neither was done."""
+        self.commit_all([MetadataOperation(records)])
 
-    def commit_all(self, operations: Sequence[Operation]) -> None:
-        """Several operations with one fsync: all of them or, by KafkaStorageError, none; a crash may leave the first ones."""
+    def commit_all(self, operations: Sequence[MetadataOperation]) -> None:
+        """Write several operations with one fsync, then apply them. On KafkaStorageError none was. A crash may leave the first ones."""
         if not operations:
             return
         if self._is_settled and self._trimmer.is_due and not self.is_busy():
@@ -98,7 +100,7 @@ class MetadataStore:
         self.log.metadata_version = self.image.features[METADATA_VERSION_FEATURE]
 
     def settle(self) -> None:
-        """The start has finished what a crash interrupted: from now on snapshots may be taken."""
+        """Allow snapshots, because the start has finished what a crash interrupted."""
         self._is_settled = True
 
     def _bootstrap_records(self) -> list[Any]:
@@ -116,15 +118,15 @@ class MetadataStore:
         return records + self._records_of_one_minimum(levels)
 
     def update_features(self, levels: Mapping[str, int]) -> None:
-        """Finalize features at other levels, all or none; KafkaStorageError."""
+        """Finalize features at other levels, all or none. Raise KafkaStorageError if that fails."""
         features = [FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items()]
         self.commit(self._records_of_one_minimum(levels) + features)
 
     def _records_of_one_minimum(self, levels: Mapping[str, int]) -> list[Any]:
-        """With eligible leader replicas min.insync.replicas is one number for the whole cluster.
+        """Return the records that make min.insync.replicas one value for the cluster, as eligible leader replicas require.
 
-        As Apache Kafka 4.3.1 does (maybeGenerateElrSafetyRecords): the static value becomes that of all brokers, unless they have one, and
-        those of single brokers go.
+        As in Apache Kafka 4.3.1 (maybeGenerateElrSafetyRecords), the static value becomes that of all brokers, unless they have one, and
+        those of single brokers are removed.
         """
         if not levels.get(ELIGIBLE_LEADERS_FEATURE):
             return []
@@ -138,13 +140,13 @@ class MetadataStore:
         return records
 
     def commit_config(self, resource_type: int, name: str, wanted: Mapping[str, str]) -> None:
-        """Make a resource's overrides what is wanted, writing only what differs."""
+        """Replace a resource's overrides. Only differences are written."""
         records = config_records(resource_type, name, self.image.config_of(resource_type, name), wanted)
         if records:
             self.commit(records)
 
     def raise_leader_epochs(self, partitions: Sequence[Partition]) -> None:
-        """After an unclean stop the end of a log may be gone: a new leader epoch tells clients to check theirs (KIP-320)."""
+        """Raise leader epochs, so that clients check the ends of their logs (KIP-320), for example after an unclean stop."""
         changes = (self._leads(partition) for partition in partitions)
         while batch := list(islice(changes, RECORDS_IN_BATCH_MAX)):
             self.commit(batch)
@@ -152,36 +154,36 @@ class MetadataStore:
     def resign(self, partitions: Sequence[Partition]) -> None:
         """Record at an orderly stop that these partitions have no leader, as Apache Kafka's controlled shutdown does; one fsync.
 
-        A Kafka that opens the directory would otherwise take the last leader for alive: it begins to load the partitions of its
-        coordinators, loses them in the middle of it when its own registration ends that leadership, and logs an error for each.
-        We do not need the record: a broker that is alone leads whatever it can open. So it is written once, not at each stop.
+        A Kafka that opens the directory would otherwise assume that the last leader is alive. It starts to load the partitions of its
+        coordinators, loses them when its own registration ends that leadership, and logs an error for each. minibroker does not need the
+        record: a single broker leads all partitions that it can open. So it is written once, not at each stop.
         """
         led = [each for each in partitions if self.image.partition_record(each).leader == self._node_id]
-        # With eligible leader replicas, a Kafka at which this broker never registered empties the ISR and elects the last known leader.
+        # With eligible leader replicas, a Kafka where this broker never registered empties the ISR and elects the last known leader.
         last = [self._node_id] if self.image.features.get(ELIGIBLE_LEADERS_FEATURE) else None
         changes = [
             PartitionChangeRecord(partition_id=each.index, topic_id=each.topic_id, leader=NO_LEADER, last_known_elr=last) for each in led
         ]
         starts = range(0, len(changes), RECORDS_IN_BATCH_MAX)
-        self.commit_all([Operation(changes[start : start + RECORDS_IN_BATCH_MAX]) for start in starts])
+        self.commit_all([MetadataOperation(changes[start : start + RECORDS_IN_BATCH_MAX]) for start in starts])
 
     def _leads(self, partition: Partition) -> PartitionChangeRecord:
         known = self.image.partition_record(partition)
         change = PartitionChangeRecord(partition_id=partition.index, topic_id=partition.topic_id, leader=self._node_id)
         if known.isr == [self._node_id] and not known.eligible_leader_replicas and not known.last_known_elr:
             return change
-        # As Apache Kafka elects from the eligible leader replicas, where its orderly stop moves the last replica (KIP-966).
+        # Elect from the eligible leader replicas, where an orderly stop of Apache Kafka moves the last replica (KIP-966).
         change = replace(change, isr=[self._node_id])
         if known.eligible_leader_replicas or known.last_known_elr:
             change = replace(change, eligible_leader_replicas=[], last_known_elr=[])
         return change
 
     def is_allocated_producer_id(self, producer_id: int) -> bool:
-        """Whether a producer id is of a block that was given out, by this broker or by whoever wrote the log before."""
+        """Whether a producer id is in an allocated block, of this broker or of another that wrote the log before."""
         return producer_id < self.image.next_producer_id
 
     def allocate_producer_id(self) -> int:
-        """A producer id that nobody had before; one fsync for each block of 1,000."""
+        """Return a new producer id. Each block of 1,000 costs one fsync."""
         for producer_id in self._producer_ids:
             return producer_id
         first = self.image.next_producer_id
@@ -190,7 +192,7 @@ class MetadataStore:
         return next(self._producer_ids)
 
     def skip_producer_ids(self, end: int) -> None:
-        """All below `end` are taken."""
+        """Do not allocate any producer id below `end`."""
         if self.image.next_producer_id < end:
             self._take_producer_ids(end)
 

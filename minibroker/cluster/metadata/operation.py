@@ -1,7 +1,7 @@
-"""Records that the metadata log gets as one batch, encoded in steps before they are written.
+"""An operation of the metadata log: records that are written as one batch, and encoded in steps before that.
 
-An operation of thousands of records takes far longer to encode than to write. `encode` does that in steps, between which other requests
-are served; `batch` adds the header, whose offset and epoch are known only when the batch is written.
+An operation of thousands of records takes far longer to encode than to write. `encode` works in steps, between which other requests are
+served. `batch` adds the header, whose offset and epoch are known only when the batch is written.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from minibroker.records.builder import frame_batch
 from minibroker.records.record import Record, encode_record
 
 T = TypeVar("T")
-Steps = Generator[None, None, T]  #: yields where other requests may be served; returns its result
+Steps = Generator[None, None, T]  #: yields where other requests may be served, and returns a result
 
-STEP_RECORDS: Final = 200  #: records that are made or encoded between two yields: about a millisecond
+STEP_RECORDS: Final = 200  #: records created or encoded between two yields, which takes about a millisecond
 _COMPILED_FROM: Final = 100  #: for fewer records of a type, compiling takes longer than encoding
 
 
-class Operation:
-    """All of its records are in the log, or none."""
+class MetadataOperation:
+    """Records of which the log gets all or none."""
 
     __slots__ = ("_count", "_metadata_version", "_payload", "records")
 
@@ -34,7 +34,7 @@ class Operation:
         self._metadata_version = -1  #: at which they were encoded
 
     def encode(self, metadata_version: int) -> Steps[None]:
-        """Encode those that are not encoded yet, STEP_RECORDS at most between two yields."""
+        """Encode the remaining records, at most STEP_RECORDS between two yields."""
         if metadata_version != self._metadata_version:  # the level may change at a yield
             self._payload, self._count, self._metadata_version = bytearray(), 0, metadata_version
         while self._count < len(self.records):
@@ -43,7 +43,7 @@ class Operation:
             self._encode_step()
 
     def batch(self, base_offset: int, *, epoch: int, now_ms: int, metadata_version: int) -> bytearray:
-        """Return the batch; this encodes what `encode` left."""
+        """Return the batch. Encode what `encode` has not."""
         run(self.encode(metadata_version))
         last = len(self.records) - 1
         return frame_batch(
@@ -65,7 +65,7 @@ class Operation:
 
 
 def run(steps: Steps[T]) -> T:
-    """Take all steps at once."""
+    """Run all steps and return their result."""
     try:
         while True:
             next(steps)

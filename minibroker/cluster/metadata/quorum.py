@@ -1,12 +1,12 @@
-"""Who may lead the metadata log: what its control records say, and the ones that we write.
+"""The voters of the metadata log: its control records, and those that we write.
 
-    LEADER_CHANGE   first of a leader's epoch; names the voters by id
-    KRAFT_VERSION   1: the voters are records of the log (KIP-853), 0 or none: they are in the configuration of each node
+    LEADER_CHANGE   the first record of a leader's epoch, with the ids of the voters
+    KRAFT_VERSION   1: the log has the voters (KIP-853). 0 or missing: they are in the configuration of each node
     KRAFT_VOTERS    id, directory.id and address of each voter; the last one counts
 
-A log that we begin has kraft.version 1 and one voter, this node with the directory.id of the metadata directory, as `kafka-storage format
---standalone` makes it. So Apache Kafka opens it with `controller.quorum.bootstrap.servers` and with `controller.quorum.voters` alike; it
-writes the address of its own controller listener into the log itself (seen with 4.3.1). Sources: KIP-853, ControlRecordUtils, VoterSet.
+A log that we create has kraft.version 1 and one voter, this node with the directory.id of the metadata directory, as `kafka-storage format
+--standalone` creates it. So Apache Kafka opens it with `controller.quorum.bootstrap.servers` as well as with `controller.quorum.voters`,
+and writes the address of its controller listener into the log (seen with 4.3.1). Sources: KIP-853, ControlRecordUtils, VoterSet.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from minibroker.wire.codec import encode
 from minibroker.wire.compiled import decode_all
 
 KRAFT_VERSION_MAX = 1
-#: Where the controller of Kafka's own server.properties listens; Kafka corrects it when it starts.
+#: The controller listener of Kafka's default server.properties. Kafka corrects it when it starts.
 CONTROLLER = VoterEndpoint(name="CONTROLLER", host="localhost", port=9093)
 
 _STRUCTS: dict[ControlType, type[Any]] = {
@@ -38,18 +38,18 @@ _STRUCTS: dict[ControlType, type[Any]] = {
     ControlType.KRAFT_VERSION: KRaftVersionRecord,
     ControlType.KRAFT_VOTERS: VotersRecord,
 }
-_VERSION = 0  #: Kafka 4.3.1 writes and reads all of them so
+_VERSION = 0  #: the only version of all of them in Kafka 4.3.1
 
 
 class Quorum(NamedTuple):
-    """State after the last control record."""
+    """The voters after the last control record."""
 
     kraft_version: int = 0
     voters: VotersRecord | None = None
     leader_voters: frozenset[int] = frozenset()  #: ids in the last LEADER_CHANGE
 
     def after(self, record: Record) -> Self:
-        """With one more control record; WireError and InvalidRecord for what is none, ConfigurationError for a kraft.version to come."""
+        """Return the quorum after one more control record. WireError, InvalidRecord: it is invalid; ConfigurationError: too new."""
         control_type = parse_control_key(record.key)
         struct_type = _STRUCTS.get(control_type)
         if struct_type is None:
@@ -65,17 +65,17 @@ class Quorum(NamedTuple):
 
     @property
     def voter_ids(self) -> frozenset[int]:
-        """Node ids of the voters, as far as the log says."""
+        """The node ids of the voters; empty if the log does not have them."""
         return frozenset(voter.voter_id for voter in self.voters.voters) if self.voters is not None else self.leader_voters
 
     def is_led_by(self, node_id: int, directory_id: UUID) -> bool:
-        """Whether the voters are this node in this directory and nobody else."""
+        """Whether this node in this directory is the only voter."""
         if self.voters is None:
             return self.kraft_version == 0
         return [(voter.voter_id, voter.voter_directory_id) for voter in self.voters.voters] == [(node_id, directory_id)]
 
     def control_records(self, now_ms: int) -> list[Record]:
-        """What stands behind a snapshot's header, and behind LEADER_CHANGE in a new log."""
+        """Return the records after a snapshot's header, and after LEADER_CHANGE in a new log."""
         records = []
         if self.kraft_version > 0:
             version = KRaftVersionRecord(version=_VERSION, kraft_version=self.kraft_version)
@@ -86,19 +86,19 @@ class Quorum(NamedTuple):
 
 
 def quorum_of(node_id: int, directory_id: UUID) -> Quorum:
-    """This node alone, with kraft.version 1."""
+    """Return a quorum of this node alone, with kraft.version 1."""
     feature = KRaftVersionFeature(min_supported_version=0, max_supported_version=KRAFT_VERSION_MAX)
     voter = Voter(voter_id=node_id, voter_directory_id=directory_id, endpoints=[CONTROLLER], kraft_version_feature=feature)
     return Quorum(KRAFT_VERSION_MAX, VotersRecord(version=_VERSION, voters=[voter]), frozenset({node_id}))
 
 
 def leader_change(node_id: int, now_ms: int) -> Record:
-    """The control record that begins a leader's epoch in a quorum of one."""
+    """Return the control record that starts a leader's epoch in a quorum of one."""
     voter = [VoterId(voter_id=node_id)]
     message = LeaderChangeMessage(version=_VERSION, leader_id=node_id, voters=voter, granting_voters=voter)
     return control_record(ControlType.LEADER_CHANGE, message, now_ms)
 
 
 def control_record(control_type: ControlType, value: object, now_ms: int) -> Record:
-    """One of KRaft's control records."""
+    """Return a KRaft control record."""
     return Record(0, now_ms, control_key(control_type), encode(value, _VERSION, flexible=True), ())

@@ -1,10 +1,10 @@
-"""`quorum-state`: who leads the metadata log, in one line of JSON.
+"""`quorum-state`: the leader of the metadata log, as one line of JSON.
 
     data_version 0   {"clusterId":"","leaderId":1,"leaderEpoch":1,"votedId":-1,"appliedOffset":0,
                       "currentVoters":[{"voterId":1}],"data_version":0}
     data_version 1   {"leaderId":1,"leaderEpoch":1,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}
 
-Version 1 belongs to logs whose voters are records in the log itself (KIP-853, kraft.version 1), as Kafka formats them and as we begin them;
+Version 1 belongs to logs whose voters are records in the log itself (KIP-853, kraft.version 1), as Kafka and minibroker create them;
 version 0 to those whose voters are in each node's configuration. The file keeps its version. Source: QuorumStateData and
 FileQuorumStateStore of Apache Kafka.
 """
@@ -21,7 +21,7 @@ NAME = "quorum-state"
 
 
 class QuorumState(NamedTuple):
-    """What the file says."""
+    """The contents of the file."""
 
     leader_epoch: int
     data_version: int
@@ -29,7 +29,7 @@ class QuorumState(NamedTuple):
 
 
 def read_quorum_state(files: Files, path: str) -> QuorumState | None:
-    """None when the file is missing or empty; ConfigurationError when it is no such file."""
+    """Read the file; None if it is missing or empty. Raise ConfigurationError if it is invalid."""
     try:
         text = read_all(files, path)
     except FileNotFoundError:
@@ -45,7 +45,7 @@ def read_quorum_state(files: Files, path: str) -> QuorumState | None:
 
 
 def write_quorum_state(files: Files, path: str, *, node_id: int, leader_epoch: int, data_version: int) -> None:
-    """Replace the file, synced: it must be there before the epoch's first batch."""
+    """Replace the file, synced. It must be on the disk before the epoch's first batch."""
     state: dict[str, Any] = {"leaderId": node_id, "leaderEpoch": leader_epoch, "votedId": -1}
     if data_version == 0:
         state = {"clusterId": "", **state, "appliedOffset": 0, "currentVoters": [{"voterId": node_id}]}

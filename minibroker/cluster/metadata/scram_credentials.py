@@ -1,10 +1,10 @@
-"""SCRAM credentials (RFC 5802, KIP-554): what a server must know of passwords, kept as UserScramCredentialRecords of the metadata log.
+"""Check and find SCRAM credentials (RFC 5802, KIP-554), stored as UserScramCredentialRecords of the metadata log.
 
-The client has made the salted password; of it only the two keys are kept, from which nobody can log in:
+The client sends the salted password. Only two keys derived from it are stored, with which a client cannot log in:
 
     stored_key = H(HMAC(salted_password, "Client Key"))        server_key = HMAC(salted_password, "Server Key")
 
-Checks and their words are those of Apache Kafka 4.3.1 (ScramControlManager).
+Checks and messages are those of Apache Kafka 4.3.1 (ScramControlManager).
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ ITERATIONS_MAX: Final = 16384
 _SINCE: Final = 11  #: metadata.version 3.5-IV2
 
 
-class Deletion(NamedTuple):
-    """A user loses the credential of one mechanism."""
+class ScramDeletion(NamedTuple):
+    """Remove a user's credential for one mechanism."""
 
     user: str
     mechanism: int
 
 
-class Upsertion(NamedTuple):
-    """A user gets a credential, or another one."""
+class ScramUpsertion(NamedTuple):
+    """Set a user's credential for one mechanism."""
 
     user: str
     mechanism: int
@@ -48,13 +48,14 @@ class Upsertion(NamedTuple):
 
 
 def alter(
-    kept: KeptRecords, features: Mapping[str, int], changes: Sequence[Deletion | Upsertion]
+    kept: KeptRecords, features: Mapping[str, int], changes: Sequence[ScramDeletion | ScramUpsertion]
 ) -> tuple[list[Any], dict[str, KafkaError | None]]:
-    """Records that make the changes that may be, and what became of each user, those that went well first.
+    """Check changes. A user with two changes is rejected (DuplicateResource), unless the first change has its own error.
 
-    A user who is there twice is refused, whatever the mechanisms: DuplicateResource; unless the first change was refused for itself.
+    Returns:
+        The records of valid changes, and for each user the error or None, valid ones first.
     """
-    wanted: dict[str, Deletion | Upsertion] = {}
+    wanted: dict[str, ScramDeletion | ScramUpsertion] = {}
     refused: dict[str, KafkaError | None] = {}
     for change in changes:
         if change.user in refused:
@@ -70,7 +71,7 @@ def alter(
 
 
 def described(kept: KeptRecords, user: str) -> list[tuple[int, int]]:
-    """(mechanism, iterations) of a user's credentials; ResourceNotFound when there are none."""
+    """Return (mechanism, iterations) of a user's credentials. Raise ResourceNotFound if there is none."""
     found = [
         (mechanism, kept.scram_credentials[user, mechanism].iterations)
         for mechanism in HASHES
@@ -82,18 +83,18 @@ def described(kept: KeptRecords, user: str) -> list[tuple[int, int]]:
 
 
 def users(kept: KeptRecords) -> list[str]:
-    """List who has a credential, in the order in which they got their first one. Users with several are named several times."""
+    """Return the users of all credentials, in the order of creation. A user with several credentials is listed several times."""
     return [user for user, mechanism in kept.scram_credentials if mechanism in HASHES]
 
 
-def _check(kept: KeptRecords, features: Mapping[str, int], change: Deletion | Upsertion) -> None:
+def _check(kept: KeptRecords, features: Mapping[str, int], change: ScramDeletion | ScramUpsertion) -> None:
     if features.get(METADATA_VERSION_FEATURE, 0) < _SINCE:
         raise UnsupportedVersion("The current metadata.version does not support SCRAM")
     if not change.user:
         raise UnacceptableCredential("Username must not be empty")
     if change.mechanism not in HASHES:
         raise UnsupportedSaslMechanism("Unknown SCRAM mechanism")
-    if isinstance(change, Deletion):
+    if isinstance(change, ScramDeletion):
         if (change.user, change.mechanism) not in kept.scram_credentials:
             raise ResourceNotFound("Attempt to delete a user credential that does not exist")
     elif change.iterations < ITERATIONS_MIN:
@@ -102,11 +103,11 @@ def _check(kept: KeptRecords, features: Mapping[str, int], change: Deletion | Up
         raise UnacceptableCredential("Too many iterations")
 
 
-def _record(change: Deletion | Upsertion) -> Any:
-    if isinstance(change, Deletion):
+def _record(change: ScramDeletion | ScramUpsertion) -> Any:
+    if isinstance(change, ScramDeletion):
         return RemoveUserScramCredentialRecord(name=change.user, mechanism=change.mechanism)
-    import hashlib  # noqa: PLC0415  a start does without
-    import hmac  # noqa: PLC0415  a start does without
+    import hashlib  # noqa: PLC0415  a start does not need it
+    import hmac  # noqa: PLC0415  a start does not need it
 
     name = HASHES[change.mechanism]
     client_key = hmac.digest(change.salted_password, b"Client Key", name)

@@ -1,12 +1,12 @@
-"""Snapshots of the metadata log: everything that its records say up to an offset, in the log's own format.
+"""Snapshots of the metadata log: the state up to an offset, as records in the log's format.
 
-    00000000000000000124-0000000001.checkpoint   end offset (exclusive) and epoch of the last record that is in it
+    00000000000000000124-0000000001.checkpoint   end offset (exclusive), and epoch of the last record in it
     ....checkpoint.part                          being written, or left by a crash
-    ....checkpoint.deleted                       on its way out (Kafka's)
+    ....checkpoint.deleted                       being deleted (by Kafka)
 
-    batch 1      control: SNAPSHOT_HEADER, KRAFT_VERSION and KRAFT_VOTERS when the log has them
+    batch 1      control: SNAPSHOT_HEADER, and KRAFT_VERSION and KRAFT_VOTERS if the log has them
     batches      records, no more than fit in a few hundred kilobytes each
-    last batch   control: SNAPSHOT_FOOTER; without it the snapshot was cut off
+    last batch   control: SNAPSHOT_FOOTER; without it the snapshot is incomplete
 
 Offsets in it count from 0, the epoch of its batches is the snapshot's. Also `bootstrap.checkpoint` beside the log, which
 `kafka-storage format` leaves for the first start, is such a file. Sources: KIP-630, RecordsSnapshotWriter, Snapshots of Apache Kafka.
@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from minibroker.cluster.metadata.batches import Damage, metadata_of, records_of, whole_batches
+from minibroker.cluster.metadata.batches import BatchDamage, metadata_of, records_of, whole_batches
 from minibroker.cluster.metadata.frame import encode_frame
 from minibroker.cluster.metadata.quorum import Quorum, control_record
 from minibroker.errors import ConfigurationError
@@ -38,19 +38,19 @@ _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
 class SnapshotId(NamedTuple):
-    """Ordered as snapshots are: the larger one has more in it."""
+    """End offset and epoch. The larger of two snapshots is the newer one."""
 
     end_offset: int
     epoch: int
 
     @property
     def name(self) -> str:
-        """Its file."""
+        """The file's name."""
         return f"{self.end_offset:020d}-{self.epoch:010d}{SUFFIX}"
 
 
 class Snapshot(NamedTuple):
-    """What a snapshot says."""
+    """The contents of a snapshot."""
 
     quorum: Quorum
     records: list[Any]
@@ -58,17 +58,17 @@ class Snapshot(NamedTuple):
 
 
 def parse_snapshot_name(name: str) -> SnapshotId | None:
-    """None for other names."""
+    """Return the id of a snapshot's file; None for other names."""
     match = _NAME.fullmatch(name)
     return SnapshotId(int(match[1]), int(match[2])) if match else None
 
 
 def read_snapshot(files: Files, path: str) -> Snapshot:
-    """A whole snapshot; ConfigurationError for one that is damaged or was cut off, FileNotFoundError."""
+    """Read a snapshot. Raise ConfigurationError if it is damaged or incomplete, FileNotFoundError if it does not exist."""
     quorum, records, timestamp = Quorum(), [], -1
     is_whole = False
     for batch in whole_batches(memoryview(read_all(files, path)), 0, None):
-        if isinstance(batch, Damage):
+        if isinstance(batch, BatchDamage):
             raise ConfigurationError(f"{path}: damaged at position {batch.position} ({batch.problem})")
         if is_whole:
             raise ConfigurationError(f"{path}: a batch behind the footer")
@@ -88,7 +88,7 @@ def read_snapshot(files: Files, path: str) -> Snapshot:
 
 
 def snapshot_batches(snapshot: Snapshot, *, epoch: int, metadata_version: int, now_ms: int) -> Iterator[bytearray]:
-    """The bytes of a snapshot, batch by batch."""
+    """Yield the bytes of a snapshot, batch by batch."""
     header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=snapshot.last_contained_log_timestamp)
     head = [control_record(ControlType.SNAPSHOT_HEADER, header, now_ms), *snapshot.quorum.control_records(now_ms)]
     yield build_batch(head, is_control=True, partition_leader_epoch=epoch)
@@ -101,7 +101,7 @@ def snapshot_batches(snapshot: Snapshot, *, epoch: int, metadata_version: int, n
 
 
 def write_snapshot(files: Files, path: str, batches: Iterator[bytearray]) -> int:
-    """Write it, synced, under its name at once or not at all; its size. OSError."""
+    """Write a snapshot, synced, and rename it when it is complete. Return its size. May raise OSError."""
     part = path.removesuffix(SUFFIX) + PART_SUFFIX
     descriptor = files.handles.open_path(part, REPLACE)
     size = 0

@@ -1,14 +1,14 @@
-"""When a snapshot of the metadata log is due, and what may go once there is one.
+"""Take snapshots of the metadata log when they are due, and remove what they replace.
 
 Limits under Kafka's names, with Kafka's defaults:
 
-    metadata.log.max.record.bytes.between.snapshots   so many bytes that no snapshot has
-    metadata.log.max.snapshot.interval.ms             or so long since the last one (0: never for that), if there is anything new
-    metadata.max.retention.bytes, .ms                 what the oldest snapshot and all before the next one may take, and how old it may be
+    metadata.log.max.record.bytes.between.snapshots   a snapshot is due after so many bytes
+    metadata.log.max.snapshot.interval.ms             or so long after the last one (0: never), if there is anything new
+    metadata.max.retention.bytes, .ms                 when the oldest snapshot and the log before the next one are removed
 
-A snapshot is taken before an operation is written, so that all operations in it are done with their files too: what it no longer tells,
-such as the ids of deleted topics, nobody needs. Its records are gathered on the owner's thread and encoded and written in the background.
-As in Apache Kafka the newest snapshot stays, and with it the log from the one before it on (KafkaMetadataLog.maybeClean).
+A snapshot is taken before an operation is written, when the file changes of all operations in it are done. What it does not hold, such as
+the ids of deleted topics, is not needed any more. Its records are gathered on the owner's thread. The background encodes and writes them.
+As in Apache Kafka, the newest snapshot stays, and the log from the one before it on (KafkaMetadataLog.maybeClean).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class TrimmingLimits(NamedTuple):
-    """See above."""
+    """The configs above, with Kafka's defaults."""
 
     snapshot_bytes: int = 20 << 20
     snapshot_interval_ms: int = 3_600_000
@@ -38,7 +38,7 @@ class TrimmingLimits(NamedTuple):
 
 
 class MetadataTrimmer:
-    """Takes snapshots of one metadata log and removes what they replace. A failure is a warning: the log only stays longer."""
+    """Takes snapshots of one metadata log. A failure is only logged: the log stays longer."""
 
     def __init__(self, log: MetadataLog, limits: TrimmingLimits, files: Files, clock: Clock, background: Background) -> None:
         self._log = log
@@ -46,49 +46,49 @@ class MetadataTrimmer:
         self._files = files
         self._clock = clock
         self._background = background
-        self._begun_ms = clock.now_ms()  #: the last snapshot, or this process
+        self._last_ms = clock.now_ms()  #: time of the last snapshot, or of the start of this process
         self._is_writing = False
-        self._failed_at = 0  #: size_behind_snapshot when the last one failed: the next is tried that much later
+        self._failed_at = 0  #: `size_after_snapshot` when the last snapshot failed: the retry waits for as many bytes again
 
     @property
     def is_due(self) -> bool:
-        """Whether the log has grown, or grown old, enough since the last snapshot."""
-        size = self._log.size_behind_snapshot - self._failed_at
+        """Whether enough bytes or time have passed since the last snapshot."""
+        size = self._log.size_after_snapshot - self._failed_at
         if self._is_writing or size <= 0:
             return False
         interval_ms = self._limits.snapshot_interval_ms
-        return size >= self._limits.snapshot_bytes or 0 < interval_ms <= self._clock.now_ms() - self._begun_ms
+        return size >= self._limits.snapshot_bytes or 0 < interval_ms <= self._clock.now_ms() - self._last_ms
 
     def take_snapshot(self, records: list[Any]) -> None:
-        """Write `records`, which are all that the log says up to its end, in the background; then remove what may go."""
+        """Write `records`, the state at the end of the log, in the background. Then remove what it replaces."""
         log = self._log
         self._is_writing = True
-        self._begun_ms = self._clock.now_ms()
+        self._last_ms = self._clock.now_ms()
         snapshot_id = SnapshotId(log.log_end_offset, log.leader_epoch)
         batches = snapshot_batches(
             Snapshot(log.quorum, records, log.last_timestamp),
             epoch=snapshot_id.epoch,
             metadata_version=log.metadata_version,
-            now_ms=self._begun_ms,
+            now_ms=self._last_ms,
         )
         work = partial(write_snapshot, self._files, f"{log.folder}/{snapshot_id.name}", batches)
-        self._background.submit(work, partial(self._written, snapshot_id, log.size_behind_snapshot))
+        self._background.submit(work, partial(self._written, snapshot_id, log.size_after_snapshot))
 
-    def _written(self, snapshot_id: SnapshotId, size_behind: int, result: int | BaseException) -> None:
+    def _written(self, snapshot_id: SnapshotId, size_after: int, result: int | BaseException) -> None:
         self._is_writing = False
         log = self._log
         if isinstance(result, BaseException):
             _LOG.warning("a snapshot of the metadata log could not be written: %s", result)
-            self._failed_at = log.size_behind_snapshot
+            self._failed_at = log.size_after_snapshot
             return
         log.snapshots.append(snapshot_id)
-        log.size_behind_snapshot -= size_behind
+        log.size_after_snapshot -= size_after
         self._failed_at = 0
         log.roll_next = True
         self._background.submit(self._removal(), _warn_of_error)
 
     def _removal(self) -> Callable[[], None]:
-        """Settle what goes, here, and return the work of removing it."""
+        """Decide what to remove, and return the function that removes it."""
         log = self._log
         begin = log.segments[0]
         gone = []
@@ -113,7 +113,7 @@ class MetadataTrimmer:
 
 
 def _remove(files: Files, folder: str, snapshots: list[str], begin: int) -> None:
-    """Remove snapshots, then segments before the one that is first now; oldest first, so that a crash leaves no gap."""
+    """Remove snapshots, then the segments before `begin`; oldest first, so that a crash leaves no gap."""
     for name in snapshots:
         files.remove(f"{folder}/{name}")
     for name in sorted(files.names(folder)):
@@ -124,4 +124,4 @@ def _remove(files: Files, folder: str, snapshots: list[str], begin: int) -> None
 
 def _warn_of_error(result: Any) -> None:
     if isinstance(result, BaseException):
-        _LOG.warning("what snapshots of the metadata log replaced could not be removed: %s", result)
+        _LOG.warning("could not remove what a snapshot of the metadata log replaced: %s", result)

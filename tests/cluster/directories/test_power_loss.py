@@ -61,7 +61,7 @@ def test_a_folder_whose_id_was_lost_keeps_its_records(left: bytes, tmp_path: Pat
     (tmp_path / "orders-0" / "partition.metadata").write_bytes(left)
     again = start(tmp_path)
     assert read_values(again.partition("orders", 0).log) == {0: b"kept"}
-    assert "partition.metadata is missing or damaged: it is written anew" in caplog.text
+    assert "partition.metadata is missing or damaged: it is rewritten" in caplog.text
     again.close()
     start(tmp_path).close()
 

@@ -252,7 +252,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "a checkpoint of others": (
         replace("recovery-point-offset-checkpoint", "orders 1", "orders 7"),
-        r"warning recovery-.*: speaks of orders-7",
+        r"warning recovery-.*: has orders-7, which does not exist",
     ),
     "no checkpoint": (write("recovery-point-offset-checkpoint", "0\n2\n"), r"error recovery-point-offset-checkpoint @None: no checkpoint"),
     "topic id": (

@@ -11,6 +11,7 @@ from minibroker.clock import ManualClock
 from minibroker.cluster.metadata.features import SERVED, check_levels, default_levels
 from minibroker.cluster.metadata.metadata_log import MetadataLog
 from minibroker.cluster.metadata.metadata_reader import FOLDER
+from minibroker.cluster.metadata.operation import MetadataOperation
 from minibroker.errors import ConfigurationError
 from minibroker.schemas.internal.setting_records import FeatureLevelRecord
 from minibroker.storage.files import RealFiles
@@ -21,7 +22,9 @@ from tests.support.broker_in_memory import BrokerInMemory
 def begun_with(folder: Path, **levels: int) -> BrokerInMemory:
     log = MetadataLog(RealFiles(), str(folder / FOLDER), node_id=1, directory_id=UUID(int=77), clock=ManualClock())
     list(log.replay())
-    log.append([FeatureLevelRecord(name=name.replace("_", "."), feature_level=level) for name, level in levels.items()])
+    log.append_all(
+        [MetadataOperation([FeatureLevelRecord(name=name.replace("_", "."), feature_level=level) for name, level in levels.items()])]
+    )
     log.close()
     return BrokerInMemory(folder=folder)
 

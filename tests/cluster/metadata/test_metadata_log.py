@@ -16,6 +16,7 @@ from minibroker.clock import ManualClock
 from minibroker.cluster.metadata.frame import decode_frame
 from minibroker.cluster.metadata.metadata_log import METADATA_TOPIC_ID, MetadataLog
 from minibroker.cluster.metadata.metadata_reader import MetadataReader
+from minibroker.cluster.metadata.operation import MetadataOperation
 from minibroker.errors import ConfigurationError, KafkaStorageError
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.batch import RecordBatch, assign_offsets
@@ -42,7 +43,7 @@ def opened(folder: Path, files: RealFiles | None = None) -> tuple[MetadataLog, l
 def filled(folder: Path, *operations: list[ProducerIdsRecord]) -> Path:
     log, _ = opened(folder)
     for records in operations:
-        log.append(records)
+        log.append_all([MetadataOperation(records)])
     log.close()
     return folder / LOG
 
@@ -137,15 +138,15 @@ def test_a_head_that_is_no_head_before_whole_batches_refuses_to_start(tmp_path: 
 def test_a_write_that_fails_leaves_nothing(tmp_path: Path, torn_at: int) -> None:
     files = FaultyFiles()
     log, _ = opened(tmp_path, files)
-    log.append(producer_ids(1))
+    log.append_all([MetadataOperation(producer_ids(1))])
     before = (tmp_path / LOG).read_bytes()
 
     files.fail("write", errno.ENOSPC, path_part=LOG, torn_at=torn_at)
     with pytest.raises(KafkaStorageError):
-        log.append(producer_ids(2))
+        log.append_all([MetadataOperation(producer_ids(2))])
     assert (tmp_path / LOG).read_bytes() == before
 
-    log.append(producer_ids(3))
+    log.append_all([MetadataOperation(producer_ids(3))])
     log.close()
     assert opened(tmp_path)[1] == producer_ids(1, 3)
 
@@ -153,20 +154,20 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path, torn_at: int) -> None
 def test_a_failed_sync_that_cannot_be_undone_ends_writing(tmp_path: Path) -> None:
     files = FaultyFiles()
     log, _ = opened(tmp_path, files)
-    log.append(producer_ids(1))
+    log.append_all([MetadataOperation(producer_ids(1))])
     files.fail("sync", errno.EIO, path_part=LOG, times=2)
     with pytest.raises(KafkaStorageError):
-        log.append(producer_ids(2))
+        log.append_all([MetadataOperation(producer_ids(2))])
     with pytest.raises(KafkaStorageError, match="offline"):
-        log.append(producer_ids(3))
+        log.append_all([MetadataOperation(producer_ids(3))])
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_every_append_is_on_the_disk_before_it_returns(tmp_path: Path, seed: int) -> None:
     files = FaultyFiles()
     log, _ = opened(tmp_path / "log", files)
-    log.append(producer_ids(1))
-    log.append(producer_ids(2))
+    log.append_all([MetadataOperation(producer_ids(1))])
+    log.append_all([MetadataOperation(producer_ids(2))])
     log.close()
     files.lose_power(tmp_path / "log", random.Random(seed))
     assert opened(tmp_path / "log")[1] == producer_ids(1, 2)
@@ -185,7 +186,7 @@ def test_kafkas_own_log_is_replayed_and_continued(tmp_path: Path) -> None:
     (tmp_path / "quorum-state").write_text(json.dumps(state))
 
     log, records = opened(tmp_path)
-    log.append(producer_ids(9))
+    log.append_all([MetadataOperation(producer_ids(9))])
     log.close()
 
     assert FeatureLevelRecord(name="metadata.version", feature_level=30) in records
@@ -208,7 +209,7 @@ def test_indexes_that_kafka_left_go_when_they_would_be_too_short(tmp_path: Path)
         index.write_bytes(bytes(12))
     log, _ = opened(tmp_path)
     assert all(index.exists() for index in indexes)
-    log.append(producer_ids(2))
+    log.append_all([MetadataOperation(producer_ids(2))])
     assert not any(index.exists() for index in indexes)
     log.close()
 
@@ -221,11 +222,11 @@ def test_a_log_that_begins_behind_nothing_is_refused(tmp_path: Path) -> None:
 
 def test_a_transaction_that_kafka_left_open_counts_for_nothing_and_is_aborted(tmp_path: Path) -> None:
     log, _ = opened(tmp_path)
-    log.append([BeginTransactionRecord(name="Bootstrap records"), *producer_ids(1)])
+    log.append_all([MetadataOperation([BeginTransactionRecord(name="Bootstrap records"), *producer_ids(1)])])
     log.close()
     log, records = opened(tmp_path)
     assert records == []
-    log.append(producer_ids(2))
+    log.append_all([MetadataOperation(producer_ids(2))])
     log.close()
     assert opened(tmp_path)[1] == producer_ids(2)
     *_, aborted, _ = split_batches((tmp_path / LOG).read_bytes())
@@ -236,7 +237,7 @@ def test_segments_follow_each_other(tmp_path: Path) -> None:
     log = MetadataLog(RealFiles(), str(tmp_path), node_id=1, directory_id=DIRECTORY_ID, clock=ManualClock(), segment_bytes=300)
     list(log.replay())
     for end in range(10):
-        log.append(producer_ids(end))
+        log.append_all([MetadataOperation(producer_ids(end))])
     log.close()
     names = sorted(path.name for path in tmp_path.glob("*.log"))
     assert len(names) > 3
@@ -250,11 +251,11 @@ def test_a_segment_that_cannot_be_begun_is_none(tmp_path: Path) -> None:
     files = FaultyFiles()
     log = MetadataLog(files, str(tmp_path), node_id=1, directory_id=DIRECTORY_ID, clock=ManualClock(), segment_bytes=300)
     list(log.replay())
-    log.append(producer_ids(1))
+    log.append_all([MetadataOperation(producer_ids(1))])
     files.fail("sync_directory", errno.EIO)
     with pytest.raises(KafkaStorageError):
-        log.append(producer_ids(2, 3))
-    log.append(producer_ids(4))
+        log.append_all([MetadataOperation(producer_ids(2, 3))])
+    log.append_all([MetadataOperation(producer_ids(4))])
     log.close()
     assert opened(tmp_path)[1] == producer_ids(1, 4)
 
@@ -281,7 +282,7 @@ def test_the_voter_is_this_directory(tmp_path: Path, caplog: pytest.LogCaptureFi
     other = MetadataLog(RealFiles(), str(tmp_path), node_id=1, directory_id=UUID(int=78), clock=ManualClock())
     list(other.replay())
     assert "another directory.id" in caplog.text
-    other.append(producer_ids(2))
+    other.append_all([MetadataOperation(producer_ids(2))])
     other.close()
     caplog.clear()
     reader = MetadataReader(RealFiles(), str(tmp_path))

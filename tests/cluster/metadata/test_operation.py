@@ -8,7 +8,7 @@ import pytest
 
 from minibroker.cluster.metadata.frame import encode_frame
 from minibroker.cluster.metadata.metadata_image import partition_records, topic_records
-from minibroker.cluster.metadata.operation import STEP_RECORDS, Operation, run
+from minibroker.cluster.metadata.operation import STEP_RECORDS, MetadataOperation, run
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 
@@ -26,7 +26,7 @@ def expected(of: list[object], level: int) -> bytearray:
     return build_batch(frames, base_offset=3, partition_leader_epoch=2)
 
 
-def batch(operation: Operation, level: int) -> bytearray:
+def batch(operation: MetadataOperation, level: int) -> bytearray:
     return operation.batch(3, epoch=2, now_ms=5, metadata_version=level)
 
 
@@ -34,15 +34,15 @@ def batch(operation: Operation, level: int) -> bytearray:
 @pytest.mark.parametrize("count", [0, 1, 99, 150, STEP_RECORDS, 1000])
 def test_batch(count: int, level: int) -> None:
     wanted = expected(records(count), level)
-    assert batch(Operation(records(count)), level) == wanted
-    operation = Operation(records(count))
+    assert batch(MetadataOperation(records(count)), level) == wanted
+    operation = MetadataOperation(records(count))
     assert sum(1 for _ in operation.encode(level)) == (count + 2) // STEP_RECORDS
     assert batch(operation, level) == wanted
     assert batch(operation, level) == wanted
 
 
 def test_a_level_that_changes_between_two_steps() -> None:
-    operation = Operation(records(1000))
+    operation = MetadataOperation(records(1000))
     steps = operation.encode(LEVELS[0])
     next(steps)
     assert batch(operation, LEVELS[1]) == expected(records(1000), LEVELS[1])

@@ -141,7 +141,7 @@ def test_the_power_goes_before_a_change_of_the_disk(loss: Loss, tmp_path: Path) 
 @pytest.mark.parametrize("transaction_version", [0, 1])
 def test_clusters_of_before(transaction_version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All clients as before KIP-890, and below transaction.version 1 records that tell less. A few points: the others differ in nothing."""
-    monkeypatch.setitem(features.RECORDED, features.TRANSACTION_VERSION_FEATURE, features.Levels(0, transaction_version))
+    monkeypatch.setitem(features.RECORDED, features.TRANSACTION_VERSION_FEATURE, features.FeatureLevels(0, transaction_version))
     lives, died = first_of(31 * FEWER), True
     while died:
         place = tmp_path / str(lives)
