@@ -1,6 +1,6 @@
-"""Long work leaves the loop: recovery, deletion, fsync and checking are submitted here.
+"""`Background`: runs long work outside the loop, such as recovery, deletion, fsync and compaction.
 
-The work must own what it touches, or a copy of it; only `done` may change shared state, and it runs on the owner's thread.
+The work must own what it uses, or a copy of it. Only `done` may change shared state; it runs on the owner's thread.
 """
 
 from __future__ import annotations
@@ -12,34 +12,35 @@ T = TypeVar("T")
 
 
 class WorkLost(Exception):  # noqa: N818  named for what happened
-    """The process that did the work is gone: given up, killed, out of memory."""
+    """The process of the work was given up, was killed, or ran out of memory."""
 
 
 class Background(Protocol):
-    """Runs work elsewhere and brings the result back."""
+    """Runs work in another thread or process, and returns the result to the owner's thread."""
 
     def submit(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """Run `work` off the owner's thread, then `done(result or exception)` on it."""
 
     def submit_process(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> Callable[[], None]:
-        """The same for work that computes for seconds: in another process, so it and its result must be picklable.
+        """Run `work` in another process, for computations of seconds. It and its result must be picklable.
 
-        Returns what gives it up: the process is killed, and `done` gets WorkLost; harmless when the work is done.
+        Returns:
+            A function that gives the work up: it kills the process, and `done` gets WorkLost. Harmless if the work is done.
         """
 
 
 class InlineBackground:
-    """Runs both at once, on the caller's thread: for tools and for tests."""
+    """Runs the work immediately, on the caller's thread, for tools and tests."""
 
     def submit(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """Run `work`, then `done`, before returning."""
         try:
             result: T | BaseException = work()
-        except Exception as error:  # noqa: BLE001  whatever the work raised is its result
+        except Exception as error:  # noqa: BLE001  an exception is the result of the work
             result = error
         done(result)
 
     def submit_process(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> Callable[[], None]:
-        """As `submit`."""
+        """Run `work`, then `done`, before returning."""
         self.submit(work, done)
         return lambda: None

@@ -1,7 +1,7 @@
-"""Time is injected: everything that asks for the time or waits for it is given a Clock.
+"""`Clock`: the time and the timers of the broker, injected so that tests can control them.
 
-`now_ms` is wall time in milliseconds since the epoch, as Kafka's timestamps are. Timers count elapsed time, not wall time:
-a clock that jumps a day fires nothing early.
+`now_ms` is wall time in milliseconds since the epoch, like Kafka's timestamps. Timers count elapsed time: if the wall clock jumps a day,
+no timer fires early.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ class Timer(Protocol):
     """A callback that has not run yet."""
 
     def cancel(self) -> None:
-        """Make sure that the callback never runs; harmless when it has run."""
+        """Prevent the callback from running. Harmless if it has run."""
 
 
 class Clock(Protocol):
-    """What the broker knows of time."""
+    """Time and timers."""
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch."""
+        """Return milliseconds since the epoch."""
 
     def call_later_ms(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
         """Run `callback` once, `delay_ms` from now, on the thread that owns the clock."""
 
 
 class WallClock:
-    """The time of this machine, for tools that never wait: it has no timers."""
+    """The time of this machine, without timers, for tools that never wait."""
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch."""
+        """Return milliseconds since the epoch."""
         return time.time_ns() // 1_000_000
 
     def call_later_ms(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
-        """Refuse: a tool without a loop has nobody to run the callback."""
+        """Raise NotImplementedError: without a loop nothing would run the callback."""
         raise NotImplementedError("WallClock has no timers; use the server's LoopClock or a ManualClock")
 
 
@@ -51,12 +51,12 @@ class ManualTimer:
         self.callback: Callable[[], None] | None = callback
 
     def cancel(self) -> None:
-        """Forget the callback."""
+        """Drop the callback."""
         self.callback = None
 
 
 class ManualClock:
-    """A clock that stands still until a test advances it; timers run in the order in which they are due."""
+    """A clock that only a test advances. Timers run in the order in which they are due."""
 
     def __init__(self, start_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = start_ms
@@ -65,17 +65,17 @@ class ManualClock:
         self._timers: list[tuple[int, int, ManualTimer]] = []
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch, as far as the test has let them pass."""
+        """Return milliseconds since the epoch, which change only by `advance` and `jump`."""
         return self._now_ms
 
     def call_later_ms(self, delay_ms: int, callback: Callable[[], None]) -> ManualTimer:
-        """Keep `callback` until `advance` reaches it."""
+        """Run `callback` when `advance` reaches its time."""
         timer = ManualTimer(callback)
         heapq.heappush(self._timers, (self._elapsed_ms + max(delay_ms, 0), next(self._order), timer))
         return timer
 
     def advance(self, delta_ms: int) -> None:
-        """Let `delta_ms` pass: each timer that comes due runs at its own moment, also those that timers add."""
+        """Let `delta_ms` pass. Each timer that becomes due runs at its own time, including timers that other timers add."""
         end_ms = self._elapsed_ms + delta_ms
         while self._timers and self._timers[0][0] <= end_ms:
             due_ms, _, timer = heapq.heappop(self._timers)
@@ -88,5 +88,5 @@ class ManualClock:
         self._elapsed_ms = end_ms
 
     def jump(self, delta_ms: int) -> None:
-        """Set the wall clock forward or back, as an operator or NTP does: no time passes for timers."""
+        """Set the wall clock forward or back, as an operator or NTP does. No time passes for timers."""
         self._now_ms += delta_ms

@@ -1,7 +1,9 @@
-"""Every error that the broker can answer with, as a class; and the three that are not answers.
+"""A class for each Kafka error code, and the errors that are not answers.
 
-Three kinds, three outcomes: a KafkaError becomes an error code in the response; a WireError closes the connection; a
-CorruptLogError takes its partition offline while others go on. ConfigurationError is for the operator, before serving.
+    KafkaError           becomes an error code in the response
+    WireError            closes the connection
+    CorruptLogError      takes its partition offline; the others continue
+    ConfigurationError   ends the start with one line for the operator
 
 Codes, names and `retriable` are those of org.apache.kafka.common.protocol.Errors in Kafka 4.3.1 (tests compare them with its jar's).
 """
@@ -10,36 +12,36 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-NONE = 0  #: the code of success; it is no exception
+NONE = 0  #: the code of success, which has no class
 
-#: Of the message of a KafkaError; what is longer is cut. Messages repeat names, which may have 32,767 bytes, as an answer's strings may.
+#: Longer messages of a KafkaError are cut. They may repeat names of up to 32,767 bytes, which is the limit of the whole string.
 MAX_MESSAGE_LETTERS: Final = 4096
 
 BY_CODE: dict[int, type[KafkaError]] = {}
 
 
 class WireError(Exception):
-    """Bytes from a peer that are not what the protocol allows: the connection is closed, nothing is answered."""
+    """The peer sent bytes that violate the protocol. The connection is closed without an answer."""
 
 
 class CorruptLogError(Exception):
-    """Files of a partition that cannot be trusted: the partition goes offline and answers KAFKA_STORAGE_ERROR."""
+    """The files of a partition cannot be trusted. The partition goes offline and answers KAFKA_STORAGE_ERROR."""
 
 
 class ConfigurationError(Exception):
-    """A configuration that cannot be served; the message is one clear line for the operator."""
+    """A configuration that cannot be served. The message is one line for the operator."""
 
 
 class KafkaError(Exception):
-    """An answer with an error code. `str(error)` is the message for the client: the one given, else Kafka's own words."""
+    """An answer with an error code. `str(error)` is the message for the client: that of the exception, else Kafka's."""
 
     code: ClassVar[int]  #: int16 on the wire
     name: ClassVar[str]  #: as in Kafka's enum: UNKNOWN_TOPIC_OR_PARTITION
     retriable: ClassVar[bool]  #: clients may send the same request again
-    record_errors: tuple[tuple[int, str], ...] = ()  #: Produce's: (batch_index, batch_index_error_message) of the records at fault
+    record_errors: tuple[tuple[int, str], ...] = ()  #: of Produce: (batch_index, batch_index_error_message) of the invalid records
 
     def __init_subclass__(cls, *, code: int, retriable: bool = False) -> None:
-        """Enter the class in BY_CODE; its name in Kafka's spelling follows from ours."""
+        """Register the class in BY_CODE, and derive its name in Kafka's spelling."""
         cls.code, cls.retriable = code, retriable
         cls.name = "".join(f"_{letter}" if letter.isupper() else letter.upper() for letter in cls.__name__)[1:]
         BY_CODE[code] = cls
@@ -52,7 +54,7 @@ class KafkaError(Exception):
 
     @property
     def given_message(self) -> str | None:
-        """The message, where it is not Kafka's own words: a client knows those by the code."""
+        """The message, or None if it is Kafka's, which clients derive from the code."""
         return str(self) if self.args else None
 
 

@@ -17,9 +17,8 @@ from minibroker.cli.streams import printable
 from minibroker.config import sources
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.broker_properties import BROKER_PROPERTIES, BROKER_SYNONYMS, LIKE_KAFKA
-from minibroker.config.kafka_only import ignored
-from minibroker.config.reference import BROKER, CLUSTER_WIDE, KINDS, READ_ONLY, TOPIC, Entry, entries, named
-from minibroker.config.unknown import nearest, warnings_of
+from minibroker.config.kafka_only import ignored, nearest, warnings_of
+from minibroker.config.reference import BROKER, CLUSTER_WIDE, KINDS, READ_ONLY, TOPIC, ReferenceEntry, entries, named
 from minibroker.errors import ConfigurationError, InvalidConfig
 
 COLUMNS = ("kind", "name", "type", "unit", "default", "update_mode")
@@ -148,7 +147,7 @@ def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def _explained(entry: Entry) -> Iterator[str]:
+def _explained(entry: ReferenceEntry) -> Iterator[str]:
     yield f"{entry.name} ({'broker property' if entry.kind == BROKER else f'{entry.kind} config'})"
     yield from textwrap.wrap(entry.documentation, WIDTH, initial_indent="  ", subsequent_indent="  ")
     for label, text in _facts(entry):
@@ -157,7 +156,7 @@ def _explained(entry: Entry) -> Iterator[str]:
         yield from (f"{'':18}{line}" for line in lines[1:])
 
 
-def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
+def _facts(entry: ReferenceEntry) -> Iterator[tuple[str, str]]:
     yield "type", f"{entry.type}, {entry.unit}" if entry.unit else entry.type
     synonyms = BROKER_SYNONYMS.get(entry.name, ()) if entry.kind == BROKER else ()
     yield "default", entry.default or (_instead(synonyms) if entry.default is None else "empty")
@@ -180,7 +179,7 @@ def _instead(synonyms: Iterable[str]) -> str:
     return f"none: {other}={BROKER_PROPERTIES[other].default} holds" if other else "none"
 
 
-def _ways(entry: Entry) -> str:
+def _ways(entry: ReferenceEntry) -> str:
     if entry.kind == BROKER:
         ways = f"{entry.name}=VALUE in a file or behind 'serve --set', or {variable_of(entry.name)}"
         return (
@@ -191,7 +190,7 @@ def _ways(entry: Entry) -> str:
     return f"'minibroker configs alter {'groups GROUP' if entry.kind == 'group' else 'client-metrics NAME'} -c {entry.name}=VALUE'"
 
 
-def _comparison(entry: Entry) -> str:
+def _comparison(entry: ReferenceEntry) -> str:
     if not entry.is_kafkas:
         return "does not document it, or has no such property"
     words = []

@@ -1,1 +1,1 @@
-"""Topics, partitions, configs and the metadata log."""
+"""Topics, partitions, log directories, configs and the metadata log."""

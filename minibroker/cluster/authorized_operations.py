@@ -1,6 +1,6 @@
-"""What a client may do, as answers tell it: bit n stands for AclOperation n of Apache Kafka (3 read ... 12 idempotent write).
+"""The authorized operations that responses report: bit n is AclOperation n of Apache Kafka (3 read ... 12 idempotent write).
 
-Not done: ACLs. Everybody may do everything, and these are all operations that there are for a kind of resource.
+Not done: ACLs. Every client may do everything, so these are all operations of each kind of resource.
 """
 
 from __future__ import annotations

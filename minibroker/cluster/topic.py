@@ -14,7 +14,7 @@ INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SH
 
 
 class Topic:
-    """Written by Cluster alone; `config` maps config names to the texts that override the broker's."""
+    """One topic. Only MetadataImage changes it. `config` maps config names to overrides."""
 
     __slots__ = ("config", "name", "partitions", "topic_id")
 
@@ -25,7 +25,7 @@ class Topic:
         self.config = config
 
     def add(self, partition: Partition) -> None:
-        """Enter a partition; ConfigurationError for an index that is taken."""
+        """Add a partition. Raise ConfigurationError if its index is taken."""
         taken = any(other.index == partition.index for other in self.partitions) if partition.index < len(self.partitions) else False
         if taken:
             raise ConfigurationError(f"the metadata log creates partition {partition.index} of topic {self.name} twice")
@@ -35,5 +35,5 @@ class Topic:
 
     @property
     def is_internal(self) -> bool:
-        """Whether the broker keeps its own state in it; clients may read it, and know it by this flag."""
+        """Whether the broker keeps its state in it. Clients may read it, and see this flag."""
         return self.name in INTERNAL_TOPICS

@@ -1,7 +1,7 @@
-"""What a topic may be called, and how many partitions and replicas it may have: Kafka's rules, in Kafka's order and words.
+"""Kafka's rules for names, partition counts and replicas of topics, in Kafka's order, with Kafka's messages.
 
 Names (org.apache.kafka.common.internals.Topic): 1 to 249 of ASCII letters, digits, `.`, `_`, `-`; not `.` or `..`. Two names that
-differ only in `.` and `_` collide, because metrics write both as `_`: the second is refused. So a name is always a safe folder name.
+differ only in `.` and `_` collide, because metrics write both as `_`; the second is rejected. So a name is always a safe folder name.
 Counts and assignments: ReplicationControlManager of Apache Kafka 4.3.1.
 """
 
@@ -20,14 +20,14 @@ from minibroker.errors import (
 )
 
 NAME_LENGTH_MAX = 249
-_NAME_SHOWN_MAX = 4096  #: characters of a senseless name that a message repeats
+_NAME_SHOWN_MAX = 4096  #: characters of an invalid name that a message repeats
 PARTITIONS_OF_REQUEST_MAX = 10_000
 METADATA_TOPIC = "__cluster_metadata"
 _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 def check_name(name: str) -> None:
-    """InvalidTopicException for a name that no topic may have."""
+    """Raise InvalidTopicException for an invalid name."""
     problem = None
     if not name:
         problem = "the empty string is not allowed"
@@ -42,37 +42,37 @@ def check_name(name: str) -> None:
 
 
 def shortened(name: str) -> str:
-    """A name of any length as a message can carry it: strings of the protocol end at 32,767 bytes."""
+    """Shorten a name for a message: strings of the protocol have at most 32,767 bytes."""
     return name if len(name) <= _NAME_SHOWN_MAX else f"{name[:_NAME_SHOWN_MAX]}..."
 
 
 def check_new_name(name: str) -> None:
-    """As check_name; InvalidRequest for the metadata log's own name."""
+    """Raise InvalidTopicException for an invalid name, and InvalidRequest for that of the metadata log."""
     check_name(name)
     if name == METADATA_TOPIC:
         raise InvalidRequest(f"Creation of internal topic {name} is prohibited.")
 
 
 class SimilarNames:
-    """Names of topics by what `.` and `_` leave of them, so that a new one is compared with few others."""
+    """Names of topics, indexed with `.` replaced by `_`, to find collisions quickly."""
 
     def __init__(self) -> None:
         self._by_unified: dict[str, set[str]] = {}
 
     def add(self, name: str) -> None:
-        """A topic of that name is there."""
-        if "." in name or "_" in name:  # others are similar to themselves alone
+        """Add the name of a topic."""
+        if "." in name or "_" in name:  # other names cannot collide
             self._by_unified.setdefault(_unified(name), set()).add(name)
 
     def remove(self, name: str) -> None:
-        """It is gone."""
+        """Remove the name of a topic."""
         names = self._by_unified.get(_unified(name), set())
         names.discard(name)
         if not names:
             self._by_unified.pop(_unified(name), None)
 
     def check_collision(self, name: str, beside: Iterable[str] = ()) -> None:
-        """InvalidTopicException when a topic, or one of `beside`, has the same name but for `.` and `_`."""
+        """Raise InvalidTopicException if a topic or one of `beside` differs from `name` only in `.` and `_`."""
         if "." in name or "_" in name:
             unified = _unified(name)
             similar = (other for other in beside if _unified(other) == unified)
@@ -86,7 +86,7 @@ def _unified(name: str) -> str:
 
 
 def check_replication_factor(replication_factor: int, broker_count: int = 1) -> None:
-    """As many replicas as there are brokers at most, or -1 for the default."""
+    """Raise InvalidReplicationFactor unless the factor is from 1 to the number of brokers, or -1 for the default."""
     if replication_factor == 0 or replication_factor < -1:
         raise InvalidReplicationFactor("Replication factor must be larger than 0, or -1 to use the default value.")
     if replication_factor > broker_count:
@@ -97,7 +97,7 @@ def check_replication_factor(replication_factor: int, broker_count: int = 1) -> 
 
 
 def check_partition_count(partition_count: int) -> None:
-    """At least one; as many as one batch of the metadata log can hold."""
+    """Check that there is at least one partition, and no more than one batch of the metadata log can hold."""
     if partition_count < 1:
         raise InvalidPartitions("Number of partitions was set to an invalid non-positive value.")
     if partition_count > PARTITIONS_OF_REQUEST_MAX:
@@ -105,7 +105,7 @@ def check_partition_count(partition_count: int) -> None:
 
 
 def check_assignment(replicas: Sequence[int], node_ids: Collection[int], count: int | None = None) -> None:
-    """A replica list must be of brokers that there are, each once; `count` is how many the partitions before have."""
+    """Check that replicas are existing brokers, each once. `count` is the number of replicas of the partitions before."""
     if not replicas:
         raise InvalidReplicaAssignment("The manual partition assignment includes an empty replica list.")
     ordered = sorted(replicas)
@@ -123,7 +123,7 @@ def check_assignment(replicas: Sequence[int], node_ids: Collection[int], count: 
 
 
 def _check_alive(index: int, replicas: Sequence[int], alive: Collection[int]) -> None:
-    """Somebody must be there to lead a new partition."""
+    """Check that a broker runs that can lead a new partition."""
     if not any(each in alive for each in replicas):
         raise InvalidReplicaAssignment(
             f"All brokers specified in the manual partition assignment for partition {index} are fenced or in controlled shutdown."
@@ -131,7 +131,7 @@ def _check_alive(index: int, replicas: Sequence[int], alive: Collection[int]) ->
 
 
 def check_assignments(assignments: Mapping[int, Sequence[int]], node_ids: Collection[int], alive: Collection[int]) -> int:
-    """How many partitions a manual assignment makes; `alive` are those brokers that run."""
+    """Check a manual assignment and return its number of partitions. `alive` are the running brokers."""
     count = None
     for index, replicas in assignments.items():
         check_assignment(replicas, node_ids, count)
@@ -145,7 +145,7 @@ def check_assignments(assignments: Mapping[int, Sequence[int]], node_ids: Collec
 def check_new_assignments(
     assignments: Sequence[Sequence[int]], indexes: range, node_ids: Collection[int], alive: Collection[int], replica_count: int
 ) -> None:
-    """A manual assignment of the partitions that a topic is to get: as many replicas each as its first one has."""
+    """Check a manual assignment of additional partitions. Each must have as many replicas as the first partition."""
     if len(assignments) != len(indexes):
         raise InvalidReplicaAssignment(
             f"Attempted to add {len(indexes)} additional partition(s), but only {len(assignments)} assignment(s) were specified."
@@ -156,7 +156,7 @@ def check_new_assignments(
 
 
 def check_increase(name: str, current: int, count: int) -> None:
-    """CreatePartitions only ever adds."""
+    """Check that CreatePartitions increases the number of partitions."""
     if count == current:
         raise InvalidPartitions(f"Topic already has {current} partition(s).")
     if count < current:

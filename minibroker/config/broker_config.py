@@ -1,9 +1,9 @@
-"""BrokerConfig: the broker's settings as typed attributes, named like Kafka's properties with `_` for `.`.
+"""`BrokerConfig`: the properties of a broker as typed attributes, named like Kafka's with `_` for `.`.
 
-Texts by source, weakest first: defaults (Kafka's with `minibroker.like.kafka`) < file < environment < arguments (together: static),
-then what AlterConfigs stored for all brokers and for this one (dynamic). A dynamic change rewrites the attributes in place, so code that
-reads `config.message_max_bytes` at the moment of use sees it. Unknown properties are kept aside, and a warning names the nearest known
-name; they never fail.
+Sources, weakest first: defaults (Kafka's with `minibroker.like.kafka`) < file < environment < arguments (these are static), then the
+overrides that AlterConfigs stored for all brokers and for this one (dynamic). A dynamic change rewrites the attributes in place, so code
+that reads `config.message_max_bytes` at the moment of use sees it. Unknown properties do not fail. They are kept in `unknown`, and a
+warning names the nearest known name.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _LOG = logging.getLogger(__name__)
 
 
 class BrokerConfig:
-    """Every setting; see config/broker_properties.py for what each means. Times are milliseconds unless the name says otherwise."""
+    """All properties; `broker_properties.py` describes them. Times are milliseconds unless the name has another unit."""
 
-    minibroker_like_kafka: bool  #: read when objects are made, never by a request (docs/differences.md)
+    minibroker_like_kafka: bool  #: read when objects are created, never by a request (docs/differences.md)
     node_id: int
     cluster_id: str | None
     broker_rack: str | None
@@ -189,15 +189,15 @@ class BrokerConfig:
     transactional_id_expiration_ms: int
 
     def __init__(self, properties: Mapping[str, str] | None = None) -> None:
-        """Read static properties, already merged; raises ConfigurationError with one line that says what is wrong."""
+        """Read merged static properties, or raise ConfigurationError with one line."""
         given = dict(properties or {})
         self.unknown = {name: given.pop(name) for name in list(given) if name not in BROKER_PROPERTIES}
-        self.static: dict[str, str] = given  #: texts as the operator gave them
-        self.dynamic_default: dict[str, str] = {}  #: texts stored for all brokers; Cluster writes it through `set_dynamic`
+        self.static: dict[str, str] = given  #: texts as the operator wrote them
+        self.dynamic_default: dict[str, str] = {}  #: texts stored for all brokers, written by `set_dynamic`
         self.dynamic_broker: dict[str, str] = {}  #: texts stored for this broker
-        self.defaults: dict[str, str | None] = {}  #: defaults that are not those of the tables
+        self.defaults: dict[str, str | None] = {}  #: defaults that replace those of the tables
         if given.get(LIKE_KAFKA, "").strip().lower() == "true":
-            from minibroker.config.differences import LIKE_KAFKA_DEFAULTS  # noqa: PLC0415  most brokers have their own defaults
+            from minibroker.config.differences import LIKE_KAFKA_DEFAULTS  # noqa: PLC0415  most brokers do not use it
 
             self.defaults.update(LIKE_KAFKA_DEFAULTS)
         try:
@@ -217,7 +217,7 @@ class BrokerConfig:
         assignments: Iterable[str] = (),
         arguments: Mapping[str, str] | None = None,
     ) -> BrokerConfig:
-        """Merge all sources, `arguments` (of options such as --port) strongest, and warn of unknown names."""
+        """Merge all sources, of which `arguments` (options such as --port) are the strongest, and warn about unknown names."""
         merged = sources.from_file(file) if file is not None else {}
         merged |= sources.from_environment(environment or {})
         stronger = sources.from_arguments(assignments) | dict(arguments or {})
@@ -226,18 +226,18 @@ class BrokerConfig:
         return config
 
     def warn_of_unknown(self, variables: Mapping[str, str]) -> None:
-        """One line for each property that nobody knows, with the nearest name that somebody does, and for what Kafka has and we do not.
+        """Log a warning for each unknown property, with the nearest known name, and for those of Kafka that have no effect.
 
-        `variables`: those of the environment that say properties, by property.
+        `variables` maps properties to the environment variables that set them.
         """
         if self.unknown:
-            from minibroker.config.unknown import warnings_of  # noqa: PLC0415  most configurations need none of it
+            from minibroker.config.kafka_only import warnings_of  # noqa: PLC0415  most configurations do not need it
 
             for line in warnings_of(self.unknown, variables):
                 _LOG.warning("%s", line)
 
     def set_dynamic(self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]) -> None:
-        """Replace the stored overrides and rewrite the attributes; raises InvalidConfig and changes nothing when one is bad."""
+        """Replace the dynamic overrides and rewrite the attributes. Raise InvalidConfig and change nothing if one is invalid."""
         before = self.dynamic_default, self.dynamic_broker
         self.dynamic_default, self.dynamic_broker = dict(dynamic_default), dict(dynamic_broker)
         try:
@@ -248,7 +248,7 @@ class BrokerConfig:
             raise error if isinstance(error, InvalidConfig) else InvalidConfig(str(error)) from error
 
     def set_stored(self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]) -> None:
-        """At a start: take what was stored, without what cannot be altered here or is not valid (any more), which is warned of."""
+        """Apply stored overrides at a start. Ignore those that cannot be altered here or are not valid, with a warning."""
         wanted = _alterable(dynamic_default), _alterable(dynamic_broker)
         try:
             self.set_dynamic(*wanted)
@@ -267,18 +267,18 @@ class BrokerConfig:
                     del layer[name]
 
     def text(self, name: str) -> str | None:
-        """The text in force for a property: dynamic, static, or the default."""
+        """Return the text in force for a property: dynamic, static, or the default."""
         for layer in (self.dynamic_broker, self.dynamic_default, self.static):
             if name in layer:
                 return layer[name]
         return self.default(name)
 
     def default(self, name: str) -> str | None:
-        """The text in force for a property that no source sets."""
+        """Return the text in force for a property that no source sets."""
         return self.defaults.get(name, BROKER_PROPERTIES[name].default)
 
     def value(self, name: str) -> Value:
-        """The parsed value in force for a property, before units and synonyms are resolved."""
+        """Return the parsed value in force for a property, before units and synonyms are resolved."""
         return BROKER_PROPERTIES[name].parse(self.text(name))
 
     def _apply(self) -> None:
@@ -328,7 +328,7 @@ class BrokerConfig:
 
 
 def _with_both_ids(given: dict[str, str]) -> dict[str, str]:
-    """Each of node.id and broker.id stands for the other where only one is set, as in Kafka."""
+    """Set both node.id and broker.id if only one is given, as in Kafka."""
     for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
         text = given.get(name, "").strip()
         if text and not text.startswith("-") and not given.get(other, "").strip():
@@ -337,7 +337,7 @@ def _with_both_ids(given: dict[str, str]) -> dict[str, str]:
 
 
 def _alterable(stored: Mapping[str, str]) -> dict[str, str]:
-    """Of what is stored, what may change while the broker runs, and what Kafka stores for plugins."""
+    """Return the stored overrides that may change while the broker runs, or that Kafka stores for plugins."""
     fixed = {name for name in stored if _is_fixed(name)}
     for name in sorted(fixed):
         _LOG.warning("the stored broker config %s is ignored: it cannot be altered while minibroker runs", name)
@@ -370,7 +370,7 @@ def _items(value: Value) -> tuple[str, ...]:
 
 
 def _counts(name: str, items: Iterable[str], form: str, example: str) -> dict[str, int]:
-    """The property `name` as a mapping; the first part of an item may have colons of its own."""
+    """Parse the property `name` as a mapping. The key of an item may contain colons."""
     counts: dict[str, int] = {}
     for item in items:
         key, colon, count = item.rpartition(":")
@@ -381,7 +381,7 @@ def _counts(name: str, items: Iterable[str], form: str, example: str) -> dict[st
 
 
 def _unit_and_default(message: str) -> str:
-    """Of the property that a message of Kafka's form is about."""
+    """Return unit and default of the property in a message of Kafka's form."""
     name = message.partition(" for configuration ")[2].partition(":")[0]
     if name not in BROKER_PROPERTIES:
         return "default: none"

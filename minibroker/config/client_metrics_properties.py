@@ -1,6 +1,6 @@
-"""Configs of client metrics (KIP-714): which clients should push which of their metrics, and how often.
+"""Configs of client metrics (KIP-714): which clients push which metrics, and how often.
 
-They are kept and told, as Apache Kafka 4.3.1 does (ClientMetricsConfigs); clients are never asked, for telemetry is not served.
+They are stored and described, as in Apache Kafka 4.3.1 (ClientMetricsConfigs). They have no effect, because telemetry is not served.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CLIENT_METRICS_PROPERTIES: dict[str, Property] = {row[0]: Property(row, is_dynam
 
 
 def check_client_metrics(configs: Mapping[str, str]) -> dict[str, str]:
-    """What may be stored; InvalidRequest or InvalidConfig with Kafka's message."""
+    """Return the configs as they are stored, or raise InvalidRequest or InvalidConfig with Kafka's message."""
     for name in configs:
         if name not in CLIENT_METRICS_PROPERTIES:
             raise InvalidRequest(f"Unknown client metrics configuration: {name}")
@@ -51,6 +51,6 @@ def check_client_metrics(configs: Mapping[str, str]) -> dict[str, str]:
 def _compiles(pattern: str) -> bool:
     try:
         re.compile(pattern)
-    except (re.error, RecursionError, OverflowError):  # the latter two: too deep, and too often
+    except (re.error, RecursionError, OverflowError):  # RecursionError: too deeply nested; OverflowError: too many repetitions
         return False
     return True

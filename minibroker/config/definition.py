@@ -1,4 +1,4 @@
-"""What a property is: Kafka's name, type, default, valid range and meaning, and how a text becomes a value.
+"""The vocabulary of property tables: name, type, default, valid values and documentation, and how a text becomes a value.
 
 Texts and messages follow Kafka's ConfigDef: numbers and lists are trimmed, booleans are "true" or "false" in any case, and a bad
 value is reported as `Invalid value V for configuration NAME: WHY`, so that a client's error reads the same as with Apache Kafka.
@@ -31,7 +31,7 @@ LONG_MAX = 2**63 - 1
 _INTEGER_LIMITS = {INT: 2**31, SHORT: 2**15, LONG: 2**63}
 _DIGITS_MAX = len(str(2**63))
 
-# Where a value comes from, numbered as DescribeConfigs reports it (DescribeConfigsResponse.ConfigSource).
+# The source of a value, numbered as DescribeConfigs reports it (DescribeConfigsResponse.ConfigSource).
 SOURCE_DYNAMIC_TOPIC = 1
 SOURCE_DYNAMIC_BROKER = 2
 SOURCE_DYNAMIC_DEFAULT_BROKER = 3
@@ -45,7 +45,7 @@ Value = bool | int | float | str | tuple[str, ...] | None
 
 
 class Check:
-    """Which values are valid: in Kafka's words, `[1,...]`, and as what is wrong with a parsed value (None: nothing)."""
+    """The valid values of a property: a description in Kafka's words, `[1,...]`, and a function that finds the problem of a value."""
 
     __slots__ = ("_problem_of", "words")
 
@@ -54,7 +54,7 @@ class Check:
         self._problem_of = problem_of
 
     def __call__(self, value: Value) -> str | None:
-        """What is wrong with a parsed value; None when nothing is."""
+        """Return the problem of a parsed value, or None."""
         return self._problem_of(value)
 
 
@@ -62,7 +62,7 @@ Row = tuple[str, int, str | None, Check | None, str]  #: name, type, default, ch
 
 
 class Property:
-    """One property: everything DescribeConfigs, validation and the reference page know of it."""
+    """One property, for validation, DescribeConfigs and the reference page."""
 
     __slots__ = ("check", "default", "documentation", "is_dynamic", "name", "type")
 
@@ -72,7 +72,7 @@ class Property:
 
     @property
     def valid_values(self) -> str:
-        """In Kafka's words, `[1,...]`; empty where the type says it all."""
+        """The valid values in Kafka's words, `[1,...]`; empty if all values of the type are valid."""
         return "" if self.check is None else self.check.words
 
     @property
@@ -81,7 +81,7 @@ class Property:
         return self.type == PASSWORD
 
     def parse(self, text: str | None) -> Value:
-        """The value that `text` means; raises InvalidConfig with Kafka's message."""
+        """Parse a text, or raise InvalidConfig with Kafka's message."""
         if text is None:
             return None
         value = _parse(self, text)
@@ -96,13 +96,13 @@ _SHOWN_LETTERS: Final = 1_000  #: of a value in an error
 
 
 def refuse(name: str, value: str | None, problem: str) -> NoReturn:
-    """Raise InvalidConfig in the words of Kafka's ConfigException; a long value is cut, so that the problem is not."""
+    """Raise InvalidConfig with the message of Kafka's ConfigException. Long values are shortened."""
     shown = "null" if value is None else value if len(value) <= _SHOWN_LETTERS else f"{value[:_SHOWN_LETTERS]}..."
     raise InvalidConfig(f"Invalid value {shown} for configuration {name}: {problem}")
 
 
 def format_value(value: Value) -> str | None:
-    """The value as Kafka prints it: `true`, `10`, `0.5`, `a,b`."""
+    """Format a value as Kafka prints it: `true`, `10`, `0.5`, `a,b`."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -129,7 +129,7 @@ def _parse(prop: Property, text: str) -> Value:
         return number
     if kind == DOUBLE:
         try:
-            if not trimmed.strip("0123456789.eE+-"):  # what Python takes and Java does not, and NaN, which no limit refuses
+            if not trimmed.strip("0123456789.eE+-"):  # Python also accepts what Java does not, and NaN, which passes every limit
                 return float(trimmed)
         except ValueError:
             pass
@@ -140,7 +140,7 @@ def _parse(prop: Property, text: str) -> Value:
 
 
 def _integer(text: str) -> int | None:
-    """None for what Java does not read, and for what no type can hold: Python refuses thousands of digits in its own way."""
+    """Parse an integer as Java does. Return None for other texts, and for more digits than any type has."""
     digits = text[1:] if text[:1] in {"-", "+"} else text
     if not (digits.isascii() and digits.isdigit()) or len(digits.lstrip("0")) > _DIGITS_MAX:
         return None
@@ -153,7 +153,7 @@ def _shown(value: Value) -> str | None:
 
 
 def _java_double(value: float) -> str:
-    """Java's Double.toString: 0.5, 1.0, 2.147483647E9."""
+    """Format a number as Java's Double.toString: 0.5, 1.0, 2.147483647E9."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
     mantissa, _, exponent = f"{value:.17e}".partition("e")
@@ -166,7 +166,7 @@ def _java_double(value: float) -> str:
 
 
 def at_least(minimum: int) -> Check:
-    """A number from `minimum` up."""
+    """Accept numbers from `minimum` up."""
 
     def check(value: Value) -> str | None:
         return f"Value must be at least {minimum}" if isinstance(value, int | float) and value < minimum else None
@@ -175,7 +175,7 @@ def at_least(minimum: int) -> Check:
 
 
 def between(minimum: int, maximum: int) -> Check:
-    """A number from `minimum` to `maximum`, both included."""
+    """Accept numbers from `minimum` to `maximum`, inclusive."""
 
     def check(value: Value) -> str | None:
         if not isinstance(value, int | float):
@@ -188,7 +188,7 @@ def between(minimum: int, maximum: int) -> Check:
 
 
 def one_of(*choices: str) -> Check:
-    """One of these words; for a list, each item must be one."""
+    """Accept one of these words, or a list of them."""
 
     def check(value: Value) -> str | None:
         items = value if isinstance(value, tuple) else (value,)
@@ -198,7 +198,7 @@ def one_of(*choices: str) -> Check:
 
 
 def one_of_any_case(*choices: str) -> Check:
-    """One of these words, in capitals or not."""
+    """Accept one of these words in any case. `choices` are in upper case."""
 
     def check(value: Value) -> str | None:
         known = isinstance(value, str) and value.upper() in choices
@@ -219,7 +219,7 @@ _REPLICAS = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 
 
 def throttled_replicas(name: str) -> Check:
-    """`*`, or `partition:broker` pairs (ThrottledReplicaListValidator)."""
+    """Accept `*` or `partition:broker` pairs (ThrottledReplicaListValidator)."""
 
     def check(value: Value) -> str | None:
         items = value if isinstance(value, tuple) else ()

@@ -1,13 +1,14 @@
 """Broker properties of groups of the newer protocols: consumer (KIP-848), share (KIP-932) and streams (KIP-1071).
 
-Most are the broker's value of a config that a group may have for itself, with the limits that hold for the groups' own values:
+Most are defaults of configs that a group may override, with limits of the overrides:
 
-    group.consumer.session.timeout.ms        the value of groups that have none of their own (consumer.session.timeout.ms)
-    group.consumer.min.session.timeout.ms    what a group may ask for
+    group.consumer.session.timeout.ms        the value of groups without an override (consumer.session.timeout.ms)
+    group.consumer.min.session.timeout.ms    limits of the override
     group.consumer.max.session.timeout.ms
 
-Names, defaults and limits are those of Apache Kafka 4.3.1 (GroupCoordinatorConfig, ShareGroupConfig), but for the times that members of a
-small group would only wait: assignments are made at once, heartbeats are a second apart, and streams groups begin without delay.
+Names, defaults and limits are those of Apache Kafka 4.3.1 (GroupCoordinatorConfig, ShareGroupConfig), except the times that members of a
+small group would wait for nothing: assignments are computed immediately, heartbeats are a second apart, and streams groups start without
+delay.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ _SHARE_LIMITED = ("delivery.count.limit", "record.lock.duration.ms", "partition.
 def _limited(
     kind: str, name: str, values: tuple[int, int, int], checks: tuple[Check, Check, Check], documentation: str
 ) -> tuple[Row, Row, Row]:
-    """Rows of a value and of the least and the most that a group may have of it."""
+    """Return the rows of a value and of its minimum and maximum in groups."""
     value, minimum, maximum = (str(each) for each in values)
     own = f"{kind}.{name}"
     return (
-        (f"group.{kind}.{name}", INT, value, checks[0], f"{documentation} For groups without {own} of their own."),
-        (f"group.{kind}.min.{name}", INT, minimum, checks[1], f"Least that a group's {own} may be."),
-        (f"group.{kind}.max.{name}", INT, maximum, checks[2], f"Most that a group's {own} may be."),
+        (f"group.{kind}.{name}", INT, value, checks[0], f"{documentation} For groups that do not set {own}."),
+        (f"group.{kind}.min.{name}", INT, minimum, checks[1], f"Minimum of a group's {own}."),
+        (f"group.{kind}.max.{name}", INT, maximum, checks[2], f"Maximum of a group's {own}."),
     )
 
 
@@ -42,8 +43,8 @@ def _same(check: Check) -> tuple[Check, Check, Check]:
 
 
 def _of_kind(kind: str) -> tuple[Row, ...]:
-    sessions = f"Silence after which a member of a {kind} group is taken for dead."
-    heartbeats = f"How often members of a {kind} group are heard, and how soon they hear that others came or went."
+    sessions = f"Time without a heartbeat after which a member of a {kind} group is removed."
+    heartbeats = f"How often members of a {kind} group send a heartbeat, whose answer brings changes of their assignment."
     return (
         *_limited(kind, "session.timeout.ms", (45_000, 45_000, 60_000), _same(at_least(1)), sessions),
         *_limited(kind, "heartbeat.interval.ms", (1_000, 1_000, 15_000), _same(at_least(1)), heartbeats),
@@ -51,7 +52,7 @@ def _of_kind(kind: str) -> tuple[Row, ...]:
 
 
 def _assignment(kind: str) -> tuple[Row, Row, Row]:
-    words = f"Least time between two assignments of a {kind} group."
+    words = f"Minimum time between two assignments of a {kind} group."
     return _limited(kind, "assignment.interval.ms", (0, 0, 15_000), _same(at_least(0)), words)
 
 
@@ -64,14 +65,14 @@ _CONSUMER: tuple[Row, ...] = (
         LIST,
         "uniform,range",
         one_of("uniform", "range"),
-        "Assignors that members may name; the first is for others.",
+        "Assignors that members may name; the first is for members that name none.",
     ),
     (
         "group.consumer.migration.policy",
         STRING,
         "bidirectional",
         one_of_any_case("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"),
-        "Whether a group with members may become one of the other protocol: upgrade is from classic to consumer.",
+        "Whether a group with members may change its protocol: upgrade is from classic to consumer.",
     ),
 )
 
@@ -125,7 +126,7 @@ STATIC_ROWS: tuple[Row, ...] = (
         LIST,
         "classic,consumer,streams",
         one_of("consumer", "classic", "share", "streams"),
-        "Protocols of groups that are served; share groups are, where the feature share.version says so.",
+        "Protocols of groups that are served. Share groups are served according to the feature share.version.",
     ),
     *_CONSUMER,
     *_SHARE,
@@ -135,7 +136,7 @@ DYNAMIC_ROWS: tuple[Row, ...] = tuple(_assignment(kind)[0] for kind in _KINDS)
 
 
 def check_groups(values: Mapping[str, Value]) -> None:
-    """What these properties must be together; ConfigurationError with Kafka's message."""
+    """Check properties that depend on each other. Raise ConfigurationError with Kafka's message."""
     for kind in _KINDS:
         for name in (*_INTERVALS, *(_SHARE_LIMITED if kind == "share" else ())):
             value, minimum, maximum = (f"group.{kind}.{limit}{name}" for limit in ("", "min.", "max."))

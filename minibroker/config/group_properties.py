@@ -1,7 +1,8 @@
-"""Every config that a group may have for itself, in Apache Kafka 4.3.1 (GroupConfig): type, default, valid values, limits.
+"""All configs of groups in Apache Kafka 4.3.1 (GroupConfig): type, default, valid values, limits.
 
-Value of a group's config: its own, else the broker property of the same name behind `group.` (its synonym), else the default. The limits
-(`group.consumer.min.session.timeout.ms`) are asked when a config is altered; a value that is stored already is held to them in its use.
+The value of a group's config is its override, else the broker property of the same name with the prefix `group.` (its synonym), else the
+default. The limits (`group.consumer.min.session.timeout.ms`) are checked when a config is altered. Stored values outside them are limited
+when they are used.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _LONG_DIGITS = len(str(LONG_MAX))
 
 
 def duration_ms(text: str) -> int | None:
-    """Milliseconds of `by_duration:` and what java.time.Duration reads, e.g. by_duration:P1DT2H3M4.5S; None for anything else."""
+    """Parse `by_duration:` and a java.time.Duration, for example by_duration:P1DT2H3M4.5S. Return None for other texts."""
     found = re.fullmatch(_DURATION, text, re.ASCII | re.IGNORECASE) if text.startswith(BY_DURATION) else None
     if found is None:
         return None
@@ -42,8 +43,8 @@ def _offset_reset(value: Value) -> str | None:
 
 def _times(kind: str) -> tuple[Row, ...]:
     return (
-        (f"{kind}.session.timeout.ms", INT, "45000", at_least(1), "Silence after which a member is taken for dead."),
-        (f"{kind}.heartbeat.interval.ms", INT, "5000", at_least(1), "How often members are heard."),
+        (f"{kind}.session.timeout.ms", INT, "45000", at_least(1), "Time without a heartbeat after which a member is removed."),
+        (f"{kind}.heartbeat.interval.ms", INT, "5000", at_least(1), "How often members send a heartbeat."),
         (f"{kind}.assignment.interval.ms", INT, "1000", at_least(0), "Least time between two assignments."),
     )
 
@@ -56,7 +57,7 @@ _ROWS: tuple[Row, ...] = (
         STRING,
         "latest",
         Check("[latest, earliest, by_duration:PnDTnHnMn.nS]", _offset_reset),
-        "Where a share group begins in a partition: earliest, latest, or at the time so long ago, as in by_duration:PT1H.",
+        "Where a share group starts in a partition: earliest, latest, or a duration ago, for example by_duration:PT1H.",
     ),
     ("share.delivery.count.limit", INT, "5", at_least(2), "How often a record is delivered before it is given up."),
     (
@@ -68,7 +69,7 @@ _ROWS: tuple[Row, ...] = (
     ),
     ("share.partition.max.record.locks", INT, "2000", at_least(100), "Records of a partition that members may hold at one time."),
     ("share.record.lock.duration.ms", INT, "30000", at_least(1000), "How long a member may hold a record before it is delivered again."),
-    ("share.renew.acknowledge.enable", BOOLEAN, "true", None, "Whether members may prolong that time."),
+    ("share.renew.acknowledge.enable", BOOLEAN, "true", None, "Whether members may renew the lock."),
     *_times("streams"),
     ("streams.initial.rebalance.delay.ms", INT, "3000", at_least(0), "How long a new group waits for more members."),
     ("streams.num.standby.replicas", INT, "0", at_least(0), "Standby replicas of each task."),
@@ -76,10 +77,10 @@ _ROWS: tuple[Row, ...] = (
 
 GROUP_PROPERTIES: dict[str, Property] = {row[0]: Property(row, is_dynamic=True) for row in _ROWS}
 
-_NOT_THE_BROKERS = ("share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable")
+_WITHOUT_SYNONYM = ("share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable")
 
-#: config of a group -> the broker property behind it
-GROUP_SYNONYMS: dict[str, str] = {name: f"group.{name}" for name in GROUP_PROPERTIES if name not in _NOT_THE_BROKERS}
+#: config of a group -> its synonym, a broker property
+GROUP_SYNONYMS: dict[str, str] = {name: f"group.{name}" for name in GROUP_PROPERTIES if name not in _WITHOUT_SYNONYM}
 
 
 def _limits(name: str) -> tuple[str | None, str | None]:
@@ -89,7 +90,7 @@ def _limits(name: str) -> tuple[str | None, str | None]:
     return f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
 
 
-#: config of a group -> broker properties of the least and the most that it may be
+#: config of a group -> broker properties with its minimum and maximum
 GROUP_LIMITS: dict[str, tuple[str | None, str | None]] = {
     name: _limits(name) for name in GROUP_SYNONYMS if name != "streams.initial.rebalance.delay.ms"
 }

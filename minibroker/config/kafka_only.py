@@ -1,34 +1,43 @@
-"""Properties of Apache Kafka 4.3.1 that have no effect here, and why: files and environments written for Kafka set them.
+"""Properties of Apache Kafka 4.3.1 that have no effect here, the reason for each, and the warnings about them and about unknown names.
 
-Most say how brokers of a cluster work together, and are passed over in silence: whoever sets them misses nothing on one node. Those that
-would change what a client meets (who may do what, code in Java) are warned of. Every name of Kafka's is either here or in a table of
-properties; `tests/config/test_kafka_only.py` holds that against Kafka's own documentation.
+Files and environments written for Kafka set them. Most configure how the brokers of a cluster work together, and are ignored silently,
+because a single node does not need them. Properties that would change what clients see (authorization, Java classes) are warned about.
+Each of Kafka's properties is either here or in a table of properties; `tests/config/test_kafka_only.py` compares them with Kafka's
+documentation.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
+from minibroker.config.broker_properties import BROKER_PROPERTIES
 
-class Ignored(NamedTuple):
-    """Why a property has no effect, and whether the operator must know."""
+_TYPING_ERROR = 0.9  #: similarity of names that differ by a letter or two
+
+
+class IgnoredProperty(NamedTuple):
+    """Why a property has no effect, and whether the operator is warned."""
 
     reason: str
     is_warned_of: bool
 
 
-_SECURITY = Ignored("there is neither TLS nor SASL nor authorization: whoever reaches a listener may do everything", is_warned_of=True)
-_JAVA = Ignored("classes in Java are not loaded", is_warned_of=True)
-_LIMITS = Ignored("this is not held to", is_warned_of=True)
-_CLUSTER = Ignored("it says how brokers and controllers of a cluster work together", is_warned_of=False)
-_TIERED = Ignored("there is no tiered storage", is_warned_of=False)
-_METRICS = Ignored("there are no metrics reporters", is_warned_of=False)
-_MACHINERY = Ignored("it sizes threads and buffers that are not here", is_warned_of=False)
-_JVM = Ignored("it is for a JVM or its logging", is_warned_of=False)
-_OTHERS = Ignored("it belongs to another product, or to an older Kafka", is_warned_of=False)
+_SECURITY = IgnoredProperty(
+    "there is neither TLS nor SASL nor authorization: every client that reaches a listener may do everything", is_warned_of=True
+)
+_JAVA = IgnoredProperty("Java classes are not loaded", is_warned_of=True)
+_LIMITS = IgnoredProperty("the limit is not enforced", is_warned_of=True)
+_CLUSTER = IgnoredProperty("it configures how brokers and controllers of a cluster work together", is_warned_of=False)
+_TIERED = IgnoredProperty("there is no tiered storage", is_warned_of=False)
+_METRICS = IgnoredProperty("there are no metrics reporters", is_warned_of=False)
+_MACHINERY = IgnoredProperty("it sizes threads and buffers that minibroker does not have", is_warned_of=False)
+_JVM = IgnoredProperty("it is for a JVM or its logging", is_warned_of=False)
+_OTHERS = IgnoredProperty("it belongs to another product, or to an older Kafka", is_warned_of=False)
 
-#: exact names, strongest
-_NAMES: dict[Ignored, tuple[str, ...]] = {
+#: exact names, which override prefixes
+_NAMES: dict[IgnoredProperty, tuple[str, ...]] = {
     _SECURITY: (
         "allow.everyone.if.no.acl.found", "authorizer.class.name", "connection.failed.authentication.delay.ms",
         "connections.max.reauth.ms", "early.start.listeners", "principal.builder.class", "security.providers", "super.users",
@@ -60,8 +69,8 @@ _NAMES: dict[Ignored, tuple[str, ...]] = {
     _OTHERS: ("control.plane.listener.name", "inter.broker.protocol.version", "log.message.format.version"),
 }  # fmt: skip
 
-#: beginnings of names, where the whole family has no effect
-_PREFIXES: dict[str, Ignored] = {
+#: prefixes of names whose whole family has no effect
+_PREFIXES: dict[str, IgnoredProperty] = {
     "sasl.": _SECURITY,
     "ssl.": _SECURITY,
     "delegation.token.": _SECURITY,
@@ -83,7 +92,7 @@ _PREFIXES: dict[str, Ignored] = {
     "zookeeper.": _OTHERS,
 }
 
-#: older names, which Kafka itself does not know any more, and what says the same today
+#: older names, which Kafka no longer knows, and what replaces them
 _REPLACED: dict[str, str] = {
     "advertised.host.name": "advertised.listeners=PLAINTEXT://HOST:PORT",
     "advertised.port": "advertised.listeners=PLAINTEXT://HOST:PORT",
@@ -95,24 +104,51 @@ _REPLACED: dict[str, str] = {
     "quota.producer.default": "'minibroker quotas alter --default-client-id --set producer_byte_rate=BYTES'",
 }
 
-KAFKA_ONLY: dict[str, Ignored] = {name: ignored for ignored, names in _NAMES.items() for name in names}
+KAFKA_ONLY: dict[str, IgnoredProperty] = {name: ignored for ignored, names in _NAMES.items() for name in names}
 
 
-def ignored(name: str) -> Ignored | None:
-    """Why a property of Kafka's has no effect here; None for one that is not Kafka's, or has one."""
+def ignored(name: str) -> IgnoredProperty | None:
+    """Return why a property of Kafka has no effect here; None if it is unknown, or has an effect."""
     if name in _REPLACED:
-        return Ignored(f"Kafka 4 does not know it any more: use {_REPLACED[name]}", is_warned_of=True)
+        return IgnoredProperty(f"Kafka 4 no longer knows it: use {_REPLACED[name]}", is_warned_of=True)
     found = KAFKA_ONLY.get(name)
     if found is None:
         found = next((why for prefix, why in _PREFIXES.items() if name.startswith(prefix)), None)
     return found
 
 
-def families() -> dict[Ignored, list[str]]:
-    """For the reference page: by reason, names and beginnings of names."""
-    found: dict[Ignored, list[str]] = {}
+def families() -> dict[IgnoredProperty, list[str]]:
+    """Return names and prefixes by reason, for the reference page."""
+    found: dict[IgnoredProperty, list[str]] = {}
     for why, names in _NAMES.items():
         found.setdefault(why, []).extend(names)
     for prefix, why in _PREFIXES.items():
         found.setdefault(why, []).append(f"{prefix}*")
     return {why: sorted(names) for why, names in found.items()}
+
+
+def warnings_of(unknown: Mapping[str, str], variables: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    """Return a warning for each reason and each unknown name. Empty values are not warned about.
+
+    `variables` maps properties to the environment variables that set them, which the warnings name.
+    """
+    by_reason: dict[str, list[str]] = {}
+    lines = []
+    for name in sorted(unknown):
+        why = ignored(name)
+        of_a_family = why is not None and name not in KAFKA_ONLY
+        if why is None or (of_a_family and nearest(name, BROKER_PROPERTIES, _TYPING_ERROR)):
+            near = nearest(name, BROKER_PROPERTIES)
+            said = f" ({variables[name]})" if name in variables else ""
+            lines.append(f"unknown property {name}{said} is ignored{f': did you mean {near}?' if near else ''}")
+        elif why.is_warned_of and unknown[name].strip():
+            by_reason.setdefault(why.reason, []).append(name)
+    return lines + [f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no effect: {reason}" for reason, names in by_reason.items()]
+
+
+def nearest(name: str, known: Iterable[str], likeness: float = 0.7) -> str | None:
+    """Return the known name that is most similar, if its similarity (at most 1) is high enough."""
+    import difflib  # noqa: PLC0415  only a mistyped name needs it
+
+    matches = difflib.get_close_matches(name, known, n=1, cutoff=likeness)
+    return matches[0] if matches else None

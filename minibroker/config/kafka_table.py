@@ -1,8 +1,8 @@
 """Every broker config of Apache Kafka 4.3.1: type, default, valid values, update mode and documentation, as Kafka reports them.
 
-DescribeConfigs lists them all, and IncrementalAlterConfigs checks changes of configs that have no effect here. Configs of
-`broker_properties.py` go before them. The rows are in a data file beside this module, which `python -m tests.config.kafka_table` writes
-from the answer of a running Kafka. Nothing imports this module before a client describes or alters a broker.
+DescribeConfigs lists them all, and IncrementalAlterConfigs checks changes of configs that have no effect here. Those of
+`broker_properties.py` override them. The rows are in a data file beside this module, which `python -m tests.config.kafka_table` writes
+from the answer of a running Kafka. A start does not import this module, unless configs without effect are stored.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNKNOWN_TYPE = 0
 
 #: `listener.name.internal.ssl.keystore.location`, `listener.name.internal.plain.sasl.jaas.config`
 _OF_A_LISTENER = re.compile(r"listener\.name\.[^.]*\.(.*)")
-#: configs whose name for a listener has a mechanism in front of it
+#: configs whose name for a listener has a mechanism as a prefix
 _OF_A_MECHANISM = (
     "sasl.jaas.config",
     "sasl.login.callback.handler.class",
@@ -53,7 +53,7 @@ _OF_ALL_BROKERS = frozenset({"max.connections", "max.connection.creation.rate", 
 
 
 class UnknownProperty(Property):
-    """A name that neither Kafka nor minibroker knows. Kafka stores it for plugins and never shows its value."""
+    """A name that neither Kafka nor minibroker knows. Kafka stores it for plugins and does not report its value."""
 
     __slots__ = ()
 
@@ -62,13 +62,13 @@ class UnknownProperty(Property):
 
     @property
     def is_sensitive(self) -> bool:
-        """Kafka hides what it does not know: it may be a plugin's password."""
+        """Always true: an unknown value may be a plugin's password."""
         return True
 
 
 @cache
 def _rows() -> dict[str, tuple[Property, str]]:
-    """Name -> property and update mode, of every config of Kafka's."""
+    """Return property and update mode of each of Kafka's configs, by name."""
     found = {}
     for name, (kind, default, valid_values, mode, documentation) in json.loads(FILE.read_text(encoding="utf-8")).items():
         check = _no_class(default) if kind == CLASS else _check(valid_values)
@@ -78,12 +78,12 @@ def _rows() -> dict[str, tuple[Property, str]]:
 
 
 def kafka_names() -> frozenset[str]:
-    """The names of every config that Kafka shows of a broker."""
+    """Return the names of all configs that Kafka reports of a broker."""
     return frozenset(_rows())
 
 
 def property_of(name: str) -> Property:
-    """What is known of a config: ours, Kafka's, that of a listener, or an `UnknownProperty`."""
+    """Return the property of a config: ours, Kafka's, that of a listener, or an `UnknownProperty`."""
     prop = BROKER_PROPERTIES.get(name) or (_rows()[name][0] if name in _rows() else None)
     if prop is not None:
         return prop
@@ -95,12 +95,12 @@ def property_of(name: str) -> Property:
 
 
 def is_known(name: str) -> bool:
-    """Whether it is a config of Kafka's or of minibroker's."""
+    """Whether Kafka or minibroker has this config."""
     return name in BROKER_PROPERTIES or name in _rows()
 
 
 def base_name(name: str) -> str | None:
-    """Of a config of one listener, the config of all listeners; None for any other name."""
+    """Return the config of all listeners for that of one listener; None for other names."""
     found = _OF_A_LISTENER.fullmatch(name)
     if found is None:
         return None
@@ -122,11 +122,7 @@ def is_per_broker(name: str) -> bool:
 
 
 def check_value(name: str, text: str) -> None:
-    """Refuse a bad value of a config that changes while the broker runs.
-
-    Raises:
-        InvalidConfig: in Kafka's words.
-    """
+    """Raise InvalidConfig, with Kafka's message, for an invalid value of a config that can change while the broker runs."""
     found = _OF_A_LISTENER.fullmatch(name)
     prop = property_of(found[1] if found is not None else name)
     if prop.is_dynamic:
@@ -134,7 +130,7 @@ def check_value(name: str, text: str) -> None:
 
 
 def _no_class(default: str | None) -> Check:
-    """Classes in Java are not loaded: Kafka's own default is the only class that can be named."""
+    """Accept only Kafka's default class, because Java classes are not loaded."""
 
     def check(value: Value) -> str | None:
         return None if value == default else f"Class {value} could not be found."
@@ -143,7 +139,7 @@ def _no_class(default: str | None) -> Check:
 
 
 def _check(words: str) -> Check | None:
-    """The check that Kafka's words describe: `[1,...]`, `[0,...,3600]`, `[required, requested, none]`."""
+    """Return the check that Kafka's words describe: `[1,...]`, `[0,...,3600]`, `[required, requested, none]`."""
     if numbers := re.fullmatch(r"\[(-?\d+),\.\.\.(?:,(-?\d+))?\]", words):
         return at_least(int(numbers[1])) if numbers[2] is None else between(int(numbers[1]), int(numbers[2]))
     if choices := re.fullmatch(r"(\(case insensitive\) )?\[([^\[\]]+)\]", words):

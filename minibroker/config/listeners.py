@@ -1,7 +1,7 @@
-"""Listeners: `listeners`, `advertised.listeners` and `listener.security.protocol.map`, parsed and checked against each other.
+"""Parse and check `listeners`, `advertised.listeners` and `listener.security.protocol.map`.
 
-A listener is `NAME://HOST:PORT`; IPv6 hosts stand in brackets. Its name is either a security protocol itself or one that the map
-translates. Rules are Kafka's (SocketServerConfigs.listenerListToEndPoints, AbstractKafkaConfig.validateValues).
+A listener is `NAME://HOST:PORT`; IPv6 hosts are in brackets. Its name is a security protocol, or the map translates it to one.
+Rules are Kafka's (SocketServerConfigs.listenerListToEndPoints, AbstractKafkaConfig.validateValues).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SERVED_PROTOCOLS = ("PLAINTEXT",)
 PORT_MAX = 65_535
-NODES_MAX = 100  #: brokers of one process, each with all listeners
+NODES_MAX = 100  #: most brokers of one process, each with all listeners
 ANY_HOSTS = ("", "0.0.0.0", "::")
 _LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")
 
@@ -26,7 +26,7 @@ DEFAULT_PROTOCOL_MAP = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAIN
 
 
 class Listener(NamedTuple):
-    """An address by its listener name; port 0 is "any free port" until the server has bound it."""
+    """A named address. Port 0 means any free port until the server has bound it."""
 
     name: str
     host: str
@@ -39,7 +39,7 @@ class Listener(NamedTuple):
 
 
 def parse_protocol_map(items: tuple[str, ...]) -> dict[str, str]:
-    """`NAME:PROTOCOL` pairs as a mapping; raises ConfigurationError."""
+    """Parse `NAME:PROTOCOL` pairs, or raise ConfigurationError."""
     mapping: dict[str, str] = {}
     for item in items:
         name, colon, protocol = item.partition(":")
@@ -52,7 +52,7 @@ def parse_protocol_map(items: tuple[str, ...]) -> dict[str, str]:
 
 
 def parse_listener(prop: str, text: str, protocols: dict[str, str]) -> Listener:
-    """One `NAME://HOST:PORT`; raises ConfigurationError naming the property `prop`."""
+    """Parse one `NAME://HOST:PORT`, or raise a ConfigurationError that names the property `prop`."""
     name, separator, address = text.partition("://")
     host, colon, port = address.rpartition(":")
     if not separator or not name or not colon or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
@@ -69,19 +69,19 @@ def parse_listener(prop: str, text: str, protocols: dict[str, str]) -> Listener:
 
 
 def parse_listeners(prop: str, items: tuple[str, ...], protocols: dict[str, str]) -> tuple[Listener, ...]:
-    """All of a property's listeners, with names and ports that differ; raises ConfigurationError."""
+    """Parse all listeners of a property. Raise ConfigurationError if one is invalid or a name is listed twice."""
     found = [parse_listener(prop, item, protocols) for item in items]
     names = [listener.name for listener in found]
     for name in names:
         if names.count(name) > 1:
-            raise ConfigurationError(f"{prop}: each listener needs its own name, {name} is there twice")
+            raise ConfigurationError(f"{prop}: each listener needs its own name, {name} is listed twice")
     return tuple(found)
 
 
 def without_controllers(
     prop: str, items: tuple[str, ...], protocol_map: tuple[str, ...], controller_names: tuple[str, ...]
 ) -> tuple[Listener, ...]:
-    """A property's listeners but for those of Kafka's controller, which no client speaks to; raises ConfigurationError."""
+    """Parse the listeners of a property without those of Kafka's controller, which clients do not use."""
     protocols = parse_protocol_map(protocol_map)
     controllers = {name.upper() for name in controller_names}
     protocols |= {name: protocols.get(name, "PLAINTEXT") for name in controllers}
@@ -89,7 +89,7 @@ def without_controllers(
 
 
 def listeners_of(properties: Mapping[str, str]) -> tuple[Listener, ...]:
-    """The listeners that a broker with these properties opens, without reading any of its others; raises ConfigurationError."""
+    """Return the listeners that a broker with these properties opens, without checking other properties."""
     return without_controllers(
         "listeners",
         _items(properties.get("listeners", DEFAULT_LISTENERS)),
@@ -103,13 +103,13 @@ def _items(text: str) -> tuple[str, ...]:
 
 
 def check_listeners(listeners: tuple[Listener, ...], advertised: tuple[Listener, ...]) -> None:
-    """What cannot be served or reached is refused before anything is opened; raises ConfigurationError."""
+    """Raise ConfigurationError for listeners that cannot be served or reached, before any is opened."""
     if not listeners:
         raise ConfigurationError("listeners: at least one is needed, e.g. listeners=PLAINTEXT://:9092")
     ports = [(listener.host, listener.port) for listener in listeners if listener.port]
     for host, port in ports:
         if ports.count((host, port)) > 1:
-            raise ConfigurationError(f"listeners: each listener needs its own port, {port} is there twice")
+            raise ConfigurationError(f"listeners: each listener needs its own port, {port} is listed twice")
     for listener in listeners:
         if listener.protocol not in SERVED_PROTOCOLS:
             raise ConfigurationError(
@@ -129,27 +129,27 @@ def check_listeners(listeners: tuple[Listener, ...], advertised: tuple[Listener,
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or an address means the machine of whoever uses it."""
+    """Whether a name or an address is that of the local machine."""
     address = ip_address_of(host)
     return host.lower().rstrip(".") in _LOCAL_NAMES if address is None else address.is_loopback
 
 
 def leads_to(advertised: Listener, bound: Listener) -> bool:
-    """Whether an advertised address is evidently the one that a listener of this machine is bound to, without any look-up."""
+    """Whether an advertised address is evidently that of a bound listener of this machine. Names are not resolved."""
     if advertised.port != bound.port:
         return False
     return advertised.host == bound.host or (is_loopback(advertised.host) and (bound.host in ANY_HOSTS or is_loopback(bound.host)))
 
 
 def is_private(host: str) -> bool:
-    """Whether it is an address of a network of its own, such as those of containers."""
+    """Whether a host is an address of a private network, such as one of containers."""
     address = ip_address_of(host)
     return address is not None and address.is_private
 
 
 def ip_address_of(host: str) -> IPv4Address | IPv6Address | None:
-    """The address that a text is, without its zone; None for a name."""
-    from ipaddress import ip_address  # noqa: PLC0415  where listeners are only read, nobody needs it
+    """Parse an address, without its zone. Return None for a name."""
+    from ipaddress import ip_address  # noqa: PLC0415  reading listeners does not need it
 
     try:
         return ip_address(host.partition("%")[0])

@@ -1,7 +1,7 @@
-"""What users want to know of a property, beside what a value may be: its unit, when it may change, how it differs from Apache Kafka's.
+"""The reference of all properties, for users: unit, when it may change, and how it differs from Apache Kafka's.
 
-`docs/configuration.md` and `minibroker config` are made of it; the broker itself imports it to explain a wrong value alone. What it
-says of Apache Kafka is held against the pages that Kafka 4.3.1 prints of its own configs (`tests/config/test_reference.py`).
+`docs/configuration.md` and `minibroker config` are generated from it. The broker imports it only to explain an invalid value.
+`tests/config/test_reference.py` compares it with the pages that Kafka 4.3.1 prints of its configs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from minibroker.config.topic_properties import SYNONYMS, TOPIC_PROPERTIES
 
 BROKER, TOPIC, GROUP, CLIENT_METRICS = KINDS = ("broker", "topic", "group", "client-metrics")
 
-READ_ONLY: Final = "read-only"  #: at the start alone
+READ_ONLY: Final = "read-only"  #: only at start
 CLUSTER_WIDE: Final = "cluster-wide"  #: while the broker runs, for all brokers or for one
 _MODES: Final = {TOPIC: "per topic", GROUP: "per group", CLIENT_METRICS: "per subscription"}
 
@@ -37,22 +37,22 @@ _MEASURES: Final = {"milliseconds", "seconds", "minutes", "hours", "bytes", "byt
 _NUMBERS: Final = (INT, SHORT, LONG, DOUBLE)
 
 
-class Entry(NamedTuple):
-    """Everything about one property; texts are as Kafka writes them."""
+class ReferenceEntry(NamedTuple):
+    """All about one property. Texts are in Kafka's form."""
 
     kind: str  #: of KINDS
     name: str
     type: str
-    unit: str  #: empty where it is no number
-    default: str | None  #: the value in force when nobody says anything; None: not set
-    valid_values: str  #: Kafka's words; empty where the type says it all
+    unit: str  #: empty if it is not a number
+    default: str | None  #: the value in force if it is not set; None: no value
+    valid_values: str  #: Kafka's words; empty if all values of the type are valid
     update_mode: str  #: Kafka's words
-    kafka_default: str | None  #: Apache Kafka's, where `is_kafkas`
+    kafka_default: str | None  #: Apache Kafka's, if `is_kafkas`
     is_kafkas: bool  #: whether Apache Kafka documents it
     has_effect: bool
-    behind: tuple[str, ...]  #: broker properties that hold where it is not set
+    behind: tuple[str, ...]  #: broker properties that apply if it is not set
     documentation: str
-    difference: str  #: how its effect differs from that in Apache Kafka; empty: it does not
+    difference: str  #: how its effect differs from Apache Kafka's; empty if it does not
 
     @property
     def has_other_default(self) -> bool:
@@ -65,19 +65,19 @@ class Entry(NamedTuple):
         return (self.behind[0] if self.kind == GROUP and self.behind else self.name) in LIKE_KAFKA_DEFAULTS
 
 
-def entries(kind: str) -> list[Entry]:
-    """The properties of a kind, by name."""
+def entries(kind: str) -> list[ReferenceEntry]:
+    """Return the properties of a kind, by name."""
     tables = {BROKER: BROKER_PROPERTIES, TOPIC: TOPIC_PROPERTIES, GROUP: GROUP_PROPERTIES, CLIENT_METRICS: CLIENT_METRICS_PROPERTIES}
     return [_entry(kind, prop) for _, prop in sorted(tables[kind].items())]
 
 
-def named(name: str) -> list[Entry]:
-    """All that have this name: a broker and a topic may have one each."""
+def named(name: str) -> list[ReferenceEntry]:
+    """Return all properties of this name. A broker and a topic may have one each."""
     return [entry for kind in KINDS for entry in entries(kind) if entry.name == name]
 
 
 def unit_of(prop: Property) -> str:
-    """What a number counts; empty for what is no number."""
+    """Return the unit of a number; empty for other types."""
     if prop.type not in _NUMBERS:
         return ""
     endings = [ending for ending in _BY_ENDING if f".{prop.name}".endswith(ending)]
@@ -85,12 +85,12 @@ def unit_of(prop: Property) -> str:
 
 
 def measure_of(prop: Property) -> str:
-    """The unit of a time or of an amount of data, which its number alone does not tell; empty for what is counted."""
+    """Return the unit of a time or of an amount of data; empty for counts."""
     unit = unit_of(prop)
     return unit if unit in _MEASURES else ""
 
 
-def _entry(kind: str, prop: Property) -> Entry:
+def _entry(kind: str, prop: Property) -> ReferenceEntry:
     behind: tuple[str, ...] = ()
     default, kafka_default = prop.default, prop.default
     is_kafkas, has_effect, difference = True, prop.name not in NO_EFFECT, ""
@@ -108,7 +108,7 @@ def _entry(kind: str, prop: Property) -> Entry:
         default = BROKER_PROPERTIES[behind[0]].default  # the one in force
     elif kind == CLIENT_METRICS:
         has_effect = False
-    return Entry(
+    return ReferenceEntry(
         kind, prop.name, TYPE_NAMES[prop.type].lower(), unit_of(prop), default, prop.valid_values, mode, kafka_default,
         is_kafkas, has_effect, behind, prop.documentation, difference,
     )  # fmt: skip

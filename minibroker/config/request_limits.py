@@ -1,7 +1,7 @@
-"""The most elements of requests that must be seen as a whole, so that they can be served neither in pieces nor in slices.
+"""Limits of the elements in requests that must be processed as a whole, neither in pieces nor in slices.
 
-Clients stay far below each limit. A request above it is refused before any work, so that its work never holds the loop for long.
-minibroker/config/differences.py lists them.
+Clients stay far below each limit. A request above it is rejected before any work, so that it does not block the loop.
+`differences.py` documents them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CONFIGS_OF_RESOURCE_MAX: Final = 1_000
 #: all of them, and each is compared with what the group has.
 HEARTBEAT_ELEMENTS_MAX: Final = 10_000
 
-#: StreamsGroupHeartbeat: subtopologies of a topology. All get their tasks at once. Applications have a few dozen.
+#: StreamsGroupHeartbeat: subtopologies of a topology. All are assigned together. Applications have a few dozen.
 STREAMS_SUBTOPOLOGIES_MAX: Final = 500
 
 #: StreamsGroupHeartbeat: tasks of all subtopologies, one for each partition that it reads. The assignor places all of them in one turn.
@@ -42,7 +42,7 @@ STREAMS_TASKS_MAX: Final = 5_000
 #: AddPartitionsToTxn: a transaction gets all of the partitions or none of them.
 TRANSACTION_PARTITIONS_MAX: Final = 10_000
 
-#: Elements that name the same topic, group or resource: they must be seen together, and clients name each once.
+#: Elements that name the same topic, group or resource. They must be processed together, and clients name each once.
 REPEATED_MAX: Final = 1_000
 
 #: ShareFetch, ShareAcknowledge: topics and partitions of a request, and partitions of one share session.

@@ -1,9 +1,9 @@
-"""Where properties come from: a .properties file, the environment, and `--set name=value`; each wins over the one before it.
+"""Read properties from a .properties file, the environment, and `--set name=value`; each overrides the one before it.
 
 Environment (as Kafka's container images do it): KAFKA_A_B means a.b, `__` means `_`, `___` means `-`; KAFKA_CFG_A_B means the same;
-CLUSTER_ID means cluster.id. Variables that steer the JVM or the image are not properties, nor those that Kubernetes sets for a service.
+CLUSTER_ID means cluster.id. Variables for the JVM or the image are not properties, nor those that Kubernetes sets for a service.
 
-Each value is a `Setting`, which remembers its place: a line of the file, a variable, an option. Errors name it.
+Each value is a `Setting`, which has its origin: a line of the file, a variable, an option. Errors name it.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ NOT_PROPERTIES = frozenset(
 )
 NOT_PROPERTY_PREFIXES = ("KAFKA_LOG4J_",)
 
-#: what Kubernetes and Docker's links set beside a service or a container of the name `kafka`
+#: set by Kubernetes and Docker links for a service or a container of the name `kafka`
 _OF_LINKS = re.compile(r"KAFKA_(SERVICE_(HOST|PORT)(_.*)?|PORT_\d+_(TCP|UDP)(_.*)?)")
 
 
 class Setting(str):
-    """The text of a property, and the place that sets it, e.g. `server.properties, line 3`; empty where that is not known."""
+    """The text of a property, and its origin, for example `server.properties, line 3`; empty if that is unknown."""
 
     __slots__ = ("origin",)
 
     origin: str
 
     def __new__(cls, text: str, origin: str = "") -> Self:
-        """A text; without an origin, for what copies texts."""
+        """Create a setting. The origin is optional, because copies of texts lose it."""
         setting = super().__new__(cls, text)
         setting.origin = origin
         return setting
 
 
 def with_origins(message: str, given: Mapping[str, str]) -> str:
-    """A message about bad properties, with the places where those that it names are to be changed."""
+    """Add the origins of the properties that a message names."""
     places = []
     for name, text in given.items():
         origin = getattr(text, "origin", "")
@@ -65,8 +65,8 @@ def with_origins(message: str, given: Mapping[str, str]) -> str:
 
 
 def from_file(path: Path) -> dict[str, str]:
-    """Properties of a Java .properties file; raises ConfigurationError when it cannot be read."""
-    import javaproperties  # noqa: PLC0415  start-up without a file must not pay for it
+    """Read a Java .properties file. Raise ConfigurationError if it cannot be read."""
+    import javaproperties  # noqa: PLC0415  a start without a file does not need it
 
     found: dict[str, str] = {}
     line = 1
@@ -83,12 +83,12 @@ def from_file(path: Path) -> dict[str, str]:
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Properties of the environment; KAFKA_A_B wins over KAFKA_CFG_A_B."""
+    """Return the properties of the environment. KAFKA_A_B overrides KAFKA_CFG_A_B."""
     return {name: Setting(environment[variable], f"environment variable {variable}") for name, variable in variables(environment).items()}
 
 
 def variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Which variable of the environment says which property: {"log.dirs": "KAFKA_LOG_DIRS"}."""
+    """Return the environment variable that sets each property: {"log.dirs": "KAFKA_LOG_DIRS"}."""
     legacy: dict[str, str] = {}
     found: dict[str, str] = {}
     for name, value in environment.items():
@@ -106,13 +106,13 @@ def variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def property_name(variable: str) -> str:
-    """`LOG_DIRS` -> `log.dirs`, `A__B` -> `a_b`, `A___B` -> `a-b`."""
+    """Convert `LOG_DIRS` to `log.dirs`, `A__B` to `a_b`, `A___B` to `a-b`."""
     separators = {1: ".", 2: "_", 3: "-"}
     return re.sub("_{1,3}", lambda run: separators[len(run.group())], variable.lower())
 
 
 def from_arguments(assignments: Iterable[str]) -> dict[str, str]:
-    """Properties of `--set name=value`; raises ConfigurationError for one without `=`."""
+    """Return the properties of `--set name=value`. Raise ConfigurationError for one without `=`."""
     found: dict[str, str] = {}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")

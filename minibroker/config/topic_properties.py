@@ -1,8 +1,8 @@
-"""Every topic config of Apache Kafka 4.3.1 (TopicConfig, LogConfig): type, default, valid values, and the broker property behind it.
+"""All topic configs of Apache Kafka 4.3.1 (TopicConfig, LogConfig): type, default, valid values, and synonyms.
 
-Value of a topic config: its own override, else the broker property of the same meaning (its synonym), else the default.
-Where it differs from Kafka: segment.bytes may be as small as Kafka's batch header needs (Kafka: 1 MiB), because tests of retention
-and of data loss want many small segments.
+The value of a topic config is its override, else the broker property with the same meaning (its synonym), else the default.
+Different from Kafka, segment.bytes may be as small as 14 (Kafka: 1 MiB), because tests of retention and of data loss need many small
+segments.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from minibroker.config.definition import (
 
 COMPRESSION_TYPES = one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 SEGMENT_BYTES = "segment.bytes"
-INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"  #: goes before segment.bytes
-SEGMENT_BYTES_MIN = 14  # Kafka 3's own lower limit; 4.x asks for 1 MiB
+INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"  #: overrides segment.bytes
+SEGMENT_BYTES_MIN = 14  # the limit of Kafka 3; 4.x requires 1 MiB
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
 
@@ -41,7 +41,7 @@ _ROWS: tuple[Row, ...] = (
         LIST,
         "delete",
         one_of("compact", "delete"),
-        "What becomes of old segments: deleted when retention is over, compacted to the last value of each key, or both. Empty keeps all.",
+        "What is done with old segments: delete them after retention, compact them to the last value per key, or both. Empty keeps all.",
     ),
     ("compression.gzip.level", INT, "-1", gzip_level, "Level when compression.type is gzip; -1 is the library's default."),
     ("compression.lz4.level", INT, "9", between(1, 17), "Level when compression.type is lz4."),
@@ -53,8 +53,8 @@ _ROWS: tuple[Row, ...] = (
         "Codec of the batches on disk. `producer` keeps what the producer chose; any other recompresses on the way in.",
     ),
     ("compression.zstd.level", INT, "3", between(-131072, 22), "Level when compression.type is zstd."),
-    ("delete.retention.ms", LONG, "86400000", at_least(0), "How long a tombstone stays readable after compaction first met it."),
-    ("file.delete.delay.ms", LONG, "60000", at_least(0), "How long a deleted file waits, renamed, before it is removed."),
+    ("delete.retention.ms", LONG, "86400000", at_least(0), "How long a tombstone stays readable after its first compaction."),
+    ("file.delete.delay.ms", LONG, "60000", at_least(0), "How long a deleted file stays, renamed, before it is removed."),
     (
         "flush.messages",
         LONG,
@@ -75,14 +75,14 @@ _ROWS: tuple[Row, ...] = (
         LONG,
         "3600000",
         at_least(0),
-        "How far a CreateTime timestamp may lie in the future before the batch is refused.",
+        "How far a CreateTime timestamp may lie in the future before the batch is rejected.",
     ),
     (
         "message.timestamp.before.max.ms",
         LONG,
         "9223372036854775807",
         at_least(0),
-        "How far a CreateTime timestamp may lie in the past before the batch is refused.",
+        "How far a CreateTime timestamp may lie in the past before the batch is rejected.",
     ),
     (
         "message.timestamp.type",
@@ -94,36 +94,36 @@ _ROWS: tuple[Row, ...] = (
     ("min.cleanable.dirty.ratio", DOUBLE, "0.5", between(0, 1), "Share of uncompacted bytes from which a log is compacted."),
     ("min.compaction.lag.ms", LONG, "0", at_least(0), "Shortest time that a record stays uncompacted."),
     ("min.insync.replicas", INT, "1", at_least(1), "Replicas that must be in sync for acks=all."),
-    ("preallocate", BOOLEAN, "false", None, "Whether a new segment takes its full size on disk at once."),
+    ("preallocate", BOOLEAN, "false", None, "Whether a new segment allocates its full size on disk."),
     ("remote.log.copy.disable", BOOLEAN, "false", None, _NO_REMOTE),
     ("remote.log.delete.on.disable", BOOLEAN, "false", None, _NO_REMOTE),
     ("remote.storage.enable", BOOLEAN, "false", None, _NO_REMOTE),
     ("retention.bytes", LONG, "-1", None, "Bytes that a partition keeps; older segments are deleted. Negative: no limit."),
     ("retention.ms", LONG, "604800000", at_least(-1), "Age, by record timestamp, from which a segment is deleted. -1: never."),
-    ("segment.bytes", INT, "1073741824", at_least(SEGMENT_BYTES_MIN), "Size at which a new segment begins."),
-    ("segment.index.bytes", INT, "10485760", at_least(4), "Size of an offset index at which a new segment begins."),
-    ("segment.jitter.ms", LONG, "0", at_least(0), "Random time taken off segment.ms, so that segments do not roll all at once."),
-    ("segment.ms", LONG, "604800000", at_least(1), "Age at which a new segment begins even when the old one is not full."),
+    ("segment.bytes", INT, "1073741824", at_least(SEGMENT_BYTES_MIN), "Size at which a new segment starts."),
+    ("segment.index.bytes", INT, "10485760", at_least(4), "Size of an offset index at which a new segment starts."),
+    ("segment.jitter.ms", LONG, "0", at_least(0), "Random time taken off segment.ms, so that segments do not all roll at the same time."),
+    ("segment.ms", LONG, "604800000", at_least(1), "Age at which a new segment starts even if the old one is not full."),
     ("unclean.leader.election.enable", BOOLEAN, "false", None, "Whether a replica that is not in sync may lead."),
 )
 
 TOPIC_PROPERTIES: dict[str, Property] = {row[0]: Property(row, is_dynamic=True) for row in _ROWS}
 
-#: Apache Kafka takes these, shows them where they are set, and documents none of them: its own tests make small segments with them
+#: Apache Kafka accepts these, reports them if they are set, and does not document them: its tests use them for small segments
 INTERNAL_TOPIC_PROPERTIES: dict[str, Property] = {
     INTERNAL_SEGMENT_BYTES: Property(
-        (INTERNAL_SEGMENT_BYTES, INT, None, None, "Size at which a new segment begins, whatever segment.bytes says. For tests only."),
+        (INTERNAL_SEGMENT_BYTES, INT, None, None, "Size at which a new segment starts, regardless of segment.bytes. For tests only."),
         is_dynamic=True,
     )
 }
 
 
 def topic_property(name: str) -> Property | None:
-    """The config of a topic of this name, whether it is documented or not."""
+    """Return the topic config of this name, also an undocumented one."""
     return TOPIC_PROPERTIES.get(name) or INTERNAL_TOPIC_PROPERTIES.get(name)
 
 
-# Broker properties that stand behind a topic config, strongest first, with the factor that turns their unit into the topic's
+# Synonyms: broker properties with the meaning of a topic config, strongest first, with the factor from their unit to the topic's
 # (ServerTopicConfigSynonyms). A topic config that is missing here has no broker-wide default.
 SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
     "segment.bytes": (("log.segment.bytes", 1),),

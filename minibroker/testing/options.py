@@ -74,7 +74,7 @@ class BrokerOptions:
 def _warn_of_unknown(config: Mapping[str, str]) -> None:
     """Warn of misspelled properties: the broker only logs them, and pytest shows no log of a test that passes."""
     from minibroker.config.broker_properties import BROKER_PROPERTIES  # noqa: PLC0415  most tests have no config
-    from minibroker.config.unknown import warnings_of  # noqa: PLC0415  as above
+    from minibroker.config.kafka_only import warnings_of  # noqa: PLC0415  as above
 
     for line in warnings_of({name: value for name, value in config.items() if name not in BROKER_PROPERTIES}):
         warnings.warn(f"config: {line}", stacklevel=4)  # the line that creates the broker

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from minibroker.config.differences import ONLY_OURS
 from minibroker.config.kafka_only import families
-from minibroker.config.reference import BROKER, CLIENT_METRICS, GROUP, TOPIC, Entry, entries
+from minibroker.config.reference import BROKER, CLIENT_METRICS, GROUP, TOPIC, ReferenceEntry, entries
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "configuration.md"
@@ -90,21 +90,21 @@ def _line(cells: list[str]) -> str:
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
-def _start(entry: Entry) -> list[str]:
+def _start(entry: ReferenceEntry) -> list[str]:
     return [f"`{entry.name}`", entry.type, entry.unit]
 
 
-def _broker_row(entry: Entry) -> list[str]:
+def _broker_row(entry: ReferenceEntry) -> list[str]:
     own = "" if entry.is_kafkas else "*not Kafka's*" if entry.name in ONLY_OURS else "*internal*"
     kafkas = (_code(entry.kafka_default) or "none") if entry.has_other_default else own
     return [*_start(entry), _default(entry), kafkas, _code(entry.valid_values), entry.update_mode, _words(entry)]
 
 
-def _topic_row(entry: Entry) -> list[str]:
+def _topic_row(entry: ReferenceEntry) -> list[str]:
     return [*_start(entry), _default(entry), _code(entry.valid_values), _behind(entry), _words(entry)]
 
 
-def _group_row(entry: Entry) -> list[str]:
+def _group_row(entry: ReferenceEntry) -> list[str]:
     kafkas = _code(entry.kafka_default) if entry.has_other_default else ""
     return [*_start(entry), _default(entry), kafkas, _code(entry.valid_values), _behind(entry), _words(entry)]
 
@@ -114,16 +114,16 @@ def _families() -> Iterator[list[str]]:
         yield [", ".join(map(_code, names)), f"{why.reason[0].upper()}{why.reason[1:]}.{' *Warned of.*' if why.is_warned_of else ''}"]
 
 
-def _words(entry: Entry) -> str:
+def _words(entry: ReferenceEntry) -> str:
     differs = f" **Differs:** {entry.difference}" if entry.difference else ""
     return f"{entry.documentation}{differs}{'' if entry.has_effect else ' *No effect.*'}"
 
 
-def _behind(entry: Entry) -> str:
+def _behind(entry: ReferenceEntry) -> str:
     return ", ".join(map(_code, entry.behind))
 
 
-def _default(entry: Entry) -> str:
+def _default(entry: ReferenceEntry) -> str:
     return _code(entry.default)
 
 

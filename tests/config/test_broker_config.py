@@ -117,8 +117,8 @@ def test_environment_that_is_not_configuration(variable: str) -> None:
         ({"listeners": "PLAINTEXT://:70000"}, "is not NAME://HOST:PORT"),
         ({"listeners": ""}, "listeners: at least one is needed"),
         ({"listeners": "HOST://:1"}, "add HOST:PLAINTEXT to listener.security.protocol.map"),
-        ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "PLAINTEXT is there twice"),
-        ({"listeners": "A://:1,B://:1", "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT"}, "1 is there twice"),
+        ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "PLAINTEXT is listed twice"),
+        ({"listeners": "A://:1,B://:1", "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT"}, "1 is listed twice"),
         ({"listeners": "SASL_SSL://:1"}, "needs SASL_SSL, which minibroker does not serve yet"),
         ({"listener.security.protocol.map": "A=PLAINTEXT"}, "'A=PLAINTEXT' is not NAME:PROTOCOL"),
         (

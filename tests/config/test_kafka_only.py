@@ -9,8 +9,7 @@ import pytest
 from minibroker.config import sources
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.broker_properties import BROKER_PROPERTIES
-from minibroker.config.kafka_only import KAFKA_ONLY, families, ignored
-from minibroker.config.unknown import warnings_of
+from minibroker.config.kafka_only import KAFKA_ONLY, families, ignored, warnings_of
 from tests.config.kafka_configs import BROKER_CONFIGS
 from tests.config.test_reference import DOCS
 
@@ -49,7 +48,7 @@ def test_what_would_change_what_clients_may_do_is_told_once_for_each_reason() ->
     why = ignored("super.users")
     assert why is not None
     assert warnings_of(unknown) == [
-        "create.topic.policy.class.name has no effect: classes in Java are not loaded",
+        "create.topic.policy.class.name has no effect: Java classes are not loaded",
         f"sasl.enabled.mechanisms, ssl.keystore.location, super.users have no effect: {why.reason}",
     ]
 

@@ -11,7 +11,7 @@ from minibroker.config.broker_properties import BROKER_PROPERTIES
 from minibroker.config.definition import TYPE_NAMES
 from minibroker.config.differences import EFFECTS, KAFKA_DEFAULTS, NO_EFFECT, NOT_KAFKAS, ONLY_OURS, READ_ONLY_HERE
 from minibroker.config.group_properties import GROUP_LIMITS, GROUP_PROPERTIES, GROUP_SYNONYMS
-from minibroker.config.reference import BROKER, GROUP, KINDS, TOPIC, Entry, entries, named
+from minibroker.config.reference import BROKER, GROUP, KINDS, TOPIC, ReferenceEntry, entries, named
 from minibroker.config.topic_properties import SYNONYMS, TOPIC_PROPERTIES
 from tests.config.reference_page import is_read
 
@@ -61,7 +61,7 @@ def test_nothing_is_said_twice_or_of_nobody() -> None:
 
 
 def test_every_entry_is_whole() -> None:
-    everything: list[Entry] = [entry for kind in KINDS for entry in entries(kind)]
+    everything: list[ReferenceEntry] = [entry for kind in KINDS for entry in entries(kind)]
     for entry in everything:
         assert entry.documentation.endswith("."), entry.name
         assert not entry.difference or entry.difference.endswith("."), entry.name
