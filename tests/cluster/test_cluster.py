@@ -346,14 +346,14 @@ def test_no_space_for_a_derived_file_leaves_the_metadata_log_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", bytes(43)])
-def test_an_empty_partition_metadata_is_written_anew(content: bytes, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_empty_partition_metadata_is_rewritten(content: bytes, caplog: pytest.LogCaptureFixture) -> None:
     """It is not synced: a power loss may leave that, and the records are synced."""
     broker = BrokerInMemory(topics={"orders": 1})
     broker.append("orders", 0, records(10))
     (broker.folder / "orders-0" / "partition.metadata").write_bytes(content)
     again = broker.restart(clean=False)
     assert again.cluster.partition("orders", 0).log.log_end_offset == 10
-    assert "written anew" in caplog.text
+    assert "rewritten" in caplog.text
 
 
 def test_a_full_disk_at_start_is_refused_in_one_line() -> None:

@@ -59,10 +59,10 @@ def test_what_would_change_what_clients_may_do_is_told_once_for_each_reason() ->
         ("log.retention.hour", "unknown property log.retention.hour is ignored: did you mean log.retention.hours?"),
         # one of a family of Kafka's that has no effect, and yet a misspelt one of ours
         ("zzz", "unknown property zzz is ignored"),
-        ("port", "port has no effect: Kafka 4 does not know it any more: use listeners=PLAINTEXT://:PORT"),
+        ("port", "port has no effect: Kafka 4 no longer knows it: use listeners=PLAINTEXT://:PORT"),
         (
             "advertised.host.name",
-            "advertised.host.name has no effect: Kafka 4 does not know it any more: use advertised.listeners=PLAINTEXT://HOST:PORT",
+            "advertised.host.name has no effect: Kafka 4 no longer knows it: use advertised.listeners=PLAINTEXT://HOST:PORT",
         ),
     ],
 )
