@@ -110,7 +110,7 @@ class GroupCoordinator:
         if self._consumer is None:
             from minibroker.coordinator.group.consumer.service import ConsumerGroups  # noqa: PLC0415  many brokers have none
 
-            self._consumer = ConsumerGroups(self.live, self.classic.take_over)
+            self._consumer = ConsumerGroups(self.live, self.classic)
         return self._consumer
 
     @property

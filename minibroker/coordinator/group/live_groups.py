@@ -7,7 +7,7 @@
     of any kind, new                          its first member joins (`begin`)
 
 A state machine appends its records immediately. Its answer waits for the sync of that log if the log asks for one (`when_safe`). When a log
-goes offline its groups are unloaded, and waiting members are told to look for another coordinator.
+goes offline its groups are unloaded, and waiting members receive NOT_COORDINATOR.
 
 Source: GroupMetadataManager, GroupCoordinatorService of Apache Kafka 4.3.1.
 """

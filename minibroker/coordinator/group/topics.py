@@ -70,9 +70,9 @@ def _xxh3(data: bytes) -> int:
 @lru_cache(maxsize=_CACHED_TOPICS)
 def _hash_of(name: str, topic: KnownTopic) -> bytes:
     high, low = divmod(topic.topic_id.int, 2**64)
-    said = _MAGIC + struct.pack("<QQ", high, low) + _text(name) + struct.pack("<i", topic.partition_count)
+    head = _MAGIC + struct.pack("<QQ", high, low) + _text(name) + struct.pack("<i", topic.partition_count)
     rack = b"" if topic.rack is None else _length(topic.rack) + _text(topic.rack)
-    return struct.pack("<Q", _xxh3(said + b"".join(struct.pack("<i", index) + rack for index in range(topic.partition_count))))
+    return struct.pack("<Q", _xxh3(head + b"".join(struct.pack("<i", index) + rack for index in range(topic.partition_count))))
 
 
 def _text(text: str) -> bytes:

@@ -65,12 +65,12 @@ def admit(
             return ALL
         verified = coordinator.verify_partitions(transactional_id, ids, partitions)
     except KafkaError as error:
-        told = _told(error, produce_version)
-        return Admission(dict.fromkeys(partitions, told))
-    return Admission({each: _told(error(), produce_version) for each, error in verified.items() if error is not None})
+        answer = _producer_error(error, produce_version)
+        return Admission(dict.fromkeys(partitions, answer))
+    return Admission({each: _producer_error(error(), produce_version) for each, error in verified.items() if error is not None})
 
 
-def _told(error: KafkaError, produce_version: int) -> KafkaError:
+def _producer_error(error: KafkaError, produce_version: int) -> KafkaError:
     if isinstance(error, ProducerFenced):
         return InvalidProducerEpoch()
     if isinstance(error, InvalidTxnState) or (isinstance(error, TransactionAbortable) and produce_version < ABORTABLE_SINCE):

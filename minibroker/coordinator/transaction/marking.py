@@ -120,7 +120,7 @@ class Marking:
         except UnknownTopicOrPartition:
             return
         except InvalidProducerEpoch as error:
-            _LOG.warning("%s-%d: transactional id %s was ended by somebody else: %s", *topic_partition, metadata.transactional_id, error)
+            _LOG.warning("%s-%d: transactional id %s was ended by an operator: %s", *topic_partition, metadata.transactional_id, error)
         except KafkaError as error:
             _LOG.log(
                 self._log_level, "%s-%d: the end of transactional id %s has to wait: %s", *topic_partition, metadata.transactional_id, error

@@ -48,15 +48,15 @@ def write_assignment(assignment: Assignment, metadata: bytes, names: Iterable[st
     except WireError:
         version = 0
     known = [(name, topic.topic_id) for name in sorted(names) if (topic := topics.find(name)) is not None]
-    told = [TopicPartitions(topic=name, partitions=sorted(assignment[topic_id])) for name, topic_id in known if topic_id in assignment]
-    chunks = encoder(ConsumerProtocolAssignment, version, flexible=False)(ConsumerProtocolAssignment(assigned_partitions=told))
+    assigned = [TopicPartitions(topic=name, partitions=sorted(assignment[topic_id])) for name, topic_id in known if topic_id in assignment]
+    chunks = encoder(ConsumerProtocolAssignment, version, flexible=False)(ConsumerProtocolAssignment(assigned_partitions=assigned))
     return version.to_bytes(_VERSION_SIZE, "big") + b"".join(chunks)
 
 
-def partitions_of(said: Sequence[TopicPartitions], topics: Topics) -> Assignment:
+def partitions_of(named_partitions: Sequence[TopicPartitions], topics: Topics) -> Assignment:
     """Return the partitions that a client named by topic, without those that do not exist."""
     found: dict[UUID, set[int]] = {}
-    for each in said:
+    for each in named_partitions:
         topic = topics.find(each.topic)
         if topic is not None:
             found.setdefault(topic.topic_id, set()).update(index for index in each.partitions if 0 <= index < topic.partition_count)

@@ -77,23 +77,8 @@ class ClassicGroups:
         self._groups = groups
         self.member_memory = MemberMemory()
 
-    def make(self, group_id: str, known: StoredGroup, persist: Persist) -> ClassicGroup:
-        """Create the state machine of a group."""
-        return self._make(group_id, known, persist)
-
-    def take_over(self, group_id: str, members: MemberTable, *, must_rebalance: bool) -> None:
-        """Continue as a classic group, which the log says since a downgrade. `members` have more than the record keeps."""
-        stored = self._groups.shard_of(group_id)
-        self._groups.forget(stored, group_id)
-        known = stored.shard.groups[group_id]._replace(was_downgraded=must_rebalance)
-        stored.live[group_id] = group = self._make(group_id, known, partial(self._groups.persist, stored), members)
-        group.resume()
-
-    def describe(self, group_id: str) -> ClassicGroup:
-        """Return a group for reading; GroupIdNotFound if there is no classic group of this id."""
-        return self._groups.find_of_type(group_id, ClassicGroup, "classic")[1]
-
-    def _make(self, group_id: str, known: StoredGroup, persist: Persist, members: MemberTable | None = None) -> ClassicGroup:
+    def make(self, group_id: str, known: StoredGroup, persist: Persist, members: MemberTable | None = None) -> ClassicGroup:
+        """Create the state machine of a group. `members` are those of `known`, if the caller knows more than the record has."""
         config = self._groups.config
         return ClassicGroup(
             group_id,
@@ -104,6 +89,18 @@ class ClassicGroups:
             members=members,
             must_rebalance=known.was_downgraded,
         )
+
+    def take_over(self, group_id: str, members: MemberTable, *, must_rebalance: bool) -> None:
+        """Continue as a classic group, which the log says since a downgrade. `members` have more than the record keeps."""
+        stored = self._groups.shard_of(group_id)
+        self._groups.forget(stored, group_id)
+        known = stored.shard.groups[group_id]._replace(was_downgraded=must_rebalance)
+        stored.live[group_id] = group = self.make(group_id, known, partial(self._groups.persist, stored), members)
+        group.resume()
+
+    def describe(self, group_id: str) -> ClassicGroup:
+        """Return a group for reading; GroupIdNotFound if there is no classic group of this id."""
+        return self._groups.find_of_type(group_id, ClassicGroup, "classic")[1]
 
     # Requests
 

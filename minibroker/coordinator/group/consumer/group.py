@@ -54,7 +54,7 @@ from minibroker.coordinator.group.consumer.migration import ClassicSuccessor, Mi
 from minibroker.coordinator.group.consumer.reconciliation import is_part_of
 from minibroker.coordinator.group.consumer.records import group_tombstones
 from minibroker.coordinator.group.consumer.requests import (
-    NOT_SAID,
+    NOT_SET,
     ConsumerGroupLimits,
     ConsumerHeartbeat,
     ConsumerHeartbeatAnswer,
@@ -180,77 +180,77 @@ class ConsumerGroup:
 
     # ConsumerGroupHeartbeat
 
-    def heartbeat(self, asked: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
+    def heartbeat(self, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
         """Serve a heartbeat: join, stay alive, or leave. Raises the errors of the table and of requests.py, and those of storing."""
-        check_heartbeat(self.group_id, asked, self._limits().assignors)
-        if asked.member_epoch < JOINS:
-            return self._leave(asked)
-        if not asked.member_id:
-            asked = asked._replace(member_id=self._draw_member_id())
+        check_heartbeat(self.group_id, request, self._limits().assignors)
+        if request.member_epoch < JOINS:
+            return self._leave(request)
+        if not request.member_id:
+            request = request._replace(member_id=self._draw_member_id())
         changes = self._changes
         step = changes.step()
-        before = self._find(asked, step)
-        changes.follow(step, _updated(before, asked))
+        before = self._find(request, step)
+        changes.follow(step, _updated(before, request))
         changes.assign(step)
-        member = step.reconcile(asked.member_id, asked.owned)
+        member = step.reconcile(request.member_id, request.owned)
         changes.commit(step)
         changes.renew(member)
         changes.watch_revocation(member, before)
         changes.joinings.cancel(member.member_id)  # it may have spoken the classic protocol before
         changes.syncings.cancel(member.member_id)
-        has_news = asked.member_epoch == JOINS or asked.is_full or without_epochs(before.assigned) != without_epochs(member.assigned)
+        has_news = request.member_epoch == JOINS or request.is_full or without_epochs(before.assigned) != without_epochs(member.assigned)
         assignment = without_epochs(member.assigned) if has_news else None
         return ConsumerHeartbeatAnswer(member.member_id, member.member_epoch, self._limits().heartbeat_interval_ms, assignment)
 
-    def _find(self, asked: ConsumerHeartbeat, step: ConsumerGroupStep) -> ConsumerMember:
+    def _find(self, request: ConsumerHeartbeat, step: ConsumerGroupStep) -> ConsumerMember:
         """Return the member that sent a heartbeat, in the place of the one that it replaces; a blank one if it is new."""
-        if asked.instance_id is not None:
-            owner = self._changes.static_member(asked.instance_id)
-            if asked.member_epoch == JOINS and owner is not None:
-                return self._return(owner, asked, step)
-            if asked.member_epoch != JOINS:
-                self._check_instance(owner, asked)
-        member = self.image.members.get(asked.member_id)
+        if request.instance_id is not None:
+            owner = self._changes.static_member(request.instance_id)
+            if request.member_epoch == JOINS and owner is not None:
+                return self._return(owner, request, step)
+            if request.member_epoch != JOINS:
+                self._check_instance(owner, request)
+        member = self.image.members.get(request.member_id)
         if member is not None:
-            check_epoch("consumer", member, asked.member_epoch, lambda: is_part_of(asked.owned, member.assigned))
+            check_epoch("consumer", member, request.member_epoch, lambda: is_part_of(request.owned, member.assigned))
             return member
-        if asked.member_epoch != JOINS:
-            raise unknown_member(self.group_id, asked.member_id)
+        if request.member_epoch != JOINS:
+            raise unknown_member(self.group_id, request.member_id)
         if len(self.image.members) >= self._limits().max_size:
             raise GroupMaxSizeReached(f"The consumer group has reached its maximum capacity of {self._limits().max_size} members.")
-        return ConsumerMember(asked.member_id)
+        return ConsumerMember(request.member_id)
 
-    def _return(self, owner: ConsumerMember, asked: ConsumerHeartbeat, step: ConsumerGroupStep) -> ConsumerMember:
+    def _return(self, owner: ConsumerMember, request: ConsumerHeartbeat, step: ConsumerGroupStep) -> ConsumerMember:
         if owner.classic is None and owner.member_epoch != LEAVES_FOR_A_WHILE:
             raise UnreleasedInstanceId(
-                f"Static member {asked.member_id} with instance id {asked.instance_id} cannot join the group because the instance id is "
-                f"owned by {owner.member_id} member."
+                f"Static member {request.member_id} with instance id {request.instance_id} cannot join the group because the instance id "
+                f"is owned by {owner.member_id} member."
             )
-        other = self.image.members.get(asked.member_id)
+        other = self.image.members.get(request.member_id)
         if other is not None and other is not owner:
-            raise FencedInstanceId(f"Member {asked.member_id} has another instance id than {asked.instance_id}.")
-        return step.replace(owner, asked.member_id)
+            raise FencedInstanceId(f"Member {request.member_id} has another instance id than {request.instance_id}.")
+        return step.replace(owner, request.member_id)
 
-    def _check_instance(self, owner: ConsumerMember | None, asked: ConsumerHeartbeat) -> None:
+    def _check_instance(self, owner: ConsumerMember | None, request: ConsumerHeartbeat) -> None:
         if owner is None:
-            raise UnknownMemberId(f"Instance id {asked.instance_id} is unknown.")
-        if owner.member_id != asked.member_id:
+            raise UnknownMemberId(f"Instance id {request.instance_id} is unknown.")
+        if owner.member_id != request.member_id:
             raise FencedInstanceId(
-                f"Static member {asked.member_id} with instance id {asked.instance_id} was fenced by member {owner.member_id}."
+                f"Static member {request.member_id} with instance id {request.instance_id} was fenced by member {owner.member_id}."
             )
 
-    def _leave(self, asked: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
-        if asked.instance_id is not None:
-            self._check_instance(self._changes.static_member(asked.instance_id), asked)
-        member = known_member(self.group_id, self.image.members, asked.member_id)
-        if asked.member_epoch == LEAVES_FOR_A_WHILE:
+    def _leave(self, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
+        if request.instance_id is not None:
+            self._check_instance(self._changes.static_member(request.instance_id), request)
+        member = known_member(self.group_id, self.image.members, request.member_id)
+        if request.member_epoch == LEAVES_FOR_A_WHILE:
             step = self._changes.step()
             step.rest(member)
             self._changes.store(step)
             self._changes.revocations.cancel(member.member_id)
         else:
             self._changes.remove(member.member_id)
-        return ConsumerHeartbeatAnswer(asked.member_id, asked.member_epoch)
+        return ConsumerHeartbeatAnswer(request.member_id, request.member_epoch)
 
     # What the coordinator asks of every kind of group
 
@@ -313,17 +313,17 @@ def _check_since(member: ConsumerMember, member_epoch: int, topic_id: UUID, part
     return None
 
 
-def _updated(before: ConsumerMember, asked: ConsumerHeartbeat) -> ConsumerMember:
+def _updated(before: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:
     """Return the member with what this heartbeat says of it."""
-    is_new_timeout = asked.rebalance_timeout_ms != NOT_SAID
+    is_new_timeout = request.rebalance_timeout_ms != NOT_SET
     return before._replace(
-        instance_id=before.instance_id if asked.instance_id is None else asked.instance_id,
-        rack_id=before.rack_id if asked.rack_id is None else asked.rack_id,
-        client_id=asked.client_id,
-        client_host=asked.client_host,
-        topic_names=before.topic_names if asked.topic_names is None else tuple(sorted(set(asked.topic_names))),
-        topic_regex=before.topic_regex if asked.topic_regex is None else asked.topic_regex,
-        rebalance_timeout_ms=asked.rebalance_timeout_ms if is_new_timeout else before.rebalance_timeout_ms,
-        server_assignor=before.server_assignor if asked.server_assignor is None else asked.server_assignor,
+        instance_id=before.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=before.rack_id if request.rack_id is None else request.rack_id,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        topic_names=before.topic_names if request.topic_names is None else tuple(sorted(set(request.topic_names))),
+        topic_regex=before.topic_regex if request.topic_regex is None else request.topic_regex,
+        rebalance_timeout_ms=request.rebalance_timeout_ms if is_new_timeout else before.rebalance_timeout_ms,
+        server_assignor=before.server_assignor if request.server_assignor is None else request.server_assignor,
         classic=None,
     )

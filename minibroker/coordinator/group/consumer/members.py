@@ -132,7 +132,7 @@ class ConsumerGroupImage(ModernImage[ConsumerMember, Assignment]):
             self._disown(before)
             self.members.pop(key.member_id, None)
             return
-        said = ConsumerMember(
+        described = ConsumerMember(
             member_id=key.member_id,
             instance_id=value.instance_id,
             rack_id=value.rack_id,
@@ -144,7 +144,7 @@ class ConsumerGroupImage(ModernImage[ConsumerMember, Assignment]):
             server_assignor=value.server_assignor,
             classic=value.classic_member_metadata,
         )
-        self.members[key.member_id] = said.with_progress_of(before)
+        self.members[key.member_id] = described.with_progress_of(before)
         if value.instance_id is not None:
             self.instances[value.instance_id] = key.member_id
 

@@ -158,14 +158,14 @@ def metadata_of(session_timeout_ms: int, protocols: Sequence[Protocol]) -> Class
 
 def downgraded(members: Sequence[ConsumerMember], image: ConsumerGroupImage, topics: Topics, *, must_rebalance: bool) -> ClassicSuccessor:
     """Return a classic group of these members, with the target assignments of `image`."""
-    heirs = MemberTable(CONSUMER)
+    classic_members = MemberTable(CONSUMER)
     for member in members:
-        heirs.add(_downgraded(member), CONSUMER)
-    protocol_name = heirs.select()
-    for member, heir in zip(members, heirs, strict=True):
+        classic_members.add(_downgraded(member), CONSUMER)
+    protocol_name = classic_members.select()
+    for member, classic_member in zip(members, classic_members, strict=True):
         target = image.targets.get(member.member_id, NOTHING)
-        heir.assignment = write_assignment(target, heir.metadata(protocol_name), member.topic_names, topics)
-    return ClassicSuccessor(heirs, image.epoch, protocol_name, must_rebalance)
+        classic_member.assignment = write_assignment(target, classic_member.metadata(protocol_name), member.topic_names, topics)
+    return ClassicSuccessor(classic_members, image.epoch, protocol_name, must_rebalance)
 
 
 def _downgraded(member: ConsumerMember) -> ClassicMember:
@@ -179,9 +179,9 @@ def _downgraded(member: ConsumerMember) -> ClassicMember:
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         group_instance_id=member.instance_id,
     )
-    heir = ClassicMember(member.member_id, join)
-    heir.is_new = False
-    return heir
+    classic_member = ClassicMember(member.member_id, join)
+    classic_member.is_new = False
+    return classic_member
 
 
 def protocols_of(member: ConsumerMember) -> tuple[Protocol, ...]:

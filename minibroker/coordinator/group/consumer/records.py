@@ -121,7 +121,7 @@ def group_tombstones(group_id: str, member_ids: Iterable[str] = (), patterns: It
         *(current for current, _, _ in of_members),
         *(target for _, target, _ in of_members),
         target_epoch,
-        *(said for _, _, said in of_members),
+        *(metadata for _, _, metadata in of_members),
         *(regex_tombstone(group_id, pattern) for pattern in patterns),
         topics,
         epoch,

@@ -15,7 +15,7 @@ from minibroker.coordinator.group.modern import Assignment
 from minibroker.coordinator.group.topic_expressions import check_topic_expression
 from minibroker.errors import InvalidRegularExpression, InvalidRequest
 
-NOT_SAID: Final = -1
+NOT_SET: Final = -1
 _INT_MAX: Final = 2**31 - 1
 
 
@@ -38,7 +38,7 @@ class ConsumerHeartbeat(NamedTuple):
     client_host: str = ""
     instance_id: str | None = None
     rack_id: str | None = None
-    rebalance_timeout_ms: int = NOT_SAID
+    rebalance_timeout_ms: int = NOT_SET
     topic_names: tuple[str, ...] | None = None
     topic_regex: str | None = None
     server_assignor: str | None = None
@@ -49,7 +49,7 @@ class ConsumerHeartbeat(NamedTuple):
     def is_full(self) -> bool:
         """Whether it has all fields; then the answer has all fields."""
         has_subscription = self.topic_names is not None or self.topic_regex is not None
-        return self.rebalance_timeout_ms != NOT_SAID and has_subscription and self.owned is not None
+        return self.rebalance_timeout_ms != NOT_SET and has_subscription and self.owned is not None
 
 
 class ConsumerHeartbeatAnswer(NamedTuple):
@@ -61,21 +61,21 @@ class ConsumerHeartbeatAnswer(NamedTuple):
     assignment: Assignment | None = None
 
 
-def check_heartbeat(group_id: str, asked: ConsumerHeartbeat, assignors: Sequence[str] = ASSIGNORS) -> None:
+def check_heartbeat(group_id: str, request: ConsumerHeartbeat, assignors: Sequence[str] = ASSIGNORS) -> None:
     """Check a heartbeat; InvalidRequest, UnsupportedAssignor, InvalidRegularExpression."""
-    if not asked.member_id and (asked.draws_own_id or asked.member_epoch > JOINS or asked.member_epoch == LEAVES):
+    if not request.member_id and (request.draws_own_id or request.member_epoch > JOINS or request.member_epoch == LEAVES):
         raise InvalidRequest("MemberId can't be empty.")
-    for value, name in ((group_id, "GroupId"), (asked.instance_id, "InstanceId"), (asked.rack_id, "RackId")):
+    for value, name in ((group_id, "GroupId"), (request.instance_id, "InstanceId"), (request.rack_id, "RackId")):
         if value == "":
             raise InvalidRequest(f"{name} can't be empty.")
-    if asked.member_epoch == JOINS:
-        _check_join(asked)
-    elif asked.member_epoch == LEAVES_FOR_A_WHILE and asked.instance_id is None:
+    if request.member_epoch == JOINS:
+        _check_join(request)
+    elif request.member_epoch == LEAVES_FOR_A_WHILE and request.instance_id is None:
         raise InvalidRequest("InstanceId can't be null.")
-    elif asked.member_epoch < LEAVES_FOR_A_WHILE:
+    elif request.member_epoch < LEAVES_FOR_A_WHILE:
         raise InvalidRequest("MemberEpoch is invalid.")
-    check_assignor(asked.server_assignor, assignors)
-    _check_regex(asked.topic_regex)
+    check_assignor(request.server_assignor, assignors)
+    _check_regex(request.topic_regex)
 
 
 def _check_regex(pattern: str | None) -> None:
@@ -86,10 +86,10 @@ def _check_regex(pattern: str | None) -> None:
             raise InvalidRegularExpression(f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}.") from None
 
 
-def _check_join(asked: ConsumerHeartbeat) -> None:
-    if asked.rebalance_timeout_ms == NOT_SAID:
+def _check_join(request: ConsumerHeartbeat) -> None:
+    if request.rebalance_timeout_ms == NOT_SET:
         raise InvalidRequest("RebalanceTimeoutMs must be provided in first request.")
-    if asked.owned is None or asked.owned:
+    if request.owned is None or request.owned:
         raise InvalidRequest("TopicPartitions must be empty when (re-)joining.")
-    if asked.topic_names is None and asked.topic_regex is None:
+    if request.topic_names is None and request.topic_regex is None:
         raise InvalidRequest("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import cast
 
 from minibroker.coordinator.group.classic.group import ClassicGroup
+from minibroker.coordinator.group.classic.service import ClassicGroups
 from minibroker.coordinator.group.consumer.group import ConsumerGroup
 from minibroker.coordinator.group.consumer.members import ConsumerGroupImage
 from minibroker.coordinator.group.consumer.migration import ClassicSuccessor, Migration, check_upgrade, upgraded
@@ -26,16 +27,14 @@ from minibroker.coordinator.group.store import StoredShard
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import GroupIdNotFound, KafkaError
 
-TakeOver = Callable[..., None]
-
 
 class ConsumerGroups:
     """The service of consumer groups."""
 
-    def __init__(self, groups: LiveGroups, take_over: TakeOver) -> None:
-        """Create the service. `take_over` is that of ClassicGroups, for groups that are downgraded."""
+    def __init__(self, groups: LiveGroups, classic: ClassicGroups) -> None:
+        """Create the service. `classic` continues with groups that are downgraded."""
         self._groups = groups
-        self._take_over = take_over
+        self._classic = classic
 
     def make(self, group_id: str, known: StoredGroup, persist: Persist) -> ConsumerGroup:
         """Create the state machine of a group."""
@@ -51,7 +50,7 @@ class ConsumerGroups:
             )
 
         def on_downgraded(successor: ClassicSuccessor) -> None:
-            self._take_over(group_id, successor.members, must_rebalance=successor.must_rebalance)
+            self._classic.take_over(group_id, successor.members, must_rebalance=successor.must_rebalance)
 
         return ConsumerGroup(
             group_id,
@@ -64,14 +63,16 @@ class ConsumerGroups:
             on_downgraded=on_downgraded,
         )
 
-    def heartbeat(self, group_id: str, asked: ConsumerHeartbeat, answer_to: Callable[[ConsumerHeartbeatAnswer | KafkaError], None]) -> None:
+    def heartbeat(
+        self, group_id: str, request: ConsumerHeartbeat, answer_to: Callable[[ConsumerHeartbeatAnswer | KafkaError], None]
+    ) -> None:
         """Serve a heartbeat. `answer_to` is called when what changed is synced."""
         try:
-            check_heartbeat(group_id, asked, self._groups.config.group_consumer_assignors)
+            check_heartbeat(group_id, request, self._groups.config.group_consumer_assignors)
             stored = self._groups.shard_of(group_id)
-            group = self._group_of(stored, group_id, asked.member_epoch)
+            group = self._group_of(stored, group_id, request.member_epoch)
             is_new = group is not stored.live.get(group_id)
-            answer = group.heartbeat(asked)
+            answer = group.heartbeat(request)
             if is_new:
                 group.resume()
         except KafkaError as error:

@@ -28,11 +28,13 @@ from minibroker.coordinator.record_frame import CoordinatorRecord
 class ConsumerGroupStep(ModernStep[ConsumerGroupImage]):
     """The records of one step, and the image with them."""
 
-    def __init__(self, group_id: str, image: ConsumerGroupImage, topics: Topics, now_ms: int, asked: dict[str, int] | None = None) -> None:
-        """Start a step. `asked` has the version of the topics when the group first asked for an expression without result; written here."""
+    def __init__(
+        self, group_id: str, image: ConsumerGroupImage, topics: Topics, now_ms: int, asked_regexes: dict[str, int] | None = None
+    ) -> None:
+        """Start a step. `asked_regexes`: the version of the topics when the group first asked for a pending expression; written here."""
         super().__init__(group_id, image, now_ms)
         self._topics = topics
-        self._asked = {} if asked is None else asked
+        self._asked_regexes = {} if asked_regexes is None else asked_regexes
 
     # Members
 
@@ -68,9 +70,9 @@ class ConsumerGroupStep(ModernStep[ConsumerGroupImage]):
         self.resolve_regexes()
         self.follow_subscriptions(has_changed=True)
 
-    def end(self, heir: CoordinatorRecord) -> None:
-        """End the group: `heir` is the record of the classic group that takes its place."""
-        self._write(*records.group_tombstones(self._group_id, self.image.members, self.image.regexes), heir)
+    def end(self, successor: CoordinatorRecord) -> None:
+        """End the group: `successor` is the record of the classic group that takes its place."""
+        self._write(*records.group_tombstones(self._group_id, self.image.members, self.image.regexes), successor)
 
     # Subscriptions
 
@@ -80,18 +82,18 @@ class ConsumerGroupStep(ModernStep[ConsumerGroupImage]):
         wanted = {member.topic_regex for member in self.image.members.values()} - {""}
         for pattern in known.keys() - wanted:
             self._write(records.regex_tombstone(self._group_id, pattern))
-        for pattern in self._asked.keys() - wanted:
-            del self._asked[pattern]
+        for pattern in self._asked_regexes.keys() - wanted:
+            del self._asked_regexes[pattern]
         has_changed = False
         for pattern in sorted(wanted):
             before = known.get(pattern)
             if before is not None and not self._is_stale(before.version, before.timestamp_ms):
                 continue
             matching = self._topics.matching(pattern)
-            oldest = before.version + 1 if before is not None else self._asked.setdefault(pattern, self._topics.version)
+            oldest = before.version + 1 if before is not None else self._asked_regexes.setdefault(pattern, self._topics.version)
             if matching is None or matching.version < oldest:
                 continue  # a later heartbeat finds the result; an older one is that of another group
-            self._asked.pop(pattern, None)
+            self._asked_regexes.pop(pattern, None)
             resolved = ResolvedRegex(matching.names, matching.version, self._now_ms)
             self._write(records.regex_record(self._group_id, pattern, resolved))
             has_changed = has_changed or before is None or before.topics != resolved.topics

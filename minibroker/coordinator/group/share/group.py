@@ -133,18 +133,18 @@ class ShareGroup:
 
     # ShareGroupHeartbeat
 
-    def heartbeat(self, asked: ShareHeartbeat) -> ShareHeartbeatAnswer:
+    def heartbeat(self, request: ShareHeartbeat) -> ShareHeartbeatAnswer:
         """Serve a heartbeat: join, stay alive, or leave. Raises the errors of the table and of requests.py, and those of storing."""
-        check_heartbeat(self.group_id, asked)
-        if asked.member_epoch == LEAVES:
-            self._check_member(asked.member_id)
-            self._remove(asked.member_id)
-            return ShareHeartbeatAnswer(asked.member_id, LEAVES)
+        check_heartbeat(self.group_id, request)
+        if request.member_epoch == LEAVES:
+            self._check_member(request.member_id)
+            self._remove(request.member_id)
+            return ShareHeartbeatAnswer(request.member_id, LEAVES)
         limits = self._limits()
-        before = self._find(asked, limits.max_size)
+        before = self._find(request, limits.max_size)
         topics_version = self._topics.version
         step = self._step()
-        has_changed = step.subscribe(_updated(before, asked))
+        has_changed = step.subscribe(_updated(before, request))
         if topics_version != self._topics_version:
             step.forget_deleted_topics()
         if has_changed or topics_version != self._topics_version:
@@ -156,24 +156,24 @@ class ShareGroup:
             if step.image.assignment_epoch >= step.image.epoch and step.is_anything_unassigned:
                 has_changed = step.follow_subscriptions(has_changed=True)
         step.assign(limits.assignment_interval_ms)
-        member = step.give_target(asked.member_id, has_changed=has_changed)
+        member = step.give_target(request.member_id, has_changed=has_changed)
         self._store(step)
         self._topics_version = topics_version
-        self._renew(asked.member_id)
-        has_news = asked.member_epoch == JOINS or asked.topic_names is not None or before.assigned != member.assigned
+        self._renew(request.member_id)
+        has_news = request.member_epoch == JOINS or request.topic_names is not None or before.assigned != member.assigned
         assignment = member.assigned if has_news else None
         return ShareHeartbeatAnswer(member.member_id, member.member_epoch, limits.heartbeat_interval_ms, assignment)
 
-    def _find(self, asked: ShareHeartbeat, max_size: int) -> ShareMember:
+    def _find(self, request: ShareHeartbeat, max_size: int) -> ShareMember:
         """Return the member that sent a heartbeat; a blank one if it is new."""
         members = self.image.members
-        if asked.member_id not in members and len(members) >= max_size:
+        if request.member_id not in members and len(members) >= max_size:
             raise GroupMaxSizeReached(f"The share group has reached its maximum capacity of {max_size} members.")
-        if asked.member_epoch == JOINS:
-            return members.get(asked.member_id, ShareMember(asked.member_id))
-        self._check_member(asked.member_id)
-        member = members[asked.member_id]
-        _check_epoch(member, asked.member_epoch)
+        if request.member_epoch == JOINS:
+            return members.get(request.member_id, ShareMember(request.member_id))
+        self._check_member(request.member_id)
+        member = members[request.member_id]
+        _check_epoch(member, request.member_epoch)
         return member
 
     def _check_member(self, member_id: str) -> None:
@@ -214,7 +214,9 @@ class ShareGroup:
         if lost is None:
             self._is_settled = False  # the next heartbeat looks again
         elif lost:
-            _LOG.warning("group %s: states of share partitions were lost, and are made anew: %s", self.group_id, list(lost.values()))
+            _LOG.warning(
+                "group %s: states of share partitions were lost, and are initialized again: %s", self.group_id, list(lost.values())
+            )
             step.store_state_partitions(step.image.state_partitions.lose(lost))
 
     def _initialize(self, step: ShareGroupStep) -> ShareGroupStep:
@@ -293,13 +295,13 @@ class ShareGroup:
         return topic in self.image.subscribed
 
 
-def _updated(before: ShareMember, asked: ShareHeartbeat) -> ShareMember:
+def _updated(before: ShareMember, request: ShareHeartbeat) -> ShareMember:
     """Return the member with what this heartbeat says of it."""
     return before._replace(
-        rack_id=before.rack_id if asked.rack_id is None else asked.rack_id,
-        client_id=asked.client_id,
-        client_host=asked.client_host,
-        topic_names=before.topic_names if asked.topic_names is None else tuple(sorted(set(asked.topic_names))),
+        rack_id=before.rack_id if request.rack_id is None else request.rack_id,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        topic_names=before.topic_names if request.topic_names is None else tuple(sorted(set(request.topic_names))),
     )
 
 

@@ -65,18 +65,18 @@ class ShareGroupImage(ModernImage[ShareMember, Assignment]):
         if value is None:
             self.members.pop(key.member_id, None)
             return
-        said = ShareMember(
+        described = ShareMember(
             key.member_id, value.rack_id, value.client_id, value.client_host, tuple(sorted(set(value.subscribed_topic_names)))
         )
-        self.members[key.member_id] = said.with_progress_of(self.members.get(key.member_id, said))
+        self.members[key.member_id] = described.with_progress_of(self.members.get(key.member_id, described))
 
     def _replay_current(self, key: Any, value: Any) -> None:
         before = self.members.get(key.member_id)
         if value is not None:
-            told = ShareMember(
+            replayed = ShareMember(
                 key.member_id, None, "", "", (), value.member_epoch, value.previous_member_epoch, _assignment(value.assigned_partitions)
             )
-            self.members[key.member_id] = (before or told).with_progress_of(told)
+            self.members[key.member_id] = (before or replayed).with_progress_of(replayed)
         elif before is not None:
             self.members[key.member_id] = before.with_progress_of(ShareMember(key.member_id))
 

@@ -60,23 +60,23 @@ class ShareOffsets:
     def initialize(self, partitions: NamedAssignment) -> dict[TopicIdPartition, KafkaError]:
         """Initialize share partitions that are stored as initializing. Return the errors of those that failed."""
         epoch = self._image.epoch
-        asked = [
+        requested = [
             InitialState(topic_id, index, epoch, NO_OFFSET) for topic_id, each in partitions.items() for index in sorted(each.partitions)
         ]
-        return self._ask(partitions, asked)
+        return self._ask(partitions, requested)
 
     def lost(self) -> NamedAssignment | None:
         """Return initialized partitions that have no state; None if the share coordinator does not know yet."""
         initialized = self._image.state_partitions.initialized
-        asked = [(topic_id, index) for topic_id, each in initialized.items() for index in sorted(each.partitions)]
-        if not asked:
+        requested = [(topic_id, index) for topic_id, each in initialized.items() for index in sorted(each.partitions)]
+        if not requested:
             return {}
         try:
             self._states.ensure_topic()
-            found = self._states.read_summary(self._group_id, asked)
+            found = self._states.read_summary(self._group_id, requested)
         except KafkaError:
             return None
-        unknown = (partition for partition, summary in zip(asked, found, strict=True) if summary == StateSummary())
+        unknown = (partition for partition, summary in zip(requested, found, strict=True) if summary == StateSummary())
         return named((topic_id, initialized[topic_id].topic_name, [index]) for topic_id, index in unknown)
 
     def alter(self, starts: Sequence[StartOffset]) -> list[KafkaError | None]:
@@ -85,11 +85,11 @@ class ShareOffsets:
         valid = [start for start in starts if start.topic_name in known and 0 <= start.partition < known[start.topic_name].partition_count]
         if not valid:
             return [_UNKNOWN] * len(starts)
-        asked = [InitialState(known[each.topic_name].topic_id, each.partition, self._image.epoch, each.start_offset) for each in valid]
-        partitions = named((state.topic_id, start.topic_name, [start.partition]) for start, state in zip(valid, asked, strict=True))
+        requested = [InitialState(known[each.topic_name].topic_id, each.partition, self._image.epoch, each.start_offset) for each in valid]
+        partitions = named((state.topic_id, start.topic_name, [start.partition]) for start, state in zip(valid, requested, strict=True))
         self._store(self._image.state_partitions.initialize(partitions))
-        failed = self._ask(partitions, asked)
-        found = {start[:2]: failed.get(state[:2]) for start, state in zip(valid, asked, strict=True)}
+        failed = self._ask(partitions, requested)
+        found = {start[:2]: failed.get(state[:2]) for start, state in zip(valid, requested, strict=True)}
         return [found.get(start[:2], _UNKNOWN) for start in starts]
 
     def delete(self, topic_names: Sequence[str]) -> list[KafkaError | None]:
@@ -141,12 +141,12 @@ class ShareOffsets:
         if step.records:
             self._persist(step.records)
 
-    def _ask(self, partitions: NamedAssignment, asked: Sequence[InitialState]) -> dict[TopicIdPartition, KafkaError]:
+    def _ask(self, partitions: NamedAssignment, requested: Sequence[InitialState]) -> dict[TopicIdPartition, KafkaError]:
         try:
-            errors = self._states.initialize(self._group_id, asked)
+            errors = self._states.initialize(self._group_id, requested)
         except KafkaError as error:
-            errors = [error] * len(asked)
-        failed = {each[:2]: error for each, error in zip(asked, errors, strict=True) if error is not None}
+            errors = [error] * len(requested)
+        failed = {each[:2]: error for each, error in zip(requested, errors, strict=True) if error is not None}
         done = named(
             (topic_id, each.topic_name, {index for index in each.partitions if (topic_id, index) not in failed})
             for topic_id, each in partitions.items()
@@ -157,9 +157,9 @@ class ShareOffsets:
     def _delete(self, partitions: Assignment) -> dict[UUID, KafkaError]:
         """Delete states. Return the errors by topic."""
         self._store(self._image.state_partitions.delete(partitions.keys()))
-        asked = [(topic_id, index) for topic_id, indexes in partitions.items() for index in sorted(indexes)]
-        errors = self._states.delete(self._group_id, asked) if asked else []
-        failed = {topic_id: error for (topic_id, _), error in zip(asked, errors, strict=True) if error is not None}
+        requested = [(topic_id, index) for topic_id, indexes in partitions.items() for index in sorted(indexes)]
+        errors = self._states.delete(self._group_id, requested) if requested else []
+        failed = {topic_id: error for (topic_id, _), error in zip(requested, errors, strict=True) if error is not None}
         self._store(self._image.state_partitions.end_deletion(partitions.keys() - failed.keys()))
         return failed
 

@@ -33,13 +33,13 @@ class ShareHeartbeatAnswer(NamedTuple):
     assignment: Assignment | None = None
 
 
-def check_heartbeat(group_id: str, asked: ShareHeartbeat) -> None:
+def check_heartbeat(group_id: str, request: ShareHeartbeat) -> None:
     """Check a heartbeat; InvalidRequest. The caller checks the member id."""
     if not group_id:
         raise InvalidRequest("GroupId can't be empty.")
-    if asked.rack_id == "":
+    if request.rack_id == "":
         raise InvalidRequest("RackId can't be empty.")
-    if asked.member_epoch == JOINS and not asked.topic_names:
+    if request.member_epoch == JOINS and not request.topic_names:
         raise InvalidRequest("SubscribedTopicNames must be set in first request.")
-    if asked.member_epoch < LEAVES:
+    if request.member_epoch < LEAVES:
         raise InvalidRequest("MemberEpoch is invalid.")

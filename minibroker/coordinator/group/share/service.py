@@ -83,12 +83,12 @@ class ShareGroups:
             initializes_later=self._groups.config.minibroker_like_kafka,
         )
 
-    def heartbeat(self, group_id: str, asked: ShareHeartbeat, answer_to: Callable[[ShareHeartbeatAnswer | KafkaError], None]) -> None:
+    def heartbeat(self, group_id: str, request: ShareHeartbeat, answer_to: Callable[[ShareHeartbeatAnswer | KafkaError], None]) -> None:
         """Serve a heartbeat."""
 
         def beat(stored: StoredShard) -> ShareHeartbeatAnswer:
-            check_heartbeat(group_id, asked)
-            return self._group_of(stored, group_id, asked.member_epoch).heartbeat(asked)
+            check_heartbeat(group_id, request)
+            return self._group_of(stored, group_id, request.member_epoch).heartbeat(request)
 
         self._change(group_id, beat, answer_to)
 

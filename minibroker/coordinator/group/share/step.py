@@ -122,8 +122,8 @@ class ShareGroupStep(ModernStep[ShareGroupImage]):
         if member.member_epoch == image.assignment_epoch and not has_changed:
             return member
         wanted = self._topic_ids(member)
-        told = {topic_id: each for topic_id, each in image.targets.get(member_id, NOTHING).items() if topic_id in wanted}
-        moved = member._replace(assigned=told)
+        assigned = {topic_id: each for topic_id, each in image.targets.get(member_id, NOTHING).items() if topic_id in wanted}
+        moved = member._replace(assigned=assigned)
         if member.member_epoch != image.assignment_epoch:
             moved = moved._replace(member_epoch=image.assignment_epoch, previous_member_epoch=member.member_epoch)
         if moved != member:

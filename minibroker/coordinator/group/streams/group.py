@@ -66,7 +66,7 @@ from minibroker.coordinator.group.modern import FIRST_EPOCH
 from minibroker.coordinator.group.streams.internal_topics import ConfiguredTopology, Configuring, MakeTopic, Status, StatusCode
 from minibroker.coordinator.group.streams.members import MemberState, StreamsGroupImage, StreamsMember
 from minibroker.coordinator.group.streams.records import group_tombstones
-from minibroker.coordinator.group.streams.requests import NOT_SAID, Located, StreamsHeartbeat, StreamsHeartbeatAnswer, locate
+from minibroker.coordinator.group.streams.requests import NOT_SET, Located, StreamsHeartbeat, StreamsHeartbeatAnswer, locate
 from minibroker.coordinator.group.streams.step import StreamsGroupStep
 from minibroker.coordinator.group.streams.tasks import Tasks, is_part_of
 from minibroker.coordinator.group.topics import Topics
@@ -135,7 +135,7 @@ class StreamsGroup:
         self._persist = persist
         self._configuring = Configuring(group_id, topics, make_topic)
         self._limits = limits  #: returns the present ones
-        self._shutdown_asked_by: str | None = None  #: the member that requested a shutdown of the application
+        self._shutdown_requested_by: str | None = None  #: the member that requested a shutdown of the application
         self._endpoint_epoch = 0  #: grows when a member with an endpoint gets other tasks
         self._sessions = MemberTimeouts(group_id, clock, self._remove, "its session timed out")
         self._revocations = MemberTimeouts(group_id, clock, self._remove, "it did not give up its tasks in time")
@@ -180,29 +180,29 @@ class StreamsGroup:
 
     # StreamsGroupHeartbeat
 
-    def heartbeat(self, asked: StreamsHeartbeat) -> StreamsHeartbeatAnswer:
+    def heartbeat(self, request: StreamsHeartbeat) -> StreamsHeartbeatAnswer:
         """Serve a heartbeat: join, stay alive, or leave. Raises the errors of the table, and those of storing."""
-        if asked.member_epoch < JOINS:
-            return self._leave(asked)
+        if request.member_epoch < JOINS:
+            return self._leave(request)
         limits, was_known = self._limits(), self.image.epoch > FIRST_EPOCH
-        before = self._find(asked, limits)
+        before = self._find(request, limits)
         step = StreamsGroupStep(self.group_id, self.image, self._clock.now_ms())
-        has_changed = step.update(_updated(before, asked))
-        configured = self._configuring.complete(step.initialize(asked.topology))
-        _check_owned(asked.owned, configured.result)
+        has_changed = step.update(_updated(before, request))
+        configured = self._configuring.complete(step.initialize(request.topology))
+        _check_owned(request.owned, configured.result)
         step.follow(configured.metadata_hash, configured.result, limits.num_standby_replicas, has_changed=has_changed)
         begins = self.is_empty and limits.initial_rebalance_delay_ms > 0
         is_delayed = begins or self._first_assignment is not None
         is_assigned = not is_delayed and step.assign(configured.result, limits.num_standby_replicas, limits.assignment_interval_ms)
-        member = step.reconcile(asked.member_id, asked.owned, is_delayed=is_delayed)
+        member = step.reconcile(request.member_id, request.owned, is_delayed=is_delayed)
         self._store(step)
         if begins and self._first_assignment is None:
             self._first_assignment = self._clock.call_later_ms(limits.initial_rebalance_delay_ms, self._assign_first)
         self._renew(member.member_id)
         self._watch_revocation(member, before)
-        if asked.shuts_down:
+        if request.shuts_down:
             self._shut_down(member.member_id)
-        is_new = asked.member_epoch == JOINS or before.assigned != member.assigned
+        is_new = request.member_epoch == JOINS or before.assigned != member.assigned
         if is_new and was_known and member.user_endpoint is not None:
             self._endpoint_epoch += 1
         delayed = () if is_assigned else (_INITIAL_DELAY if is_delayed else _INTERVAL,)
@@ -214,28 +214,28 @@ class StreamsGroup:
             statuses=(*self._stale(member), *delayed, *problems, *self._shutdown()),
             tasks=member.assigned.tasks if is_new else None,
             endpoint_epoch=self._endpoint_epoch,
-            located=self._locate(member, configured.result) if asked.endpoint_epoch != self._endpoint_epoch else None,
+            located=self._locate(member, configured.result) if request.endpoint_epoch != self._endpoint_epoch else None,
         )
 
-    def _find(self, asked: StreamsHeartbeat, limits: StreamsGroupLimits) -> StreamsMember:
+    def _find(self, request: StreamsHeartbeat, limits: StreamsGroupLimits) -> StreamsMember:
         """Return the member that sent a heartbeat; a blank one if it is new."""
-        member = self.image.members.get(asked.member_id)
+        member = self.image.members.get(request.member_id)
         if member is not None:
-            check_epoch("streams", member, asked.member_epoch, lambda: _has_all(member, asked.owned))
+            check_epoch("streams", member, request.member_epoch, lambda: _has_all(member, request.owned))
             return member
-        if asked.member_epoch != JOINS:
-            raise unknown_member(self.group_id, asked.member_id)
+        if request.member_epoch != JOINS:
+            raise unknown_member(self.group_id, request.member_id)
         if len(self.image.members) >= limits.max_size:
             raise GroupMaxSizeReached(f"The streams group has reached its maximum capacity of {limits.max_size} members.")
-        return StreamsMember(asked.member_id)
+        return StreamsMember(request.member_id)
 
-    def _leave(self, asked: StreamsHeartbeat) -> StreamsHeartbeatAnswer:
-        if asked.member_id not in self.image.members:
-            raise unknown_member(self.group_id, asked.member_id)
-        self._remove(asked.member_id)
-        if asked.shuts_down and not self.is_empty:
-            self._shut_down(asked.member_id)
-        return StreamsHeartbeatAnswer(asked.member_id, asked.member_epoch)
+    def _leave(self, request: StreamsHeartbeat) -> StreamsHeartbeatAnswer:
+        if request.member_id not in self.image.members:
+            raise unknown_member(self.group_id, request.member_id)
+        self._remove(request.member_id)
+        if request.shuts_down and not self.is_empty:
+            self._shut_down(request.member_id)
+        return StreamsHeartbeatAnswer(request.member_id, request.member_epoch)
 
     # Answers besides tasks
 
@@ -247,17 +247,17 @@ class StreamsGroup:
         return (Status(StatusCode.STALE_TOPOLOGY, detail),)
 
     def _shut_down(self, member_id: str) -> None:
-        if self._shutdown_asked_by is None:
+        if self._shutdown_requested_by is None:
             _LOG.info("group %s: member %s wants the whole application to shut down", self.group_id, member_id)
-            self._shutdown_asked_by = member_id
+            self._shutdown_requested_by = member_id
 
     def _shutdown(self) -> tuple[Status, ...]:
-        if self._shutdown_asked_by is None:
+        if self._shutdown_requested_by is None:
             return ()
         return (
             Status(
                 StatusCode.SHUTDOWN_APPLICATION,
-                f"Streams group member {self._shutdown_asked_by} encountered a fatal error and requested a shutdown for the entire "
+                f"Streams group member {self._shutdown_requested_by} encountered a fatal error and requested a shutdown for the entire "
                 "application.",
             ),
         )
@@ -280,7 +280,7 @@ class StreamsGroup:
         self._sessions.cancel(member_id)
         self._revocations.cancel(member_id)
         if self.is_empty:
-            self._shutdown_asked_by = None
+            self._shutdown_requested_by = None
 
     # Time-outs
 
@@ -362,17 +362,17 @@ class StreamsGroup:
         return not self.is_empty and topology is not None and topic in topology.subtopology_of_topic
 
 
-def _updated(before: StreamsMember, asked: StreamsHeartbeat) -> StreamsMember:
+def _updated(before: StreamsMember, request: StreamsHeartbeat) -> StreamsMember:
     """Return the member with what this heartbeat says of it."""
     return before._replace(
-        rack_id=before.rack_id if asked.rack_id is None else asked.rack_id,
-        rebalance_timeout_ms=before.rebalance_timeout_ms if asked.rebalance_timeout_ms == NOT_SAID else asked.rebalance_timeout_ms,
-        topology_epoch=before.topology_epoch if asked.topology is None else asked.topology.epoch,
-        client_id=asked.client_id,
-        client_host=asked.client_host,
-        process_id=before.process_id if asked.process_id is None else asked.process_id,
-        client_tags=before.client_tags if asked.client_tags is None else asked.client_tags,
-        user_endpoint=before.user_endpoint if asked.user_endpoint is None else asked.user_endpoint,
+        rack_id=before.rack_id if request.rack_id is None else request.rack_id,
+        rebalance_timeout_ms=before.rebalance_timeout_ms if request.rebalance_timeout_ms == NOT_SET else request.rebalance_timeout_ms,
+        topology_epoch=before.topology_epoch if request.topology is None else request.topology.epoch,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        process_id=before.process_id if request.process_id is None else request.process_id,
+        client_tags=before.client_tags if request.client_tags is None else request.client_tags,
+        user_endpoint=before.user_endpoint if request.user_endpoint is None else request.user_endpoint,
     )
 
 

@@ -290,10 +290,10 @@ class Configuring:
                 failures.append(f"{topic.name} ({error})")
                 _LOG.warning("group %s: topic %s cannot be made: %s", self._group_id, topic.name, error)
         known = self.look(topology)
-        return known._replace(problem=_told(known.problem, failures)) if failures else known
+        return known._replace(problem=_with_failures(known.problem, failures)) if failures else known
 
 
-def _told(problem: Status | None, failures: list[str]) -> Status | None:
+def _with_failures(problem: Status | None, failures: list[str]) -> Status | None:
     """Add why topics could not be created, with Apache Kafka's words."""
     if problem is None:
         return None

@@ -106,7 +106,7 @@ class StreamsGroupImage(ModernImage[StreamsMember, Tasks]):
             self.members.pop(key.member_id, None)
             return
         endpoint = value.user_endpoint
-        said = StreamsMember(
+        described = StreamsMember(
             member_id=key.member_id,
             instance_id=value.instance_id,
             rack_id=value.rack_id,
@@ -118,7 +118,7 @@ class StreamsGroupImage(ModernImage[StreamsMember, Tasks]):
             user_endpoint=None if endpoint is None else (endpoint.host, endpoint.port),
             client_tags={each.key: each.value for each in value.client_tags},
         )
-        self.members[key.member_id] = said.with_progress_of(self.members.get(key.member_id, said))
+        self.members[key.member_id] = described.with_progress_of(self.members.get(key.member_id, described))
 
     def _replay_current(self, key: Any, value: Any) -> None:
         before = self.members.get(key.member_id)

@@ -24,7 +24,7 @@ from minibroker.coordinator.group.topics import Topics
 from minibroker.errors import InvalidRequest, InvalidTopicException, StreamsInvalidTopology
 from minibroker.schemas import k88_streams_group_heartbeat as k88
 
-NOT_SAID: Final = -1
+NOT_SET: Final = -1
 
 
 class StreamsHeartbeat(NamedTuple):
@@ -32,11 +32,11 @@ class StreamsHeartbeat(NamedTuple):
 
     member_id: str
     member_epoch: int
-    endpoint_epoch: int = NOT_SAID  #: of the endpoints in its last answer
+    endpoint_epoch: int = NOT_SET  #: of the endpoints in its last answer
     client_id: str = ""
     client_host: str = ""
     rack_id: str | None = None
-    rebalance_timeout_ms: int = NOT_SAID
+    rebalance_timeout_ms: int = NOT_SET
     topology: Topology | None = None
     process_id: str | None = None
     user_endpoint: tuple[str, int] | None = None
@@ -57,24 +57,24 @@ class StreamsHeartbeatAnswer(NamedTuple):
     located: tuple[Located, ...] | None = None
 
 
-def heartbeat_of(asked: k88.Request, client_id: str, client_host: str) -> StreamsHeartbeat:
+def heartbeat_of(request: k88.Request, client_id: str, client_host: str) -> StreamsHeartbeat:
     """Check and convert a request; InvalidRequest, StreamsInvalidTopology."""
-    _check(asked)
-    endpoint, tags, owns = asked.user_endpoint, asked.client_tags, asked.active_tasks is not None
+    _check(request)
+    endpoint, tags, owns = request.user_endpoint, request.client_tags, request.active_tasks is not None
     return StreamsHeartbeat(
-        member_id=asked.member_id,
-        member_epoch=asked.member_epoch,
-        endpoint_epoch=asked.endpoint_information_epoch,
+        member_id=request.member_id,
+        member_epoch=request.member_epoch,
+        endpoint_epoch=request.endpoint_information_epoch,
         client_id=client_id,
         client_host=client_host,
-        rack_id=asked.rack_id,
-        rebalance_timeout_ms=asked.rebalance_timeout_ms,
-        topology=None if asked.topology is None else topology_of(asked.topology),
-        process_id=asked.process_id,
+        rack_id=request.rack_id,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        topology=None if request.topology is None else topology_of(request.topology),
+        process_id=request.process_id,
         user_endpoint=None if endpoint is None else (endpoint.host, endpoint.port),
         client_tags=None if tags is None else {each.key: each.value for each in tags},
-        owned=Tasks(_sets(asked.active_tasks), _sets(asked.standby_tasks)) if owns else None,
-        shuts_down=asked.shutdown_application,
+        owned=Tasks(_sets(request.active_tasks), _sets(request.standby_tasks)) if owns else None,
+        shuts_down=request.shutdown_application,
     )
 
 
@@ -82,29 +82,29 @@ def _sets(tasks: Sequence[k88.TaskIds] | None) -> TaskSets:
     return frozen({each.subtopology_id: each.partitions for each in tasks or ()})
 
 
-def _check(asked: k88.Request) -> None:
-    _check_names_of_topics(asked)
-    _check_not_supported(asked)
-    for value, name in ((asked.member_id, "MemberId"), (asked.group_id, "GroupId"), (asked.rack_id, "RackId")):
+def _check(request: k88.Request) -> None:
+    _check_names_of_topics(request)
+    _check_not_supported(request)
+    for value, name in ((request.member_id, "MemberId"), (request.group_id, "GroupId"), (request.rack_id, "RackId")):
         if value == "":
             raise InvalidRequest(f"{name} can't be empty.")
-    owned = (asked.active_tasks, asked.standby_tasks, asked.warmup_tasks)
-    if asked.member_epoch == JOINS:
-        _check_join(asked)
-    elif asked.member_epoch == LEAVES_FOR_A_WHILE:
+    owned = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
+    if request.member_epoch == JOINS:
+        _check_join(request)
+    elif request.member_epoch == LEAVES_FOR_A_WHILE:
         raise InvalidRequest("InstanceId can't be null.")
-    elif asked.member_epoch < LEAVES_FOR_A_WHILE:
-        raise InvalidRequest(f"MemberEpoch is {asked.member_epoch}, but must be greater than or equal to -2.")
+    elif request.member_epoch < LEAVES_FOR_A_WHILE:
+        raise InvalidRequest(f"MemberEpoch is {request.member_epoch}, but must be greater than or equal to -2.")
     if any(each is None for each in owned) and any(each is not None for each in owned):
         raise InvalidRequest("If one task-type is non-null, all must be non-null.")
-    if asked.member_epoch != JOINS and asked.topology is not None:
+    if request.member_epoch != JOINS and request.topology is not None:
         raise InvalidRequest("Topology can only be provided when (re-)joining.")
 
 
-def _check_names_of_topics(asked: k88.Request) -> None:
-    if asked.topology is None:
+def _check_names_of_topics(request: k88.Request) -> None:
+    if request.topology is None:
         return
-    names = dict.fromkeys(topics_named_by(asked.topology))
+    names = dict.fromkeys(topics_named_by(request.topology))
     if internal := [name for name in names if name in INTERNAL_TOPICS]:
         raise StreamsInvalidTopology(f"Use of Kafka internal topics {','.join(internal)} in a Kafka Streams topology is prohibited.")
     if invalid := [name for name in names if not _is_topic_name(name)]:
@@ -119,26 +119,30 @@ def _is_topic_name(name: str) -> bool:
     return True
 
 
-def _check_not_supported(asked: k88.Request) -> None:
+def _check_not_supported(request: k88.Request) -> None:
     for value, what in (
-        (asked.instance_id, "Static membership is not yet supported."),
-        (asked.task_offsets, "TaskOffsets are not supported yet."),
-        (asked.task_end_offsets, "TaskEndOffsets are not supported yet."),
-        (asked.warmup_tasks or None, "WarmupTasks are not supported yet."),
+        (request.instance_id, "Static membership is not yet supported."),
+        (request.task_offsets, "TaskOffsets are not supported yet."),
+        (request.task_end_offsets, "TaskEndOffsets are not supported yet."),
+        (request.warmup_tasks or None, "WarmupTasks are not supported yet."),
     ):
         if value is not None:
             raise InvalidRequest(what)
-    if asked.topology is not None and any(each.source_topic_regex for each in asked.topology.subtopologies):
+    if request.topology is not None and any(each.source_topic_regex for each in request.topology.subtopologies):
         raise InvalidRequest("Regular expressions for source topics are not supported yet.")
 
 
-def _check_join(asked: k88.Request) -> None:
-    if asked.rebalance_timeout_ms == NOT_SAID:
+def _check_join(request: k88.Request) -> None:
+    if request.rebalance_timeout_ms == NOT_SET:
         raise InvalidRequest("RebalanceTimeoutMs must be provided in first request.")
-    for tasks, name in ((asked.active_tasks, "ActiveTasks"), (asked.standby_tasks, "StandbyTasks"), (asked.warmup_tasks, "WarmupTasks")):
+    for tasks, name in (
+        (request.active_tasks, "ActiveTasks"),
+        (request.standby_tasks, "StandbyTasks"),
+        (request.warmup_tasks, "WarmupTasks"),
+    ):
         if tasks is None or tasks:
             raise InvalidRequest(f"{name} must be empty when (re-)joining.")
-    if asked.topology is None:
+    if request.topology is None:
         raise InvalidRequest("Topology must be non-null when (re-)joining.")
 
 

@@ -83,11 +83,11 @@ class StreamsGroups:
 
         return make_later
 
-    def heartbeat(self, group_id: str, asked: StreamsHeartbeat, answer_to: Callable[[StreamsHeartbeatAnswer | KafkaError], None]) -> None:
+    def heartbeat(self, group_id: str, request: StreamsHeartbeat, answer_to: Callable[[StreamsHeartbeatAnswer | KafkaError], None]) -> None:
         """Serve a heartbeat. `answer_to` is called when what changed is synced."""
         try:
             stored = self._groups.shard_of(group_id)
-            answer = self._group_of(stored, group_id, asked.member_epoch).heartbeat(asked)
+            answer = self._group_of(stored, group_id, request.member_epoch).heartbeat(request)
         except KafkaError as error:
             answer_to(error)
             return

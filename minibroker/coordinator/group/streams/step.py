@@ -42,15 +42,15 @@ class StreamsGroupStep(ModernStep[StreamsGroupImage]):
         self._write(records.member_record(self._group_id, member))
         return True
 
-    def initialize(self, said: Topology | None) -> Topology:
+    def initialize(self, requested: Topology | None) -> Topology:
         """Return the topology of the group: that of its first member. Raise InvalidRequest for a different one."""
         known = self.image.topology
         if known is None:
-            if said is None:
+            if requested is None:
                 raise InvalidRequest("The group has no topology yet.")
-            self._write(records.topology_record(self._group_id, said))
-            return said
-        if said is not None and said.epoch >= known.epoch and not known.is_same(said):
+            self._write(records.topology_record(self._group_id, requested))
+            return requested
+        if requested is not None and requested.epoch >= known.epoch and not known.is_same(requested):
             raise InvalidRequest("Topology updates are not supported yet.")
         return known
 

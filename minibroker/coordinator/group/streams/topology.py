@@ -57,26 +57,26 @@ def copartitioned(subtopology: Subtopology) -> list[set[str]]:
     ]
 
 
-def topology_of(said: k88.Topology) -> Topology:
+def topology_of(requested: k88.Topology) -> Topology:
     """Check and convert the topology of a request; StreamsInvalidTopology."""
-    _check(said)
-    return Topology(StreamsGroupTopologyValue(epoch=said.epoch, subtopologies=[_stored(each) for each in said.subtopologies]))
+    _check(requested)
+    return Topology(StreamsGroupTopologyValue(epoch=requested.epoch, subtopologies=[_stored(each) for each in requested.subtopologies]))
 
 
-def topics_named_by(said: k88.Topology) -> Iterator[str]:
+def topics_named_by(requested: k88.Topology) -> Iterator[str]:
     """Return all topics that a topology names."""
-    for each in said.subtopologies:
+    for each in requested.subtopologies:
         yield from each.source_topics
         yield from each.repartition_sink_topics
         yield from (topic.name for topic in (*each.repartition_source_topics, *each.state_changelog_topics))
 
 
-def _check(said: k88.Topology) -> None:
-    if len(said.subtopologies) > STREAMS_SUBTOPOLOGIES_MAX:
+def _check(requested: k88.Topology) -> None:
+    if len(requested.subtopologies) > STREAMS_SUBTOPOLOGIES_MAX:
         raise StreamsInvalidTopology(
-            f"A topology may have {STREAMS_SUBTOPOLOGIES_MAX} subtopologies at most, and this one has {len(said.subtopologies)}."
+            f"A topology may have {STREAMS_SUBTOPOLOGIES_MAX} subtopologies at most, and this one has {len(requested.subtopologies)}."
         )
-    for each in said.subtopologies:
+    for each in requested.subtopologies:
         for topic in each.state_changelog_topics:
             if topic.partitions != 0:
                 raise StreamsInvalidTopology(
@@ -94,35 +94,35 @@ def _check(said: k88.Topology) -> None:
         for topic in each.repartition_source_topics:
             if topic.partitions < 0:
                 raise StreamsInvalidTopology(f"Repartition topic {topic.name} cannot have {topic.partitions} partitions.")
-    if said.epoch < 0:
+    if requested.epoch < 0:
         raise StreamsInvalidTopology("Topology epoch must be non-negative.")
-    if len({each.subtopology_id for each in said.subtopologies}) < len(said.subtopologies):
+    if len({each.subtopology_id for each in requested.subtopologies}) < len(requested.subtopologies):
         raise StreamsInvalidTopology("Two subtopologies have the same id.")
 
 
-def _stored(said: k88.Subtopology) -> Subtopology:
+def _stored(requested: k88.Subtopology) -> Subtopology:
     return Subtopology(
-        subtopology_id=said.subtopology_id,
-        source_topics=said.source_topics,
-        source_topic_regex=said.source_topic_regex,
-        state_changelog_topics=[_stored_topic(each) for each in said.state_changelog_topics],
-        repartition_sink_topics=said.repartition_sink_topics,
-        repartition_source_topics=[_stored_topic(each) for each in said.repartition_source_topics],
+        subtopology_id=requested.subtopology_id,
+        source_topics=requested.source_topics,
+        source_topic_regex=requested.source_topic_regex,
+        state_changelog_topics=[_stored_topic(each) for each in requested.state_changelog_topics],
+        repartition_sink_topics=requested.repartition_sink_topics,
+        repartition_source_topics=[_stored_topic(each) for each in requested.repartition_source_topics],
         copartition_groups=[
             CopartitionGroup(
                 source_topics=each.source_topics,
                 source_topic_regex=each.source_topic_regex,
                 repartition_source_topics=each.repartition_source_topics,
             )
-            for each in said.copartition_groups
+            for each in requested.copartition_groups
         ],
     )
 
 
-def _stored_topic(said: k88.TopicInfo) -> TopologyTopic:
+def _stored_topic(requested: k88.TopicInfo) -> TopologyTopic:
     return TopologyTopic(
-        name=said.name,
-        partitions=said.partitions,
-        replication_factor=said.replication_factor,
-        topic_configs=[TopicConfig(key=each.key, value=each.value) for each in said.topic_configs],
+        name=requested.name,
+        partitions=requested.partitions,
+        replication_factor=requested.replication_factor,
+        topic_configs=[TopicConfig(key=each.key, value=each.value) for each in requested.topic_configs],
     )
