@@ -13,10 +13,10 @@ from minibroker.errors import CorruptLogError
 from minibroker.log.findings import ERROR, WARNING, Finding, Findings
 from minibroker.log.segment_checking import RecordCheck, SegmentReport, SegmentTask
 from minibroker.storage import leader_epoch_checkpoint
+from minibroker.storage.checkpoint_file import CLEANER_OFFSET, LOG_START_OFFSET, RECOVERY_POINT, REPLICATION_OFFSET
 from minibroker.storage.files import Files
 from minibroker.storage.leader_epoch_checkpoint import LeaderEpochCheckpoint
 from minibroker.storage.log_file_names import LOG, SNAPSHOT, SWAP, file_name, parse_file_name
-from minibroker.storage.offset_checkpoint import CLEANER_OFFSET, LOG_START_OFFSET, RECOVERY_POINT, REPLICATION_OFFSET
 
 
 class Expected(NamedTuple):

@@ -1,6 +1,6 @@
-"""Walks over the batches of a `.log` file: their headers only, or whole.
+"""Walks over the batches of a `.log` file: only their headers, or whole batches.
 
-A `.log` is batches end to end, nothing between, before or behind. What a walk meets instead raises CorruptMessage with file and position.
+A `.log` is batches end to end with nothing else. Anything else raises CorruptMessage with file and position.
 Old segments hold messages and compressed sets of formats v0 and v1 (records/legacy.py), which count as batches here.
 """
 
@@ -44,9 +44,9 @@ _MIN_V1_SIZE = 34
 
 
 class BatchHeader(NamedTuple):
-    """What a look-up needs of a batch, and where it lies.
+    """The header fields of a batch that look-ups need, and its position.
 
-    Of an old compressed set the head tells no base offset: it is given the last one, and a leader epoch of -1.
+    The head of an old compressed set has no base offset: its last offset is used, and a leader epoch of -1.
     """
 
     position: int
@@ -60,10 +60,10 @@ class BatchHeader(NamedTuple):
 def read_headers(
     files: Files, handle: FileHandle, position: int, end: int, *, chunk_size: int = HEADER_CHUNK, chunk: bytes = b""
 ) -> Iterator[BatchHeader]:
-    """The headers of all batches from `position` up to `end`; payloads of large batches are skipped, not read.
+    """Yield the headers of all batches from `position` up to `end`, without reading the payloads of large batches.
 
     Look-ups end within a few batches, so the first chunk is small; chunks grow to `chunk_size` while batches are small beside them.
-    `chunk` is what lies at `position`, as far as the caller has read it.
+    `chunk` has the bytes at `position` that the caller has already read.
     """
     chunk_position = position
     size_to_read = min(FIRST_CHUNK, chunk_size)
@@ -89,7 +89,7 @@ def read_headers(
 
 
 def _old_header(handle: FileHandle, chunk: bytes, index: int, position: int, end: int) -> BatchHeader:
-    """`legacy_header`, or CorruptMessage."""
+    """Return `legacy_header`. Raises CorruptMessage if there is none."""
     header = legacy_header(chunk, index, position, end)
     if header is None:
         raise CorruptMessage(f"{handle.path}: no batch at position {position}")
@@ -97,9 +97,9 @@ def _old_header(handle: FileHandle, chunk: bytes, index: int, position: int, end
 
 
 def legacy_header(data: bytes, index: int, position: int, end: int) -> BatchHeader | None:
-    """The head of the message of format v0 or v1 at `index` of `data`, which is `position` in its file; None when there can be none.
+    """Return the head of the message of format v0 or v1 at `index` of `data` (`position` in the file); None if there cannot be one.
 
-    It must be whole below position `end`; what is behind its head is not looked at.
+    The message must end at or before position `end`; only its head is checked.
     """
     if len(data) - index < MIN_LEGACY_SIZE:
         return None
@@ -111,7 +111,7 @@ def legacy_header(data: bytes, index: int, position: int, end: int) -> BatchHead
 
 
 class TransactionalHeader(NamedTuple):
-    """What a batch of a transaction, or its marker, says of it, and where it lies."""
+    """The header fields of a transactional batch or marker, and its position."""
 
     position: int
     size: int
@@ -123,7 +123,7 @@ class TransactionalHeader(NamedTuple):
 def read_transactional(
     files: Files, handle: FileHandle, position: int, end: int, *, chunk_size: int = TRANSACTIONAL_CHUNK
 ) -> Iterator[TransactionalHeader]:
-    """The headers of the batches of transactions alone, their markers among them; half a microsecond for each of the others."""
+    """Yield the headers of transactional batches and of markers. Each of the other batches costs half a microsecond."""
     while position < end:
         chunk = files.read_at(handle.opened(), min(chunk_size, end - position), position)
         index, last_head = 0, len(chunk) - HEADER_SIZE
@@ -141,14 +141,14 @@ def read_transactional(
 
 
 def read_batches(files: Files, handle: FileHandle, position: int, end: int, *, chunk_size: int = BATCH_CHUNK) -> Iterator[RecordBatch]:
-    """All batches from `position` up to `end`, whole, CRC unchecked."""
+    """Yield all batches from `position` up to `end`, without checking their CRC."""
     while position < end:
         chunk = files.read_at(handle.opened(), min(chunk_size, end - position), position)
         index = 0
         while len(chunk) - index >= MIN_LEGACY_SIZE:
             size = LOG_OVERHEAD + int.from_bytes(chunk[index + 8 : index + 12], "big", signed=True)
             if index + size > len(chunk) and index + size <= end - position and size >= MIN_LEGACY_SIZE:
-                break  # goes on behind the chunk
+                break  # goes on after the chunk
             try:
                 batch = read_batch(chunk, index)
             except CorruptMessage as error:

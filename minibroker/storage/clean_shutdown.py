@@ -2,7 +2,7 @@
 
     {"version":0,"brokerEpoch":13}
 
-While it is there, every log of the directory is complete and its indexes are trimmed. Source: CleanShutdownFileHandler of Apache Kafka.
+If it exists, every log of the directory is complete and its indexes are trimmed. Source: CleanShutdownFileHandler of Apache Kafka.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ NAME = ".kafka_cleanshutdown"
 
 
 def mark_clean_shutdown(files: Files, path: str, *, broker_epoch: int) -> None:
-    """Leave the marker, synced with its folder."""
+    """Write the marker and sync it and its folder."""
     replace_file(files, path, f'{{"version":0,"brokerEpoch":{broker_epoch}}}'.encode(), sync=True)
 
 
 def take_clean_shutdown(files: Files, path: str) -> bool:
-    """Whether the marker was there; it is gone afterwards, durably, so that a crash from now on is seen as one."""
+    """Remove the marker and return whether it existed. The removal is synced, so that a later crash is recognised."""
     if not files.exists(path):
         return False
     files.remove(path)

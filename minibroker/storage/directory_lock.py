@@ -1,7 +1,7 @@
-"""`.lock`: one process at a time on a log directory.
+"""`.lock`: keep all but one process out of a log directory.
 
-Two kinds of lock on one empty file: flock keeps out a second broker of ours, also in the same process; a POSIX record lock keeps
-out Apache Kafka, whose FileChannel.tryLock takes that kind. The system drops both when the process dies.
+One empty file has two kinds of lock. flock keeps out a second minibroker, also in the same process. A POSIX record lock keeps out
+Apache Kafka, whose FileChannel.tryLock takes that kind. The system drops both when the process dies.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FLOCK = Struct("hhqqi4x")  #: struct flock of 64-bit Linux: type, whence, start
 
 
 class DirectoryLock:
-    """Held from construction to `release`. ConfigurationError when another process has it."""
+    """A lock that is held from construction to `release`. Raises ConfigurationError if another process has it."""
 
     def __init__(self, files: Files, path: str) -> None:
         self._files = files
@@ -36,17 +36,17 @@ class DirectoryLock:
             raise ConfigurationError(f"{path} is locked: another broker uses this log directory; stop that one first") from None
 
     def release(self) -> None:
-        """Let others in; harmless when repeated."""
+        """Release the lock; does nothing if it was released before."""
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             self._files.close(descriptor)
 
 
 def is_locked(files: Files, path: str) -> bool:
-    """Whether another process holds the lock, Apache Kafka or a broker of ours: asked, not taken. OSError when the file cannot be read.
+    """Whether another process holds the lock, Apache Kafka or minibroker. Does not take it. Raises OSError if the file cannot be read.
 
-    Not for the process that holds it: when that closes the file, its lock is gone. On other systems than 64-bit Linux nobody can be
-    asked without taking the lock: then the answer is no.
+    The process that holds the lock must not call this: closing the file drops its lock. On systems other than 64-bit Linux a lock cannot
+    be queried without taking it: returns False there.
     """
     if os.uname().sysname != "Linux":
         return False

@@ -1,6 +1,6 @@
 """Unread bytes of a log file: records of an answer that go from the page cache to the socket without a copy (sendfile).
 
-The bytes are below the size of their segment, where nothing is written any more, and a slice has its own descriptor. Therefore the
+The bytes are below the size of their segment, where nothing is written again, and a slice has its own descriptor. Therefore the
 bytes stay the same until the client has taken them, even if the segment is deleted, renamed or replaced by compaction.
 
 A slice is consumed from its front while it is sent (`send_to`, `take`), so the rest of an answer costs no memory, however slowly its
@@ -25,7 +25,7 @@ _READ_SIZE: Final = 256 * 1024  #: bytes that are read at a time where sendfile 
 
 
 class FileSlice:
-    """`size` bytes, one at least, from `position`; they are there, or the disk fails (OSError, also from the constructor)."""
+    """At least one byte of a file, from `position` on. Raises OSError if the disk fails, also in the constructor."""
 
     __slots__ = ("_descriptor", "_files", "_piece_size", "_position", "_size", "on_failure")
 
@@ -52,7 +52,7 @@ class FileSlice:
         return self.read()
 
     def read(self) -> bytes:
-        """All of the bytes that were not consumed."""
+        """Return all bytes that were not consumed."""
         return self._read(self._size)
 
     def send_to(self, socket_descriptor: int) -> int:

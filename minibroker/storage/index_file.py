@@ -1,11 +1,11 @@
-"""What the two sparse indexes of a segment share: a sorted array of fixed-size entries, in memory as on the disk.
+"""The base of the two sparse indexes of a segment: a sorted array of fixed-size entries, with the same bytes in memory and on the disk.
 
 Entries of an open segment are kept in memory and written by `save` (when the segment rolls, is flushed or is closed): a crash
 loses nothing, because recovery rebuilds the indexes of every segment from the recovery point on. Apache Kafka maps index files
 into memory and preallocates them (10 MB), so a file may end in zeros, which are dropped.
 
-A file may also be missing or hold garbage. Reading it all to find out would cost more than the index saves, so entries are believed
-only after the batch that they point to was seen to agree (storage/segment.py); `is_damaged` says what is plain without looking.
+A file may also be missing or hold garbage. Reading it all to check would cost more than the index saves. So an entry is used only after the
+batch that it points to agreed with it (storage/segment.py). `is_damaged` reports damage that shows without reading entries.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ class IndexFile:
         self._files = files
         self._data: bytearray | None = bytearray() if is_new else None  #: None: not read yet
         self._saved_size = REWRITE if is_new else 0  #: of _data, what is on the disk for sure; REWRITE: nothing is
-        self.is_damaged = False  #: the file was missing or no whole number of entries; known once loaded
+        self.is_damaged = False  #: the file was missing, or not a whole number of entries; known after `loaded`
         self.path = path
         self.base_offset = base_offset
         self.max_bytes = max_bytes
 
     @property
     def count(self) -> int:
-        """Entries."""
+        """The number of entries."""
         return len(self.loaded()) // self.ENTRY.size
 
     @property
     def max_count(self) -> int:
-        """How many entries segment.index.bytes allows."""
+        """The number of entries that segment.index.bytes allows."""
         return self.max_bytes // self.ENTRY.size
 
     @property
@@ -50,7 +50,7 @@ class IndexFile:
         return self._data is not None
 
     def loaded(self) -> bytearray:
-        """The entries; reads the file at the first call."""
+        """Return the bytes of the entries; reads the file at the first call."""
         if self._data is None:
             try:
                 data, file_size = read_preallocated(self._files, self.path)
@@ -68,16 +68,16 @@ class IndexFile:
         return self._data
 
     def reset(self) -> None:
-        """Drop all entries: they are about to be made anew."""
+        """Drop all entries, before they are rebuilt."""
         self._data = bytearray()
         self._saved_size, self.is_damaged = REWRITE, False
 
     def save(self) -> None:
-        """Write what is not on the disk yet. Not synced."""
+        """Write what is not on the disk yet, without syncing it."""
         data = self._data
         if data is None or len(data) == self._saved_size:
             return
-        saved_size, self._saved_size = self._saved_size, REWRITE  # whatever stops us: the next save writes everything
+        saved_size, self._saved_size = self._saved_size, REWRITE  # if the write fails, the next save writes everything
         if saved_size == REWRITE:
             replace_file(self._files, self.path, data, sync=False)
         else:
@@ -89,7 +89,7 @@ class IndexFile:
         self._saved_size = len(data)
 
     def unload(self) -> None:
-        """Forget entries that can be read again."""
+        """Free the memory of entries that can be read again."""
         if self._data is not None and self._saved_size == len(self._data):
             self._data = None
 

@@ -1,4 +1,4 @@
-"""`leader-epoch-checkpoint`: which offsets each leader epoch begins with; a line is `epoch start_offset`, both growing.
+"""`leader-epoch-checkpoint`: the start offset of each leader epoch; a line is `epoch start_offset`, both growing.
 
 Source: LeaderEpochCheckpointFile and LeaderEpochFileCache of Apache Kafka.
 """
@@ -17,7 +17,7 @@ UNDEFINED_OFFSET = -1
 
 
 class LeaderEpochCheckpoint:
-    """The epochs of one log, in memory and in its file. Every change but `note` is written at once; epochs change rarely.
+    """The epochs of one log, in memory and in its file. Each change except `note` is written at once: epochs change rarely.
 
     The file is not synced: the batches carry their epoch, and recovery reads them.
     """
@@ -29,10 +29,10 @@ class LeaderEpochCheckpoint:
         self.path = path
         self._epochs: list[int] = []
         self._start_offsets: list[int] = []
-        self._is_saved = True  #: the file says what memory does
+        self._is_saved = True  #: the file has the entries in memory
 
     def load(self) -> None:
-        """Read the file; CorruptLogError when it is none of ours, and then there are no entries."""
+        """Read the file. Raises CorruptLogError if it is invalid; there are no entries then."""
         entries: list[tuple[int, int]] = []
         for line in read_lines(self._files, self.path):
             if len(line) != 2 or not (line[0].isdecimal() and line[1].isdecimal()):
@@ -45,7 +45,7 @@ class LeaderEpochCheckpoint:
         self._start_offsets = [offset for _, offset in entries]
 
     def reset(self) -> None:
-        """Forget all entries: they are about to be made anew."""
+        """Drop all entries, before they are rebuilt."""
         self._epochs, self._start_offsets = [], []
 
     @property
@@ -55,11 +55,11 @@ class LeaderEpochCheckpoint:
 
     @property
     def latest(self) -> int:
-        """The newest epoch, -1 when there is none."""
+        """The newest epoch; -1 if there is none."""
         return self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
 
     def note(self, epoch: int, start_offset: int) -> None:
-        """A newer epoch begins; an epoch that began without records goes, an older one is ignored. Only in memory, until `save`."""
+        """Start a newer epoch, in memory until `save`. An older epoch is ignored; an epoch without records is dropped."""
         if epoch > self.latest:
             while self._start_offsets and self._start_offsets[-1] >= start_offset:
                 self._epochs.pop()
@@ -69,17 +69,17 @@ class LeaderEpochCheckpoint:
             self._is_saved = False
 
     def save(self) -> None:
-        """Write what was noted."""
+        """Write noted epochs to the file."""
         if not self._is_saved:
             self._write()
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Both."""
+        """Start a newer epoch and write it to the file."""
         self.note(epoch, start_offset)
         self.save()
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Forget epochs that begin at or above `end_offset`."""
+        """Drop epochs that begin at or above `end_offset`."""
         keep = len(self._start_offsets)
         while keep and self._start_offsets[keep - 1] >= end_offset:
             keep -= 1
@@ -88,7 +88,7 @@ class LeaderEpochCheckpoint:
             self._write()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Forget epochs that end at or below `start_offset`; the one that holds it begins there from now on."""
+        """Drop epochs that end at or below `start_offset`; the epoch that contains it now begins there."""
         first = bisect_right(self._start_offsets, start_offset) - 1
         if first > 0 or (first == 0 and self._start_offsets[0] < start_offset):
             del self._epochs[:first], self._start_offsets[:first]
@@ -96,7 +96,7 @@ class LeaderEpochCheckpoint:
             self._write()
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The largest epoch up to `epoch` and the offset after its last record; (-1, -1) when that is not known."""
+        """Return the largest epoch up to `epoch` and the offset after its last record; (-1, -1) if there is none."""
         if epoch == UNDEFINED_EPOCH or not self._epochs or epoch > self._epochs[-1]:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
         if epoch == self._epochs[-1]:
@@ -105,7 +105,7 @@ class LeaderEpochCheckpoint:
         return (self._epochs[higher - 1] if higher else epoch), self._start_offsets[higher]
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch that `offset` belongs to; the first one for lower offsets, -1 when there is none."""
+        """Return the epoch of `offset`: the first epoch for lower offsets, -1 if there is none."""
         if not self._epochs:
             return UNDEFINED_EPOCH
         return self._epochs[max(bisect_right(self._start_offsets, offset) - 1, 0)]
@@ -115,10 +115,10 @@ class LeaderEpochCheckpoint:
         self._is_saved = True
 
     def write_to(self, folder: str) -> None:
-        """Write the epochs into a copy of the log, synced; OSError."""
+        """Write and sync the epochs in a copy of the log. Raises OSError."""
         path = f"{folder}/{self.path.rpartition('/')[2]}"
         write_lines(self._files, path, [f"{epoch} {offset}" for epoch, offset in self.entries], sync=True)
 
     def move(self, folder: str) -> None:
-        """The log goes on in another folder, to which `write_to` wrote."""
+        """Go on in another folder, to which `write_to` wrote."""
         self.path = f"{folder}/{self.path.rpartition('/')[2]}"

@@ -1,4 +1,4 @@
-"""`meta.properties`: whose log directory this is. A Java properties file, version 1.
+"""`meta.properties`: the owner of a log directory. A Java properties file, version 1.
 
     #
     #Sat Nov 21 09:35:35 UTC 2026
@@ -23,7 +23,7 @@ VERSION = "1"
 
 
 class MetaProperties(NamedTuple):
-    """The owner of a log directory; None where the file does not say."""
+    """The owner of a log directory; None for properties that the file does not have."""
 
     cluster_id: str | None
     node_id: int | None
@@ -31,7 +31,7 @@ class MetaProperties(NamedTuple):
 
 
 def read_meta_properties(files: Files, path: str) -> MetaProperties | None:
-    """None when the file is missing; ConfigurationError when it cannot be understood."""
+    """Return the properties; None if the file is missing. Raises ConfigurationError if it is invalid."""
     try:
         text = read_all(files, path).decode("latin-1")
     except FileNotFoundError:
@@ -48,7 +48,7 @@ def read_meta_properties(files: Files, path: str) -> MetaProperties | None:
 
 
 def write_meta_properties(files: Files, path: str, meta: MetaProperties, *, now_ms: int) -> None:
-    """Replace the file, synced."""
+    """Replace and sync the file."""
     date = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime(now_ms / 1000))
     values = {"node.id": meta.node_id, "directory.id": meta.directory_id, "version": VERSION, "cluster.id": meta.cluster_id}
     lines = ["#", f"#{date}", *(f"{key}={value}" for key, value in values.items() if value is not None)]
@@ -56,7 +56,7 @@ def write_meta_properties(files: Files, path: str, meta: MetaProperties, *, now_
 
 
 def check_owner(path: str, found: MetaProperties, *, cluster_id: str | None, node_id: int) -> None:
-    """ConfigurationError when a directory belongs to another cluster or node than the configuration names."""
+    """Raise ConfigurationError if a directory belongs to another cluster or node than the configuration."""
     if cluster_id is not None and found.cluster_id not in {None, cluster_id}:
         raise ConfigurationError(
             f"{path} belongs to cluster {found.cluster_id}, but this broker is configured for cluster {cluster_id}: set cluster.id to that "

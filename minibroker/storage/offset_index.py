@@ -1,4 +1,4 @@
-"""`.index`: where in a segment a batch lies.
+"""`.index`: the positions of batches in a segment.
 
 Layout, big-endian, sorted, no header:
 
@@ -28,7 +28,7 @@ class OffsetPosition(NamedTuple):
 
 
 class OffsetIndex(IndexFile):
-    """Offsets to positions, both ways."""
+    """Finds positions by offset, and offsets by position."""
 
     ENTRY: ClassVar[Struct] = _ENTRY
 
@@ -36,7 +36,7 @@ class OffsetIndex(IndexFile):
 
     @property
     def room(self) -> int:
-        """How many further entries segment.index.bytes allows; where it is 0, the segment rolls."""
+        """The number of further entries that segment.index.bytes allows; at 0 the segment rolls."""
         return self.max_count - len(self.loaded()) // 8
 
     def append(self, offset: int, position: int) -> None:
@@ -44,19 +44,19 @@ class OffsetIndex(IndexFile):
         self.loaded().extend(_ENTRY.pack(offset - self.base_offset, position))
 
     def lookup(self, offset: int) -> OffsetPosition:
-        """The last entry at or below `offset`; (base offset, 0) when there is none."""
+        """Return the last entry at or below `offset`; (base offset, 0) if there is none."""
         return self._entry_before(self._count_up_to(offset - self.base_offset, 0))
 
     def lookup_position(self, position: int) -> OffsetPosition:
-        """The last entry whose batch starts at or below `position`; (base offset, 0) when there is none."""
+        """Return the last entry whose batch starts at or below `position`; (base offset, 0) if there is none."""
         return self._entry_before(self._count_up_to(position, 1))
 
     def last(self) -> OffsetPosition:
-        """The last entry; (base offset, 0) when there is none."""
+        """The last entry; (base offset, 0) if there is none."""
         return self._entry_before(self.count)
 
     def entries(self) -> list[OffsetPosition]:
-        """All of them, for tools and tests."""
+        """Yield all entries, for tools and tests."""
         return [OffsetPosition(self.base_offset + offset, position) for offset, position in _ENTRY.iter_unpack(self.loaded())]
 
     def _count_up_to(self, target: int, field: int) -> int:

@@ -1,4 +1,4 @@
-"""`partition.metadata`: the topic id of the folder it lies in; two lines, the last without an end.
+"""`partition.metadata`: the topic id of its folder; two lines, the second without a newline.
 
     version: 0
     topic_id: WaNbrBVZQOW3aZA4zdmEqg
@@ -20,12 +20,12 @@ VERSION = 0
 
 
 def format_uuid(value: uuid.UUID) -> str:
-    """22 characters."""
+    """Return the 22 characters of an id."""
     return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
 
 
 def parse_uuid(text: str) -> uuid.UUID:
-    """The reverse; ValueError for what is no id."""
+    """Return the id of 22 characters. Raises ValueError."""
     if len(text) != 22:
         raise ValueError(f"{text!r} is no id of 22 characters")
     try:
@@ -35,9 +35,9 @@ def parse_uuid(text: str) -> uuid.UUID:
 
 
 def read_topic_id(files: Files, path: str) -> uuid.UUID | None:
-    """The topic id; None when there is none to be read: the file is not synced, so a power loss may leave nothing, zeros or half of it.
+    """Return the topic id; None if there is none. The file is not synced, so a power loss may leave nothing, zeros or a part of it.
 
-    CorruptLogError for a version that is not ours.
+    Raises CorruptLogError for an unknown version.
     """
     try:
         text = read_all(files, path).decode(errors="replace")
@@ -53,5 +53,5 @@ def read_topic_id(files: Files, path: str) -> uuid.UUID | None:
 
 
 def write_topic_id(files: Files, path: str, topic_id: uuid.UUID, *, sync: bool = False) -> None:
-    """Write the file. Not synced unless asked for: the metadata log holds the id too."""
+    """Write the file. By default it is not synced: the metadata log has the id as well."""
     replace_file(files, path, f"version: {VERSION}\ntopic_id: {format_uuid(topic_id)}".encode(), sync=sync)

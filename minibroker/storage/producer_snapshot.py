@@ -3,7 +3,7 @@
 Layout, version 1, big-endian:
 
     int16   version                    1
-    uint32  crc                        CRC-32C of everything behind it
+    uint32  crc                        CRC-32C of everything after it
     int32   count
     count times, 46 bytes each:
       int64   producer_id
@@ -34,7 +34,7 @@ _CRC_FROM = 6
 
 
 class ProducerEntry(NamedTuple):
-    """What is kept of one producer: its last batch only."""
+    """The entry of one producer: only its last batch."""
 
     producer_id: int
     producer_epoch: int
@@ -47,14 +47,14 @@ class ProducerEntry(NamedTuple):
 
 
 def encode(entries: Iterable[ProducerEntry]) -> bytes:
-    """The file of these entries."""
+    """Return the bytes of a file with these entries."""
     packed = [_ENTRY.pack(*entry) for entry in entries]
     body = len(packed).to_bytes(4, "big") + b"".join(packed)
     return VERSION.to_bytes(2, "big") + crc32c(body).to_bytes(4, "big") + body
 
 
 def decode(data: bytes) -> list[ProducerEntry]:
-    """The entries of a file; CorruptLogError for anything that is no whole snapshot of version 1."""
+    """Return the entries of a file. Raises CorruptLogError unless it is a whole snapshot of version 1."""
     if len(data) < _HEADER.size:
         raise CorruptLogError(f"a snapshot of {len(data)} bytes")
     version, crc, count = _HEADER.unpack_from(data)

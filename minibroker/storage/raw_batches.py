@@ -1,6 +1,6 @@
-"""A walk over the batches of a closed `.log` for compaction: numbers of the header in slots, and the bytes where they were read.
+"""A walk over the batches of a closed `.log` for compaction: header fields as attributes, and the bytes without a copy.
 
-Batches of formats v0 and v1 come as well, with `magic` 0 or 1 and base_offset and last_offset that of the entry.
+Batches of formats v0 and v1 are included: `magic` is 0 or 1, and base_offset and last_offset are the offset of the entry.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _unpack = HEADER.unpack_from
 
 
 class RawBatch:
-    """One batch: `chunk[index:stop]`, `position` in its file."""
+    """One batch: `chunk[index:stop]`, at `position` in its file."""
 
     __slots__ = (
         "_records",
@@ -79,7 +79,7 @@ class RawBatch:
 
     @classmethod
     def of_legacy(cls, chunk: bytes, index: int, position: int, path: str) -> RawBatch:
-        """An entry of format v0 or v1, of which only `data`, `checked` and the offsets are to be used."""
+        """Return an entry of format v0 or v1; only its `data`, `checked` and offsets may be used."""
         batch = cls.__new__(cls)
         batch.base_offset = batch.last_offset = int.from_bytes(chunk[index : index + 8], signed=True)
         batch.magic = chunk[index + MAGIC_POSITION]
@@ -93,28 +93,28 @@ class RawBatch:
 
     @property
     def data(self) -> memoryview:
-        """The whole batch."""
+        """The bytes of the batch."""
         return memoryview(self.chunk)[self.index : self.stop]
 
     @property
     def compression(self) -> Compression:
-        """The codec; UnsupportedCompressionType."""
+        """The codec. Raises UnsupportedCompressionType."""
         return Compression.of(self.attributes & COMPRESSION_MASK)
 
     def check_crc(self) -> None:
-        """CorruptMessage when the CRC is wrong."""
+        """Raise CorruptMessage if the CRC is wrong."""
         if crc32c(memoryview(self.chunk)[self.index + ATTRIBUTES_POSITION : self.stop]) != self.crc:
             raise CorruptMessage(f"{self}: the CRC is wrong")
 
     def checked(self) -> RecordBatch:
-        """The batch of whatever format, its CRC checked."""
+        """Return the batch in its format after checking its CRC. Raises CorruptMessage."""
         batch = read_batch(self.data)
         if not batch.check_crc():
             raise CorruptMessage(f"{self}: the CRC is wrong")
         return batch
 
     def records(self) -> tuple[bytes, int, int]:
-        """The records uncompressed: they lie in data[start:stop]. CorruptMessage for a wrong CRC, InvalidRecord for a broken payload."""
+        """Return data, start and stop of the uncompressed records. Raises CorruptMessage (wrong CRC), InvalidRecord (broken payload)."""
         if not self.attributes & COMPRESSION_MASK:
             self.check_crc()
             return self.chunk, self.index + HEADER_SIZE, self.stop
@@ -128,7 +128,7 @@ class RawBatch:
 
 
 def read_raw(files: Files, descriptor: int, size: int, path: str) -> Iterator[RawBatch]:
-    """All batches of a file of `size` bytes, whole; CorruptMessage where none is. `path` is for messages."""
+    """Yield all batches of a file of `size` bytes. Raises CorruptMessage where there is none. `path` is for messages."""
     position = 0
     chunk_bytes = CHUNK_BYTES
     while position < size:

@@ -1,4 +1,4 @@
-"""A file system that takes its time: for background work that must leave the disk to others (`log.cleaner.io.max.bytes.per.second`)."""
+"""A file system with a limited rate, for background work that must not occupy the disk (`log.cleaner.io.max.bytes.per.second`)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from minibroker.storage.files import RealFiles
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-_LEAST_SLEEP_S: Final = 0.02  #: shorter ones are put off until they add up
+_LEAST_SLEEP_S: Final = 0.02  #: shorter sleeps are postponed until they add up
 
 
 class ThrottledFiles(RealFiles):
-    """RealFiles that read and write `bytes_per_second` together, on the average since the first of these bytes."""
+    """RealFiles whose reads and writes together take `bytes_per_second`, on average since the first of them."""
 
     def __init__(
         self, bytes_per_second: float, *, now_s: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
@@ -32,13 +32,13 @@ class ThrottledFiles(RealFiles):
         return ThrottledFiles, (self._bytes_per_second,)
 
     def read_at(self, descriptor: int, size: int, position: int, /) -> bytes:
-        """As RealFiles, later."""
+        """As RealFiles, then sleep as the rate requires."""
         data = os.pread(descriptor, size, position)
         self._moved(len(data))
         return data
 
     def write(self, descriptor: int, data: Buffer, /) -> int:
-        """As RealFiles, later."""
+        """As RealFiles, then sleep as the rate requires."""
         taken = os.write(descriptor, data)
         self._moved(taken)
         return taken

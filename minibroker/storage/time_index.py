@@ -1,12 +1,12 @@
-"""`.timeindex`: how far the timestamps of a segment have come.
+"""`.timeindex`: the largest timestamp up to an offset of a segment.
 
 Layout, big-endian, sorted, no header:
 
     int64   timestamp         the largest one in the segment so far
-    uint32  relative offset   last offset of the batch that brought it, less the segment's base offset
+    uint32  relative offset   last offset of the batch that has it, less the segment's base offset
 
-An entry is tried whenever the offset index gets one, and made when the timestamp grew; the last entry, made when the segment
-rolls or closes, is the segment's largest timestamp. Source: TimeIndex of Apache Kafka.
+Whenever the offset index gets an entry, this one gets one as well if the largest timestamp grew. The last entry, written when the segment
+rolls or closes, has the segment's largest timestamp. Source: TimeIndex of Apache Kafka.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TimestampEntry(NamedTuple):
 
 
 class TimeIndex(IndexFile):
-    """Timestamps to offsets."""
+    """Finds offsets by timestamp."""
 
     ENTRY: ClassVar[Struct] = _ENTRY
 
@@ -38,7 +38,7 @@ class TimeIndex(IndexFile):
 
     @property
     def room(self) -> int:
-        """How many further entries there may be; where it is 0, only the slot for the last entry is left, and the segment rolls."""
+        """The number of further entries; at 0 only the slot for the last entry is left, and the segment rolls."""
         return self.max_count - 1 - len(self.loaded()) // 12
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
@@ -47,7 +47,7 @@ class TimeIndex(IndexFile):
             self.loaded().extend(_ENTRY.pack(timestamp, offset - self.base_offset))
 
     def lookup(self, timestamp: int) -> TimestampEntry:
-        """The last entry at or below `timestamp`; (-1, base offset) when there is none."""
+        """Return the last entry at or below `timestamp`; (-1, base offset) if there is none."""
         data = self.loaded()
         low, high = 0, len(data) // 12
         while low < high:
@@ -59,11 +59,11 @@ class TimeIndex(IndexFile):
         return self._entry_before(low)
 
     def last(self) -> TimestampEntry:
-        """The last entry; (-1, base offset) when there is none."""
+        """The last entry; (-1, base offset) if there is none."""
         return self._entry_before(len(self.loaded()) // 12)
 
     def entries(self) -> list[TimestampEntry]:
-        """All of them, for tools and tests."""
+        """Yield all entries, for tools and tests."""
         return [TimestampEntry(timestamp, self.base_offset + offset) for timestamp, offset in _ENTRY.iter_unpack(self.loaded())]
 
     def _entry_before(self, count: int) -> TimestampEntry:

@@ -8,8 +8,8 @@ Layout, big-endian, in order of markers, no header:
     int64  last_offset          of its abort marker
     int64  last_stable_offset   at the time of the marker
 
-The file exists only when there is an entry. Nothing sums it: an entry that contradicts itself, its place or the one before it is all
-that tells of damage. Source: AbortedTxn and TransactionIndex of Apache Kafka.
+The file exists only if there is an entry. It has no checksum: damage shows only by an entry that contradicts itself, its place or the
+previous one. Source: AbortedTxn and TransactionIndex of Apache Kafka.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _last_offset = attrgetter("last_offset")
 
 
 class AbortedTxn(NamedTuple):
-    """One entry, named as Kafka's class."""
+    """One entry, named like Kafka's class."""
 
     producer_id: int
     first_offset: int
@@ -39,7 +39,7 @@ class AbortedTxn(NamedTuple):
 
 
 class TransactionIndex:
-    """Aborted transactions of the segment at `base_offset`; `is_new`: its file is known not to be there."""
+    """Aborted transactions of the segment at `base_offset`; `is_new`: its file is known not to exist."""
 
     __slots__ = ("_entries", "_files", "_is_known", "_synced_count", "base_offset", "path")
 
@@ -53,7 +53,7 @@ class TransactionIndex:
 
     @property
     def entries(self) -> Sequence[AbortedTxn]:
-        """All entries; CorruptLogError when the file is none of ours."""
+        """All entries. Raises CorruptLogError if the file is invalid."""
         if self._entries is None:
             entries = decode(self._content(), self.path)
             self._check(entries)
@@ -76,7 +76,7 @@ class TransactionIndex:
             last_offset = marker_offset
 
     def append(self, entry: AbortedTxn) -> None:
-        """Write an entry at once: entries are rare. OSError: nothing was added; half an entry would make all of them unreadable."""
+        """Write an entry at once: entries are rare. If it raises OSError, nothing was added: half an entry would make all unreadable."""
         count = len(self.entries)
         descriptor = self._files.handles.open_path(self.path, APPEND)
         try:
@@ -90,7 +90,7 @@ class TransactionIndex:
         self._entries.append(entry)
 
     def replace(self, entries: Sequence[AbortedTxn]) -> None:
-        """Make these all entries, on the disk too, unless the file says so already."""
+        """Replace all entries, in memory and, unless it has them already, in the file."""
         data = encode(entries)
         if data != self._content():
             if data:
@@ -101,26 +101,26 @@ class TransactionIndex:
         self._is_known = True
 
     def believe(self) -> None:
-        """This process wrote the segment: a file that is not there never was."""
+        """Note that this process wrote the segment: a missing file never existed."""
         self._is_known = True
 
     @property
     def may_be_lost(self) -> bool:
-        """Whether the file was not there, or empty, and nobody knows whether it ever was."""
+        """Whether the file was missing or empty, and may have been lost."""
         _ = self.entries
         return not self._is_known
 
     @property
     def unsynced_count(self) -> int:
-        """How many entries a power loss could take. Of a file that was there before, all of them: nobody knows."""
+        """The number of entries that a power loss could take: all of them for a file that existed at the start."""
         return len(self.entries) - self._synced_count
 
     def note_synced(self, count: int) -> None:
-        """That many entries are on the disk."""
+        """Note that so many entries are on the disk."""
         self._synced_count = max(self._synced_count, count)
 
     def collect(self, first_offset: int, end_offset: int) -> tuple[list[AbortedTxn], bool]:
-        """Entries that touch [first_offset, end_offset), and whether later segments can hold none that do."""
+        """Return entries that touch [first_offset, end_offset), and whether no later segment can have any."""
         found = []
         entries = self.entries
         for index in range(bisect_left(entries, first_offset, key=_last_offset), len(entries)):
@@ -133,12 +133,12 @@ class TransactionIndex:
 
 
 def encode(entries: Iterable[AbortedTxn]) -> bytes:
-    """The bytes of a file with these entries."""
+    """Return the bytes of a file with these entries."""
     return b"".join(_ENTRY.pack(VERSION, *entry) for entry in entries)
 
 
 def decode(data: bytes, path: str) -> list[AbortedTxn]:
-    """The entries in the bytes of a file."""
+    """Return the entries in the bytes of a file."""
     if len(data) % _ENTRY.size:
         raise CorruptLogError(f"{path}: {len(data)} bytes are no whole number of entries")
     entries = []

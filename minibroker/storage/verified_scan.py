@@ -1,7 +1,7 @@
-"""A walk over all batches of a `.log` that sums every CRC: what recovery and `storage check` spend their time in.
+"""A walk over all batches of a `.log` that checks every CRC: recovery and `storage check` spend most of their time here.
 
-One batch costs about a microsecond beside its checksum, so nothing is made of it but a plain tuple; who needs more of it reads it by
-its position. Messages of formats v0 and v1 come as tuples too, read by batch_scan.py.
+A batch costs about a microsecond in addition to its checksum, so it is yielded as a plain tuple. A caller that needs more reads the batch
+by its position. Messages of formats v0 and v1 are tuples as well, read by batch_scan.py.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _unpack_message = Struct(">qiIBBq").unpack_from
 
 
 def read_verified(files: Files, handle: FileHandle, position: int, end: int, *, chunk_size: int = CHUNK_BYTES) -> Iterator[VerifiedBatch]:
-    """All batches from `position` up to `end`; CorruptMessage with file and position at the first place where none can be.
+    """Yield all batches from `position` up to `end`. Raises CorruptMessage with file and position where there is none, and OSError.
 
-    A last offset delta may be negative and a batch with a wrong CRC may say anything: the caller judges. OSError.
+    The caller checks the values: a last offset delta may be negative, and a batch with a wrong CRC may hold anything.
     """
     while position < end:
         chunk = files.read_at(handle.opened(), min(chunk_size, end - position), position)
@@ -88,9 +88,9 @@ def read_verified(files: Files, handle: FileHandle, position: int, end: int, *, 
 
 
 def _read_messages(view: memoryview, index: int, position: int) -> Iterator[VerifiedBatch]:
-    """The whole messages of formats v0 and v1 from `index` on that are not compressed: old segments may have millions of them.
+    """Return the whole uncompressed messages of formats v0 and v1 from `index` on: old segments may have millions of them.
 
-    `position` is that of `view` in the file.
+    `position` is the position of `view` in the file.
     """
     size = len(view)
     while index + MIN_LEGACY_SIZE <= size:
@@ -107,9 +107,9 @@ def _read_messages(view: memoryview, index: int, position: int) -> Iterator[Veri
 
 
 def _read_slowly(files: Files, handle: FileHandle, position: int, end: int) -> Iterator[VerifiedBatch]:
-    """What the walk above does not understand, up to the next batch of format v2, but at least one batch, or CorruptMessage.
+    """Return at least one batch that the walk above cannot read, up to the next batch of format v2. Raises CorruptMessage.
 
-    That is a batch that a chunk cannot hold, an old compressed set, a torn end.
+    Such a batch is larger than a chunk, or it is an old compressed set or a torn end.
     """
     for batch in read_batches(files, handle, position, end):
         is_right = batch.check_crc()

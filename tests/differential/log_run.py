@@ -10,8 +10,8 @@ from typing import Any, Final, Protocol
 
 from minibroker.records.any_format import split_batches
 from minibroker.schemas import k00_produce, k02_list_offsets, k19_create_topics, k21_delete_records, k44_incremental_alter_configs
+from minibroker.storage.checkpoint_file import LOG_START_OFFSET, OffsetCheckpoint
 from minibroker.storage.files import RealFiles
-from minibroker.storage.offset_checkpoint import LOG_START_OFFSET, OffsetCheckpoint
 from tests.differential.data import Operation
 from tests.differential.log_data import AHEAD_MS, BY_AGE, DAY_MS, HOUR_MS, STAMPED, LogData
 from tests.differential.run import Run

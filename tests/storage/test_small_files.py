@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from minibroker.errors import ConfigurationError, CorruptLogError
 from minibroker.storage import meta_properties, partition_metadata, producer_snapshot
+from minibroker.storage.checkpoint_file import OffsetCheckpoint
 from minibroker.storage.clean_shutdown import mark_clean_shutdown, take_clean_shutdown
 from minibroker.storage.directory_lock import DirectoryLock
 from minibroker.storage.files import RealFiles, replace_file
 from minibroker.storage.leader_epoch_checkpoint import LeaderEpochCheckpoint
 from minibroker.storage.log_file_names import delete_folder_name, file_name, parse_file_name, parse_folder_name
 from minibroker.storage.meta_properties import MetaProperties
-from minibroker.storage.offset_checkpoint import OffsetCheckpoint
 from minibroker.storage.producer_snapshot import ProducerEntry
 from tests.support.faulty_files import FaultyFiles
 from tests.support.golden_storage import golden_folder, golden_log_dir_file

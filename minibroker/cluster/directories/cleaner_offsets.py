@@ -13,8 +13,8 @@ from collections.abc import Container
 from threading import Lock
 
 from minibroker.errors import CorruptLogError
+from minibroker.storage.checkpoint_file import CLEANER_OFFSET, OffsetCheckpoint
 from minibroker.storage.files import Files
-from minibroker.storage.offset_checkpoint import CLEANER_OFFSET, OffsetCheckpoint
 
 _LOG = logging.getLogger(__name__)
 

@@ -36,6 +36,7 @@ from minibroker.cluster.directories.cleaner_offsets import CleanerOffsets
 from minibroker.errors import ConfigurationError, CorruptLogError
 from minibroker.log.deletion import remove_folder
 from minibroker.log.partition_log import PartitionLog
+from minibroker.storage.checkpoint_file import LOG_START_OFFSET, RECOVERY_POINT, REPLICATION_OFFSET, OffsetCheckpoint
 from minibroker.storage.clean_shutdown import NAME as CLEAN_SHUTDOWN
 from minibroker.storage.clean_shutdown import mark_clean_shutdown, take_clean_shutdown
 from minibroker.storage.directory_lock import NAME as LOCK
@@ -44,7 +45,6 @@ from minibroker.storage.files import Files
 from minibroker.storage.log_file_names import DELETE_FOLDER
 from minibroker.storage.meta_properties import NAME as META_PROPERTIES
 from minibroker.storage.meta_properties import MetaProperties, check_owner, read_meta_properties, write_meta_properties
-from minibroker.storage.offset_checkpoint import LOG_START_OFFSET, RECOVERY_POINT, REPLICATION_OFFSET, OffsetCheckpoint
 from minibroker.storage.partition_metadata import format_uuid, parse_uuid
 
 _LOG = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from minibroker.cluster.partition import Partition
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import KafkaError
 from minibroker.log.partition_log import PartitionLog
-from minibroker.storage.offset_checkpoint import LOG_START_OFFSET, RECOVERY_POINT, REPLICATION_OFFSET
+from minibroker.storage.checkpoint_file import LOG_START_OFFSET, RECOVERY_POINT, REPLICATION_OFFSET
 
 _LOG = logging.getLogger(__name__)
 

@@ -28,6 +28,7 @@ from minibroker.log import checking
 from minibroker.log.checking import Expected
 from minibroker.log.findings import ERROR, WARNING, Finding, Findings
 from minibroker.log.segment_checking import RecordCheck, SegmentReport, SegmentTask
+from minibroker.storage.checkpoint_file import CLEANER_OFFSET, LOG_START_OFFSET, RECOVERY_POINT, REPLICATION_OFFSET, OffsetCheckpoint
 from minibroker.storage.clean_shutdown import NAME as CLEAN_SHUTDOWN
 from minibroker.storage.directory_lock import NAME as LOCK
 from minibroker.storage.directory_lock import is_locked
@@ -35,7 +36,6 @@ from minibroker.storage.files import Files
 from minibroker.storage.log_file_names import DELETE_FOLDER, FUTURE_FOLDER, LOG, STRAY_FOLDER, file_name, parse_file_name, parse_folder_name
 from minibroker.storage.meta_properties import NAME as META_PROPERTIES
 from minibroker.storage.meta_properties import MetaProperties, read_meta_properties
-from minibroker.storage.offset_checkpoint import CLEANER_OFFSET, LOG_START_OFFSET, RECOVERY_POINT, REPLICATION_OFFSET, OffsetCheckpoint
 from minibroker.storage.partition_metadata import NAME as PARTITION_METADATA
 from minibroker.storage.partition_metadata import format_uuid, parse_uuid, read_topic_id
 

@@ -8,10 +8,10 @@ from minibroker.errors import CorruptLogError
 from minibroker.spark.errors import OptionError
 from minibroker.spark.kafka_log.folder import PartitionFolder
 from minibroker.spark.kafka_log.options import ReadOptions
+from minibroker.storage.checkpoint_file import LOG_START_OFFSET, OffsetCheckpoint
 from minibroker.storage.files import Files
 from minibroker.storage.log_file_names import LOG, parse_file_name, parse_folder_name
 from minibroker.storage.meta_properties import NAME as META_PROPERTIES
-from minibroker.storage.offset_checkpoint import LOG_START_OFFSET, OffsetCheckpoint
 
 
 def open_folders(files: Files, options: ReadOptions) -> list[PartitionFolder]:

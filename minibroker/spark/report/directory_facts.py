@@ -26,9 +26,9 @@ from minibroker.spark.report.internal_topics import CONSUMER_OFFSETS, TRANSACTIO
 from minibroker.spark.report.results import GroupOffset, TimeOffset, TransactionInfo
 from minibroker.storage import producer_snapshot
 from minibroker.storage.batch_scan import read_batches
+from minibroker.storage.checkpoint_file import CLEANER_OFFSET, OffsetCheckpoint
 from minibroker.storage.files import Files, read_all
 from minibroker.storage.log_file_names import SNAPSHOT, file_name
-from minibroker.storage.offset_checkpoint import CLEANER_OFFSET, OffsetCheckpoint
 from minibroker.storage.producer_snapshot import ProducerEntry
 
 T = TypeVar("T")

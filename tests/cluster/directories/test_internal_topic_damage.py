@@ -32,8 +32,8 @@ from minibroker.records.batch import ATTRIBUTES_POSITION, CRC_POSITION, HEADER_S
 from minibroker.schemas import k69_consumer_group_describe as k69
 from minibroker.schemas import k76_share_group_heartbeat as k76
 from minibroker.schemas import k77_share_group_describe as k77
+from minibroker.storage.checkpoint_file import RECOVERY_POINT
 from minibroker.storage.clean_shutdown import NAME as CLEAN_SHUTDOWN
-from minibroker.storage.offset_checkpoint import RECOVERY_POINT
 from tests.support import consumer_members, group_members
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.committed_offsets import commit, fetch, groups_of
