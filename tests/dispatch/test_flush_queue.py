@@ -29,11 +29,15 @@ class SlowBackground(InlineBackground):
 
 
 class Log:
-    """As much of a log as a flush needs; it is its own flush."""
+    """As much of a log as a flush needs; it is its own flusher and its own flush."""
 
     def __init__(self, *, fails: bool = False) -> None:
         self.fails = fails
         self.steps: list[str] = []
+
+    @property
+    def flusher(self) -> Log:
+        return self
 
     def begin_flush(self) -> Log:
         self.steps.append("begin")
@@ -45,7 +49,7 @@ class Log:
             raise OSError(5, "Input/output error")
 
     def end_flush(self, flush: Log, error: BaseException | None) -> None:
-        """As PartitionLog's: only what the file system says is an answer."""
+        """As Flusher's: only what the file system says is an answer."""
         self.steps.append("end")
         if isinstance(error, OSError):
             raise KafkaStorageError(str(error))
