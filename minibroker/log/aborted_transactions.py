@@ -1,13 +1,14 @@
-"""The aborted transactions of one log, out of the `.txnindex` files of its segments.
+"""The aborted transactions of a log, from the `.txnindex` files of its segments.
 
     written     an entry with each abort marker, into the segment that holds the marker
-    recovered   a segment that a recovery reads gets its entries anew from its batches
-    read        a file that is damaged is made anew from the log first: by the producer snapshot at the segment's start, or before it,
-                and the batches from there on
+    recovered   recovery rebuilds the entries of a segment from its batches
+    read        a damaged file is first rebuilt from the log: from the producer snapshot at the segment's start, or an earlier one, and
+                the batches after it
 
-A file that is missing mostly says that no transaction ends in its segment with an abort, but it may have been lost. Where the broker did
-not see the segment grow or recover, and the snapshot at its end tells of markers, it is not believed: the batches that are asked for
-are walked over, and on to the markers of their transactions. (Apache Kafka believes it, and aborted records become committed ones.)
+A missing file usually means that no transaction ends in its segment with an abort, but the file may have been lost. If this process has
+neither written nor recovered the segment, and the snapshot at its end has producers with markers, the missing file is not relied on.
+The requested batches are walked instead, on to the markers of their transactions. (Apache Kafka relies on it, and aborted records become
+committed.)
 """
 
 from __future__ import annotations
@@ -33,7 +34,11 @@ T = TypeVar("T")
 
 
 class AbortedTransactions:
-    """All of a log's, in the order of their markers; `producers` are those at its end. OSError from each method."""
+    """The aborted transactions of a log in the order of their markers. Each method may raise OSError.
+
+    Args:
+        producers: as of the log end.
+    """
 
     __slots__ = ("_ended", "_last_marker", "_producers", "_segments", "_snapshots", "_starts", "_walked")
 
@@ -41,13 +46,13 @@ class AbortedTransactions:
         self._segments = segments
         self._snapshots = snapshots
         self._producers = producers
-        self._last_marker: int | None = None  #: offset of the last abort that is indexed, -1 for none; None: not looked for yet
+        self._last_marker: int | None = None  #: offset of the last indexed abort, -1 for none; None: not known yet
         self._starts: dict[int, _Start] = {}  #: by the base offset of segments
-        self._ended: dict[int, _Ended] = {}  #: by producer id: whose markers lay behind what a walk was asked for
-        self._walked = (0, 0)  #: offsets from and below which a walk found nothing: readers go on where they were
+        self._ended: dict[int, _Ended] = {}  #: by producer id: transactions whose markers lay beyond the end of a walk
+        self._walked = (0, 0)  #: start and end offset of a walk that found nothing: the next read continues there
 
     def may_touch(self, first_offset: int) -> bool:
-        """Whether what is read from `first_offset` on may have records of an aborted transaction; quickly, so at times for nothing."""
+        """Whether records from `first_offset` on may be aborted. Fast, and True in some cases where none are."""
         if self._last_marker is None:
             self._last_marker = max((index[-1].last_offset for each in self._segments if (index := self._index(each).entries)), default=-1)
         if first_offset <= self._last_marker:
@@ -57,7 +62,7 @@ class AbortedTransactions:
         return self._is_doubtful(segment) or (following is not None and self._is_doubtful(following))
 
     def collect(self, first_offset: int, end_offset: int) -> list[AbortedTxn]:
-        """Those that touch [first_offset, end_offset)."""
+        """Return the aborted transactions that touch [first_offset, end_offset)."""
         found: list[AbortedTxn] = []
         is_doubtful = False
         for segment in self._segments.from_offset(first_offset):
@@ -71,9 +76,9 @@ class AbortedTransactions:
         return self._with_lost(found, first_offset, end_offset) if is_doubtful else found
 
     def append(self, entry: AbortedTxn) -> bool:
-        """Its marker was just appended. Whether the folder has a new name for it."""
+        """Add the entry of a marker that was just appended. Returns whether that created a file."""
         index = self._index(self._segments.active)
-        if entry in index.entries[-1:]:  # it is there if the file had to be made anew
+        if entry in index.entries[-1:]:  # it is there already if the file was just rebuilt
             return False
         is_first = not index.entries
         index.append(entry)
@@ -82,12 +87,12 @@ class AbortedTransactions:
         return is_first
 
     def unsynced(self, segment: Segment) -> TransactionIndex | None:
-        """The index of a segment, if a power loss could take entries of it."""
+        """Return the index of a segment if a power loss could take entries of it."""
         index = self._index(segment)
         return index if index.unsynced_count else None
 
     def _index(self, segment: Segment) -> TransactionIndex:
-        """Of a segment, with entries that can be read."""
+        """Return the index of a segment; rebuilds it if it is damaged."""
         index = segment.transaction_index
         try:
             _ = index.entries
@@ -111,7 +116,7 @@ class AbortedTransactions:
         return found
 
     def _with_lost(self, indexed: list[AbortedTxn], first_offset: int, end_offset: int) -> list[AbortedTxn]:
-        """Those that are indexed and those that lost their entry, by order of their markers."""
+        """Return `indexed` and the transactions that lost their entry, in the order of their markers."""
         begin, end = self._walked
         if begin <= first_offset and end_offset <= end:
             return indexed
@@ -123,7 +128,7 @@ class AbortedTransactions:
         return sorted([*indexed, *lost], key=lambda entry: entry.last_offset)
 
     def _walk(self, first_offset: int, end_offset: int) -> list[AbortedTxn]:
-        """By the batches themselves: first offsets, and the last stable ones of then, are as if the log began with what is asked for."""
+        """Find aborted transactions in the batches. First and last stable offsets are as if the log began at `first_offset`."""
         ongoing: dict[int, int] = {}
         found: dict[int, AbortedTxn] = {}  #: by the offset of the marker
         for segment in self._segments.from_offset(first_offset):
@@ -148,13 +153,13 @@ class AbortedTransactions:
         return list(found.values())
 
     def _note_end(self, producer_id: int, ended: _Ended) -> None:
-        """Whoever reads a long transaction from front to end must not look for its marker with every fetch."""
+        """Remember a marker: a reader of a long transaction must not search it with each fetch."""
         if len(self._ended) >= MAX_ENDED:
             self._ended.clear()
         self._ended[producer_id] = ended
 
     def _in_the_log(self, segment: Segment) -> list[AbortedTxn]:
-        """What the batches of a segment tell."""
+        """Return the entries of a segment from its batches."""
         state = ProducerState(0)
         self._snapshots.load_newest(state, segment.base_offset)
         found = []
@@ -170,20 +175,20 @@ class AbortedTransactions:
 
 
 class _Start(NamedTuple):
-    """What is known where a segment begins."""
+    """The state at the start of a segment."""
 
     oldest: int  #: first offset of the oldest transaction that is open there
-    has_markers: bool  #: whether any of the producers that are remembered ever ended one
+    has_markers: bool  #: whether any known producer has ended a transaction
 
     @classmethod
     def of(cls, state: ProducerState) -> _Start:
-        """Out of a snapshot, or of what is known at the log's end."""
+        """Return the state of a snapshot, or of the log end."""
         oldest = state.open_transactions.oldest
         return cls(NONE_IS_OPEN if oldest is None else oldest, any(each.coordinator_epoch >= 0 for each in state.producers.values()))
 
 
 class _Ended(NamedTuple):
-    """A transaction that a walk followed: where it met it first, and its marker."""
+    """A transaction that a walk followed: the first offset that the walk met, and its marker."""
 
     first_offset: int
     last_offset: int
@@ -200,7 +205,7 @@ def _is_abort(batch: RecordBatch) -> bool:
 
 
 def _readable(segment: Segment, batches: Iterable[T]) -> Iterator[T]:
-    """Batches of a segment up to where it is damaged."""
+    """Yield the batches of a segment up to the first damage."""
     try:
         yield from batches
     except CorruptMessage as error:

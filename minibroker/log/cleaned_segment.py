@@ -1,7 +1,7 @@
-"""A segment that compaction writes, as `.cleaned` files: nothing finds them until they are swapped in (swapping.py).
+"""A segment that compaction writes as `.cleaned` files, which are ignored until they are swapped in (swapping.py).
 
-Each file is synced, and the folder after them: the swap then only renames. The `.log` gets the time of the last source, because records
-without timestamps are retained by it. Index entries follow the rule of storage/segment.py.
+The files and then the folder are synced, so that the swap only renames. The `.log` gets the modification time of the last source, because
+retention of records without timestamps uses it. Index entries follow the rule of storage/segment.py.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ WRITE_BYTES: Final = 1024 * 1024
 
 
 class Source(NamedTuple):
-    """A segment that is compacted: its `.log` was `size` bytes."""
+    """A segment to compact, whose `.log` has `size` bytes."""
 
     base_offset: int
     size: int
 
 
 class Group(NamedTuple):
-    """Segments that became one: the new `.log` is `size` bytes."""
+    """Segments that become one, whose `.log` has `size` bytes."""
 
     sources: tuple[Source, ...]
     size: int
 
     @property
     def base_offset(self) -> int:
-        """Of the new segment, and of the first that it replaces."""
+        """The base offset of the new segment and of the first source."""
         return self.sources[0].base_offset
 
 
 class CleanedSegment:
-    """The files being written. `finish` or `abandon` ends it."""
+    """Writes the files; call `finish` or `abandon` at the end."""
 
     def __init__(self, files: Files, directory: str, base_offset: int, *, index_interval_bytes: int, index_max_bytes: int) -> None:
         self._files = files
@@ -55,7 +55,7 @@ class CleanedSegment:
         self._time_index = TimeIndex(files, self._path(TIME_INDEX), base_offset, index_max_bytes, is_new=True)
         self._largest = TimestampEntry(NO_TIMESTAMP, base_offset)
         self._bytes_since_index_entry = 0
-        self._pending = bytearray()  # a copy: views of what was read would keep all of that in memory
+        self._pending = bytearray()  # a copy: views would keep everything that was read in memory
         self.size = 0
         self._descriptor = files.handles.open_path(self._path(LOG), REPLACE)
 
@@ -84,7 +84,7 @@ class CleanedSegment:
             write_all(self._files, self._descriptor, data[start : start + WRITE_BYTES])
 
     def finish(self, modified_ms: int, aborted: Iterable[AbortedTxn]) -> int:
-        """Write and sync everything; the size of the `.log`."""
+        """Write and sync everything, and return the size of the `.log`."""
         self._write()
         self._files.sync(self._descriptor)
         self.abandon()
@@ -106,7 +106,7 @@ class CleanedSegment:
             self._files.close(descriptor)
 
     def abandon(self) -> None:
-        """Close the `.log`; harmless when it is closed."""
+        """Close the `.log`; does nothing if it is closed."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             self._files.close(descriptor)

@@ -1,11 +1,11 @@
 """A copy of a log in another folder, which follows the log until it replaces it.
 
-    1  closed segments and what the active one has so far are copied in pieces, on other threads; `next_piece` says what comes next
-    2  when little is missing, the log rolls: the active segment is small from then on, and so are its indexes
+    1  closed segments and the current bytes of the active one are copied in pieces, on other threads; `next_piece` returns the next one
+    2  when little is missing, the log rolls, so that the active segment and its indexes are small
     3  `finish`, on the owner's thread: the rest of the active segment, the leader epochs; everything is synced
     4  the folder is renamed, and `PartitionLog.move` goes on in it
 
-Between 3 and 4 nothing may be appended. Invariant: a segment counts as copied when its `.log` and the files beside it are synced.
+Between 3 and 4 nothing may be appended. Invariant: a segment counts as copied once its `.log` and its other files are synced.
 Retention may delete segments meanwhile: `finish` removes their copies. A log must not be compacted while it is copied.
 """
 
@@ -30,7 +30,7 @@ _BESIDE: Final = (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT)
 
 
 class Piece(NamedTuple):
-    """Bytes of one segment that are to be copied."""
+    """A range of bytes of one segment to copy."""
 
     base_offset: int
     position: int
@@ -39,7 +39,7 @@ class Piece(NamedTuple):
 
 
 class LogCopy:
-    """The copy of one log in `folder`. `copy` may run on another thread, one piece at a time; the rest on the owner's."""
+    """The copy of a log in `folder`. The functions from `work` run on other threads, one at a time; everything else on the owner's."""
 
     def __init__(self, log: PartitionLog, files: Files, folder: str) -> None:
         self.log = log
@@ -51,24 +51,24 @@ class LogCopy:
 
     @property
     def size(self) -> int:
-        """Bytes that were copied."""
+        """The number of copied bytes."""
         return sum(self._sizes.values())
 
     @property
     def end_offset(self) -> int:
-        """All records below it were copied: the first offset of the first segment that is not copied."""
+        """The base offset of the first segment that is not copied: all records below it are."""
         for segment in self.log.segments.from_offset(self._copied_to):
             if self._sizes.get(segment.base_offset, 0) < segment.size:
                 return segment.base_offset
         return self.log.log_end_offset
 
     def create(self, topic_id: UUID) -> None:
-        """Make the folder; OSError."""
+        """Create the folder. Raises OSError."""
         self._files.make_directory(self.folder)
         write_topic_id(self._files, f"{self.folder}/{PARTITION_METADATA}", topic_id)
 
     def sync_folder(self) -> None:
-        """Make the folder durable, on another thread; OSError."""
+        """Sync the folder, on another thread. Raises OSError."""
         descriptor = self._files.handles.open_path(f"{self.folder}/{PARTITION_METADATA}", READ_ONLY)
         try:
             self._files.sync(descriptor)
@@ -78,7 +78,7 @@ class LogCopy:
         self._files.sync_directory(self.folder.rpartition("/")[0])
 
     def next_piece(self, max_size: int) -> Piece | None:
-        """What to copy next; None when only what `finish` copies is missing. The log may roll. OSError, KafkaStorageError."""
+        """Return the next piece; None if only the part for `finish` is left. The log may roll. Raises OSError, KafkaStorageError."""
         active = self.log.segments.active
         for segment in self.log.segments.from_offset(self._copied_to):
             copied = self._sizes.get(segment.base_offset, 0)
@@ -92,28 +92,28 @@ class LogCopy:
         return None
 
     def _after_roll(self) -> Piece | None:
-        """The active segment is copied but for its end."""
+        """Roll if the active segment, of which only the end is missing, is large."""
         if self.log.segments.active.size <= ROLL_SIZE:
             return None
         self.log.roll()
         return self.next_piece(CHUNK)
 
     def work(self, piece: Piece) -> Callable[[], None]:
-        """What copies a piece, for another thread; OSError. FileNotFoundError: retention may have deleted the segment."""
+        """Return a function that copies a piece, for another thread. It raises FileNotFoundError if retention has deleted the segment."""
         return partial(_copy, self._files, self.log.directory, self.folder, piece)
 
     def note(self, piece: Piece) -> None:
-        """A piece was copied."""
+        """Note that a piece was copied."""
         self._sizes[piece.base_offset] = piece.position + piece.size
         if piece.is_last:
             self._whole.add(piece.base_offset)
 
     def forget(self, piece: Piece) -> None:
-        """Whether a piece was copied is not known, for its segment is gone: its copy is removed at the end."""
+        """Note that the segment of a piece was deleted: `finish` removes its copy."""
         self._sizes.setdefault(piece.base_offset, 0)
 
     def finish(self) -> None:
-        """Copy the rest and sync it; `next_piece` has just returned None. OSError."""
+        """Copy and sync the rest, after `next_piece` returned None. Raises OSError."""
         log, files = self.log, self._files
         active = log.segments.active
         active.save_indexes()
@@ -172,7 +172,7 @@ def _copy_bytes(files: Files, source: str, target: str, piece: Piece) -> None:
 
 
 def _copy_file(files: Files, source: str, target: str) -> None:
-    """Copy a file as it is, synced; FileNotFoundError if it does not exist."""
+    """Copy a file and sync it. Raises FileNotFoundError."""
     data = read_all(files, source)
     writer = files.handles.open_path(target, REPLACE)
     try:

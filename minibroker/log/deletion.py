@@ -1,4 +1,4 @@
-"""Files on their way out: renamed at once, so that nothing finds them, and removed later, so that who still reads them may finish.
+"""Deletion of files: renamed at once, so that they are not found, and removed later, so that current readers can finish.
 
 A crash between the two leaves `.deleted` files and `-delete` folders; the next start removes both.
 """
@@ -16,13 +16,13 @@ logger = logging.getLogger(__name__)
 
 
 def remove_files(files: Files, paths: Sequence[str]) -> None:
-    """Remove files; those that are gone are fine."""
+    """Remove files; skips those that do not exist."""
     for path in paths:
         files.remove(path)
 
 
 def remove_folder(files: Files, path: str) -> None:
-    """Remove a partition's folder and the files in it; one that is gone is fine."""
+    """Remove a partition's folder and the files in it; does nothing if it does not exist."""
     try:
         names = files.names(path)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a check of files finds wrong, and how much of it is told."""
+"""Problems that a check of files finds."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ REPEATED_MAX = 20  #: of one kind in one file; more are only counted
 
 
 class Finding(NamedTuple):
-    """Something that is not as it should be.
+    """A problem in a file.
 
-    ERROR: damage, which no broker leaves, not even one that was killed. WARNING: what a crash or an interrupted removal leaves and the
-    next start repairs, or something that may have its reason.
+    ERROR: damage that no broker leaves, even if it was killed. WARNING: leftovers of a crash or an interrupted removal that the next start
+    repairs, or something that may be intended.
     """
 
     severity: str
@@ -23,14 +23,14 @@ class Finding(NamedTuple):
 
 
 class Findings:
-    """Collects them."""
+    """Collects the findings of a check."""
 
     def __init__(self) -> None:
         self._found: list[Finding] = []
         self._counts: dict[tuple[str, str, str], int] = {}
 
     def add(self, severity: str, path: str, problem: str, position: int | None = None, *, kind: str | None = None) -> None:
-        """Note one; of one `kind` in a file only so many."""
+        """Add a finding; at most REPEATED_MAX of one `kind` in a file."""
         if kind is not None:
             key = severity, path, kind
             count = self._counts[key] = self._counts.get(key, 0) + 1
@@ -39,7 +39,7 @@ class Findings:
         self._found.append(Finding(severity, path, position, problem))
 
     def all(self) -> tuple[Finding, ...]:
-        """In the order in which they were found, then how many were left out."""
+        """Return all in order, then how many were left out."""
         more = [
             Finding(severity, path, None, f"{count - REPEATED_MAX} more of: {kind}")
             for (severity, path, kind), count in self._counts.items()

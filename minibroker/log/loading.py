@@ -1,15 +1,15 @@
-"""Opening a log from its folder: which files count, what must be checked, where the log ends.
+"""Open a log from its folder: find its files, check them, and find the log end.
 
     after a clean shutdown    nothing is scanned: the end is read from the last index entry on, producers from the newest snapshot
     after anything else       every segment from the one that holds the recovery point, or the log start, on is read whole; the log ends
-                              before the first batch that is torn, fails its CRC or goes back in offsets, and where a segment lacks its
-                              end (a power loss may take that and leave the next segment); segments behind are deleted;
-                              indexes, aborted transactions, producer state and leader epochs are made anew from the batches, and
-                              a snapshot at the base offset of a segment, if it is not there: the batches before may be deleted next
-    in both cases             files on their way out and orphans go; a compaction's finished segments (.swap) take their place;
-                              what an index or snapshot lacks is made anew when it is needed
+                              before the first batch that is torn, fails its CRC or goes back in offsets, and at a segment without its
+                              end (a power loss may take that and leave the next segment); later segments are deleted;
+                              indexes, aborted transactions, producer state and leader epochs are rebuilt from the batches, and so
+                              is a missing snapshot at the base offset of a segment: the batches before it may be deleted next
+    in both cases             deleted files and orphans are removed; segments of a finished compaction (.swap) replace the old ones;
+                              missing parts of indexes and snapshots are rebuilt when they are needed
 
-Doing it twice, or being killed half way, changes nothing. Source: LogLoader of Apache Kafka.
+Loading again, or after being killed half way, gives the same log. Source: LogLoader of Apache Kafka.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 class LoadedLog(NamedTuple):
-    """What `PartitionLog` starts from."""
+    """The loaded parts of a PartitionLog."""
 
     segments: Segments
     log_start_offset: int
@@ -47,7 +47,7 @@ class LoadedLog(NamedTuple):
 
 
 class Loader:
-    """One opening of one folder."""
+    """Opens one folder once."""
 
     def __init__(
         self, directory: str, *, config: LogConfig, files: Files, now_ms: int, log_start_offset: int, producer_id_expiration_ms: int
@@ -63,9 +63,9 @@ class Loader:
         self._epochs = LeaderEpochCheckpoint(files, f"{directory}/{leader_epoch_checkpoint.NAME}")
 
     def load(self, *, clean_shutdown: bool, recovery_point: int, was_compacted: bool) -> LoadedLog:
-        """Open what is there; an empty folder becomes an empty log.
+        """Open the files of the folder; an empty folder becomes an empty log.
 
-        `was_compacted`: once, whatever the configuration says now, so that offsets may be missing, at the end of a segment too.
+        `was_compacted`: the log was compacted at some time, so that offsets may be missing, also at the end of a segment.
         """
         self._may_have_gaps |= was_compacted
         names = set(self._files.names(self._directory))
@@ -132,7 +132,7 @@ class Loader:
         )
 
     def create_segment(self, base_offset: int) -> Segment:
-        """A new segment in this folder."""
+        """Create a new segment in this folder."""
         return Segment.create(
             self._files,
             self._directory,
@@ -150,7 +150,7 @@ class Loader:
     # Where the log ends
 
     def _open_clean(self, segments: list[Segment], recovery_point: int) -> int:
-        """A clean stop synced everything, so the recovery point, where one is known, was the log's end."""
+        """Find the log end after a clean stop, which synced everything: a known recovery point is the log end."""
         try:
             end_offset = segments[-1].next_offset()
             problem = f"{self._directory} ends at offset {end_offset}, but at its stop it ended at {recovery_point}"
@@ -169,8 +169,8 @@ class Loader:
     def _recover(self, segments: list[Segment], recovery_point: int) -> int:
         """Read everything from the recovery point on, and cut the log before the first bad batch.
 
-        What lies below the log start is passed over: of segments on their way out some may be gone, or back after a power loss, and such a
-        hole says nothing of what comes behind it.
+        Segments below the log start are skipped: some of them may be deleted, or back after a power loss. Such a hole does not mean that
+        later segments are damaged.
         """
         held = _holding(segments, self._log_start_offset)
         first = max(held, _holding(segments, recovery_point))
@@ -196,7 +196,7 @@ class Loader:
         return end_offset
 
     def _recover_segment(self, segment: Segment, expected_offset: int, limit_offset: int | None) -> tuple[int, bool]:
-        """The offset after its last valid batch, and whether no bad one followed."""
+        """Return the offset after the last valid batch, and whether no invalid batch follows."""
         is_last = limit_offset is None
         may_have_gaps = not is_last or self._may_have_gaps
         if limit_offset is None:
@@ -225,7 +225,7 @@ class Loader:
         return valid.next_offset, is_whole
 
     def _start_over(self, segments: list[Segment], end_offset: int) -> tuple[list[Segment], int]:
-        """Every record that is left lies below the log start offset: begin again there, as Kafka does."""
+        """Start an empty log at the log start offset, as Kafka does: all remaining records lie below it."""
         logger.warning(
             "%s: ends at %d, below its log start offset %d: starting over there", self._directory, end_offset, self._log_start_offset
         )
@@ -237,12 +237,12 @@ class Loader:
     # Producers and epochs
 
     def _written_ms(self, segments: list[Segment], offset: int) -> int:
-        """When the record at `offset` was written, at the latest."""
+        """Return the latest time at which the record at `offset` was written."""
         holding = [segment for segment in segments if segment.base_offset <= offset]
         return self._files.modified_ms(holding[-1].log.path) if holding else 0
 
     def _restore_producers(self, segments: list[Segment], end_offset: int) -> None:
-        """From the newest snapshot, then from the batches behind it."""
+        """Load the newest snapshot, then read the batches after it."""
         if self._snapshots.offsets and self._snapshots.offsets[-1] > end_offset:
             older = [offset for offset in self._snapshots.offsets if offset <= end_offset]
             newer = self._snapshots.offsets[len(older) :]
@@ -262,7 +262,7 @@ class Loader:
                     self._producers.update(batch, batch.base_offset)
 
     def _load_epochs(self, names: set[str], *, is_known_empty: bool) -> bool:
-        """Whether the checkpoint could be believed."""
+        """Load the leader epochs. Returns whether the checkpoint is valid."""
         try:
             if leader_epoch_checkpoint.NAME in names:
                 self._epochs.load()
@@ -280,7 +280,7 @@ class Loader:
 
 
 def _holding(segments: list[Segment], offset: int) -> int:
-    """The place of the segment that holds `offset`, or would."""
+    """Return the place of the segment that holds `offset`, or would hold it."""
     index = 0
     while index + 1 < len(segments) and segments[index + 1].base_offset <= offset:
         index += 1

@@ -1,11 +1,11 @@
-"""The last record of each key in a stretch of a log, within a bound of memory.
+"""The offset of the last record of each key in a range of a log, within bounded memory.
 
-    fill     batch by batch, in offset order, from `first_offset` on; when the next key would be one too many the map is full, and
-             `end_offset` says how far it reaches: the rest is for another compaction
+    fill     batch by batch, in offset order, from `first_offset` on. The map is full when the next key would be one too many;
+             `end_offset` is where it ends, and the next round starts there
     freeze   then `live` holds the codes (offset and tombstone bit, see records/key_walk.py) of all last records, in order
 
-A key of up to 47 bytes stands for itself, a longer one is its digest of 48 bytes, so no two are mistaken for each other but with the
-odds of 384 bits. Apache Kafka's SkimpyOffsetMap keeps 24 bytes a key, MD5 and offset; a dict takes more, and a tenth of the time.
+A key of up to 47 bytes is kept as it is, a longer one as its digest of 48 bytes, so that two keys collide only with a probability of
+2^-384. Apache Kafka's SkimpyOffsetMap keeps 24 bytes for each key, MD5 and offset; a dict takes more memory and a tenth of the time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BYTES_A_KEY: Final = 138
 
 
 class OffsetMap:
-    """See above. `latest` is for reading."""
+    """See the module. `latest` is read-only for callers."""
 
     __slots__ = ("_max_keys", "end_offset", "first_offset", "has_tombstones", "is_full", "latest", "live")
 
@@ -37,7 +37,7 @@ class OffsetMap:
         self.is_full = False
 
     def add(self, data: bytes, position: int, stop: int, *, count: int, base_offset: int, last_offset: int) -> None:
-        """Add the batch whose records lie in data[position:stop]; InvalidRecord."""
+        """Add the batch whose records lie in data[position:stop]. Raises InvalidRecord."""
         if base_offset >= self.first_offset and len(self.latest) + count <= self._max_keys:
             note_keys(self.latest, data, position, stop, count, base_offset)
             self.end_offset = last_offset + 1
@@ -62,15 +62,15 @@ class OffsetMap:
         self.pass_over(last_offset)
 
     def pass_over(self, last_offset: int) -> None:
-        """Nothing below or at `last_offset` is to be added any more: a control batch, an aborted one, a gap."""
+        """Skip up to and including `last_offset`: a control batch, an aborted batch, a gap."""
         self.end_offset = max(self.end_offset, last_offset + 1)
 
     def freeze(self) -> None:
-        """Nothing more is added."""
+        """Compute `live`, after everything was added."""
         self.live = array("q", sorted(self.latest.values()))
         self.has_tombstones = any(code & 1 for code in self.live)
 
     def live_codes(self, base_offset: int, last_offset: int) -> array[int]:
-        """The codes of last records within these offsets, both included."""
+        """Return the codes of last records within these offsets, both included."""
         low = bisect_left(self.live, 2 * base_offset)
         return self.live[low : bisect_left(self.live, 2 * last_offset + 2, low)]

@@ -1,13 +1,13 @@
-"""What clients of before Kafka 0.11 read: message sets of format v0 or v1, and offsets by the time of the last write to a segment.
+"""Reads of clients older than Kafka 0.11: message sets of format v0 or v1, and offsets by the modification times of segments.
 
 A batch in a newer format than a client knows is converted down (records/convert.py), one after the other, until the client's limit is
-reached: old formats take more bytes a record, and one converted batch may be larger than the limit. Whatever converts to nothing
-(control batches) is passed over, or its reader would ask for the same offset for ever. A batch compressed with zstd, which has no place
-in the old formats, ends what can be read; at the first place it is UNSUPPORTED_COMPRESSION_TYPE.
+reached: old formats take more bytes a record, and one converted batch may be larger than the limit. A batch that converts
+to nothing (a control batch) is skipped: otherwise its reader would request the same offset for ever. The old formats have no zstd: such a
+batch ends the read, and is UNSUPPORTED_COMPRESSION_TYPE if it is the first one.
 
-Converting a record takes some 10 us, in which no other client is served. So a reading converts no more than CONVERTED_COUNT records and
-CONVERTED_BYTES, and the reader asks again. A batch with more records than that, or with a large content, is converted in steps, and only
-so many of its records, without compression (LongConversion).
+Converting a record takes some 10 us, and no other client is served meanwhile. So a read converts at most CONVERTED_COUNT records and
+CONVERTED_BYTES, and the client fetches again. A batch with more records than that, or with a large content, is converted in steps, at most
+so many of its records, and without compression (LongConversion).
 
 Sources: UnifiedLog.legacyFetchOffsetsBefore, Partition.legacyFetchOffsetsForTimestamp and LazyDownConversionRecords of Apache Kafka 3.9.1.
 """
@@ -32,7 +32,7 @@ EARLIEST = -2
 
 
 class LongConversion(LongBatch):
-    """The next batch takes more than a few milliseconds to convert: `steps` return messages of it, perhaps none."""
+    """Converting the next batch takes more than a few milliseconds: `steps` return some of its messages, perhaps none."""
 
     def __init__(self, log: PartitionLog, batch: RecordBatch, magic: int, offset: int, isolation: IsolationLevel) -> None:
         super().__init__()
@@ -44,18 +44,18 @@ class LongConversion(LongBatch):
 def _convert_in_steps(log: PartitionLog, base_offset: int, magic: int, offset: int, isolation: IsolationLevel) -> Steps[bytes]:
     """Convert the batch at `base_offset`, from the record at `offset` on.
 
-    The batch is read when the first step is done: many readers may wait for their turn, and must not keep a batch each.
+    The first step reads the batch: many readers may wait for their turn, and must not each hold a batch in memory.
     """
     from minibroker.records.convert import downgrade_in_steps  # noqa: PLC0415  most brokers never need it, and all of them start
 
     data = bytes(log.read(max(base_offset, offset), 1, isolation=isolation, min_one=True))
     if not data:
-        return b""  # the log lost its end meanwhile
+        return b""  # the log was truncated meanwhile
     return (yield from downgrade_in_steps(data, magic, offset, max_count=CONVERTED_COUNT, max_bytes=CONVERTED_BYTES))
 
 
 def read_messages(log: PartitionLog, offset: int, max_bytes: int, *, magic: int, isolation: IsolationLevel, min_one: bool) -> bytes:
-    """Messages of format `magic` or older from `offset` on: at most `max_bytes`, but with `min_one` those of one batch.
+    """Return messages of format `magic` or older from `offset` on: at most `max_bytes`, but with `min_one` those of one batch.
 
     Raises what PartitionLog.read raises, LongConversion, CorruptMessage for a batch whose CRC is wrong (a new one would hide that), and
     UnsupportedCompressionType.
@@ -102,9 +102,9 @@ def _converted(log: PartitionLog, batch: RecordBatch, magic: int, first_offset: 
 
 
 def offsets_before(log: PartitionLog, timestamp: int, max_count: int, *, now_ms: int) -> list[int]:
-    """Up to `max_count` offsets where segments begin, and the log end, of those written to last at `timestamp` or before; largest first.
+    """Return up to `max_count` base offsets of segments last written at or before `timestamp`, and the log end; largest first.
 
-    LATEST: from the log end down; EARLIEST: the first one alone. Offsets below the log start are the log start.
+    LATEST: from the log end down; EARLIEST: only the first one. Offsets below the log start become the log start.
     """
     segments = list(log.segments)
     offsets = [max(segment.base_offset, log.log_start_offset) for segment in segments]

@@ -1,4 +1,4 @@
-"""What a log answers, and the one choice its readers have."""
+"""Results of appends and look-ups, and the isolation level of reads."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import NamedTuple
 
 
 class IsolationLevel(IntEnum):
-    """How far a reader may see: a follower passes None and sees the log end."""
+    """How far a consumer reads. A follower passes None and reads up to the log end."""
 
     READ_UNCOMMITTED = 0  #: up to the high watermark
     READ_COMMITTED = 1  #: up to the last stable offset
 
 
 class Appended(NamedTuple):
-    """One accepted append, or the earlier one that it repeats."""
+    """An append, or the earlier append of the same batch."""
 
     base_offset: int
     last_offset: int
-    log_append_time_ms: int  #: -1 when records keep the time of their creation
+    log_append_time_ms: int  #: -1 if records keep their CreateTime
     log_start_offset: int
-    duplicate: bool = False  #: nothing was written: this producer had sent the same batch before
+    duplicate: bool = False  #: nothing was written: the producer sent the same batch before
 
 
 class TimestampOffset(NamedTuple):
-    """A record by its timestamp; leader_epoch is that of its batch."""
+    """A record that was found by time, with the leader epoch of its batch."""
 
     timestamp: int
     offset: int
@@ -32,14 +32,14 @@ class TimestampOffset(NamedTuple):
 
 
 class EpochEndOffset(NamedTuple):
-    """The largest known epoch up to the one asked for, and where it ends; both -1 when there is none."""
+    """The largest known epoch up to the requested one, and its end offset; both -1 if there is none."""
 
     leader_epoch: int
     end_offset: int
 
 
 class AbortedTransaction(NamedTuple):
-    """Records of producer_id from first_offset up to its abort marker do not count."""
+    """The records of producer_id from first_offset up to its abort marker are aborted."""
 
     producer_id: int
     first_offset: int

@@ -1,10 +1,10 @@
-"""One pass over a segment whose end nobody vouches for: up to where its batches may be believed, and what they say.
+"""Recovery of one segment after a crash, in one pass: find the first invalid batch, and rebuild state from the valid ones.
 
-A batch is believed when its CRC is right and its offsets follow. A base offset is not under the CRC: it must not go back, nor reach the
-next segment; and in the last segment, which no compaction has seen, it leaves no gap. From what is believed the pass makes the indexes,
-the aborted transactions, the leader epochs and the producers anew. A million small batches take it a second and a half, so most of
-them are numbers that are looked at once; of producers only the batches that count in the end are read again: the last ones, markers, and
-what opens a transaction.
+A batch is valid if its CRC is right and its offsets follow. A base offset is not under the CRC: it must not go back or reach the next
+segment; in the last segment, which is never compacted, it must not leave a gap. From the valid batches the pass rebuilds the indexes, the
+aborted transactions, the leader epochs and the producers. A million small batches take a second and a half, because most batches are
+only a tuple of numbers. Only those that determine the state of a producer are read again: its last ones, markers, and the first of a
+transaction.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from minibroker.storage.verified_scan import UNKNOWN_OFFSET, VerifiedBatch, read
 
 
 class SegmentRecovery:
-    """The pass; `run` it, then read what came of it.
+    """Recovers a segment: call `run`, then read the attributes.
 
     Args:
-        expected_offset: of the first batch, if there is no gap before it.
-        limit_offset: no offset reaches it.
+        expected_offset: the base offset of the first batch if there is no gap before it.
+        limit_offset: all offsets are below it.
         may_have_gaps: whether offsets may be missing between batches.
-        epochs: told where a new leader epoch begins.
-        producers: told of the batches of producers.
+        epochs: receives new leader epochs.
+        producers: receives the batches of producers.
     """
 
     def __init__(
@@ -51,21 +51,21 @@ class SegmentRecovery:
         self._epochs = epochs
         self._producers = producers
         self._aborted: list[AbortedTxn] = []
-        self._unread: dict[int, deque[tuple[int, int]]] = {}  #: positions and sizes of a producer's last batches, not told yet
-        self.next_offset = expected_offset  #: after the last batch that is believed
-        self.size = 0  #: bytes that are believed
-        self.is_compacted = False  #: records are missing between those that are there, so some may be missing at the end
-        self.problem: str | None = None  #: why the batch at `size` is not believed
+        self._unread: dict[int, deque[tuple[int, int]]] = {}  #: positions and sizes of a producer's last batches, not read yet
+        self.next_offset = expected_offset  #: after the last valid batch
+        self.size = 0  #: bytes of valid batches
+        self.is_compacted = False  #: records are missing between others, so some may be missing at the end
+        self.problem: str | None = None  #: why the batch at `size` is not valid
 
     def run(self) -> None:
-        """Walk, and fill the segment's indexes; nothing is written but leader epochs, and aborted transactions that the file lacks."""
+        """Walk over the batches and fill the segment's indexes. Writes only leader epochs and missing aborted transactions."""
         self._segment.begin_rebuild()
         try:
             self._walk()
         except CorruptMessage as error:
             self.problem = str(error)
         for kept in self._unread.values():
-            self._tell(kept)
+            self._update_producer(kept)
         self._segment.transaction_index.replace(self._aborted)
 
     def _walk(self) -> None:
@@ -74,7 +74,7 @@ class SegmentRecovery:
         largest, largest_offset, first_timestamp = NO_TIMESTAMP, segment.base_offset, None
         next_offset, limit_offset, latest_epoch = self.next_offset, self._limit_offset, self._epochs.latest
         indexed = 0
-        after = 0  # position behind the last batch that is believed
+        after = 0  # position after the last valid batch
         try:
             for batch in read_verified(self._files, segment.log, 0, segment.size):
                 position, size, base_offset, last_offset, timestamp, epoch, _, producer_id, count, is_right = batch
@@ -84,9 +84,9 @@ class SegmentRecovery:
                 if base_offset != next_offset or count != last_offset - base_offset + 1:
                     self.is_compacted = True
                     if base_offset == UNKNOWN_OFFSET:
-                        base_offset = next_offset  # whoever reads it will complain, but the log is not damaged
+                        base_offset = next_offset  # its readers will fail, but the log is not damaged
                     elif base_offset < next_offset or (base_offset > next_offset and not self._may_have_gaps):
-                        last_offset = limit_offset  # it is not believed
+                        last_offset = limit_offset  # it is not valid
                 if not base_offset <= last_offset < limit_offset:
                     self.problem = f"offsets {base_offset} to {batch[3]} where {next_offset} is the next"
                     return
@@ -107,7 +107,7 @@ class SegmentRecovery:
             segment.end_rebuild(TimestampEntry(largest, largest_offset), first_timestamp)
 
     def _note(self, batch: VerifiedBatch, latest_epoch: int) -> int:
-        """The leader epoch and the producer of a batch; the newest epoch."""
+        """Note the leader epoch and the producer of a batch. Returns the newest epoch."""
         position, size, base_offset, _, _, epoch, attributes, producer_id, _, _ = batch
         if epoch > latest_epoch:
             self._epochs.assign(epoch, base_offset)
@@ -120,11 +120,11 @@ class SegmentRecovery:
             if attributes & CONTROL_FLAG or (
                 attributes & TRANSACTIONAL_FLAG and producer_id not in self._producers.open_transactions.first_offsets
             ):
-                self._tell(kept)
+                self._update_producer(kept)
         return latest_epoch
 
-    def _tell(self, kept: deque[tuple[int, int]]) -> None:
-        """Read a producer's batches again; those that fell out of the queue left no trace in its state."""
+    def _update_producer(self, kept: deque[tuple[int, int]]) -> None:
+        """Read a producer's last batches and update its state; earlier batches do not affect it."""
         for position, size in kept:
             batch = RecordBatch(self._files.read_at(self._segment.log.opened(), size, position))
             aborted = self._producers.update(batch, batch.base_offset)

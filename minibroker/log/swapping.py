@@ -1,14 +1,14 @@
-"""How compacted segments take the place of what they were made from, and how a start finishes or undoes what a crash interrupted.
+"""Replace segments by compacted ones, and at a start finish or undo what a crash interrupted.
 
-    1  N.log.cleaned, N.index.cleaned, ...    are written and synced: nothing has happened yet
+    1  N.log.cleaned, N.index.cleaned, ...    are written and synced; the log is unchanged
     2  .cleaned -> .swap                      the `.log` first. A crash in between undoes the segment: while any file of base offset N or
                                               below is `.cleaned`, files that are `.swap` at N or above do not count
-    3  old segments -> .deleted               from here on a start finishes: what lies within the new `.log` goes
+    3  old segments -> .deleted               from here on a start finishes the swap: segments within the new `.log` are removed
     4  .swap -> the plain names               the `.log` first; when that is done a start only renames what is left
     5  .deleted files are removed             after file.delete.delay.ms, or by the next start
 
 Several segments are swapped one after the other, in offset order, each through 2 to 4. Apache Kafka does the same
-(LocalLog.replaceSegments, LogLoader), so that either finishes what the other began.
+(LocalLog.replaceSegments, LogLoader), so that each finishes an interrupted swap of the other.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ _SUFFIXES: Final = (LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 
 def swap_all(files: Files, segments: Segments, snapshots: Snapshots, groups: Sequence[Group] | None, config: LogConfig) -> list[str] | None:
-    """Swap in all groups that a compaction wrote; the files to be removed later. OSError: only a start can tell what is there then.
+    """Swap in all groups that a compaction wrote, and return the files to remove later.
 
-    None when the groups are of no use any more (or are None): then their files are removed.
+    Returns None if the groups cannot be used any more (or are None), and removes their files. After an OSError only a start can find out
+    which files are there.
     """
     directory = segments.directory
     matches = None if groups is None else matching(segments, groups)
@@ -79,10 +80,10 @@ def swap_all(files: Files, segments: Segments, snapshots: Snapshots, groups: Seq
 
 
 def matching(segments: Segments, groups: Sequence[Group]) -> list[tuple[Group, list[Segment]]] | None:
-    """Which segments each group replaces; None when one is not any more what the group was made from.
+    """Return the segments that each group replaces; None if one of them has changed since.
 
-    Segments at the log's start that were deleted meanwhile are missing, perhaps all of a group. What is left of a group is replaced
-    all the same: the new segment's records of deleted segments lie below the log start.
+    Segments at the log start may have been deleted meanwhile, even all of a group. The others of a group are still replaced: records of
+    deleted segments in the new segment lie below the log start.
     """
     by_offset = {segment.base_offset: segment for segment in segments if segment is not segments.active}
     first_offset = next(iter(segments)).base_offset
@@ -100,7 +101,7 @@ def matching(segments: Segments, groups: Sequence[Group]) -> list[tuple[Group, l
 
 
 def swap_in(files: Files, directory: str, group: Group, replaced: Sequence[Segment]) -> list[str]:
-    """Steps 2 to 4 for one new segment; the files to be removed later. OSError: the next start finishes or undoes it."""
+    """Do steps 2 to 4 for one new segment, and return the files to remove later. After an OSError the next start finishes or undoes it."""
     paths = [f"{directory}/{file_name(group.base_offset, suffix)}" for suffix in _SUFFIXES]
     present = [path for path in paths if files.exists(path + CLEANED)]
     for path in present:
@@ -112,7 +113,7 @@ def swap_in(files: Files, directory: str, group: Group, replaced: Sequence[Segme
 
 
 def remove_replaced(files: Files, directory: str, paths: Sequence[str]) -> None:
-    """Step 5: once the names of what took their place are on the disk. A folder that is gone is fine."""
+    """Do step 5 after syncing the names of the new files. Does nothing if the folder does not exist."""
     try:
         files.sync_directory(directory)
     except FileNotFoundError:
@@ -121,7 +122,7 @@ def remove_replaced(files: Files, directory: str, paths: Sequence[str]) -> None:
 
 
 def remove_cleaned(files: Files, directory: str, base_offsets: Iterable[int] | None = None) -> None:
-    """Remove `.cleaned` files: of these base offsets, or all. A folder that is gone is fine."""
+    """Remove the `.cleaned` files of these base offsets, or all. Does nothing if the folder does not exist."""
     try:
         names = files.names(directory)
     except FileNotFoundError:
@@ -133,7 +134,7 @@ def remove_cleaned(files: Files, directory: str, base_offsets: Iterable[int] | N
 
 
 def finish_interrupted_work(files: Files, directory: str, names: Iterable[str]) -> set[str]:
-    """At a start: remove what was on its way out, finish or undo swaps; the names that are there then."""
+    """At a start: remove deleted files, finish or undo swaps, and return the remaining names."""
     names = set(names)
     cleaned_from = min((_base_offset(name) for name in names if name.endswith(CLEANED)), default=None)
     swapped = []
@@ -143,7 +144,7 @@ def finish_interrupted_work(files: Files, directory: str, names: Iterable[str]) 
         elif name.endswith((SWAP, DELETED, TEMPORARY)):
             files.remove(f"{directory}/{name}")
     for name in sorted(names):
-        if name.endswith(CLEANED):  # last: as long as one is there, its swap is undone
+        if name.endswith(CLEANED):  # last: as long as one exists, its swap is undone
             files.remove(f"{directory}/{name}")
     for name in swapped:
         if name.endswith(LOG + SWAP):
@@ -171,6 +172,6 @@ def _make_room(files: Files, directory: str, name: str, names: Iterable[str]) ->
 
 
 def _base_offset(name: str) -> int:
-    """Of a segment's file with a suffix behind its name; -1 for other files."""
+    """Return the base offset of a segment's file with a suffix after its name; -1 for other files."""
     digits = name[:20]
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) == 20 else -1

@@ -1,13 +1,13 @@
-"""The transactions of one log that have begun and not ended: they hold back what a read_committed reader may see.
+"""The open transactions of a log, which limit how far a read_committed consumer reads.
 
-    open         from the first batch of a producer's transaction up to its marker; at most one a producer
+    open         from the first batch of a producer's transaction up to its marker; at most one per producer
     completed    its marker, commit or abort, was appended: an abort that had records goes into `.txnindex`
 
 Invariant: transactions are kept in the order of their first offsets, so the oldest one is the first.
 
-An aborted transaction's entry names the last stable offset that its marker leaves: where the oldest of the others begins, or the offset
-behind the marker. A look-up in `.txnindex` ends at the first entry whose last stable offset reaches the end of what is asked for: no
-later one can speak of it. Source: ProducerStateManager (ongoingTxns, CompletedTxn) of Apache Kafka.
+The entry of an aborted transaction has the last stable offset after its marker: the first offset of the oldest open transaction, or the
+offset after the marker. A look-up in `.txnindex` stops at the first entry whose last stable offset reaches the end of the requested range:
+no later entry can affect it. Source: ProducerStateManager (ongoingTxns, CompletedTxn) of Apache Kafka.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from minibroker.storage.transaction_index import AbortedTxn
 
 
 class CompletedTransaction(NamedTuple):
-    """Its first record's offset and its marker's."""
+    """The offsets of its first record and of its marker."""
 
     producer_id: int
     first_offset: int
@@ -28,7 +28,7 @@ class CompletedTransaction(NamedTuple):
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction that holds the last stable offset back."""
+    """A transaction that has not ended."""
 
     producer_id: int
     producer_epoch: int
@@ -44,16 +44,16 @@ class OpenTransactions:
         self.first_offsets: dict[int, int] = {}  #: for reading
 
     def load(self, found: Iterable[tuple[int, int]]) -> None:
-        """Begin anew with pairs of producer id and first offset, in any order."""
+        """Replace all by pairs of producer id and first offset, in any order."""
         self.first_offsets.clear()
         self.first_offsets.update(sorted(found, key=lambda pair: pair[1]))
 
     def begin(self, producer_id: int, first_offset: int) -> None:
-        """Its first batch was appended; offsets grow from one to the next."""
+        """Add a transaction whose first batch was appended; offsets grow from one call to the next."""
         self.first_offsets[producer_id] = first_offset
 
     def end(self, completed: CompletedTransaction) -> AbortedTxn | None:
-        """Its marker was appended: the entry of an abort."""
+        """Remove a transaction whose marker was appended. Returns the entry of an abort."""
         del self.first_offsets[completed.producer_id]
         if not completed.is_aborted:
             return None
@@ -63,5 +63,5 @@ class OpenTransactions:
 
     @property
     def oldest(self) -> int | None:
-        """The first unstable offset: nothing from here on is certain."""
+        """The first offset of the oldest open transaction; None if none is open."""
         return next(iter(self.first_offsets.values()), None)

@@ -1,7 +1,7 @@
-"""The end of a log is cut off, as where Apache Kafka elects a leader that lacks it: for several brokers with `minibroker.like.kafka`.
+"""Cut off the end of a log, as when Apache Kafka elects a leader without it: for several brokers with `minibroker.like.kafka`.
 
-The log is closed, its files are cut, and what is left is opened as after a crash, so that indexes, producers and leader epochs are those of
-the records that are left. A crash in between leaves a log with a later end.
+The log is closed, its files are cut, and the rest is opened as after a crash, so that indexes, producers and leader epochs are those of
+the remaining records. A crash in between leaves a log with a later end.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ def truncated(
     was_compacted: bool,
     producer_id_expiration_ms: int,
 ) -> PartitionLog:
-    """Return the log without its records from `end_offset` on; the one that is given is closed.
+    """Return the log without its records from `end_offset` on; `log` is closed.
 
     Raises:
         KafkaStorageError: the file system failed; the log is closed.
-        CorruptLogError: what is left cannot be opened.
+        CorruptLogError: the rest cannot be opened.
         OSError: the file system failed; the log is closed.
     """
     end_offset = max(end_offset, log.log_start_offset)

@@ -1,7 +1,7 @@
-"""The seam to the file system: every byte that the storage reads or writes passes here, so that a test can make any of it fail.
+"""The seam to the file system: all system calls of the storage go through `Files`, so that a test can make any of them fail.
 
-Hot calls (`read_at`, `write`, `sync`) take a file descriptor and are the system calls themselves, without a frame of ours between.
-All calls raise OSError and nothing else.
+Hot calls (`read_at`, `write`, `sync`) take a file descriptor and are the system calls themselves, without a Python frame in between.
+All calls raise only OSError.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ REPLACE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 
 
 class Files(Protocol):
-    """What the storage needs of a file system. Paths are strings; modes and times are left to the system."""
+    """The file system operations of the storage. Paths are strings."""
 
     handles: HandlePool
 
     @property
     def is_shared(self) -> bool:
-        """Whether another process finds the same files, when it is given this object by pickle."""
+        """Whether another process that unpickles this object finds the same files."""
 
     def open(self, path: str, flags: int) -> int:
         """A new file descriptor; `flags` is READ_ONLY, APPEND or REPLACE."""
@@ -39,25 +39,25 @@ class Files(Protocol):
         """Close a descriptor."""
 
     def duplicate(self, descriptor: int) -> int:
-        """Another descriptor of the same open file: another thread may sync it while this one is closed."""
+        """Return another descriptor of the same open file: another thread may sync it while this one is closed."""
 
     def lock(self, descriptor: int) -> None:
-        """Lock the file until the descriptor is closed; EAGAIN or EACCES when somebody else has it locked."""
+        """Lock the file until the descriptor is closed. Raises EAGAIN or EACCES if it is already locked."""
 
     def read_at(self, descriptor: int, size: int, position: int, /) -> bytes:
-        """Up to `size` bytes from `position`; fewer only at the end of the file."""
+        """Read up to `size` bytes from `position`; fewer only at the end of the file."""
 
     def send(self, socket_descriptor: int, descriptor: int, position: int, size: int, /) -> int:
-        """Send up to `size` bytes from `position` to a socket, without reading them; how many it took."""
+        """Send up to `size` bytes from `position` to a socket without reading them. Returns how many it took."""
 
     def write(self, descriptor: int, data: Buffer, /) -> int:
-        """Append; how many bytes were taken."""
+        """Append, and return how many bytes were written."""
 
     def truncate(self, descriptor: int, size: int) -> None:
         """Cut the file."""
 
     def next_data(self, descriptor: int, position: int) -> int | None:
-        """Where behind `position` bytes were ever written; None when only a hole follows: zeros that take no room."""
+        """Return the next position from `position` on with written bytes; None if only a hole follows."""
 
     def sync(self, descriptor: int) -> None:
         """Return when everything written so far is on the disk."""
@@ -66,37 +66,37 @@ class Files(Protocol):
         """Make creations, renames and removals in a folder durable."""
 
     def size(self, path: str) -> int:
-        """Bytes in a file; FileNotFoundError if it does not exist."""
+        """Return the size of a file. Raises FileNotFoundError."""
 
     def identity(self, place: str | int) -> tuple[int, int]:
-        """Device and inode of what a path or a descriptor means now; FileNotFoundError if it does not exist."""
+        """Return the device and inode of a path or a descriptor. Raises FileNotFoundError."""
 
     def modified_ms(self, path: str) -> int:
-        """When a file was last written, in epoch milliseconds."""
+        """Return the modification time of a file in epoch milliseconds."""
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
-        """Say when a file was last written: what replaces it keeps its time."""
+        """Set the modification time of a file."""
 
     def names(self, path: str) -> list[str]:
-        """Names in a folder, in no order."""
+        """Return the names in a folder, in no order."""
 
     def exists(self, path: str) -> bool:
         """Whether a file or folder is there."""
 
     def make_directory(self, path: str) -> None:
-        """Create a folder and those above it; one that exists is fine."""
+        """Create a folder and its parents; does nothing if it exists."""
 
     def rename(self, source: str, target: str) -> None:
-        """Move, replacing what is there, at once."""
+        """Move atomically, replacing the target."""
 
     def remove(self, path: str) -> None:
-        """Delete a file; one that is gone is fine."""
+        """Delete a file; does nothing if it does not exist."""
 
     def remove_directory(self, path: str) -> None:
-        """Delete an empty folder; one that is gone is fine."""
+        """Delete an empty folder; does nothing if it does not exist."""
 
     def volume(self, path: str) -> tuple[int, int]:
-        """Bytes of the volume that a folder is on: all of them, and those that this process could still fill."""
+        """Return the bytes of a folder's volume: the total, and those that this process can still use."""
 
 
 class RealFiles:
@@ -108,7 +108,7 @@ class RealFiles:
         self.handles = HandlePool(self, max_open_files or default_max_open_files())
 
     def __reduce__(self) -> tuple[type[RealFiles], tuple[()]]:
-        # The file system goes along with work for another process; what is open here does not.
+        # Work for another process takes the file system with it, but not the open files.
         return RealFiles, ()
 
     close = staticmethod(os.close)
@@ -127,7 +127,7 @@ class RealFiles:
         return os.open(path, flags, 0o644)
 
     def lock(self, descriptor: int) -> None:
-        """Two kinds of lock: flock keeps out others in this process too, a POSIX record lock keeps out the JVM."""
+        """Take two kinds of lock: flock also keeps out others in this process, a POSIX record lock keeps out the JVM."""
         import fcntl  # noqa: PLC0415  not on every platform
 
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -188,7 +188,7 @@ class RealFiles:
 
 
 def default_max_open_files() -> int:
-    """A third of what the process may open, at most 16,384: the rest is for connections."""
+    """Return a third of the files that the process may open, at most 16,384: the rest is for connections."""
     import resource  # noqa: PLC0415  not on every platform, and asked once
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -198,7 +198,7 @@ def default_max_open_files() -> int:
 class FileHandle:
     """A log file that is open only while it is used: thousands of partitions share the descriptors of one pool.
 
-    `descriptor` is -1 while it is closed; ask `opened()` unless it was just seen to be open.
+    `descriptor` is -1 while it is closed; `opened()` opens it first.
     """
 
     __slots__ = ("_pool", "descriptor", "flags", "on_close", "path", "used")
@@ -209,24 +209,24 @@ class FileHandle:
         self.flags = flags
         self.descriptor = -1
         self.used = False  #: since the pool last looked for one to close
-        self.on_close: Callable[[], None] | None = None  #: told when the pool closes it to make room
+        self.on_close: Callable[[], None] | None = None  #: called when the pool closes it to make room
 
     def opened(self) -> int:
-        """The descriptor; opens the file when the pool had closed it."""
+        """Return the descriptor; opens the file if the pool has closed it."""
         self.used = True
         if self.descriptor < 0:
             self._pool.open(self)
         return self.descriptor
 
     def close(self) -> None:
-        """Give the descriptor back; the handle may be opened again."""
+        """Close the descriptor; the handle may be opened again."""
         self._pool.close(self)
 
 
 class HandlePool:
-    """At most `capacity` open handles: a file that is opened beyond that closes one that was not used lately (second chance).
+    """A pool of at most `capacity` open handles: opening one more closes one that was not used lately (second chance).
 
-    Invariant: every handle with a descriptor is in the queue once. One thread uses handles; `open_path` is for all.
+    Invariant: every handle with a descriptor is in the queue once. Only one thread uses handles; all may use `open_path`.
     """
 
     def __init__(self, files: Files, capacity: int) -> None:
@@ -236,20 +236,20 @@ class HandlePool:
         self.capacity = capacity
 
     def __del__(self) -> None:
-        # Like a file object: what nobody can use any more is closed. A broker closes its logs; tests drop hundreds of them.
+        # As a file object does: a broker closes its logs, but tests drop hundreds of them.
         for handle in self._queue:
             with contextlib.suppress(OSError):
                 self._files.close(handle.descriptor)
 
     def handle(self, path: str, flags: int) -> FileHandle:
-        """A handle that is not open yet."""
+        """Return a handle that is not open yet."""
         return FileHandle(self, path, flags)
 
     def __len__(self) -> int:
         return len(self._queue)
 
     def open(self, handle: FileHandle) -> None:
-        """Open a handle, making room first."""
+        """Open a handle; closes others first if there are too many."""
         self._owner = get_ident()
         while len(self._queue) >= self.capacity:
             self._close_one()
@@ -257,7 +257,7 @@ class HandlePool:
         self._queue.append(handle)
 
     def open_path(self, path: str, flags: int) -> int:
-        """A descriptor outside the pool; when the process has none left (EMFILE), the pool closes its own until it has."""
+        """Return a descriptor outside the pool. If the process has none left (EMFILE), the pool closes its own until it has."""
         while True:
             try:
                 return self._files.open(path, flags)
@@ -266,7 +266,7 @@ class HandlePool:
                     raise
 
     def duplicate(self, handle: FileHandle) -> int:
-        """Another descriptor of a handle's file, outside the pool."""
+        """Return another descriptor of a handle's file, outside the pool."""
         descriptor = handle.opened()
         while True:
             try:
@@ -276,7 +276,7 @@ class HandlePool:
                     raise
 
     def _makes_room(self, error: OSError, keep: FileHandle | None = None) -> bool:
-        """Close one that is not `keep`, if that may help: the pool shrinks each time, so nobody tries for ever.
+        """Close a handle other than `keep`, if that may help. The pool shrinks each time, so this ends.
 
         It does not raise `error` itself: one that a frame of its traceback names is left to the garbage collector, and that stops the loop.
         """
@@ -305,7 +305,7 @@ class HandlePool:
 
 
 def read_all(files: Files, path: str) -> bytes:
-    """A small file, whole."""
+    """Read a small file."""
     descriptor = files.handles.open_path(path, READ_ONLY)
     try:
         chunks = []
@@ -319,7 +319,7 @@ def read_all(files: Files, path: str) -> bytes:
 
 
 def read_preallocated(files: Files, path: str, *, chunk_size: int = 1 << 17) -> tuple[bytearray, int]:
-    """The bytes of a file without the hole that it may end with, and its size: Kafka's indexes are 10 MB of which little is written."""
+    """Return the bytes of a file without a hole at its end, and its size: Kafka's indexes are 10 MB, mostly a hole."""
     descriptor = files.handles.open_path(path, READ_ONLY)
     try:
         data = bytearray()
@@ -337,7 +337,7 @@ def read_preallocated(files: Files, path: str, *, chunk_size: int = 1 << 17) -> 
 
 
 def write_all(files: Files, descriptor: int, data: Buffer) -> None:
-    """Append everything; ENOSPC when the system takes nothing more."""
+    """Append all bytes. Raises ENOSPC if the system takes no more."""
     rest = memoryview(data)
     while rest:
         taken = files.write(descriptor, rest)
@@ -347,9 +347,9 @@ def write_all(files: Files, descriptor: int, data: Buffer) -> None:
 
 
 def replace_file(files: Files, path: str, data: Buffer, *, sync: bool) -> None:
-    """Write a small file so that a reader finds the old one or the new one, whole: `path.tmp`, then a rename.
+    """Replace a small file by writing `path.tmp` and renaming it: a reader finds the whole old or the whole new file.
 
-    With `sync` the same holds after a power loss (as Kafka's CheckpointFile does). An empty file is whole as soon as it is there.
+    With `sync` this also holds after a power loss, as with Kafka's CheckpointFile.
     """
     if not memoryview(data).nbytes and not sync:
         files.close(files.handles.open_path(path, REPLACE))

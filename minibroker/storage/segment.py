@@ -1,13 +1,12 @@
 """One segment: a `.log` of batches end to end, its two sparse indexes, and the index of aborted transactions.
 
 Invariants:
-- `size` is how much of the `.log` is whole, valid batches; a write that fails half way is cut off again.
-- `positions` holds where recent batches begin, by their base offset: a reader at the tail needs no index and no scan.
-- An index entry is used only after the batch it points to agreed with it; otherwise both indexes are made anew from the `.log`.
+- The first `size` bytes of the `.log` are whole, valid batches; a partial write is cut off again.
+- `positions` has the positions of recent batches by base offset: a reader at the tail needs no index and no scan.
+- An index entry is used only after the batch it points to agreed with it; otherwise both indexes are rebuilt from the `.log`.
 
-Which batches get an index entry is Kafka's rule (LogSegment.append): the batch that comes when more than index.interval.bytes were
-written since the last entry. Errors are OSError from the file system and CorruptMessage for a `.log` that holds no batch where one
-must begin.
+A batch gets an index entry by Kafka's rule (LogSegment.append): when more than index.interval.bytes were written since the last entry.
+Errors are OSError from the file system, and CorruptMessage if there is no batch where one must begin.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ class Segment:
         self.base_offset = base_offset
         self.size = size
         self.index_interval_bytes = index_interval_bytes
-        self.index_room = 0  #: so many further index entries are surely allowed; 0: to be counted
+        self.index_room = 0  #: at least so many further index entries are allowed; 0: not counted
         self.created_ms = created_ms  #: rolls by it while no batch has a timestamp
         self.roll_jitter_ms = roll_jitter_ms  #: taken off segment.ms
         self.log = files.handles.handle(f"{directory}/{file_name(base_offset, LOG)}", APPEND)
@@ -105,9 +104,9 @@ class Segment:
 
     @classmethod
     def create(cls, files: Files, directory: str, base_offset: int, **options: int) -> Segment:
-        """A new, empty segment with its three files.
+        """Create a new, empty segment with its three files.
 
-        OSError leaves no `.log`: the segment before may grow beyond `base_offset` then, and a start would cut its end there.
+        If it raises OSError, there is no `.log`: the previous segment may then grow beyond `base_offset`, where a start would cut it.
         """
         segment = cls(files, directory, base_offset, size=0, is_new=True, **options)
         segment.save_indexes()
@@ -117,9 +116,10 @@ class Segment:
     # Writing
 
     def append(self, batch: RecordBatch, base_offset: int, last_offset: int) -> None:
-        """Write a batch, which has these offsets, by one call; then note its position.
+        """Write a batch, which has these offsets, with one call, and note its position.
 
-        OSError: nothing was appended; when even the cut back failed, it has `__notes__` and the segment must not be used any more.
+        If it raises OSError, nothing was appended. An error with `__notes__` means that a partial write could not be cut off: the segment
+        must not be used any more.
         """
         largest = self._largest or self._prepare_to_append()
         handle = self.log
@@ -153,12 +153,12 @@ class Segment:
             self._bytes_since_index_entry += size
 
     def count_index_room(self) -> int:
-        """How many further index entries segment.index.bytes allows; where it is 0, the segment rolls."""
+        """Return the number of further index entries that segment.index.bytes allows; at 0 the segment rolls."""
         self.index_room = min(self.offset_index.room, self.time_index.room)
         return self.index_room
 
     def _prepare_to_append(self) -> TimestampEntry:
-        """Read what an append continues: nothing may fail any more once its bytes are in the file."""
+        """Read what an append needs before it writes: after the write nothing may fail."""
         self._start_for(self.base_offset + MAX_RELATIVE_OFFSET)
         return self.largest_timestamp()
 
@@ -169,7 +169,7 @@ class Segment:
             error.add_note(f"cutting {self.log.path} back to {self.size} bytes failed too: {second}")
 
     def truncate(self, size: int) -> None:
-        """Cut the `.log`; the caller makes the indexes anew."""
+        """Cut the `.log`; the caller rebuilds the indexes."""
         self._files.truncate(self.log.opened(), size)
         self.size = size
         self.positions, self._older_positions = {}, {}
@@ -177,7 +177,7 @@ class Segment:
         self.index_room = 0
 
     def rebuild_indexes(self) -> int:
-        """Make both indexes anew from the batches, as Kafka's recovery does; the next offset.
+        """Rebuild both indexes from the batches, as Kafka's recovery does, and return the next offset.
 
         Stops at the first position without a batch, or with one whose offset is not of this segment.
         """
@@ -203,7 +203,7 @@ class Segment:
         return next_offset
 
     def begin_rebuild(self) -> None:
-        """Drop both indexes; who walks over the batches fills them as Kafka's recovery does, and then calls `end_rebuild`."""
+        """Drop both indexes. The caller walks over the batches, fills the indexes as Kafka's recovery does, and calls `end_rebuild`."""
         self.offset_index.reset()
         self.time_index.reset()
         self._time_index_trusted = True
@@ -211,18 +211,18 @@ class Segment:
         self.index_room = 0
 
     def end_rebuild(self, largest: TimestampEntry, first_timestamp: int | None) -> None:
-        """The walk is over: the largest timestamp with the last offset of its batch, and that of the first batch."""
+        """End a rebuild with the largest timestamp (and the last offset of its batch) and the timestamp of the first batch."""
         self._largest = largest
         self.first_timestamp = first_timestamp
         self.time_index.maybe_append(*largest)
 
     def save_indexes(self) -> None:
-        """Write index entries that are only in memory. Not synced."""
+        """Write index entries that are only in memory, without syncing them."""
         self.offset_index.save()
         self.time_index.save()
 
     def become_inactive(self) -> None:
-        """No batch follows: the time index ends with the largest timestamp."""
+        """Note that no batch follows: the time index gets its last entry, the largest timestamp."""
         if self._largest is not None:
             self.time_index.maybe_append(*self._largest)
         self.save_indexes()
@@ -230,15 +230,15 @@ class Segment:
         self.forget_when_idle()
 
     def forget_when_idle(self) -> None:
-        """Drop the indexes from memory whenever the pool closes the `.log`: only a segment that is not appended to can."""
+        """Drop the indexes from memory whenever the pool closes the `.log`. Not for the active segment."""
         self.log.on_close = self._unload
 
     # Reading
 
     def read(self, offset: int, max_bytes: int, end: int, *, min_one: bool) -> bytes | FileSlice:
-        """Whole batches below position `end`, from the one that holds `offset` on; empty when all lie below `offset`.
+        """Return whole batches below position `end`, from the one that holds `offset` on; empty if all lie below `offset`.
 
-        At most `max_bytes`, but with `min_one` never less than one batch. Many bytes are not read yet.
+        At most `max_bytes`, but with `min_one` at least one batch. Many bytes are returned as a FileSlice.
         """
         start = self.positions.get(offset)
         if start is None:
@@ -260,11 +260,11 @@ class Segment:
                 return FileSlice(self._files, self.log, start, size)
             except OSError as error:
                 if error.errno not in OUT_OF_DESCRIPTORS:
-                    raise  # else it is read by the descriptor that there is
+                    raise  # otherwise read with the descriptor that is open
         return self._files.read_at(self.log.opened(), size, start)
 
     def _whole_batches(self, start: int, max_bytes: int, end: int, *, min_one: bool) -> int:
-        """How many of the bytes from `start` on are whole batches, within `max_bytes`; with `min_one` the first one in any case."""
+        """Return the size of the whole batches from `start` on, within `max_bytes`; with `min_one` at least that of the first."""
         entry = self.offset_index.lookup_position(start + max(max_bytes - HEADER_SIZE, 0))
         position, chunk = start, b""
         if entry.position > start:
@@ -304,7 +304,7 @@ class Segment:
         return old is not None and self.base_offset <= old.last_offset <= last_offset
 
     def find(self, offset: int, end: int | None = None) -> BatchHeader | None:
-        """The first batch below position `end` whose last offset reaches `offset`; None when all lie below."""
+        """Return the first batch below position `end` whose last offset reaches `offset`; None if all lie below."""
         end = self.size if end is None else end
         for header in self._headers_to(offset, end):
             if header.last_offset >= offset:
@@ -312,12 +312,12 @@ class Segment:
         return None
 
     def _headers_to(self, offset: int, end: int) -> Iterator[BatchHeader]:
-        """Batches below position `end` on the way to `offset`, and on: from an index entry that its batch confirms."""
+        """Yield batches below position `end`, starting at an index entry at or before `offset` that agrees with its batch."""
         position, chunk = self._start_for(offset)
         return read_headers(self._files, self.log, position, end, chunk=chunk)
 
     def _start_for(self, offset: int) -> tuple[int, bytes]:
-        """Where that is, and what lies there, as far as it was read."""
+        """Return that position, and the bytes there that were already read."""
         index = self.offset_index
         if not index.in_memory and not index.loaded() and self.size > 2 * self.index_interval_bytes:
             self._rebuild("is missing or empty", logging.WARNING if index.is_damaged else logging.DEBUG)
@@ -339,7 +339,7 @@ class Segment:
             logger.warning("%s", error)
 
     def next_offset(self) -> int:
-        """The offset after the last batch: read from the last index entry on."""
+        """Return the offset after the last batch; reads from the last index entry on."""
         next_offset = self.base_offset
         if self.size:
             for header in self._headers_to(self.base_offset + MAX_RELATIVE_OFFSET, self.size):
@@ -349,7 +349,7 @@ class Segment:
     # Time
 
     def largest_timestamp(self) -> TimestampEntry:
-        """The largest timestamp and the last offset of the first batch that has it; (-1, base offset) for an empty segment."""
+        """Return the largest timestamp and the last offset of the first batch with it; (-1, base offset) for an empty segment."""
         if self._largest is None:
             self.trust_time_index()
             if self._largest is None:
@@ -357,7 +357,7 @@ class Segment:
         return self._largest
 
     def first_batch_timestamp(self) -> int:
-        """The largest timestamp of the first batch; -1 when it has none, or there is no batch, or a damaged one."""
+        """Return the largest timestamp of the first batch; -1 if it has none, or if there is no batch or a damaged one."""
         if self.first_timestamp is None:
             if not self.size:
                 return NO_TIMESTAMP
@@ -365,11 +365,11 @@ class Segment:
                 self.first_timestamp = next(read_headers(self._files, self.log, 0, self.size)).max_timestamp
             except CorruptMessage as error:
                 logger.warning("%s", error)
-                self.first_timestamp = NO_TIMESTAMP  # appends go on behind it
+                self.first_timestamp = NO_TIMESTAMP  # appends go on after it
         return self.first_timestamp
 
     def headers_from_timestamp(self, timestamp: int, start_offset: int) -> Iterable[BatchHeader]:
-        """Batches from a place on before which none that ends at or above `start_offset` reaches `timestamp`."""
+        """Yield headers from a position before which no batch that ends at or above `start_offset` reaches `timestamp`."""
         self.trust_time_index()
         entry = self.time_index.lookup(timestamp)
         if entry.timestamp != NO_TIMESTAMP:
@@ -383,34 +383,34 @@ class Segment:
         return self._headers_to(max(entry.offset, start_offset), self.size)
 
     def headers_from(self, offset: int) -> Iterable[BatchHeader]:
-        """Batches from the one that holds `offset` on."""
+        """Yield headers from the batch that holds `offset` on."""
         return (header for header in self._headers_to(offset, self.size) if header.last_offset >= offset)
 
     def batches_from(self, offset: int) -> Iterable[RecordBatch]:
-        """Batches from the one that holds `offset` on, whole, their CRC unchecked; CorruptMessage at a place where none is."""
+        """Yield batches from the one that holds `offset` on, without checking CRCs. Raises CorruptMessage where there is none."""
         return read_batches(self._files, self.log, self._position_of(offset), self.size)
 
     def transactional_from(self, offset: int) -> Iterable[TransactionalHeader]:
-        """The headers of batches of transactions, likewise."""
+        """Yield the headers of transactional batches from the batch that holds `offset` on."""
         return read_transactional(self._files, self.log, self._position_of(offset), self.size)
 
     def _position_of(self, offset: int) -> int:
-        """Where the batch begins that holds `offset`, or comes behind it."""
+        """Return the position of the batch that holds `offset`, or of the next one."""
         if offset <= self.base_offset:
             return 0
         found = self.find(offset)
         return self.size if found is None else found.position
 
     def batch_at(self, header: BatchHeader | TransactionalHeader) -> RecordBatch:
-        """A batch, whole."""
+        """Read a batch."""
         return read_batch(self.bytes_of(header))
 
     def bytes_of(self, header: BatchHeader | TransactionalHeader, max_size: int = MAX_SEGMENT_SIZE) -> bytes:
-        """A batch, or the first `max_size` bytes of it."""
+        """Read the bytes of a batch, or only the first `max_size` of them."""
         return self._files.read_at(self.log.opened(), min(header.size, max_size), header.position)
 
     def trust_time_index(self) -> None:
-        """See once that the time index ends as the `.log` does: its last entry is what look-ups skip segments by."""
+        """Check once that the last entry of the time index agrees with the `.log`: look-ups skip segments by that entry."""
         if self._time_index_trusted:
             return
         self._time_index_trusted = True
@@ -427,13 +427,13 @@ class Segment:
 
     @property
     def modified_ms(self) -> int:
-        """When the `.log` was last written to, as the file system says."""
+        """The modification time of the `.log`."""
         return self._files.modified_ms(self.log.path)
 
     # Life
 
     def release(self) -> None:
-        """Close the file and forget what can be read again."""
+        """Close the file, and free what can be read again."""
         self.log.close()
         self._unload()
 
@@ -447,14 +447,14 @@ class Segment:
         return [self.log.path, self.offset_index.path, self.time_index.path, self.transaction_index.path]
 
     def move(self, directory: str) -> None:
-        """The folder was renamed."""
+        """Note that the folder was renamed."""
         self.log.close()
         for part in (self.log, self.offset_index, self.time_index, self.transaction_index):
             part.path = f"{directory}/{part.path[len(self.directory) + 1 :]}"
         self.directory = directory
 
     def mark_deleted(self) -> list[str]:
-        """Rename the files out of the way; what is to be removed later."""
+        """Rename the files to `.deleted`, and return the paths to remove later."""
         self.release()
         self.log.on_close = None  # the two hold each other no more: no work for the garbage collector
         renamed = []
