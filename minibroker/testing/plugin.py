@@ -21,7 +21,7 @@
 
 Each worker of pytest-xdist has its own broker. A given Kafka is shared, so that tests that need it empty take turns. If a test has stopped
 or killed the broker, it is started again for the next one. A test gets the minibroker_seed nearest to it; minibroker_options are those of
-the whole run. This module imports only pytest: a run without a broker does not pay for one.
+the whole run. This module imports only pytest, and `testing` imports a name at its first use: a run without a broker does not pay for one.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import pytest
+
+from minibroker import testing
 
 if TYPE_CHECKING:
     from minibroker.testing.async_surface import AsyncSurface
@@ -94,14 +96,12 @@ class _Session:
 
     def _restore(self, seed: Seed) -> bool:
         """Restore what the seed made; False: it has not run yet, or a test has stopped the process that had the snapshot."""
-        from minibroker.testing.errors import BrokerError  # noqa: PLC0415  see the module
-
         _, made = self._snapshots.get(id(seed), (None, None))
         if made is None:
             return False
         try:
             self.broker.restore(made)
-        except BrokerError:
+        except testing.BrokerError:
             del self._snapshots[id(seed)]
             return False
         return True
@@ -239,9 +239,7 @@ def minibroker(
 @pytest.fixture
 def minibroker_async(minibroker: Surface) -> AsyncSurface:
     """The fixture `minibroker` for tests that await."""
-    from minibroker.testing.async_surface import AsyncSurface  # noqa: PLC0415  see the module
-
-    return AsyncSurface(minibroker)
+    return testing.AsyncSurface(minibroker)
 
 
 @pytest.fixture
@@ -252,13 +250,12 @@ def minibroker_topic(minibroker_session: Surface, request: pytest.FixtureRequest
     else:
         request.config.stash[_session_key].start_again()
     from minibroker.errors import KafkaError  # noqa: PLC0415  see the module
-    from minibroker.testing.errors import BrokerError  # noqa: PLC0415
-    from minibroker.testing.given_cluster import KEPT_PREFIX  # noqa: PLC0415
+    from minibroker.testing.given_cluster import KEPT_PREFIX  # noqa: PLC0415  see the module
 
     readable = re.sub(r"[^a-zA-Z0-9._-]+", "-", request.node.name).strip("-")[:_NAME_MAX]
     name = minibroker_session.create_topic(f"{KEPT_PREFIX}{readable}-{os.getpid()}-{next(_numbers)}")
     yield name
-    with suppress(KafkaError, BrokerError):  # the test has deleted it, or stopped the broker
+    with suppress(KafkaError, testing.BrokerError):  # the test has deleted it, or stopped the broker
         minibroker_session.delete_topic(name)
 
 
@@ -280,19 +277,12 @@ def _own(settings: _Settings, options: dict[str, Any]) -> _Session:
 
 def _form_of(name: str) -> Callable[..., Surface]:
     """Import one form only: this process does not need the modules of a broker that runs in another one."""
-    if name == "thread":
-        from minibroker.testing.broker_thread import BrokerThread  # noqa: PLC0415  see the module
-
-        return BrokerThread
-    from minibroker.testing.broker_process import BrokerProcess  # noqa: PLC0415  see the module
-
-    return BrokerProcess
+    return testing.BrokerThread if name == "thread" else testing.BrokerProcess
 
 
 def _given(bootstrap_servers: str, options: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> _Session:
     from minibroker.client.errors import ClientError, describe  # noqa: PLC0415  see the module
     from minibroker.errors import KafkaError  # noqa: PLC0415  see the module
-    from minibroker.testing.given_cluster import GivenCluster  # noqa: PLC0415  see the module
 
     is_worker = "PYTEST_XDIST_WORKER" in os.environ
     shared = tmp_path_factory.getbasetemp().parent if is_worker else tmp_path_factory.getbasetemp()
@@ -307,7 +297,7 @@ def _given(bootstrap_servers: str, options: dict[str, Any], tmp_path_factory: py
 
     failure = ""
     with exclusively():
-        broker = GivenCluster(bootstrap_servers, unsupported=_skip, baseline=shared / "minibroker-baseline.json")
+        broker = testing.GivenCluster(bootstrap_servers, unsupported=_skip, baseline=shared / "minibroker-baseline.json")
         try:
             broker.start()
         except (ClientError, KafkaError) as error:
@@ -345,11 +335,8 @@ def _requests(config: pytest.Config, start_ms: int) -> str:
     settings = _settings(config)
     if not settings.request_lines or settings.given:
         return ""
-    from minibroker.testing.errors import BrokerError  # noqa: PLC0415  see the module
-    from minibroker.testing.request_log import RequestLog  # noqa: PLC0415
-
     try:
         log = config.stash[_session_key].broker.request_log
-    except BrokerError as error:
+    except testing.BrokerError as error:
         return str(error)
-    return "\n".join(RequestLog(each for each in log if each.time_ms >= start_ms).lines(settings.request_lines)) or "none"
+    return "\n".join(testing.RequestLog(each for each in log if each.time_ms >= start_ms).lines(settings.request_lines)) or "none"

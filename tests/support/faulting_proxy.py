@@ -25,9 +25,9 @@ from minibroker.dispatch.middleware import refusal
 from minibroker.dispatch.registry import Handler
 from minibroker.schemas import k01_fetch, k78_share_fetch
 from minibroker.testing.faults.effects import _WHOLE
+from minibroker.testing.faults.frequency import FaultFrequency
 from minibroker.testing.faults.matching import _transactional_ids
 from minibroker.testing.faults.rule import AFTER, BEFORE, FaultRule, rule_of
-from minibroker.testing.often import Often
 from minibroker.testing.request_log import ANSWERED, NOT_ANSWERED, LoggedRequest
 from minibroker.testing.simulation.partition_places import answers_places, overlays, places_in
 from minibroker.testing.simulation.partition_split import overlay
@@ -57,7 +57,7 @@ class FaultingProxy:
         self.log: list[LoggedRequest] = []
         self._handlers = {handler.api.key: handler for handler in registry.load()}
         self._target_port = target_port
-        self._faults: dict[int, tuple[FaultRule, Often]] = {}
+        self._faults: dict[int, tuple[FaultRule, FaultFrequency]] = {}
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
         self._listener = socket.create_server(("127.0.0.1", port))

@@ -54,6 +54,8 @@ def test_the_tables_name_what_there_is() -> None:
     page = PAGE.read_text()
     methods = re.findall(r"`(\w+)\(", page.partition("## What a test may ask")[2].partition("## Fixtures")[0])
     assert set(methods) - {"print"} <= {name for name in dir(Surface) if not name.startswith("_")} | {"json"}
+    table = page.partition("## What a test may ask")[2].partition("What goes wrong")[0]
+    assert {name for name in dir(Surface) if not name.startswith("_")} - set(re.findall(r"`([a-z_]+)", table)) == {"start", "stop", "close"}
     fixtures = re.findall(r"^\| `(minibroker\w*)` \|", page, re.MULTILINE)
     assert set(fixtures) == {name for name in vars(plugin) if name.startswith("minibroker")}
     arguments = re.findall(r"^\| `(\w+)` \|", page.partition("| argument |")[2], re.MULTILINE)

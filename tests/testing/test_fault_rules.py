@@ -138,7 +138,7 @@ def test_a_rule_goes_through_json_as_it_is(broker: Faulty, rule: dict[str, Any])
     (found,) = broker.faults.list()
     assert json.loads(json.dumps(found)) == rule | {"id": number, "calls": 0, "hits": 0}
     made, often = rule_of({name: value for name, value in found.items() if name not in {"id", "calls", "hits"}})
-    assert made.to_json() | {"often": often.said} == rule
+    assert made.to_json() | {"often": often.spec} == rule
 
 
 # -- handlers -----------------------------------------------------------------------------------------------------------

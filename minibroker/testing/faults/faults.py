@@ -14,9 +14,9 @@ from minibroker.dispatch.registry import Handler, Registry
 from minibroker.errors import WireError
 from minibroker.testing.errors import BrokerError
 from minibroker.testing.faults.effects import Effects, Silent
+from minibroker.testing.faults.frequency import FaultFrequency
 from minibroker.testing.faults.matching import is_for
 from minibroker.testing.faults.rule import FaultRule, rule_of
-from minibroker.testing.often import Often
 
 _PARKING: Final = frozenset({"Fetch", "ShareFetch"})  #: requests that wait for records
 
@@ -24,7 +24,7 @@ _PARKING: Final = frozenset({"Fetch", "ShareFetch"})  #: requests that wait for 
 class _Fault:
     """A rule in force, with its counters."""
 
-    def __init__(self, rule: FaultRule, often: Often) -> None:
+    def __init__(self, rule: FaultRule, often: FaultFrequency) -> None:
         self.rule = rule
         self.often = often
         self.silent: list[Silent] = []  #: its unanswered requests; each removes itself
@@ -106,7 +106,7 @@ class RequestFaults:
 
     def list(self) -> list[dict[str, Any]]:
         """All rules with `id`, `calls` and `hits`, also those that will hit nothing any more."""
-        return [fault.rule.to_json() | {"often": fault.often.said, "id": number} | _state(fault) for number, fault in self._faults.items()]
+        return [fault.rule.to_json() | {"often": fault.often.spec, "id": number} | _state(fault) for number, fault in self._faults.items()]
 
     def state(self, id: int) -> dict[str, Any]:  # noqa: A002  JSON's name
         """`calls` and `hits` of a rule."""

@@ -10,7 +10,7 @@
     tear         size            the work is done, `size` bytes of the answer are sent, and the connection is closed
     silence      when            no answer is sent; the connection stays open
 
-Scope, all optional: topic, partition, client_id, group, transactional_id, node. `often`: minibroker/testing/often.py.
+Scope, all optional: topic, partition, client_id, group, transactional_id, node. `often`: frequency.py.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from minibroker.dispatch import registry
 from minibroker.errors import BY_CODE, KafkaError
 from minibroker.schemas import k10_find_coordinator
 from minibroker.testing.errors import BrokerError
-from minibroker.testing.often import Often
+from minibroker.testing.faults.frequency import FaultFrequency
 from minibroker.testing.simulation.partition_places import partitions_below, shape_of
 from minibroker.wire.api import Api
 from minibroker.wire.schema import fields_of
@@ -96,7 +96,7 @@ class FaultRule:
                 return f"{self.kind} {self.when} the work"
 
 
-def rule_of(said: Mapping[str, Any]) -> tuple[FaultRule, Often]:
+def rule_of(said: Mapping[str, Any]) -> tuple[FaultRule, FaultFrequency]:
     """Return the rule and how often it holds; BrokerError says in one line what is wrong."""
     found = dict(said)
     often = found.pop("often", {})
@@ -119,7 +119,7 @@ def rule_of(said: Mapping[str, Any]) -> tuple[FaultRule, Often]:
         found["ms"] = round(found["ms"])
     if kind == "delay":
         found.setdefault("when", AFTER)
-    return FaultRule(**found), Often(often)
+    return FaultRule(**found), FaultFrequency(often)
 
 
 def _check_values(kind: str, found: Mapping[str, Any]) -> None:

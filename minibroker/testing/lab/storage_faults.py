@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from minibroker.storage.files import Files, HandlePool
 from minibroker.storage.log_file_names import parse_folder_name
 from minibroker.testing.errors import BrokerError
-from minibroker.testing.often import Often
+from minibroker.testing.faults.frequency import FaultFrequency
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -29,7 +29,7 @@ PREFIX: Final = "storage-"  #: of ids, which distinguishes them from those of ot
 class StorageFault:
     """Calls that fail. `topic` None: of all files; `partition` None: of all partitions of the topic."""
 
-    def __init__(self, *, topic: str | None, partition: int | None, on: str, error: str, often: Often) -> None:
+    def __init__(self, *, topic: str | None, partition: int | None, on: str, error: str, often: FaultFrequency) -> None:
         if on not in OPERATIONS:
             raise BrokerError(f"storage: on must be one of {', '.join(OPERATIONS)}, got {on!r}")
         code = getattr(errno, error, None)
@@ -65,7 +65,7 @@ class StorageFault:
             "partition": self.partition,
             "on": self.on,
             "error": self.error,
-            "often": self.often.said,
+            "often": self.often.spec,
             "calls": self.often.calls,
             "hits": self.often.hits,
         }
@@ -89,7 +89,7 @@ class StorageFaults:
 
     def add(self, on: str, error: str, topic: str | None, partition: int | None, often: Mapping[str, Any]) -> str:
         """Put a fault into force and return its id; BrokerError says what is wrong with the arguments."""
-        fault = StorageFault(topic=topic, partition=partition, on=on, error=error, often=Often(often))
+        fault = StorageFault(topic=topic, partition=partition, on=on, error=error, often=FaultFrequency(often))
         if on != "open":
             self._open_logs()  # an append should fail, not the creation of the folder of a new topic
         name = f"{PREFIX}{next(self._numbers)}"

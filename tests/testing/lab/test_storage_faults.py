@@ -13,9 +13,9 @@ import pytest
 
 from minibroker.storage.files import APPEND, Files, RealFiles, read_all, write_all
 from minibroker.testing import BrokerError
+from minibroker.testing.faults.frequency import FaultFrequency
 from minibroker.testing.lab.storage_faults import FailingFiles, StorageFault
 from minibroker.testing.memory_files import MemoryFiles
-from minibroker.testing.often import Often
 
 
 @pytest.fixture(params=[MemoryFiles, RealFiles])
@@ -25,7 +25,7 @@ def beneath(request: pytest.FixtureRequest) -> Files:
 
 
 def fault(on: str, often: dict[str, Any] | None = None, *, topic: str | None = "orders", partition: int | None = 0) -> StorageFault:
-    return StorageFault(topic=topic, partition=partition, on=on, error="ENOSPC", often=Often(often or {}))
+    return StorageFault(topic=topic, partition=partition, on=on, error="ENOSPC", often=FaultFrequency(often or {}))
 
 
 def folders(files: Files, tmp_path: Path) -> tuple[str, str]:
@@ -138,4 +138,4 @@ def test_another_process_gets_the_files_beneath() -> None:
 )
 def test_nonsense_is_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(BrokerError, match=message):
-        StorageFault(**dict[str, Any](topic="orders", partition=0, on="write", error="EIO", often=Often({})) | arguments)
+        StorageFault(**dict[str, Any](topic="orders", partition=0, on="write", error="EIO", often=FaultFrequency({})) | arguments)

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from minibroker.testing import BrokerError
-from minibroker.testing.often import Often
+from minibroker.testing.faults.frequency import FaultFrequency
 
 
 def hits(said: dict[str, Any], calls: int = 6) -> list[bool]:
-    often = Often(said)
+    often = FaultFrequency(said)
     found = [often.hits_now() for _ in range(calls)]
     assert (often.calls, often.hits) == (calls, sum(found))
     return found
@@ -33,7 +33,7 @@ def test_the_same_seed_hits_the_same_calls() -> None:
 
 @pytest.mark.parametrize(("said", "over"), [({"times": 1}, [False, True, True]), ({"call": 2}, [False, False, True]), ({}, [False] * 3)])
 def test_when_it_is_over(said: dict[str, Any], over: list[bool]) -> None:
-    often = Often(said)
+    often = FaultFrequency(said)
     found = []
     for _ in range(3):
         found.append(often.is_over)
@@ -58,4 +58,4 @@ def test_when_it_is_over(said: dict[str, Any], over: list[bool]) -> None:
 )
 def test_nonsense_is_refused(said: dict[str, Any]) -> None:
     with pytest.raises(BrokerError):
-        Often(said)
+        FaultFrequency(said)

@@ -18,20 +18,20 @@ from minibroker.testing.errors import BrokerError
 _KINDS: Final = ({"times"}, {"call"}, {"probability"}, {"probability", "seed"}, set[str]())
 
 
-class Often:
+class FaultFrequency:
     """Counts the calls of a fault and decides which ones are hit."""
 
-    def __init__(self, said: Mapping[str, Any]) -> None:
-        """Raise BrokerError if `said` is not one of the forms above."""
-        if set(said) not in _KINDS:
-            raise BrokerError(f"often must have times, call, or probability with seed, or be empty for always, got {dict(said)}")
-        self.said: Final = dict(said)
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        """Raise BrokerError if `spec` is not one of the forms above."""
+        if set(spec) not in _KINDS:
+            raise BrokerError(f"often must have times, call, or probability with seed, or be empty for always, got {dict(spec)}")
+        self.spec: Final = dict(spec)
         self.calls = 0  #: counted so far
         self.hits = 0
-        self._times = _whole(said, "times")
-        self._call = _whole(said, "call")
-        self._probability = _probability(said)
-        self._random = random.Random(said.get("seed", 1))  # noqa: S311  repeatable by its seed
+        self._times = _whole(spec, "times")
+        self._call = _whole(spec, "call")
+        self._probability = _probability(spec)
+        self._random = random.Random(spec.get("seed", 1))  # noqa: S311  repeatable by its seed
         self._lock = threading.Lock()  #: worker threads call the file system as well
 
     @property
@@ -52,8 +52,8 @@ class Often:
             return True
 
 
-def _whole(said: Mapping[str, Any], name: str) -> int | None:
-    value = said.get(name)
+def _whole(spec: Mapping[str, Any], name: str) -> int | None:
+    value = spec.get(name)
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -61,12 +61,12 @@ def _whole(said: Mapping[str, Any], name: str) -> int | None:
     return value
 
 
-def _probability(said: Mapping[str, Any]) -> float | None:
-    value = said.get("probability")
+def _probability(spec: Mapping[str, Any]) -> float | None:
+    value = spec.get("probability")
     if value is None:
         return None
     if not isinstance(value, int | float) or not 0 <= value <= 1:
         raise BrokerError(f"probability must be between 0 and 1, got {value!r}")
-    if not isinstance(said.get("seed", 1), int):
-        raise BrokerError(f"seed must be an integer, got {said['seed']!r}")
+    if not isinstance(spec.get("seed", 1), int):
+        raise BrokerError(f"seed must be an integer, got {spec['seed']!r}")
     return float(value)
