@@ -6,7 +6,7 @@ import random
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from minibroker.records.record import Record
 from minibroker.storage.files import RealFiles
 from minibroker.storage.transaction_index import TransactionIndex
 from tests.support import java
+from tests.support.becoming import wait_until
 from tests.support.kafka_process import KafkaProcess
 
 TOPIC = "prices"
@@ -95,13 +96,6 @@ def cleaned_to(data_dir: Path) -> int:
     checkpoint = data_dir / "cleaner-offset-checkpoint"
     lines = checkpoint.read_text().split("\n") if checkpoint.exists() else []
     return next((int(line.split()[2]) for line in lines if line.startswith(f"{TOPIC} ")), -1)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def segments_of(folder: Path) -> list[Path]:
@@ -186,7 +180,7 @@ def test_the_same_is_left_as_apache_kafka_leaves(tmp_path: Path) -> None:
             kafka.start()
             options = {"min_compaction_lag_ms": "0", "min_cleanable_dirty_ratio": "0.001", "delete_retention_ms": str(delete_retention_ms)}
             alter(kafka.bootstrap, **options)
-            wait_until(lambda: cleaned_to(kafka.data_dir) > first_dirty_offset)  # noqa: B023  called before the loop goes on
+            wait_until(lambda: cleaned_to(kafka.data_dir) > first_dirty_offset, "compaction", WAIT_S)  # noqa: B023  called before the loop goes on
             alter(kafka.bootstrap, min_compaction_lag_ms=FOREVER)
             end_offset = compact_ours(ours, max(first_dirty_offset, 0), int(time.time() * 1000), delete_retention_ms)
             assert end_offset == cleaned_to(kafka.data_dir)

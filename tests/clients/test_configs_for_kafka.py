@@ -9,7 +9,8 @@ import pytest
 
 from minibroker.config.topic_properties import TOPIC_PROPERTIES
 from minibroker.schemas import k03_metadata, k19_create_topics
-from tests.differential.twins import Peer, wait_until
+from tests.differential.twins import Peer
+from tests.support.becoming import wait_until
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_process import KafkaProcess
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,6 +24,7 @@ from minibroker.records.record import Record
 from minibroker.schemas import k00_produce, k22_init_producer_id
 from tests.clients.adapters import CLIENTS, Read, Sent
 from tests.support import java
+from tests.support.becoming import wait_until
 from tests.support.broker_process import BrokerProcess
 from tests.support.dump_log import check_metadata_log, dump
 from tests.support.kafka_process import KafkaProcess
@@ -47,13 +47,6 @@ SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "1500", "metadat
 class Broker(Protocol):
     @property
     def bootstrap(self) -> str: ...
-
-
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within a minute"
-        time.sleep(0.1)
 
 
 def watermarks(bootstrap: str, topic: str) -> tuple[int, int]:
@@ -226,8 +219,8 @@ class Story:
         """Write, and wait until retention and compaction have been at work on what was written."""
         self.write(broker.bootstrap)
         self.timed_from = len(self.written["timed"])
-        wait_for(lambda: watermarks(broker.bootstrap, "timed")[0] == self.timed_from, "retention")
-        wait_for(lambda: len(read_all(broker.bootstrap, "compacted")) < len(self.written["compacted"]) - 3000, "compaction")
+        wait_until(lambda: watermarks(broker.bootstrap, "timed")[0] == self.timed_from, "retention")
+        wait_until(lambda: len(read_all(broker.bootstrap, "compacted")) < len(self.written["compacted"]) - 3000, "compaction")
         self.check(broker.bootstrap)
 
 

@@ -15,7 +15,8 @@ from typing import NamedTuple, Protocol
 import pytest
 
 from minibroker.records.any_format import split_batches
-from tests.clients.test_interchange import check_files, wait_for
+from tests.clients.test_interchange import check_files
+from tests.support.becoming import wait_until
 from tests.support.broker_process import BrokerProcess
 from tests.support.dump_log import dump
 from tests.support.kafka_process import KafkaProcess
@@ -245,8 +246,8 @@ class Ledger:
             for partition in range(PARTITIONS)
         }
         for name in self.abandoned:
-            wait_for(partial(_is_aborted, bootstrap, name), f"{name} is aborted")
-        wait_for(partial(self._is_at, bootstrap, first_open), f"the last stable offset: open from {first_open} on")
+            wait_until(partial(_is_aborted, bootstrap, name), f"{name} is aborted")
+        wait_until(partial(self._is_at, bootstrap, first_open), f"the last stable offset: open from {first_open} on")
         stable = latest(bootstrap, TOPIC, committed=True)
         visible = [row for row in self.committed if row.offset < stable[row.partition]]
         assert read_rows(bootstrap, TOPIC, "read_committed") == sorted(visible)
@@ -335,15 +336,15 @@ def test_a_death_between_two_markers_is_completed_on_the_other_side(tmp_path: Pa
     cut_last_batch(sides.data_dir / "__transaction_state-47", is_control=False)
     cut_last_batch(sides.data_dir / "__transaction_state-48", is_control=False)
     with sides.running({"minibroker": "kafka", "kafka": "minibroker"}[first]) as broker:
-        wait_for(lambda: transaction_state(broker.bootstrap, "a") == "CompleteCommit", "the commit")
-        wait_for(lambda: transaction_state(broker.bootstrap, "b") == "CompleteAbort", "the abort")
+        wait_until(lambda: transaction_state(broker.bootstrap, "a") == "CompleteCommit", "the commit")
+        wait_until(lambda: transaction_state(broker.bootstrap, "b") == "CompleteAbort", "the abort")
         for topic in topics:
             assert read_rows(broker.bootstrap, topic, "read_uncommitted") == written[topic]
         if first == "minibroker":
             return
         visible: dict[str, list[Row]] = {"to-commit": written["to-commit"], "to-abort": []}
         for topic, writer in writers.items():
-            wait_for(partial(_is_stable, broker.bootstrap, topic), "the last stable offset")
+            wait_until(partial(_is_stable, broker.bootstrap, topic), "the last stable offset")
             assert read_rows(broker.bootstrap, topic, "read_committed") == visible[topic]
             writer.begin()
             writer.send(topic, [b"after"])

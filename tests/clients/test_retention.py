@@ -18,7 +18,8 @@ from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 from minibroker.schemas import k00_produce, k02_list_offsets, k19_create_topics, k21_delete_records, k44_incremental_alter_configs
 from tests.differential.log_run import NAMES_IN_KAFKA, SEGMENT_BYTES, segments
-from tests.differential.twins import KAFKAS, OURS, SIDES, Twins, wait_until
+from tests.differential.twins import KAFKAS, OURS, SIDES, Twins
+from tests.support.becoming import wait_until
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_process import KafkaProcess
 

@@ -15,7 +15,8 @@ from minibroker.storage.files import RealFiles
 from tests.differential.data import Operation
 from tests.differential.log_data import AHEAD_MS, BY_AGE, DAY_MS, HOUR_MS, STAMPED, LogData
 from tests.differential.run import Run
-from tests.differential.twins import KAFKAS, OURS, SIDES, Twins, wait_until
+from tests.differential.twins import KAFKAS, OURS, SIDES, Twins
+from tests.support.becoming import wait_until
 
 SEGMENT_BYTES: Final = "segment.bytes"
 #: Apache Kafka since 4.0 wants a megabyte at least, and keeps this one for its own tests

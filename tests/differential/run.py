@@ -20,7 +20,8 @@ from minibroker.schemas import (
 from tests.differential.admin import Admin, id_of
 from tests.differential.allowed import is_allowed
 from tests.differential.data import Data, Operation, Producer, Session
-from tests.differential.twins import CLOSED, KAFKAS, OURS, SIDES, Twins, differences, wait_until
+from tests.differential.twins import CLOSED, KAFKAS, OURS, SIDES, Twins, differences
+from tests.support.becoming import wait_until
 
 TOPICS: Final[dict[str, tuple[int, dict[str, str]]]] = {
     "plain": (3, {}),

@@ -19,7 +19,8 @@ from minibroker.schemas import (
 from tests.differential.data import Operation
 from tests.differential.run import Run
 from tests.differential.transaction_data import GROUPS, NAMES, TransactionalProducer, TransactionData
-from tests.differential.twins import CLOSED, KAFKAS, OURS, SIDES, Make, Twins, wait_until
+from tests.differential.twins import CLOSED, KAFKAS, OURS, SIDES, Make, Twins
+from tests.support.becoming import wait_until
 
 TOPICS: Final[dict[str, tuple[int, dict[str, str]]]] = {"plain": (2, {}), "one": (1, {}), "compacted": (1, {"cleanup.policy": "compact"})}
 SETTINGS: Final = {

@@ -6,7 +6,6 @@ made for each side from its half of the pairs; an answer is made plain (dicts an
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import ModuleType
@@ -158,14 +157,6 @@ class Twins:
             "base_sequence": batch.base_sequence,
             "records": records,
         }
-
-
-def wait_until(condition: Callable[[], bool], what: Callable[[], str], timeout_s: float = 60.0) -> None:
-    """Kafka answers before its broker has taken in what the controller decided."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"{what()}: not within {timeout_s} s"
-        time.sleep(0.005)
 
 
 def differences(ours: Any, kafkas: Any, path: str = "") -> list[str]:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -24,6 +23,7 @@ from minibroker.server.loop_background import LoopBackground
 from minibroker.server.worker_processes import WorkerProcesses
 from minibroker.storage.files import RealFiles
 from tests.server.serving import until
+from tests.support.becoming import wait_until
 
 
 class Picky(Exception):  # noqa: N818  it is no error
@@ -166,19 +166,12 @@ asyncio.run(main())
 """
     parent = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])
     try:
-        wait_for(lambda: (tmp_path / "pid").exists() and bool((tmp_path / "pid").read_text()))
+        wait_until(lambda: (tmp_path / "pid").exists() and bool((tmp_path / "pid").read_text()), "the worker starts")
     finally:
         parent.kill()
         parent.wait()
     pid = int((tmp_path / "pid").read_text())
-    wait_for(lambda: is_gone(pid))
-
-
-def wait_for(condition: Callable[[], bool], timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: is_gone(pid), "the worker ends")
 
 
 @pytest.mark.parametrize("given", [("json", "debug"), ("text", "error")])

@@ -26,7 +26,8 @@ from minibroker.schemas import k24_add_partitions_to_txn as k24
 from minibroker.schemas import k26_end_txn as k26
 from minibroker.schemas import k65_describe_transactions as k65
 from tests.coordinator.transaction.cells import SEQUENCES, TIMEOUT_MS, VERSIONS, Ids, Table, seeded, seeds, told, write
-from tests.differential.twins import Peer, wait_until
+from tests.differential.twins import Peer
+from tests.support.becoming import wait_until
 from tests.support.kafka_process import KafkaProcess
 
 STATE_TOPIC = "__transaction_state"

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import NO_RETENTION
-from tests.spark.report.filling import consumer, wait_until
+from tests.spark.report.filling import consumer
+from tests.support.becoming import wait_until
 from tests.support.broker_process import BrokerProcess
 from tests.support.transactional_writer import TransactionalWriter
 

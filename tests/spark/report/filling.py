@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.spark.report.models import DAY_MS, HOUR_MS, Kept, Model
+from tests.support.becoming import wait_until
 from tests.support.transactional_writer import TransactionalWriter
 
 ORDERS, CHANGES, NOTHING = "orders", "changes", "nothing"
@@ -144,13 +145,6 @@ def _compact(bootstrap: str) -> Model:
 
     wait_until(is_compacted, "compaction")
     return Model(0, 120 + fillers, read(bootstrap, CHANGES, 0))
-
-
-def wait_until(is_so: Callable[[], bool], what: str, limit_s: float = 60.0) -> None:
-    deadline = time.monotonic() + limit_s
-    while not is_so():
-        assert time.monotonic() < deadline, f"no {what}"
-        time.sleep(0.05)
 
 
 @contextmanager

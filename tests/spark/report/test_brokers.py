@@ -21,6 +21,7 @@ from minibroker.spark.report.results import bucket_text
 from tests.spark.report import filling
 from tests.spark.report.filling import CHANGES, GROUP, NOTHING, ORDERS, START, Filled
 from tests.spark.report.models import DAY_MS, HOUR_MS, Model
+from tests.support.becoming import wait_until
 from tests.support.broker_process import BrokerProcess
 from tests.support.java import GET_OFFSET_SHELL, run_tool
 from tests.support.kafka_process import KafkaProcess
@@ -59,7 +60,7 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     with started:
         filled = filling.fill(started.bootstrap)
         starts = started.data_dir / "log-start-offset-checkpoint"  # until then the files know nothing of DeleteRecords
-        filling.wait_until(lambda: f"{ORDERS} 0 {filling.DELETED}" in starts.read_text(), "checkpoint of log start offsets")
+        wait_until(lambda: f"{ORDERS} 0 {filling.DELETED}" in starts.read_text(), "checkpoint of log start offsets")
         found = report(spark, bootstrap_servers=started.bootstrap, times=TIMES, gaps=GAPS, now_ms=lambda: START)
         from_files = report(spark, data_dir=str(started.data_dir), times=TIMES, gaps=GAPS, now_ms=lambda: START)
         yield Broker(started.bootstrap, started.data_dir, filled, found, from_files)
