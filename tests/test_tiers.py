@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.support.tiers import STARTERS, TESTS, started_by
+from tests.support.tiers import PLACES, STARTERS, TESTS, started_by
 
 TABLE = {"run": subprocess.run}
 
@@ -51,6 +51,11 @@ def starts_nothing() -> None:
 )
 def test_what_a_function_starts(function: object, markers: set[str]) -> None:
     assert started_by(function) == markers
+
+
+def test_every_place_is_there() -> None:
+    """A file that moved would silently get another tier."""
+    assert [place for place in PLACES if not (TESTS / place).exists() and not (TESTS.parent / place).exists()] == []
 
 
 FILES = {
