@@ -1,16 +1,16 @@
-"""Who leads each partition where several brokers are shown: replicas, in-sync sets, brokers that are alive.
+"""The controller of simulated brokers: which of them run, and the replicas and the leader of each partition.
 
-All data are one broker's, and nothing is replicated: this is what clients are told, by the rules of Apache Kafka's controller
-(ReplicationControlManager, PartitionChangeBuilder of 4.3.1), which standing.py has for a single partition:
+One broker has all data, and nothing is replicated. This is what clients see, by the rules of Apache Kafka's controller
+(ReplicationControlManager, PartitionChangeBuilder of 4.3.1). partition_state.py has the rules for a single partition:
 
-    a broker stops     it leaves the in-sync sets; what it led goes to the first replica that is alive and in sync or eligible, else to
-                       any that is alive (unclean.leader.election.enable), else to nobody
-    it starts          it is in sync again at once where there is a leader; it leads what nobody leads, if it may. Other leaders stay,
-                       until an election (ElectLeaders)
-    another leader     is a new leader epoch, durably: the data say it, too. So is "no leader"
+    a broker stops     It leaves the in-sync sets. Its partitions are led by the first replica that is alive and in sync or eligible, else
+                       by any that is alive (unclean.leader.election.enable), else they have no leader.
+    it starts          It is in sync again at once where there is a leader. It leads partitions without a leader, if it may. Other
+                       leaders stay until an election (ElectLeaders).
+    another leader     raises the leader epoch in the metadata log and in the partition's log. So does the loss of a leader.
 
-Invariant: a leader is alive and in sync, and where there is one, so are all replicas that are alive.
-Invariant: changes are of whole sets of partitions; the metadata log is written once, before anybody is told.
+Invariant: a leader is alive and in sync. While there is a leader, all replicas that are alive are in sync.
+Invariant: a set of partitions changes together. The metadata log is written once, before any client sees the change.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from minibroker.errors import (
 )
 from minibroker.storage.files import Files
 from minibroker.testing.simulation.partition_state import (
-    Given,
-    Standing,
-    elected,
-    first_standing,
-    joined_by,
-    led_by,
-    led_by_anybody,
-    led_by_preferred,
-    left_by,
+    ElectionContext,
+    PartitionState,
+    after_start_of,
+    after_stop_of,
+    first_state,
     may_lead,
-    reassigned,
-    reassigning,
-    taken,
+    with_elected_leader,
+    with_leader,
+    with_preferred_leader,
+    with_replicas,
+    with_running_reassignment,
+    with_unclean_leader,
+    without_leader,
 )
 from minibroker.testing.simulation.reassignments import Reassignments
 from minibroker.testing.simulation.replica_placement import ReplicaAssignments, spread
@@ -60,25 +60,25 @@ _FACTORS: Final = {
 }
 
 
-Change = Callable[[Standing, Given], Standing]
+Change = Callable[[PartitionState, ElectionContext], PartitionState]
 
 
 class SimulatedLeadership:
-    """Of all partitions of a cluster."""
+    """The leaders of all partitions of a cluster (`Leadership`)."""
 
     def __init__(self, cluster: Cluster, nodes: Sequence[Node], files: Files) -> None:
-        """Let clients see these brokers from now on, the cluster's own node among them."""
-        self.nodes: Mapping[int, Node] = {node.node_id: node for node in nodes}  #: all, by id
-        self.alive: set[int] = set(self.nodes)  #: written here
+        """Present a cluster as these brokers from now on; its own node is one of them. `files` has its log directories."""
+        self.nodes: Mapping[int, Node] = {node.node_id: node for node in nodes}  #: all brokers by id
+        self.alive: set[int] = set(self.nodes)  #: ids of the brokers that run; written here
         self._cluster = cluster
         self._assignments = ReplicaAssignments(files, cluster.config.log_dirs[0])
         self._racks = {node.node_id: node.rack for node in nodes}
-        self._standings: dict[UUID, list[Standing]] = {}  #: of a topic's partitions, once somebody asked
-        self.reassignments: Reassignments | None = None  #: those that run; None: they are done at once
-        self.lost_ends: LostEnds | None = None  #: what replicas that are not in sync lack; None: nothing
+        self._states: dict[UUID, list[PartitionState]] = {}  #: of the partitions of a topic, from their first use
+        self.reassignments: Reassignments | None = None  #: None: they are finished at once
+        self.log_ends: ReplicaLogEnds | None = None  #: None: an unclean election loses no records
         if cluster.config.minibroker_like_kafka:
             self.reassignments = Reassignments(self, cluster.clock)
-            self.lost_ends = LostEnds(cluster.logs.truncate)
+            self.log_ends = ReplicaLogEnds(cluster.logs.truncate)
         cluster.simulate(self, [node for node in nodes if node is not cluster.node])
 
     @property
@@ -98,51 +98,51 @@ class SimulatedLeadership:
 
     # Look-ups
 
-    def standing(self, partition: Partition) -> Standing:
-        """Replicas, in-sync set and leader; of one that nobody asked for before, as it was placed."""
-        found = self._standings.get(partition.topic_id)
+    def state(self, partition: Partition) -> PartitionState:
+        """Return replicas, in-sync replicas and leader of a partition."""
+        found = self._states.get(partition.topic_id)
         if found is None:
-            found = self._standings[partition.topic_id] = self._first_standings(partition)
+            found = self._states[partition.topic_id] = self._first_states(partition)
         if partition.index >= len(found):
             found += self._grown(partition, found)
         return found[partition.index]
 
     def of(self, partition: Partition) -> PartitionNodes:
-        """What clients are told."""
-        standing = self.standing(partition)
-        replicas = standing.replicas
+        """Return what clients see of a partition."""
+        state = self.state(partition)
+        replicas = state.replicas
         if not partition.is_online:
             return PartitionNodes(NO_LEADER, replicas, [], replicas)
-        return PartitionNodes(standing.leader_id, replicas, standing.in_sync, [each for each in replicas if each not in self.alive])
+        return PartitionNodes(state.leader_id, replicas, state.in_sync, [each for each in replicas if each not in self.alive])
 
     def eligible(self, partition: Partition) -> EligibleLeaders:
-        """Who may lead besides, and who led last, where nobody is in sync."""
-        standing = self.standing(partition)
-        is_known = standing.last_leader_id != NO_LEADER and not (standing.is_taken and standing.in_sync)
-        return EligibleLeaders(list(standing.eligible), [standing.last_leader_id] if is_known else [])
+        """Return the eligible replicas, and the last leader while there is none."""
+        state = self.state(partition)
+        is_known = state.last_leader_id != NO_LEADER and not (state.is_taken_away and state.in_sync)
+        return EligibleLeaders(list(state.eligible), [state.last_leader_id] if is_known else [])
 
     def default_replication_factor(self, name: str) -> int:
-        """Replicas of a topic whose creator does not say how many; never more than there are brokers."""
+        """Return the replication factor of a topic whose creator names none; at most the number of brokers."""
         wanted: int = getattr(self._cluster.config, _FACTORS.get(name, "default_replication_factor"))
         return min(wanted, len(self.nodes))
 
     def replication_factor(self, topic: Topic) -> int:
         """Return the number of replicas of a topic's first partition."""
-        return len(self.standing(topic.partitions[0]).replicas)
+        return len(self.state(topic.partitions[0]).replicas)
 
     def replicas(self, partition: Partition) -> list[int]:
         """Return the replicas that a partition has now."""
-        return self.standing(partition).replicas
+        return self.state(partition).replicas
 
     def partition_replication_factor(self, partition: Partition) -> int:
         """Return the number of replicas, without those that a running reassignment adds."""
-        standing = self.standing(partition)
-        return len(standing.replicas) - len(standing.adding)
+        state = self.state(partition)
+        return len(state.replicas) - len(state.adding)
 
     # Topics are created, get partitions, are deleted
 
     def place(self, topic: Topic, assignment: Sequence[Sequence[int]] | None, replication_factor: int) -> None:
-        """A new topic: its replicas as they were asked for; by default they are spread over the brokers that are alive."""
+        """Place the replicas of a new topic; without an assignment they are spread over the brokers that run."""
         usual = self.default_replication_factor(topic.name)
         count = usual if replication_factor == -1 else replication_factor
         if assignment is None and (count != usual or not self._all_are_alive):
@@ -152,24 +152,24 @@ class SimulatedLeadership:
         self._settle(topic.partitions)
 
     def grow(self, topic: Topic, first: int, assignment: Sequence[Sequence[int]] | None) -> None:
-        """A topic has more partitions from index `first` on."""
+        """Place the replicas of new partitions, which start at index `first`."""
         self._settle(topic.partitions)  # as many replicas as the first
         if assignment is None and not self._all_are_alive:
-            count = len(self.standing(topic.partitions[0]).replicas)
+            count = len(self.state(topic.partitions[0]).replicas)
             assignment = spread(topic.name, range(first, len(topic.partitions)), count, self._racks, self.alive)
         if assignment is None:
             return
-        self._standings[topic.topic_id][first:] = [first_standing(list(replicas), self.alive) for replicas in assignment]
+        self._states[topic.topic_id][first:] = [first_state(list(replicas), self.alive) for replicas in assignment]
         self._write_down(topic)
 
     def forget(self, topics: Sequence[Topic]) -> None:
-        """They are deleted."""
+        """Forget deleted topics."""
         for topic in topics:
-            self._standings.pop(topic.topic_id, None)
+            self._states.pop(topic.topic_id, None)
             if self.reassignments is not None:
                 self.reassignments.forget(topic.topic_id)
-            if self.lost_ends is not None:
-                self.lost_ends.forget(topic.topic_id)
+            if self.log_ends is not None:
+                self.log_ends.forget(topic.topic_id)
         self._assignments.remove([topic.topic_id for topic in topics])
 
     @property
@@ -177,39 +177,39 @@ class SimulatedLeadership:
         return len(self.alive) == len(self.nodes)
 
     def _settle(self, partitions: Iterable[Partition]) -> None:
-        """Place them by the brokers that are alive now."""
+        """Place partitions by the brokers that run now."""
         for partition in partitions:
-            self.standing(partition)
+            self.state(partition)
 
-    def _first_standings(self, partition: Partition) -> list[Standing]:
+    def _first_states(self, partition: Partition) -> list[PartitionState]:
         topic = self._cluster.topics[partition.topic]
         assignment = self._assignments.get(topic.topic_id)
         if assignment is None or not all(set(replicas) <= set(self.nodes) for replicas in assignment):
             count = len(topic.partitions)
             assignment = spread(topic.name, range(count), self.default_replication_factor(topic.name), self._racks)
-        return [first_standing(replicas, self.alive) for replicas in assignment]
+        return [first_state(replicas, self.alive) for replicas in assignment]
 
-    def _grown(self, partition: Partition, found: list[Standing]) -> list[Standing]:
+    def _grown(self, partition: Partition, found: list[PartitionState]) -> list[PartitionState]:
         topic = self._cluster.topics[partition.topic]
         new = range(len(found), len(topic.partitions))
         replication_factor = len(found[0].replicas) if found else self.default_replication_factor(topic.name)
-        return [first_standing(replicas, self.alive) for replicas in spread(topic.name, new, replication_factor, self._racks)]
+        return [first_state(replicas, self.alive) for replicas in spread(topic.name, new, replication_factor, self._racks)]
 
     def _write_down(self, topic: Topic) -> None:
-        self._assignments.put(topic.topic_id, [self.standing(partition).replicas for partition in topic.partitions])
+        self._assignments.put(topic.topic_id, [self.state(partition).replicas for partition in topic.partitions])
 
     # Brokers stop and start
 
     def stop(self, node_id: int) -> None:
-        """A broker is gone; harmless when it is already. KafkaStorageError: it is not."""
+        """Stop a broker; does nothing if it is stopped. KafkaStorageError: it still runs."""
         if node_id in self.alive:
             self._settle(self._all())
-            self._go_on_with(self.alive - {node_id}, lambda before, given: left_by(before, node_id, given))
+            self._go_on_with(self.alive - {node_id}, lambda before, context: after_stop_of(before, node_id, context))
 
     def start(self, node_id: int) -> None:
-        """A broker is back, and has caught up at once; harmless when it is there. KafkaStorageError: it is not."""
+        """Start a broker, which is in sync at once; does nothing if it runs. KafkaStorageError: it is still stopped."""
         if node_id not in self.alive:
-            self._go_on_with(self.alive | {node_id}, lambda before, given: joined_by(before, node_id, given))
+            self._go_on_with(self.alive | {node_id}, lambda before, context: after_start_of(before, node_id, context))
 
     def _go_on_with(self, alive: set[int], change: Change) -> None:
         before, self.alive = self.alive, alive
@@ -219,10 +219,10 @@ class SimulatedLeadership:
             self.alive = before
             raise
 
-    def _given(self, topic: Topic) -> Given:
+    def _context(self, topic: Topic) -> ElectionContext:
         config = self._cluster.config
         unclean, in_sync_min = topic.config.get(_UNCLEAN), topic.config.get(IN_SYNC_MIN)
-        return Given(
+        return ElectionContext(
             self.alive,
             config.min_insync_replicas if in_sync_min is None else int(in_sync_min),
             config.unclean_leader_election_enable if unclean is None else unclean == "true",
@@ -232,38 +232,39 @@ class SimulatedLeadership:
     # Elections, moves
 
     def elect_preferred(self, partition: Partition) -> None:
-        """Let the first replica lead; ElectionNotNeeded, PreferredLeaderNotAvailable."""
+        """Make the first replica the leader; raises ElectionNotNeeded, PreferredLeaderNotAvailable."""
         if not partition.is_online:
             raise PreferredLeaderNotAvailable
-        self._change([partition], led_by_preferred)
+        self._change([partition], with_preferred_leader)
 
     def elect_unclean(self, partition: Partition) -> None:
-        """Let anybody lead what nobody leads; ElectionNotNeeded, EligibleLeadersNotAvailable."""
+        """Make any replica the leader; raises ElectionNotNeeded, EligibleLeadersNotAvailable."""
         if not partition.is_online:
             raise EligibleLeadersNotAvailable
-        self._change([partition], led_by_anybody)
+        self._change([partition], with_unclean_leader)
 
     def move(self, partition: Partition, node_id: int) -> None:
-        """Another leader, whoever is preferred; one that has no replica gets that of the leader before.
+        """Make a broker the leader. If it has no replica, it replaces the former leader.
 
-        InvalidReplicaAssignment: that broker is not alive.
+        Raises:
+            InvalidReplicaAssignment: the broker does not run.
         """
         if node_id not in self.alive:
             known = ", ".join(map(str, sorted(self.alive)))
             raise InvalidReplicaAssignment(f"broker {node_id} cannot lead {_name(partition)}: it is not one of those that run, {known}")
-        self._change([partition], lambda before, given: led_by(before, node_id, given))
+        self._change([partition], lambda before, context: with_leader(before, node_id, context))
 
     def take_away(self, partition: Partition) -> None:
-        """Nobody leads it until `give_back`; harmless when it was taken already."""
-        self._change([partition], lambda before, _: taken(before))
+        """Take the leader away until `give_back`; does nothing if it was taken away."""
+        self._change([partition], lambda before, _: without_leader(before))
 
     def give_back(self, partition: Partition) -> None:
-        """Let it have a leader again: the preferred one if it can; harmless when nothing was taken."""
-        if self.standing(partition).is_taken:
-            self._change([partition], lambda before, given: elected(before._replace(is_taken=False), given))
+        """Elect a leader again, the preferred one if possible; does nothing if the leader was not taken away."""
+        if self.state(partition).is_taken_away:
+            self._change([partition], lambda before, context: with_elected_leader(before._replace(is_taken_away=False), context))
 
     def bump_epoch(self, partition: Partition) -> int:
-        """The same leader was elected anew; the new leader epoch."""
+        """Elect the same leader again, and return the new leader epoch."""
         self._cluster.logs.raise_leader_epochs([partition])
         partition.wake()
         return partition.leader_epoch
@@ -288,16 +289,16 @@ class SimulatedLeadership:
         return None if self.reassignments is None else self.reassignments.of(partition)
 
     def show_reassignment(self, partition: Partition, replicas: Sequence[int], adding: Sequence[int]) -> None:
-        """A reassignment begins, or is cancelled."""
-        self._change([partition], lambda before, _: reassigning(before, replicas, adding))
+        """Change the replicas for as long as a reassignment runs."""
+        self._change([partition], lambda before, _: with_running_reassignment(before, replicas, adding))
 
     def finish_reassignment(self, partition: Partition, replicas: Sequence[int]) -> None:
-        """The replicas are these from now on, and all of them have everything."""
-        is_shrunk = not set(self.standing(partition).replicas) <= set(replicas)
+        """Change the replicas, which have all records."""
+        is_shrunk = not set(self.state(partition).replicas) <= set(replicas)
         epoch = partition.leader_epoch
-        self._change([partition], lambda before, given: reassigned(before, replicas, given))
+        self._change([partition], lambda before, context: with_replicas(before, replicas, context))
         if is_shrunk and partition.leader_epoch == epoch:
-            self.bump_epoch(partition)  # so that those who are no replicas any more are not believed
+            self.bump_epoch(partition)  # fences former replicas
         self._write_down(self._cluster.topics[partition.topic])
 
     # Inside
@@ -306,22 +307,22 @@ class SimulatedLeadership:
         return [partition for topic in self._cluster.topics.values() for partition in topic.partitions]
 
     def _change(self, partitions: Iterable[Partition], change: Change) -> None:
-        """Change what is to be changed, and raise the epochs of those that have another leader; KafkaStorageError: nothing was changed."""
-        changed: list[tuple[Partition, Standing, Standing]] = []
-        led_anew: list[Partition] = []
+        """Change partitions, and raise the epochs of those with another leader; KafkaStorageError: no partition was changed."""
+        changed: list[tuple[Partition, PartitionState, PartitionState]] = []
+        with_new_leader: list[Partition] = []
         for partition in partitions:
-            before = self.standing(partition)
-            after = change(before, self._given(self._cluster.topics[partition.topic]))
+            before = self.state(partition)
+            after = change(before, self._context(self._cluster.topics[partition.topic]))
             if after != before:
                 changed.append((partition, before, after))
                 if after.leader_id != before.leader_id:
-                    led_anew.append(partition)
-        self._cluster.logs.raise_leader_epochs(led_anew)
+                    with_new_leader.append(partition)
+        self._cluster.logs.raise_leader_epochs(with_new_leader)
         for partition, before, after in changed:
-            self._standings[partition.topic_id][partition.index] = after
-            if self.lost_ends is not None:
-                self.lost_ends.follow(partition, before, after)
-        for partition in led_anew:
+            self._states[partition.topic_id][partition.index] = after
+            if self.log_ends is not None:
+                self.log_ends.follow(partition, before, after)
+        for partition in with_new_leader:
             partition.wake()
 
 
@@ -329,7 +330,7 @@ def _name(partition: Partition) -> str:
     return f"{partition.topic}-{partition.index}"
 
 
-class LostEnds:
+class ReplicaLogEnds:
     """What replicas that are not in sync lack, so that an unclean election loses records as in Apache Kafka (`minibroker.like.kafka`).
 
     A partition has one log. For each replica that left the in-sync set, this remembers where the log ended then. A replica that becomes
@@ -341,12 +342,12 @@ class LostEnds:
         self._truncate = truncate
         self._ends: dict[tuple[UUID, int], dict[int, int]] = {}  #: log end offset by node, of those that are not in sync
 
-    def follow(self, partition: Partition, before: Standing, after: Standing) -> None:
-        """The in-sync set, or the leader, changes."""
+    def follow(self, partition: Partition, before: PartitionState, after: PartitionState) -> None:
+        """Note that the in-sync replicas or the leader of a partition change."""
         if partition.topic in INTERNAL_TOPICS:
             return
         ends = self._ends.setdefault((partition.topic_id, partition.index), {})
-        is_unclean = before.leader_id == NO_LEADER != after.leader_id and not before.is_taken and not may_lead(before, after.leader_id)
+        is_unclean = before.leader_id == NO_LEADER != after.leader_id and not before.is_taken_away and not may_lead(before, after.leader_id)
         if is_unclean and after.leader_id in ends:
             self._truncate(partition, ends[after.leader_id])
         log = partition.online_log
@@ -356,6 +357,6 @@ class LostEnds:
             ends.pop(node_id, None)
 
     def forget(self, topic_id: UUID) -> None:
-        """The topic is deleted."""
+        """Forget a deleted topic."""
         for key in [each for each in self._ends if each[0] == topic_id]:
             del self._ends[key]

@@ -1,14 +1,15 @@
-"""Replicas, in-sync set and leader of one partition, and what becomes of them: rules that change nothing and know nobody.
+"""Replicas, in-sync replicas and leader of one partition, and the rules by which they change. All functions are pure.
 
-They are those of Apache Kafka's controller (PartitionChangeBuilder of 4.3.1) for replicas that have every record at once:
+The rules are those of Apache Kafka's controller (PartitionChangeBuilder of 4.3.1), for replicas that have every record at once:
 
-    somebody leads   all replicas that are alive are in sync
-    nobody leads     none is, and it is known who was: the replicas that are eligible may lead when they are back, whoever comes first
-    eligible         those that left while fewer than min.insync.replicas (or than there are replicas) were in sync behind them: nothing
-                     can have been committed without them (KIP-966). The last one in sync always is; an unclean leader ends all claims
+    a leader     all replicas that are alive are in sync
+    no leader    no replica is in sync. The first eligible replica that comes back becomes leader
+    eligible     replicas that stopped while fewer than min.insync.replicas (or than all replicas) were in sync after them. No record can
+                 have been committed without them (KIP-966). The last replica in sync is always eligible. After an unclean election no
+                 replica is
 
-At level 0 of eligible.leader.replicas.version no replica becomes eligible. The last ones in sync stay in sync instead while there is no
-leader, and may lead when they are back. Replicas that were eligible before lose that with the next change.
+At level 0 of eligible.leader.replicas.version no replica becomes eligible. Instead, the last replicas in sync stay in sync while there is
+no leader, and may become leader when they are back. Replicas that were eligible before lose that with the next change.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ from minibroker.cluster.nodes.nodes import NO_LEADER
 from minibroker.errors import ElectionNotNeeded, EligibleLeadersNotAvailable, PreferredLeaderNotAvailable
 
 
-class Standing(NamedTuple):
-    """Of one partition."""
+class PartitionState(NamedTuple):
+    """The replicas and the leader of one partition."""
 
     replicas: list[int]  #: the preferred leader first
     in_sync: list[int]  #: in the order of the replicas; all of them alive while there is a leader
     leader_id: int  #: NO_LEADER
-    is_taken: bool = False  #: it has no leader because somebody said so: no election gives it one
-    eligible: tuple[int, ...] = ()  #: not in sync, and yet they may lead
-    last_leader_id: int = NO_LEADER  #: who led last, where nobody does
-    adding: tuple[int, ...] = ()  #: replicas of a reassignment that runs: not in sync, and they may not lead
+    is_taken_away: bool = False  #: a test took the leader away: no election chooses one
+    eligible: tuple[int, ...] = ()  #: replicas that are not in sync and may become leader
+    last_leader_id: int = NO_LEADER  #: the last leader, while there is none
+    adding: tuple[int, ...] = ()  #: new replicas of a running reassignment: not in sync, and never leader
 
 
-class Given(NamedTuple):
-    """What else a rule has to know."""
+class ElectionContext(NamedTuple):
+    """The brokers and configs on which an election depends."""
 
     alive: AbstractSet[int]  #: ids of the brokers that run
     in_sync_min: int  #: min.insync.replicas of the topic
@@ -42,108 +43,108 @@ class Given(NamedTuple):
     has_eligible: bool = True  #: level 1 of eligible.leader.replicas.version
 
 
-def first_standing(replicas: list[int], alive: AbstractSet[int]) -> Standing:
-    """Of a new partition: its first leader costs no epoch."""
+def first_state(replicas: list[int], alive: AbstractSet[int]) -> PartitionState:
+    """Return the state of a new partition: its first leader does not raise the epoch."""
     there = [each for each in replicas if each in alive]
-    return Standing(replicas, there, there[0]) if there else Standing(replicas, [], NO_LEADER, eligible=tuple(sorted(replicas)))
+    return PartitionState(replicas, there, there[0]) if there else PartitionState(replicas, [], NO_LEADER, eligible=tuple(sorted(replicas)))
 
 
-def elected(standing: Standing, given: Given) -> Standing:
-    """With the first that may lead; with nobody if there is none."""
-    if standing.is_taken:
-        return _led(standing, NO_LEADER, given)
-    there = [each for each in standing.replicas if each in given.alive and each not in standing.adding]
-    entitled = [each for each in there if may_lead(standing, each)]
-    if not entitled and given.may_be_unclean:
-        return _led(standing, there[0], given) if there else _led(standing, NO_LEADER, given)
-    return _led(standing, entitled[0] if entitled else NO_LEADER, given)
+def with_elected_leader(state: PartitionState, context: ElectionContext) -> PartitionState:
+    """Elect the first replica that may lead, if any."""
+    if state.is_taken_away:
+        return _with_leader_id(state, NO_LEADER, context)
+    there = [each for each in state.replicas if each in context.alive and each not in state.adding]
+    entitled = [each for each in there if may_lead(state, each)]
+    if not entitled and context.may_be_unclean:
+        return _with_leader_id(state, there[0], context) if there else _with_leader_id(state, NO_LEADER, context)
+    return _with_leader_id(state, entitled[0] if entitled else NO_LEADER, context)
 
 
-def taken(standing: Standing) -> Standing:
-    """Nobody leads it, whoever could."""
-    return standing._replace(leader_id=NO_LEADER, is_taken=True, last_leader_id=_last_leader_id(standing))
+def without_leader(state: PartitionState) -> PartitionState:
+    """Take the leader away."""
+    return state._replace(leader_id=NO_LEADER, is_taken_away=True, last_leader_id=_last_leader_id(state))
 
 
-def left_by(standing: Standing, node_id: int, given: Given) -> Standing:
-    """A broker stopped (it is not alive any more): it is not in sync, and others lead what it led."""
-    if node_id not in standing.in_sync:
-        return standing
-    return elected(standing, given) if standing.leader_id == node_id else _led(standing, standing.leader_id, given)
+def after_stop_of(state: PartitionState, node_id: int, context: ElectionContext) -> PartitionState:
+    """Remove a stopped broker from the in-sync replicas, and elect another leader if it was the leader."""
+    if node_id not in state.in_sync:
+        return state
+    return with_elected_leader(state, context) if state.leader_id == node_id else _with_leader_id(state, state.leader_id, context)
 
 
-def joined_by(standing: Standing, node_id: int, given: Given) -> Standing:
-    """A broker started: it is in sync at once where somebody leads, or can now."""
-    if node_id not in standing.replicas:
-        return standing
-    return elected(standing, given) if standing.leader_id == NO_LEADER else _led(standing, standing.leader_id, given)
+def after_start_of(state: PartitionState, node_id: int, context: ElectionContext) -> PartitionState:
+    """Add a started broker to the in-sync replicas, and elect a leader if there is none."""
+    if node_id not in state.replicas:
+        return state
+    return with_elected_leader(state, context) if state.leader_id == NO_LEADER else _with_leader_id(state, state.leader_id, context)
 
 
-def led_by_preferred(standing: Standing, given: Given) -> Standing:
-    """The first replica leads; ElectionNotNeeded, PreferredLeaderNotAvailable."""
-    preferred = standing.replicas[0]
-    if standing.is_taken:
+def with_preferred_leader(state: PartitionState, context: ElectionContext) -> PartitionState:
+    """Make the first replica the leader; raises ElectionNotNeeded, PreferredLeaderNotAvailable."""
+    preferred = state.replicas[0]
+    if state.is_taken_away:
         raise PreferredLeaderNotAvailable
-    if standing.leader_id == preferred:
+    if state.leader_id == preferred:
         raise ElectionNotNeeded
-    if preferred not in standing.in_sync or preferred not in given.alive:
+    if preferred not in state.in_sync or preferred not in context.alive:
         raise PreferredLeaderNotAvailable
-    return _led(standing, preferred, given)
+    return _with_leader_id(state, preferred, context)
 
 
-def led_by_anybody(standing: Standing, given: Given) -> Standing:
-    """Somebody leads what nobody led; ElectionNotNeeded, EligibleLeadersNotAvailable."""
-    if standing.is_taken:
+def with_unclean_leader(state: PartitionState, context: ElectionContext) -> PartitionState:
+    """Make any replica that is alive the leader; raises ElectionNotNeeded, EligibleLeadersNotAvailable."""
+    if state.is_taken_away:
         raise EligibleLeadersNotAvailable
-    if standing.leader_id != NO_LEADER:
+    if state.leader_id != NO_LEADER:
         raise ElectionNotNeeded
-    after = elected(standing, given._replace(may_be_unclean=True))
+    after = with_elected_leader(state, context._replace(may_be_unclean=True))
     if after.leader_id == NO_LEADER:
         raise EligibleLeadersNotAvailable
     return after
 
 
-def led_by(standing: Standing, node_id: int, given: Given) -> Standing:
-    """This broker, which is alive, leads, whoever is preferred; without a replica it gets that of the leader before, or the first."""
-    replicas = standing.replicas
+def with_leader(state: PartitionState, node_id: int, context: ElectionContext) -> PartitionState:
+    """Make a broker that is alive the leader. If it has no replica, it replaces the former leader, else the first replica."""
+    replicas = state.replicas
     if node_id not in replicas:
-        gone = standing.leader_id if standing.leader_id in replicas else replicas[0]
+        gone = state.leader_id if state.leader_id in replicas else replicas[0]
         replicas = [node_id if each == gone else each for each in replicas]
-    adding = tuple(each for each in standing.adding if each != node_id)
-    return _led(standing._replace(replicas=replicas, is_taken=False, adding=adding), node_id, given)
+    adding = tuple(each for each in state.adding if each != node_id)
+    return _with_leader_id(state._replace(replicas=replicas, is_taken_away=False, adding=adding), node_id, context)
 
 
-def reassigned(standing: Standing, replicas: Sequence[int], given: Given) -> Standing:
-    """Other replicas, which all have everything at once; the leader stays if it is among them."""
-    after = standing._replace(replicas=list(replicas), eligible=tuple(replicas), adding=())
-    stays = standing.leader_id in replicas and standing.leader_id in given.alive
-    return _led(after, standing.leader_id, given) if stays else elected(after, given)
+def with_replicas(state: PartitionState, replicas: Sequence[int], context: ElectionContext) -> PartitionState:
+    """Change the replicas, which have all records at once; the leader stays if it is one of them."""
+    after = state._replace(replicas=list(replicas), eligible=tuple(replicas), adding=())
+    stays = state.leader_id in replicas and state.leader_id in context.alive
+    return _with_leader_id(after, state.leader_id, context) if stays else with_elected_leader(after, context)
 
 
-def reassigning(standing: Standing, replicas: Sequence[int], adding: Sequence[int]) -> Standing:
-    """A reassignment begins, or is cancelled: other replicas, of which those `adding` are not in sync; the leader stays."""
-    return standing._replace(replicas=list(replicas), adding=tuple(adding))
+def with_running_reassignment(state: PartitionState, replicas: Sequence[int], adding: Sequence[int]) -> PartitionState:
+    """Start or cancel a reassignment: change the replicas, of which those `adding` are not in sync. The leader stays."""
+    return state._replace(replicas=list(replicas), adding=tuple(adding))
 
 
-def may_lead(standing: Standing, node_id: int) -> bool:
-    """Whether a replica has all that was committed."""
-    return node_id in standing.in_sync or node_id in standing.eligible
+def may_lead(state: PartitionState, node_id: int) -> bool:
+    """Whether a replica has all committed records."""
+    return node_id in state.in_sync or node_id in state.eligible
 
 
-def _led(before: Standing, leader_id: int, given: Given) -> Standing:
-    """The same replicas with this leader, or NO_LEADER: who is in sync then, and who is eligible."""
-    alive = [each for each in before.replicas if each in given.alive and each not in before.adding]
-    is_led = leader_id != NO_LEADER or (before.is_taken and any(may_lead(before, each) for each in alive))
-    last_in_sync = [] if given.has_eligible else [each for each in before.in_sync if each in before.replicas]
+def _with_leader_id(before: PartitionState, leader_id: int, context: ElectionContext) -> PartitionState:
+    """Set the leader, or NO_LEADER, and with it the in-sync and the eligible replicas."""
+    alive = [each for each in before.replicas if each in context.alive and each not in before.adding]
+    is_led = leader_id != NO_LEADER or (before.is_taken_away and any(may_lead(before, each) for each in alive))
+    last_in_sync = [] if context.has_eligible else [each for each in before.in_sync if each in before.replicas]
     in_sync = alive if is_led else last_in_sync
     eligible = tuple(sorted({*before.in_sync, *before.eligible}.intersection(before.replicas).difference(in_sync)))
     is_unclean = leader_id != NO_LEADER and before.leader_id == NO_LEADER and not may_lead(before, leader_id)
-    if is_unclean or not given.has_eligible or len(in_sync) >= min(given.in_sync_min, len(before.replicas)):
+    if is_unclean or not context.has_eligible or len(in_sync) >= min(context.in_sync_min, len(before.replicas)):
         eligible = ()
     last_leader_id = before.last_leader_id
-    if given.has_eligible:
+    if context.has_eligible:
         last_leader_id = NO_LEADER if leader_id != NO_LEADER else _last_leader_id(before)
-    return Standing(before.replicas, in_sync, leader_id, before.is_taken, eligible, last_leader_id, before.adding)
+    return PartitionState(before.replicas, in_sync, leader_id, before.is_taken_away, eligible, last_leader_id, before.adding)
 
 
-def _last_leader_id(before: Standing) -> int:
+def _last_leader_id(before: PartitionState) -> int:
     return before.last_leader_id if before.leader_id == NO_LEADER else before.leader_id

@@ -18,7 +18,7 @@ from minibroker.errors import (
     KafkaError,
     PreferredLeaderNotAvailable,
 )
-from minibroker.testing.simulation.partition_state import Standing
+from minibroker.testing.simulation.partition_state import PartitionState
 from minibroker.testing.simulation.replica_placement import ASSIGNMENTS_FILE
 from tests.support.broker_in_memory import BrokerInMemory, records
 from tests.support.nodes_in_memory import NodesInMemory
@@ -265,7 +265,7 @@ def test_a_broker_alone_opens_what_several_wrote(tmp_path: Path) -> None:
 def test_who_led_last_is_known_where_nobody_can() -> None:
     nodes = NodesInMemory(2, {"orders": 1}, replication_factor=1)
     leadership, partition = nodes.leadership, nodes.partition("orders")
-    leader_id = leadership.standing(partition).leader_id
+    leader_id = leadership.state(partition).leader_id
     leadership.take_away(partition)
     leadership.take_away(partition)
     assert leadership.eligible(partition) == ([], [])
@@ -284,7 +284,7 @@ def test_a_leader_is_always_alive_and_in_sync(seed: int) -> None:
     leadership = nodes.leadership
     partitions = nodes.broker.cluster.topic("orders").partitions
     for _ in range(120):
-        before = [(leadership.standing(each), each.leader_epoch) for each in partitions]
+        before = [(leadership.state(each), each.leader_epoch) for each in partitions]
         partition, node_id = chance.choice(partitions), chance.randint(1, 4)
         steps = (
             lambda node_id=node_id: leadership.stop(node_id),
@@ -299,20 +299,20 @@ def test_a_leader_is_always_alive_and_in_sync(seed: int) -> None:
         try:
             chance.choice(steps)()
         except KafkaError:
-            assert [leadership.standing(each) for each in partitions] == [standing for standing, _ in before]
-        for each, (standing, epoch) in zip(partitions, before, strict=True):
-            check(leadership.standing(each), leadership.alive)
-            moved = leadership.standing(each).leader_id != standing.leader_id
+            assert [leadership.state(each) for each in partitions] == [state for state, _ in before]
+        for each, (state, epoch) in zip(partitions, before, strict=True):
+            check(leadership.state(each), leadership.alive)
+            moved = leadership.state(each).leader_id != state.leader_id
             assert each.leader_epoch == epoch + 1 if moved else each.leader_epoch >= epoch
 
 
-def check(standing: Standing, alive: set[int]) -> None:
-    assert standing.in_sync or standing.eligible
-    assert not set(standing.in_sync).intersection(standing.eligible)
-    if standing.leader_id != NO_LEADER:
-        assert standing.leader_id in standing.in_sync
-        assert standing.in_sync == [each for each in standing.replicas if each in alive]
-    elif not standing.is_taken:
-        assert not standing.in_sync
-        assert not alive.intersection(standing.eligible)
-    assert set(standing.in_sync).union(standing.eligible) <= set(standing.replicas)
+def check(state: PartitionState, alive: set[int]) -> None:
+    assert state.in_sync or state.eligible
+    assert not set(state.in_sync).intersection(state.eligible)
+    if state.leader_id != NO_LEADER:
+        assert state.leader_id in state.in_sync
+        assert state.in_sync == [each for each in state.replicas if each in alive]
+    elif not state.is_taken_away:
+        assert not state.in_sync
+        assert not alive.intersection(state.eligible)
+    assert set(state.in_sync).union(state.eligible) <= set(state.replicas)

@@ -134,7 +134,7 @@ def test_internal_topics_lose_nothing() -> None:
     nodes.broker.services.coordinators.groups.ensure_topic()
     partition = nodes.partition("__consumer_offsets")
     nodes.broker.cluster.configs.alter_topic("__consumer_offsets", UNCLEAN)
-    first, *others = nodes.leadership.standing(partition).replicas
+    first, *others = nodes.leadership.state(partition).replicas
     nodes.leadership.stop(first)
     partition.append_own(bytearray(records(2)))
     for node_id in others:
