@@ -270,9 +270,9 @@ class SimulatedLeadership:
         return partition.leader_epoch
 
     def reassign(self, partition: Partition, replicas: Sequence[int]) -> None:
-        """Other replicas; the leader stays if it may. What is asked for was checked (cluster/topic_rules.py).
+        """Change the replicas, which the caller has checked; the leader stays if it may.
 
-        It is done when this returns, unless reassignments with new replicas are to run for a while (reassignments.py).
+        The reassignment is finished when this returns, unless new replicas take a while (reassignments.py).
         """
         if self.reassignments is not None and self.reassignments.begin(partition, replicas):
             return

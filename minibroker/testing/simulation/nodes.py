@@ -1,4 +1,4 @@
-"""Several brokers in one process, seen from the one that was asked: `Nodes` by what `SimulatedLeadership` says."""
+"""The simulated brokers: what each of them sees of the others, and their ids, ports and racks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from minibroker.testing.simulation.leadership import SimulatedLeadership
 
 
 class SimulatedNodes(Nodes):
-    """Also of one broker whose leaders a test takes away."""
+    """The brokers as one of them sees them. Also one broker alone, if a test takes its leaders away."""
 
     def __init__(self, own: Node, leadership: SimulatedLeadership) -> None:
         super().__init__(own)
@@ -23,34 +23,34 @@ class SimulatedNodes(Nodes):
 
     @property
     def alive(self) -> Sequence[Node]:
-        """Brokers that can be reached, by id."""
+        """Brokers that run, by id."""
         return [self._leadership.nodes[node_id] for node_id in sorted(self._leadership.alive)]
 
     @property
     def registered(self) -> Sequence[Node]:
-        """All brokers by id, also those that are stopped."""
+        """All brokers by id, also stopped ones."""
         return [node for _, node in sorted(self._leadership.nodes.items())]
 
     @property
     def controller_id(self) -> int:
-        """The first that is alive: any will do, as Apache Kafka's brokers name any of them and pass on what they are asked."""
+        """The first broker that runs. Any will do: brokers of Apache Kafka also name any broker, which forwards requests."""
         return min(self._leadership.alive, default=self.own.node_id)
 
     def find(self, node_id: int) -> Node | None:
-        """A broker, alive or not."""
+        """Return a broker, running or not."""
         return self._leadership.nodes.get(node_id)
 
     def of(self, partition: Partition) -> PartitionNodes:
-        """Leader, replicas and in-sync set."""
+        """Return leader, replicas and in-sync replicas."""
         return self._leadership.of(partition)
 
     def eligible(self, partition: Partition) -> EligibleLeaders:
-        """As the controller would say."""
+        """Return the eligible leaders."""
         return self._leadership.eligible(partition)
 
 
 def nodes_of(config: BrokerConfig, own: Node, broker_count: int, racks: Iterable[str] = ()) -> list[Node]:
-    """So many nodes, the configured one first. `racks` are theirs in turn: "a", "b", "a" for 3 nodes in racks a, b; none: as configured.
+    """Return the nodes of a cluster, the configured one first. They are in `racks` in turn: a, b, a for 3 nodes in racks a and b.
 
     Raises:
         ConfigurationError: there is no port for a listener of a node.
@@ -71,7 +71,7 @@ def nodes_of(config: BrokerConfig, own: Node, broker_count: int, racks: Iterable
 
 
 def _port_step(config: BrokerConfig, broker_count: int) -> int:
-    """How far the ports of neighbours are apart: 1, or as far as it takes that no two listeners want the same port."""
+    """Return the distance of the ports of two nodes: 1, or more if two listeners would have the same port."""
     sides = [[each.port for each in listeners if each.port] for listeners in (config.listeners, config.advertised_listeners)]
 
     def is_free(step: int) -> bool:

@@ -1,9 +1,9 @@
-"""Topics and partitions that requests and responses are about, found by the TopicName, TopicId and PartitionIndex fields of their schemas.
+"""Find the topics and partitions of requests and responses by the TopicName, TopicId and PartitionIndex fields of their schemas.
 
     request    [groups | transactions | markers]  ->  topics by name, by id, as resources  ->  [partitions: structs or bare indexes]
     response   [...]                              ->  topics with an error code in or under them  ->  [partitions with an error code]
 
-A topic without partitions under it is a place by itself (CreateTopics), with partition None.
+A topic without a list of partitions is a place itself (CreateTopics), with partition None.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _RESOURCE_IS_TOPIC: Final = 2  #: ConfigResource.Type.TOPIC
 
 
 class Place(NamedTuple):
-    """What is spoken of."""
+    """A topic or partition in a request or response."""
 
     topic: str  #: "" where it is named by its id
     topic_id: UUID
@@ -30,7 +30,7 @@ class Place(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """How a request's struct speaks of topics."""
+    """The fields of a request's struct that name topics."""
 
     groups: tuple[str, ...]  #: lists of structs that have lists of topics
     topics: tuple[str, ...]  #: lists of topics
@@ -38,7 +38,7 @@ class Shape(NamedTuple):
 
 
 def _once_a_type(function: Callable[[type[Any]], T]) -> Callable[[type[Any]], T]:
-    """What a schema says is looked up once."""
+    """Cache a function of a schema's struct."""
     known: dict[type[Any], T] = {}
 
     def look_up(struct_type: type[Any]) -> T:
@@ -77,7 +77,7 @@ def partitions_field(topic_type: type[Any]) -> str | None:
 
 @_once_a_type
 def answer_lists(struct_type: type[Any]) -> tuple[str, ...]:
-    """The lists in an answer's struct whose elements say what became of something."""
+    """Return the lists in an answer's struct whose elements have an error code."""
     return tuple(
         field.name for field in fields_of(struct_type) if field.is_array and field.struct is not None and has_error_code(field.struct)
     )
@@ -85,12 +85,12 @@ def answer_lists(struct_type: type[Any]) -> tuple[str, ...]:
 
 @_once_a_type
 def own_error_code(struct_type: type[Any]) -> str | None:
-    """The field in which a struct says what became of it."""
+    """Return the name of a struct's own error code field, if it has one."""
     return next((field.name for field in fields_of(struct_type) if field.name in ERROR_CODES), None)
 
 
 def topic_of(element: Struct) -> tuple[str, UUID] | None:
-    """Name and id of a topic's struct, one of them empty as a rule; None if the struct is not a topic."""
+    """Return name and id of a topic's struct, of which one is usually empty; None if the struct is not a topic."""
     entities = entities_of(type(element))
     name, topic_id = entities.get(TOPIC_NAME), entities.get(TOPIC_ID)
     if (name is None and topic_id is None) or getattr(element, "resource_type", _RESOURCE_IS_TOPIC) != _RESOURCE_IS_TOPIC:
@@ -99,7 +99,7 @@ def topic_of(element: Struct) -> tuple[str, UUID] | None:
 
 
 def index_of(partition: Any) -> int | None:
-    """The index of a partition: itself, or a field of its struct."""
+    """Return the index of a partition, which is a number or a struct."""
     if isinstance(partition, int):
         return partition
     name = entities_of(type(partition)).get(PARTITION_INDEX)
@@ -107,7 +107,7 @@ def index_of(partition: Any) -> int | None:
 
 
 def places_in(request: Struct) -> Iterator[Place]:
-    """Every place that a request names, of a request or of an element of one of its `groups`. Within a Fetch session there are more."""
+    """Yield every place that a request, or an element of one of its `groups`, names. A Fetch session has more."""
     shape = shape_of(type(request))
     for name in shape.topics:
         for element in getattr(request, name) or ():
@@ -140,7 +140,7 @@ def answers_places(response_type: type[Any]) -> bool:
 
 
 def partitions_below(api: Api) -> bool:
-    """Whether an API's requests, or the errors in its answers, go by partitions, and not by topics alone."""
+    """Whether an API's requests, or the errors in its answers, name partitions."""
     return _asks_partitions(api.Request) or _answers_partitions(api.Response)
 
 
@@ -158,7 +158,7 @@ def _answers_partitions(struct_type: type[Any]) -> bool:
 
 
 def overlays(response_type: type[Any]) -> bool:
-    """Whether an answer tells of a topic and of its partitions apart, among other things: Metadata, DescribeTopicPartitions."""
+    """Whether an answer has errors of topics and of their partitions (Metadata, DescribeTopicPartitions)."""
     types = [field.struct for field in fields_of(response_type) if field.name in answer_lists(response_type)]
     return any(each is not None and _is_topic_apart(each) for each in types)
 

@@ -1,12 +1,12 @@
-"""Serve a request of which some topics or partitions are refused, whatever its API: for faults, and for partitions that others lead.
+"""Serve a request of which some topics or partitions are rejected, of any API: for faults, and for partitions that other brokers lead.
 
     registry = wrapped(load(), lambda handler: handler.around(lambda ctx, request: serve(handler, ctx, request, error_of_this_node)))
 
-Most requests are split (partition_split.py). Fetch and ShareFetch go to their handlers whole, since these keep the sessions, and find
-partitions refused when they look them up: nothing is waited for then. One that is refused later ends the wait of a Fetch, as in Kafka's
-DelayedFetch, and that of a ShareFetch once all are. A partition of a session counts whether the request names it or not. Where an error
-says that another leads, the answer names the leader as Apache Kafka 4.3.1 does, in the versions that can (KIP-951): Produce from 10 on,
-Fetch from 16 on, those of share groups.
+Most requests are split (partition_split.py). Fetch and ShareFetch go to their handlers as a whole, since the handlers keep the sessions.
+Their look-ups of rejected partitions fail, and they do not wait then. A partition that is rejected later ends the wait of a Fetch, as in
+Kafka's DelayedFetch. It ends the wait of a ShareFetch when all partitions are rejected. Partitions of a session count whether the request
+names them or not. If the error means that another broker leads, the answer names the leader as Apache Kafka 4.3.1 does, in the versions
+that can (KIP-951): Produce from 10 on, Fetch from 16 on, those of share groups.
 """
 
 from __future__ import annotations
@@ -36,11 +36,10 @@ _MOVED_FOR_PRODUCE: Final = frozenset({NotLeaderOrFollower.code})
 
 
 def serve(handler: Handler, ctx: RequestContext, request: Any, error_of: ErrorOf) -> Any:
-    """What the handler gives to the request without the places that `error_of` refuses, joined with their errors.
+    """Return the handler's answer to the request without the places that `error_of` rejects, joined with their errors.
 
-    `error_of` gets a topic's name and its id where there is such a topic, however the request names it, and is to say the same until
-    something changes: a Fetch that waits asks again whenever it looks.
-    Where nothing is refused this is the handler's own answer.
+    `error_of` gets both name and id of a topic that exists, however the request names it. It must return the same result until something
+    changes, since a Fetch that waits asks again at each look. If nothing is rejected, the answer is the handler's own.
     """
     named = by_both_names(ctx.cluster, error_of)
     if handler.api.key in _FETCHING:
@@ -49,10 +48,10 @@ def serve(handler: Handler, ctx: RequestContext, request: Any, error_of: ErrorOf
     if found.refused is None:
         return handler.handle(ctx, request)
     if found.rest is None:
-        return _loud(handler, request, tell_leaders(handler, ctx, found.refused))
+        return _loud(handler, request, with_leaders(handler, ctx, found.refused))
     if _is_silent(request):
         return then(handler.handle(ctx, found.rest), lambda _: _loud(handler, request, None))
-    return after(handler.handle(ctx, found.rest), lambda response: tell_leaders(handler, ctx, join(response, found.refused)))
+    return after(handler.handle(ctx, found.rest), lambda response: with_leaders(handler, ctx, join(response, found.refused)))
 
 
 def _is_silent(request: Any) -> bool:
@@ -60,14 +59,14 @@ def _is_silent(request: Any) -> bool:
 
 
 def _loud(handler: Handler, request: Any, response: Any) -> Any:
-    """The response, where the client waits for one; a Produce with acks=0 of which something failed closes the connection, as in Kafka."""
+    """Return the response; a Produce with acks=0 of which a part failed closes the connection instead, as in Kafka."""
     if _is_silent(request):
         raise WireError(f"{handler.api.name} with acks=0 was refused in part or as a whole")
     return response
 
 
 def by_both_names(cluster: Cluster, error_of: ErrorOf) -> ErrorOf:
-    """`error_of` with both the name and the id of a topic, where the cluster knows it."""
+    """Return `error_of`, called with both name and id of a topic that the cluster knows."""
 
     def asked(name: str, topic_id: UUID, index: int | None) -> KafkaError | None:
         topic = cluster.topics.get(name) if name else cluster.image.topics_by_id.get(topic_id)
@@ -77,7 +76,7 @@ def by_both_names(cluster: Cluster, error_of: ErrorOf) -> ErrorOf:
 
 
 def places_of(ctx: RequestContext, request: Any) -> Iterable[Place]:
-    """Every place that a request is about, those of its session among them."""
+    """Return every place that a request is about, including those of its session."""
     places = list(places_in(request))
     if isinstance(request, k01_fetch.Request):
         session = session_of(ctx, request)
@@ -88,7 +87,7 @@ def places_of(ctx: RequestContext, request: Any) -> Iterable[Place]:
 
 
 def session_of(ctx: RequestContext, request: k01_fetch.Request) -> Any:
-    """The session that a Fetch goes on with."""
+    """Return the session that a Fetch continues."""
     sessions = ctx.broker.fetch_sessions
     return None if sessions is None or request.session_epoch <= _OPENING_EPOCH else sessions.get(request.session_id)
 
@@ -120,7 +119,7 @@ def _places_of_share_session(ctx: RequestContext, request: k78_share_fetch.Reque
 
 
 def _fetch(handler: Handler, ctx: RequestContext, request: Any, error_of: ErrorOf) -> Any:
-    """Let the handler find partitions refused: now, which ends the wait, or when they move while it waits."""
+    """Reject partitions that the handler looks up: now, which ends the wait, or when they move while it waits."""
     refused = [place for place in places_of(ctx, request) if error_of(*place) is not None]
     if not refused and request.max_wait_ms <= 0:
         return handler.handle(ctx, request)
@@ -131,11 +130,11 @@ def _fetch(handler: Handler, ctx: RequestContext, request: Any, error_of: ErrorO
                 session.look_again(place.topic_id if session.uses_topic_ids else place.topic, place.partition)
     ctx.cluster = cast("Cluster", _RefusingCluster(ctx.cluster, error_of))
     result = handler.handle(ctx, replace(request, max_wait_ms=0) if refused else request)
-    return after(result, lambda response: tell_leaders(handler, ctx, response))
+    return after(result, lambda response: with_leaders(handler, ctx, response))
 
 
 class _RefusingCluster:
-    """A cluster for one request, in which some partitions are not to be had."""
+    """A cluster as one request sees it, in which look-ups of some partitions fail."""
 
     __slots__ = ("_cluster", "_error_of")
 
@@ -161,28 +160,28 @@ class _RefusingCluster:
         return self._cluster.partition_by_id(topic_id, index)
 
 
-def tell_leaders(handler: Handler, ctx: RequestContext, response: Any) -> Any:
-    """The answer with the leaders of partitions that said they have another, in the APIs and versions that can tell."""
+def with_leaders(handler: Handler, ctx: RequestContext, response: Any) -> Any:
+    """Add the leaders of partitions that another broker leads, in APIs and versions that have a field for it."""
     routing = handler.api.routed_by
     if not isinstance(routing, PartitionLeader) or routing.names_leader_since is None or ctx.api_version < routing.names_leader_since:
         return response
     codes = _MOVED_FOR_PRODUCE if isinstance(response, k00_produce.Response) else _MOVED
     schema = sys.modules[handler.api.Response.__module__]
-    told: set[int] = set()
+    leader_ids: set[int] = set()
     for topic in response.responses:
         for result in getattr(topic, partitions_field(type(topic)) or ""):
             if result.error_code in codes:
                 result.current_leader = _leader(ctx, topic, result)
-                told.add(result.current_leader.leader_id)
-    told.discard(-1)
-    if told:
+                leader_ids.add(result.current_leader.leader_id)
+    leader_ids.discard(-1)
+    if leader_ids:
         known = {each.node_id for each in response.node_endpoints}
-        response.node_endpoints = [*response.node_endpoints, *ctx.endpoints(schema, told - known)]
+        response.node_endpoints = [*response.node_endpoints, *ctx.endpoints(schema, leader_ids - known)]
     return response
 
 
 def _leader(ctx: RequestContext, topic: Any, result: Any) -> Any:
-    """A partition's leader by the nodes that clients are told of, of the type that the result has for it; -1 where nobody knows."""
+    """Return a partition's leader as the type that the result has for it; -1 if it is not known."""
     kind = type(result.current_leader)
     cluster = ctx.broker.cluster
     index = index_of(result)

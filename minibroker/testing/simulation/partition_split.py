@@ -1,12 +1,12 @@
-"""Refuse some of the topics or partitions that a request is about, and serve the rest: a request in two, and two answers in one.
+"""Split a request into topics or partitions that are served and others that are rejected, and join the two answers.
 
-    found = split(api, version, request, error_of)       what the handler is to serve, and what is refused
-    join(response, refused)                              its answer, with what is refused in the places where the client looks for it
-    overlay(response, error_of, version)                 an answer in which some places say that they failed: the work was done
+    found = split(api, version, request, error_of)       the request for the handler, and the answer to the rejected part
+    join(response, refused)                              the handler's answer, with the errors of the rejected part
+    overlay(response, error_of, version)                 an answer to finished work, with errors in some places
 
-Built from the schemas alone (partition_places.py, error_answer.py). Of AddPartitionsToTxn a transaction adds all partitions or none: next
-to a refused one the others are OPERATION_NOT_ATTEMPTED. A request that asks for all topics names none: nothing of it is refused here.
-Fetch and ShareFetch, whose sessions know more partitions than their requests name, go by partition_refusal.py.
+It uses the schemas alone (partition_places.py, error_answer.py). A transaction adds all partitions of AddPartitionsToTxn or none: if one is
+rejected, the others are OPERATION_NOT_ATTEMPTED. A request for all topics names none, so that nothing of it is rejected here. Sessions of
+Fetch and ShareFetch have more partitions than the requests name: see partition_refusal.py.
 """
 
 from __future__ import annotations
@@ -41,17 +41,14 @@ _NOT_ATTEMPTED: Final = OperationNotAttempted()
 
 
 class Split(NamedTuple):
-    """A request in two."""
+    """A request whose rejected part is answered."""
 
-    rest: Any | None  #: what is to be served; None: nothing is left. The request itself where nothing is refused
-    refused: Any | None  #: the answer to what is refused, for `join`; None where that is nothing
+    rest: Any | None  #: the request for the handler: the whole request if nothing is rejected, None if all is
+    refused: Any | None  #: the answer to the rejected part, for `join`; None if nothing is rejected
 
 
 def split(api: Api, version: int, request: Any, error_of: ErrorOf) -> Split:
-    """Part what is refused from the rest. `error_of` is asked once for each place.
-
-    A request that has something refused and nothing left is not to be served: `rest` is None then.
-    """
+    """Split off the places for which `error_of` returns an error; it is called once for each place."""
     errors = {place: error for place in dict.fromkeys(places_in(request)) if (error := error_of(*place)) is not None}
     if not errors:
         return Split(request, None)
@@ -78,7 +75,7 @@ def _refuse_whole_transactions(request: Any, errors: dict[Place, KafkaError]) ->
 
 
 def _only(asking: Any, is_wanted: _IsWanted) -> Any | None:
-    """A request, or a part of it, with what is wanted alone; None when nothing is left and there was something."""
+    """Return a request, or a part of it, with the wanted places alone; None if it had places and none is wanted."""
     shape = shape_of(type(asking))
     changes: dict[str, list[Any]] = {}
     for name in shape.topics:
@@ -104,7 +101,7 @@ def _only_of_topic(element: Struct, is_wanted: _IsWanted) -> Struct | None:
 
 
 def join(response: Any, refused: Any) -> Any:
-    """`response` with what `refused` (of a Split, or another answer of the API) says besides; a topic of both becomes one."""
+    """Add the results of `refused` (of a Split, or another answer of the API) to `response`; a topic in both becomes one."""
     for name in answer_lists(type(response)):
         _join_lists(getattr(response, name), getattr(refused, name))
     return response
@@ -127,7 +124,7 @@ def _key(element: Any) -> tuple[Any, ...]:
 
 
 def _without_outer_errors(answer: Any) -> Any:
-    """An error stands at the places that are refused, not above them."""
+    """Leave errors at the rejected places alone, not above them."""
     parts = [each for name in answer_lists(type(answer)) for each in getattr(answer, name)]
     for each in parts:
         _without_outer_errors(each)
@@ -140,7 +137,7 @@ def _without_outer_errors(answer: Any) -> Any:
 
 
 def overlay(response: Any, error_of: ErrorOf, version: int) -> Any:
-    """`response` in which the places that `error_of` has an error for say it, and nothing of what was done there."""
+    """Replace the results of the places for which `error_of` returns an error."""
     for name in answer_lists(type(response)):
         elements = getattr(response, name)
         elements[:] = [_overlaid(each, error_of, version) for each in elements]

@@ -1,11 +1,11 @@
 """Reassignments that run for a while, as in Apache Kafka, where new replicas have to catch up: with `minibroker.like.kafka`.
 
-    begin     the replicas are those of the target, then those to be removed; new ones are not in sync and cannot lead
-    finish    RUNNING_MS later: the replicas are those of the target, and all of them are in sync
-    cancel    the replicas are those from before
+    begin     The replicas are those of the target, then those to be removed. New replicas are not in sync and cannot lead.
+    finish    RUNNING_MS later the replicas are those of the target, and all of them are in sync.
+    cancel    The replicas are those from before.
 
-A reassignment that adds no replica is done at once. Another one of the same partition replaces the first. A broker that stops forgets those
-that run, so the replicas stay those from before.
+A reassignment that adds no replica is finished at once. A second reassignment of a partition replaces the first. When the broker stops it
+forgets running reassignments, so the replicas are those from before.
 
 Source: PartitionReassignmentReplicas, ReplicationControlManager of Apache Kafka 4.3.1.
 """
@@ -41,7 +41,7 @@ class ReplicaChanges(Protocol):
 
 
 class Reassignments:
-    """Those that run."""
+    """The running reassignments of a cluster."""
 
     def __init__(self, leadership: ReplicaChanges, clock: Clock) -> None:
         self._leadership = leadership
@@ -49,12 +49,12 @@ class Reassignments:
         self._running: dict[tuple[UUID, int], tuple[Reassignment, Timer]] = {}
 
     def of(self, partition: Partition) -> Reassignment | None:
-        """The one of this partition, if one runs."""
+        """Return the reassignment of a partition, if one is running."""
         found = self._running.get(_key(partition))
         return None if found is None else found[0]
 
     def begin(self, partition: Partition, target: Sequence[int]) -> bool:
-        """Begin; whether there is anything to wait for. One that ran is replaced. KafkaStorageError."""
+        """Begin a reassignment; False if it adds no replica, so that the caller finishes it at once. Raises KafkaStorageError."""
         before = self.of(partition)
         original = self._leadership.replicas(partition) if before is None else before.original
         adding = [each for each in target if each not in original]
@@ -70,7 +70,7 @@ class Reassignments:
         return True
 
     def cancel(self, partition: Partition) -> None:
-        """The replicas are those from before; NoReassignmentInProgress."""
+        """Restore the replicas from before; raises NoReassignmentInProgress."""
         found = self.of(partition)
         if found is None:
             raise NoReassignmentInProgress
@@ -78,12 +78,12 @@ class Reassignments:
         self._forget(_key(partition))
 
     def forget(self, topic_id: UUID) -> None:
-        """The topic is deleted."""
+        """Forget a deleted topic."""
         for key in [each for each in self._running if each[0] == topic_id]:
             self._forget(key)
 
     def stop(self) -> None:
-        """Finish none of them any more."""
+        """Forget all: the cluster closes."""
         for key in list(self._running):
             self._forget(key)
 

@@ -49,7 +49,7 @@ def spread(
 
 
 def _alternating(racks: Mapping[int, str | None]) -> list[int]:
-    """All brokers, neighbours in different racks as far as that goes."""
+    """Return all brokers, neighbours in different racks where possible."""
     by_rack: dict[str, list[int]] = {}
     for node_id in sorted(racks):
         by_rack.setdefault(racks[node_id] or "", []).append(node_id)
@@ -58,7 +58,7 @@ def _alternating(racks: Mapping[int, str | None]) -> list[int]:
 
 
 def _order(ring: list[int], start: int, index: int, racks: Mapping[int, str | None]) -> list[int]:
-    """All brokers, as they would get replicas of a partition."""
+    """Return all brokers in the order in which they get replicas of a partition."""
     first = (start + index) % len(ring)
     turn = ring[first:] + ring[:first]
     others = turn[1:]
@@ -73,7 +73,7 @@ def _order(ring: list[int], start: int, index: int, racks: Mapping[int, str | No
 
 
 def _alive_first(order: list[int], racks: Mapping[int, str | None], alive: Collection[int]) -> list[int]:
-    """The racks in the same order, but for that of the first who is alive."""
+    """Put the first broker that runs first, and within each rack the brokers that run."""
     first = next(node_id for node_id in order if node_id in alive)
     order = [first, *(node_id for node_id in order if node_id != first)]
     of_rack: dict[str | None, list[int]] = {}
@@ -83,7 +83,7 @@ def _alive_first(order: list[int], racks: Mapping[int, str | None], alive: Colle
 
 
 class ReplicaAssignments:
-    """The file, and what it says; topics that are not in it are where their names put them."""
+    """The file with the replicas of topics that do not follow from their names."""
 
     def __init__(self, files: Files, directory: str) -> None:
         self._files = files
@@ -91,16 +91,16 @@ class ReplicaAssignments:
         self._of: dict[UUID, Assignment] = self._read()
 
     def get(self, topic_id: UUID) -> Assignment | None:
-        """What was written of a topic."""
+        """Return the replicas of a topic; None if they follow from its name."""
         return self._of.get(topic_id)
 
     def put(self, topic_id: UUID, assignment: Sequence[Sequence[int]]) -> None:
-        """Write down where a topic is."""
+        """Write the replicas of a topic."""
         self._of[topic_id] = [list(replicas) for replicas in assignment]
         self._write()
 
     def remove(self, topic_ids: Sequence[UUID]) -> None:
-        """These topics are gone."""
+        """Remove deleted topics."""
         known = [self._of.pop(topic_id, None) for topic_id in topic_ids]
         if any(each is not None for each in known):
             self._write()
@@ -112,7 +112,7 @@ class ReplicaAssignments:
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            _LOG.warning("%s cannot be read, replicas are spread anew: %s", self._path, error)
+            _LOG.warning("%s cannot be read, replicas are spread again: %s", self._path, error)
             return {}
 
     def _write(self) -> None:
@@ -120,4 +120,4 @@ class ReplicaAssignments:
         try:
             replace_file(self._files, self._path, json.dumps(said).encode(), sync=False)
         except OSError as error:
-            _LOG.warning("%s cannot be written, a restart will spread replicas anew: %s", self._path, error)
+            _LOG.warning("%s cannot be written, a restart will spread replicas again: %s", self._path, error)

@@ -88,7 +88,7 @@ def _of_leaders(routing: PartitionLeader, handler: Handler, ctx: RequestContext,
             return None
         found = topic.partitions[index]
         if not found.is_online:
-            return None  # the handler has words for that
+            return None  # the handler answers that
         if is_wrong(ctx, found):
             return (_wrong_epoch(ctx, request, found) if routing.fences else None) or NotLeaderOrFollower()
         if is_durable and _lacks_replicas(ctx, topic, found):
@@ -99,14 +99,14 @@ def _of_leaders(routing: PartitionLeader, handler: Handler, ctx: RequestContext,
         return after(_fetch(handler, ctx, request, error_of), _without_transactions)
     result = serve(handler, ctx, request, error_of)
     if handler.api.key == k00_produce.API_KEY:
-        return after(result, partial(_without_words, ctx))
+        return after(result, partial(_without_messages, ctx))
     return after(result, _by_code_alone) if routing.any_replica else result
 
 
 def _wrong_place(
     routing: PartitionLeader, handler: Handler, ctx: RequestContext, request: Any
 ) -> Callable[[RequestContext, Partition], bool]:
-    """What says whether this broker may not answer for a partition. Only a consumer's ListOffsets and those of brokers need the leader."""
+    """Return the test for partitions that this broker rejects. A ListOffsets of a debugging replica does not need the leader."""
     api_key = handler.api.key
     if api_key == k01_fetch.API_KEY and ctx.api_version >= READ_FROM_REPLICAS_SINCE:
         return _is_wrong_reader
@@ -116,18 +116,18 @@ def _wrong_place(
 
 
 def _wrong_epoch(ctx: RequestContext, request: Any, partition: Partition) -> KafkaError | None:
-    """A replica looks at the leader epoch that a client believes in before it looks who leads (Kafka's Partition.getLocalLog)."""
+    """Return the error of a wrong leader epoch, which a replica checks before it checks the leader (Kafka's Partition.getLocalLog)."""
     if ctx.broker.nodes.own.node_id not in ctx.broker.nodes.of(partition).replicas:
         return None
     try:
-        partition.check_leader_epoch(max(_epoch_said(ctx, request, partition), NO_EPOCH))
+        partition.check_leader_epoch(max(_requested_epoch(ctx, request, partition), NO_EPOCH))
     except KafkaError as error:
         return error.with_traceback(None)
     return None
 
 
-def _epoch_said(ctx: RequestContext, request: Any, partition: Partition) -> int:
-    """By the request, or before by its Fetch session."""
+def _requested_epoch(ctx: RequestContext, request: Any, partition: Partition) -> int:
+    """Return the epoch in the request, or in its Fetch session."""
     names = {partition.topic, partition.topic_id}
     for topic in request.topics:
         if not names.isdisjoint(topic_of(topic) or ()):
@@ -137,12 +137,12 @@ def _epoch_said(ctx: RequestContext, request: Any, partition: Partition) -> int:
     session = session_of(ctx, request) if isinstance(request, k01_fetch.Request) else None
     if session is None:
         return NO_EPOCH
-    told = session.partitions.get((partition.topic_id if session.uses_topic_ids else partition.topic, partition.index))
-    return NO_EPOCH if told is None else told.asked.current_leader_epoch
+    known = session.partitions.get((partition.topic_id if session.uses_topic_ids else partition.topic, partition.index))
+    return NO_EPOCH if known is None else known.asked.current_leader_epoch
 
 
-def _without_words(ctx: RequestContext, response: Any) -> Any:
-    """As Kafka refuses: by the code alone, and where the log is this broker's, with its start."""
+def _without_messages(ctx: RequestContext, response: Any) -> Any:
+    """Leave out error messages, as Kafka does, and add the log start offset where this broker has the log."""
     for topic in response.responses:
         for result in topic.partition_responses:
             if result.error_code in {NotLeaderOrFollower.code, NotEnoughReplicas.code}:
@@ -164,7 +164,7 @@ def _by_code_alone(response: Any) -> Any:
 
 
 def _without_transactions(response: Any) -> Any:
-    """As Kafka refuses: nothing is said of transactions."""
+    """Leave out aborted transactions of rejected partitions, as Kafka does."""
     for topic in response.responses:
         for result in topic.partitions:
             if result.error_code in {NotLeaderOrFollower.code, FencedLeaderEpoch.code, UnknownLeaderEpoch.code}:
@@ -186,7 +186,7 @@ def _lacks_replica(ctx: RequestContext, partition: Partition) -> bool:
 
 
 def _lacks_replicas(ctx: RequestContext, topic: Topic, partition: Partition) -> bool:
-    """Whether fewer are in sync than acks=all asks for, which is never more than there are replicas (Partition.effectiveMinIsr)."""
+    """Whether fewer replicas are in sync than acks=all needs, which is at most all of them (Partition.effectiveMinIsr)."""
     nodes = ctx.broker.nodes.of(partition)
     text = topic.config.get(_IN_SYNC_MIN)
     in_sync_min = ctx.broker.config.min_insync_replicas if text is None else int(text)
@@ -197,7 +197,7 @@ def _lacks_replicas(ctx: RequestContext, topic: Topic, partition: Partition) -> 
 
 
 def _fetch(handler: Handler, ctx: RequestContext, request: k01_fetch.Request, error_of: ErrorOf) -> Any:
-    """What the handler gives without what `error_of` refuses, and for a consumer with a rack, where it had better read."""
+    """Serve a Fetch without the partitions that `error_of` rejects, and send a consumer with a rack to replicas there."""
     if not request.rack_id or request.replica_id >= 0 or not _selects_replicas(ctx):
         return serve(handler, ctx, request, error_of)
     cluster = ctx.broker.cluster
@@ -214,7 +214,7 @@ def _fetch(handler: Handler, ctx: RequestContext, request: k01_fetch.Request, er
     if not preferred:
         return serve(handler, ctx, request, error_of)
 
-    def told(response: Any) -> Any:
+    def with_preferred(response: Any) -> Any:
         for topic in response.responses:
             for result in topic.partitions:
                 replica = preferred.get((topic.topic or topic.topic_id, result.partition_index), NOWHERE)
@@ -222,7 +222,7 @@ def _fetch(handler: Handler, ctx: RequestContext, request: k01_fetch.Request, er
                     result.preferred_read_replica, result.records, result.aborted_transactions = replica, b"", None
         return response
 
-    return after(serve(handler, ctx, replace(request, max_wait_ms=0), error_of), told)
+    return after(serve(handler, ctx, replace(request, max_wait_ms=0), error_of), with_preferred)
 
 
 def _selects_replicas(ctx: RequestContext) -> bool:
@@ -231,7 +231,7 @@ def _selects_replicas(ctx: RequestContext) -> bool:
 
 
 def preferred_replica(ctx: RequestContext, partition: Partition, rack: str) -> int:
-    """Where a consumer of this rack had better read; NOWHERE: at the broker that was asked."""
+    """Return the replica from which a consumer in this rack should read; NOWHERE: from this broker."""
     nodes = ctx.broker.nodes.of(partition)
     if nodes.leader_id != ctx.broker.nodes.own.node_id or ctx.broker.nodes.own.rack == rack:
         return NOWHERE
