@@ -423,7 +423,7 @@ class Cluster:
 
     @property
     def node_ids(self) -> Collection[int]:
-        """Of the brokers that clients are told of."""
+        """The ids of the brokers that clients see."""
         return (self.node.node_id,) if self.leadership is None else self.leadership.node_ids
 
     @property

@@ -87,10 +87,10 @@ def property_of(name: str) -> Property:
     prop = BROKER_PROPERTIES.get(name) or (_rows()[name][0] if name in _rows() else None)
     if prop is not None:
         return prop
-    behind = base_name(name)
-    if behind is None or behind not in _rows():
+    base = base_name(name)
+    if base is None or base not in _rows():
         return UnknownProperty(name)
-    of_all = property_of(behind)
+    of_all = property_of(base)
     return Property((name, of_all.type, None, of_all.check, of_all.documentation), is_dynamic=False)
 
 

@@ -85,7 +85,7 @@ def test_info_of_what_does_not_agree(tmp_path: Path) -> None:
     assert [problem.partition(":")[0] for problem in report["problems"]] == [
         "the directories belong to different clusters",
         "the directories belong to different nodes",
-        f"{tmp_path / 'b'} has a metadata log too",
+        f"{tmp_path / 'b'} also has a metadata log",
     ]
     (tmp_path / "a" / "meta.properties").write_text("version=7\n")
     result = run("info", tmp_path / "a")

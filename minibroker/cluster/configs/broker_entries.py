@@ -64,8 +64,8 @@ def _synonyms(config: BrokerConfig, prop: Property) -> list[ConfigSynonym]:
     """Return all places that set a config, the one in force first."""
     if prop.name in BROKER_PROPERTIES:
         return broker_synonyms(config, prop.name)
-    behind = base_name(prop.name)
-    props = [prop] if behind is None else [prop, property_of(behind)]
+    base = base_name(prop.name)
+    props = [prop] if base is None else [prop, property_of(base)]
     found = [
         ConfigSynonym(each.name, None if each.is_sensitive else layer[each.name], source)
         for layer, source in _layers(config)

@@ -66,8 +66,8 @@ def topic_entries(config: BrokerConfig, overrides: Mapping[str, str]) -> list[Co
 
 def _topic_entry(config: BrokerConfig, overrides: Mapping[str, str], prop: Property) -> ConfigEntry:
     value = format_value(topic_value(config, overrides, prop.name))
-    behind = SYNONYMS.get(prop.name)
-    synonyms = broker_synonyms(config, behind[0][0]) if behind else []
+    own_synonyms = SYNONYMS.get(prop.name)
+    synonyms = broker_synonyms(config, own_synonyms[0][0]) if own_synonyms else []
     if prop.name in overrides:
         synonyms.insert(0, ConfigSynonym(prop.name, value, SOURCE_DYNAMIC_TOPIC))
     return ConfigEntry(prop, value, source_of(synonyms), is_read_only=False, synonyms=synonyms)
@@ -99,8 +99,8 @@ def client_metrics_entries(overrides: Mapping[str, str]) -> list[ConfigEntry]:
 
 def _group_entry(config: BrokerConfig, overrides: Mapping[str, str], prop: Property) -> ConfigEntry:
     value = format_value(group_value(config, overrides, prop.name))
-    behind = GROUP_SYNONYMS.get(prop.name)
-    synonyms = [ConfigSynonym(prop.name, prop.default, SOURCE_DEFAULT)] if behind is None else broker_synonyms(config, behind)
+    synonym = GROUP_SYNONYMS.get(prop.name)
+    synonyms = [ConfigSynonym(prop.name, prop.default, SOURCE_DEFAULT)] if synonym is None else broker_synonyms(config, synonym)
     if prop.name in overrides:
         synonyms.insert(0, ConfigSynonym(prop.name, value, SOURCE_GROUP))
     return ConfigEntry(prop, value, source_of(synonyms), is_read_only=False, synonyms=synonyms)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Final
 
@@ -37,8 +38,6 @@ def _close(log: PartitionLog, *, clean: bool) -> bool:
 
 
 def _close_together(logs: Iterator[PartitionLog]) -> list[bool]:
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  a start does not need it
-
     closed: list[bool] = []
     with ThreadPoolExecutor(THREADS, "minibroker-closing") as threads:
         while some := list(islice(logs, _LOGS_AT_ONCE)):

@@ -87,7 +87,7 @@ class LogDirectory:
         self.logs: dict[tuple[str, int], PartitionLog] = {}  #: open logs
         self._checkpointed: set[tuple[str, int]] = set()  #: partitions that may be in the files
         self.offline_cause: OSError | None = None  #: why it is not used before the next start
-        self._is_behind = False  #: a file has an offset that is above the end of its log
+        self._must_correct = False  #: a file has an offset that is above the end of its log
         self._checkpoint_count = 0  #: number of checkpoints taken
         self._checkpoint_lock = Lock()
         self._written: dict[str, tuple[int, Offsets | None]] = {}  #: guarded by the lock: number and values of each file
@@ -153,7 +153,7 @@ class LogDirectory:
     def add(self, key: tuple[str, int], log: PartitionLog) -> None:
         """Add an opened log. From now on the checkpoints have its own offsets."""
         self.logs[key] = log
-        self._is_behind |= log.flusher.recovery_point < self.recovery_points.pop(key, 0)
+        self._must_correct |= log.flusher.recovery_point < self.recovery_points.pop(key, 0)
         self.log_start_offsets.pop(key, None)
         self.high_watermarks.pop(key, None)
         self.cleaner_offsets.check(key, log.log_end_offset)
@@ -221,8 +221,8 @@ class LogDirectory:
             for key in [key for key in offsets if key not in known]:
                 del offsets[key]
         self.cleaner_offsets.settle(known)
-        if self._is_behind:
-            self._is_behind = False
+        if self._must_correct:
+            self._must_correct = False
             self.write_checkpoints(self.checkpoint())
 
     def _read(self, name: str, *, is_trusted: bool = True) -> Offsets:

@@ -58,8 +58,8 @@ class LogOpener:
         self._background = background
         self._directories = directories
         self._homes: dict[str, LogDirectory] = {}  #: folder name -> the directory that had it at start
-        self._begun: dict[str, UUID] = {}  #: path -> topic id: folders created for new partitions whose logs are not open yet
-        self.forgets_removed = False  #: the log begins in a snapshot, so some ids of deleted topics are unknown
+        self._created: dict[str, UUID] = {}  #: path -> topic id: folders created for new partitions whose logs are not open yet
+        self.misses_removed_ids = False  #: the log begins in a snapshot, so some ids of deleted topics are unknown
         self.interrupted_moves: list[tuple[Partition, LogDirectory]] = []  #: moves that a stop or a crash interrupted
         self._preferred: dict[tuple[str, int], LogDirectory] = {}  #: of partitions that do not exist yet
         self._placed: dict[str, int] = {directory.path: 0 for directory in directories}  #: number of partitions of each
@@ -73,14 +73,14 @@ class LogOpener:
             for name in directory.folders():
                 if name.endswith(DELETE_FOLDER) and name not in leftovers:
                     leftovers.append(name)
-                elif name in known_folders and not self._is_left_behind(directory, name, removed_topic_ids):
+                elif name in known_folders and not self._is_leftover(directory, name, removed_topic_ids):
                     self._note_home(name, directory, known_folders[name])
                 elif self._is_partition(name):
                     leftovers += self._stray(directory, name, removed_topic_ids)
             if leftovers:
                 self._background.submit(partial(directory.remove_leftovers, leftovers), _warn_of_error)
 
-    def _is_left_behind(self, directory: LogDirectory, name: str, removed_topic_ids: set[UUID]) -> bool:
+    def _is_leftover(self, directory: LogDirectory, name: str, removed_topic_ids: set[UUID]) -> bool:
         """Whether a folder is that of a deleted topic, whose successor may be elsewhere. For a single directory `open` decides."""
         if len(self._directories) == 1:
             return False
@@ -96,7 +96,7 @@ class LogOpener:
             return
         if directory.directory_id == partition.directory_id:
             self._homes[name], directory = directory, home
-        _LOG.warning("%s is in %s too: the one there is not used", name, directory.path)
+        _LOG.warning("%s is also in %s: the one there is not used", name, directory.path)
 
     def _settle_copies(self, directory: LogDirectory, known_folders: Mapping[str, Partition]) -> list[str]:
         """Rename copies whose partition the metadata log has in this directory. Return the names of other copies, to be removed."""
@@ -176,10 +176,10 @@ class LogOpener:
             key = partition.topic, partition.index
             if (expected := directory.expected_offset(key)) and not self._files.exists(path):
                 _LOG.warning("%s is gone, its log ended at offset %d or later: partition %s starts again, empty", path, expected, name)
-            is_new = home is None and self._begun.get(path) != partition.topic_id
+            is_new = home is None and self._created.get(path) != partition.topic_id
             if not self._own(path, partition.topic_id, removed_topic_ids, is_new=is_new):
                 directory.forget(key)
-                self._begun[path] = partition.topic_id
+                self._created[path] = partition.topic_id
                 self._files.make_directory(path)
                 write_topic_id(self._files, f"{path}/{PARTITION_METADATA}", partition.topic_id)
             log = PartitionLog.open(
@@ -201,7 +201,7 @@ class LogOpener:
                 _LOG.error("%s", cause)
             partition.take_offline(cause)
             return _may_pass(error)
-        self._begun.pop(path, None)
+        self._created.pop(path, None)
         self._preferred.pop(key, None)
         partition.online_log = log
         log.on_shown = partition.wake
@@ -248,7 +248,7 @@ class LogOpener:
             return True
         if found == topic_id:
             return True
-        if found not in removed_topic_ids and not self.forgets_removed:
+        if found not in removed_topic_ids and not self.misses_removed_ids:
             raise CorruptLogError(f"{metadata} has topic id {found}, the metadata log {topic_id}")
         self._put_away(path, DELETE_FOLDER if found in removed_topic_ids else STRAY_FOLDER)
         return False

@@ -9,7 +9,7 @@
 Each turn of the loop checks a few logs and deletes a few segments, so that requests are served in between. Retention skips a log that is
 being compacted, because deleting its segments would waste the compaction.
 
-Invariant: a log that fails is told of where it fails (`LogFailures.on_storage_error`); here the others go on.
+Invariant: a failing log reports the error itself (`LogFailures.on_storage_error`); the tasks continue with the other logs.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class PartitionLogs:
         self._log_config = broker_log_config(self._config)
         image = self._store.image
         partitions = self.partitions()
-        self._opener.forgets_removed = self._store.log.begins_in_snapshot
+        self._opener.misses_removed_ids = self._store.log.begins_in_snapshot
         self._opener.scan(image.removed_topic_ids, {f"{each.topic}-{each.index}": each for each in partitions})
         if not all(directory.was_clean for directory in self.directories):
             self._store.raise_leader_epochs(partitions)

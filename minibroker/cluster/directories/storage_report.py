@@ -60,7 +60,7 @@ def report_storage(files: Files, paths: Sequence[str]) -> StorageReport:
     for path in paths:
         if files.exists(f"{path}/{FOLDER}"):
             if metadata is not None:
-                problems.append(f"{path} has a metadata log too: the one in {metadata['path']} is used")
+                problems.append(f"{path} also has a metadata log: the one in {metadata['path']} is used")
                 continue
             metadata = _metadata(files, path, image, problems)
         elif metadata is None and files.exists(f"{path}/{BOOTSTRAP}"):

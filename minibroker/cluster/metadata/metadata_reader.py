@@ -115,7 +115,7 @@ class MetadataReader:
             if isinstance(batch, BatchDamage):
                 if following or batch.has_data_after:
                     raise ConfigurationError(
-                        f"{path}: damaged at position {batch.position} ({batch.problem}), with data behind it: restore the file from a "
+                        f"{path}: damaged at position {batch.position} ({batch.problem}), with data after it: restore the file from a "
                         "copy; nothing is cut, because topics would be forgotten"
                     )
                 break

@@ -9,6 +9,8 @@ Checks and messages are those of Apache Kafka 4.3.1 (ScramControlManager).
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -106,9 +108,6 @@ def _check(kept: KeptRecords, features: Mapping[str, int], change: ScramDeletion
 def _record(change: ScramDeletion | ScramUpsertion) -> Any:
     if isinstance(change, ScramDeletion):
         return RemoveUserScramCredentialRecord(name=change.user, mechanism=change.mechanism)
-    import hashlib  # noqa: PLC0415  a start does not need it
-    import hmac  # noqa: PLC0415  a start does not need it
-
     name = HASHES[change.mechanism]
     client_key = hmac.digest(change.salted_password, b"Client Key", name)
     return UserScramCredentialRecord(

@@ -71,7 +71,7 @@ def read_snapshot(files: Files, path: str) -> Snapshot:
         if isinstance(batch, BatchDamage):
             raise ConfigurationError(f"{path}: damaged at position {batch.position} ({batch.problem})")
         if is_whole:
-            raise ConfigurationError(f"{path}: a batch behind the footer")
+            raise ConfigurationError(f"{path}: a batch after the footer")
         for record in records_of(batch, path):
             if not batch.is_control:
                 records.append(metadata_of(record, path))
