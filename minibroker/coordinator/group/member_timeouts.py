@@ -55,7 +55,7 @@ class MemberTimeouts:
         try:
             self._remove(member_id)
         except KafkaError as error:
-            _LOG.warning("group %s: member %s cannot be removed, though %s: %s", self._group_id, member_id, self._why, error)
+            _LOG.warning("group %s: could not remove member %s, though %s: %s (will retry)", self._group_id, member_id, self._why, error)
             self.arm(member_id, delay_ms)
         else:
             _LOG.info("group %s: member %s is gone: %s", self._group_id, member_id, self._why)

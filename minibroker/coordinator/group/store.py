@@ -149,4 +149,4 @@ class GroupStore:
         try:
             stored.append_all([offset_tombstone(*each) for each in dict.fromkeys(gone)], self._clock.now_ms())
         except KafkaError as error:
-            _LOG.warning("%s-%d: offsets of deleted topics stay: %s", CONSUMER_OFFSETS_TOPIC, stored.partition.index, error)
+            _LOG.warning("%s-%d: could not delete offsets of deleted topics: %s", CONSUMER_OFFSETS_TOPIC, stored.partition.index, error)

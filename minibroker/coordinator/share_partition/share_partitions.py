@@ -194,7 +194,12 @@ class SharePartitions:
             try:
                 share.release(member_id)
             except KafkaError as error:
-                _LOG.warning("%s: what %s had is not released before its lock is over: %s", key.coordinator_key, member_id, error)
+                _LOG.warning(
+                    "%s: could not release the records of member %s: %s (they are released when their locks expire)",
+                    key.coordinator_key,
+                    member_id,
+                    error,
+                )
         if not any(sessions.has_group(group_id) for sessions in self._sessions.values()):
             for key in [key for key in self._served if key.group_id == group_id]:
                 self._forget(key)

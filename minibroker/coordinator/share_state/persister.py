@@ -189,7 +189,7 @@ class Persister:
         try:
             stored.partition.advance_log_start_offset(offset)
         except KafkaError as error:
-            _LOG.warning("%s-%d could not be pruned: %s", SHARE_GROUP_STATE_TOPIC, stored.partition.index, error)
+            _LOG.warning("could not prune %s-%d: %s (will retry)", SHARE_GROUP_STATE_TOPIC, stored.partition.index, error)
 
     def _snapshot(self) -> None:
         interval_ms = self._config.share_coordinator_cold_partition_snapshot_interval_ms
@@ -198,7 +198,7 @@ class Persister:
             try:
                 stored.append_all(stored.states.cold_snapshots(now_ms, interval_ms), now_ms)
             except KafkaError as error:
-                _LOG.warning("%s-%d has no new snapshots: %s", SHARE_GROUP_STATE_TOPIC, stored.partition.index, error)
+                _LOG.warning("could not write snapshots to %s-%d: %s (will retry)", SHARE_GROUP_STATE_TOPIC, stored.partition.index, error)
 
     def _delete_orphans(self, _topic: str) -> None:
         for stored in self._store.usable():
@@ -213,8 +213,8 @@ class Persister:
         return self._store.at(partition_of(key.coordinator_key, self._store.partition_count))
 
     def _changed(self, key: StateKey) -> None:
-        for hear in self.on_changed:
-            hear(key)
+        for listener in self.on_changed:
+            listener(key)
 
 
 def _value(work: Callable[[T], StateSummary], asked: T) -> StateSummary | KafkaError:

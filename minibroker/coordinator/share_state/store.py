@@ -110,4 +110,4 @@ class StateStore:
         try:
             stored.append_all(list(stored.states.orphans()), self._clock.now_ms())
         except KafkaError as error:
-            _LOG.warning("%s-%d: states of deleted topics stay: %s", SHARE_GROUP_STATE_TOPIC, stored.partition.index, error)
+            _LOG.warning("%s-%d: could not delete states of deleted topics: %s", SHARE_GROUP_STATE_TOPIC, stored.partition.index, error)

@@ -303,7 +303,9 @@ class TransactionCoordinator:
                 try:
                     after = step(metadata)
                 except KafkaError as error:  # no new producer id is available
-                    _LOG.error("transactional id %s, %s: tried again later: %s", metadata.transactional_id, name, error)
+                    _LOG.error(
+                        "transactional id %s, %s: no producer id is available: %s (will retry)", metadata.transactional_id, name, error
+                    )
                     continue
                 self._steps.take(kept, after, _nobody_waits)
         if len(due) > IDS_A_TURN:

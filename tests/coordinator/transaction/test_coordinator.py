@@ -260,7 +260,7 @@ def test_a_time_out_that_needs_a_producer_id_when_there_is_none() -> None:
     begin(broker, last.ids, ("a", 0))
     begin(broker, init_producer(broker, "other"), ("a", 0), name="other")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(broker.cluster, "allocate_producer_id", _no_producer_id)
+        patch.setattr(broker.cluster.metadata, "allocate_producer_id", _no_producer_id)
         broker.clock.advance(120_000)
         assert (state_of(broker), state_of(broker, "other")) == ("Ongoing", "CompleteAbort")
     broker.clock.advance(SCAN_MS)

@@ -223,7 +223,7 @@ class Rebalance:
         try:
             self.store()
         except KafkaError as error:
-            _LOG.warning("group %s is empty, which could not be stored: %s", self.group_id, error)
+            _LOG.warning("group %s: could not store that it is empty: %s", self.group_id, error)
 
     def join_answer(self, member: ClassicMember) -> JoinAnswer:
         """Return the answer to a member's JoinGroup in this generation."""

@@ -111,7 +111,7 @@ class ShareGroup:
         try:
             self.offsets.forget_deleted_topics()
         except KafkaError as error:
-            _LOG.warning("group %s: partitions of deleted topics stay: %s", self.group_id, error)
+            _LOG.warning("group %s: could not drop deleted topics: %s (will retry)", self.group_id, error)
         for member_id in self.image.members:
             self._renew(member_id)
 
@@ -239,12 +239,17 @@ class ShareGroup:
         try:
             self._initialize_states(missing)
         except KafkaError as error:
-            _LOG.warning("group %s: could not initialize share partitions (the next heartbeat tries again): %s", self.group_id, error)
+            _LOG.warning("group %s: could not initialize share partitions: %s (will retry at the next heartbeat)", self.group_id, error)
 
     def _initialize_states(self, missing: NamedAssignment) -> None:
         failed = self.offsets.initialize(missing)
         if failed:
-            _LOG.warning("group %s: %d partitions have no state yet: %s", self.group_id, len(failed), next(iter(failed.values())))
+            _LOG.warning(
+                "group %s: could not initialize %d share partitions: %s (will retry at the next heartbeat)",
+                self.group_id,
+                len(failed),
+                next(iter(failed.values())),
+            )
 
     # Deletion
 

@@ -134,7 +134,7 @@ class ShareGroups:
                 try:
                     group.offsets.forget_deleted_topics()
                 except KafkaError as error:
-                    _LOG.warning("share group %s: partitions of deleted topics stay: %s", group_id, error)
+                    _LOG.warning("share group %s: could not drop deleted topics: %s (will retry)", group_id, error)
 
     def _offsets(self, group_id: str, topic: Topic, partitions: Sequence[int]) -> list[ShareOffset]:
         if SHARE_GROUP_STATE_TOPIC not in self._groups.cluster.topics:

@@ -248,7 +248,7 @@ class StreamsGroup:
 
     def _shut_down(self, member_id: str) -> None:
         if self._shutdown_requested_by is None:
-            _LOG.info("group %s: member %s wants the whole application to shut down", self.group_id, member_id)
+            _LOG.info("group %s: member %s requested a shutdown of the whole application", self.group_id, member_id)
             self._shutdown_requested_by = member_id
 
     def _shutdown(self) -> tuple[Status, ...]:
@@ -294,7 +294,7 @@ class StreamsGroup:
             step.assign(self._configuring.look(self.image.topology).result, limits.num_standby_replicas, limits.assignment_interval_ms)
             self._store(step)
         except KafkaError as error:
-            _LOG.warning("group %s: the first assignment cannot be made: %s", self.group_id, error)
+            _LOG.warning("group %s: could not make the first assignment: %s (will retry at the next heartbeat)", self.group_id, error)
 
     def _end_delay(self) -> None:
         if self._first_assignment is not None:

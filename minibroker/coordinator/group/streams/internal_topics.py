@@ -288,7 +288,9 @@ class Configuring:
                 self._make_topic(topic)
             except KafkaError as error:
                 failures.append(f"{topic.name} ({error})")
-                _LOG.warning("group %s: topic %s cannot be made: %s", self._group_id, topic.name, error)
+                _LOG.warning(
+                    "group %s: could not create topic %s: %s (will retry at the next heartbeat)", self._group_id, topic.name, error
+                )
         known = self.look(topology)
         return known._replace(problem=_with_failures(known.problem, failures)) if failures else known
 

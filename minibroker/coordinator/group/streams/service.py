@@ -74,7 +74,7 @@ class StreamsGroups:
             try:
                 self._make_topic(topic)
             except KafkaError as error:
-                _LOG.warning("topic %s cannot be made (the next heartbeat tries again): %s", topic.name, error)
+                _LOG.warning("could not create topic %s: %s (will retry at the next heartbeat)", topic.name, error)
 
         def make_later(topic: InternalTopic) -> None:
             if topic.name not in pending:
