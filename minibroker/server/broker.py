@@ -27,8 +27,8 @@ from minibroker.dispatch.purgatory import Purgatory
 from minibroker.dispatch.registry import Registry
 from minibroker.server.connection import Connection
 from minibroker.server.listener import AcceptedConnection, Listener
+from minibroker.server.loop import LoopClock, watchdog_of
 from minibroker.server.loop_background import LoopBackground
-from minibroker.server.loop_clock import LoopClock, watchdog_of
 from minibroker.server.served_node import ServedNode
 from minibroker.storage.files import Files, RealFiles
 

@@ -4,16 +4,16 @@ A BufferedProtocol for asyncio and uvloop. Requests are served in the call that 
 and no queue unless an answer has to wait. All answers of one call leave with one write.
 
     reading   frames are served as they arrive
-    waiting   an answer is not there yet: later answers queue behind it (`_queue`); more requests are still served, up to
-              `queued.max.requests`. A Fetch that waits steps aside as soon as a request arrives behind it.
+    waiting   an answer is not ready yet: later answers queue after it (`_queue`). More requests are still served, up to
+              `queued.max.requests`. A parked Fetch is answered as soon as another request arrives.
     held      the client does not read its answers (pause_writing), or too many requests wait: frames stay in the buffer and
-              the socket is not read, so what a client can make us keep is bounded by one buffer and one answer. An answer that
-              is in a file stays there (file_output.py).
+              the socket is not read. A client can therefore occupy one buffer and one answer. An answer that is in a file stays
+              there (file_output.py).
     sliced    held until a large request, which is worked on in slices (dispatch/slices.py), is done: its bytes are in the buffer
     short     held until there is memory for the rest of a large request (request_memory.py)
-    muted     held for a time because of a quota (dispatch/quotas.py), as the answer says that was sent. Nobody would notice that the
-              client is gone: it may be closed as idle meanwhile, as by Apache Kafka
-    closing   nothing is read any more; answers that are due are still sent
+    muted     held for the throttle time of a quota (dispatch/quotas.py), which the last answer has. The connection may be closed as
+              idle meanwhile, as by Apache Kafka
+    closing   the socket is not read any more; answers that are due are still sent
 """
 
 from __future__ import annotations
@@ -118,11 +118,11 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def own_host(self) -> str:
-        """The address of ours that the client came to."""
+        """The address of this host that the client connected to."""
         return "unknown" if self._transport is None else str((self._transport.get_extra_info("sockname") or ("unknown",))[0])
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  why it ended is nobody's concern
-        """Forget everything; what waits is cancelled."""
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  the reason does not matter
+        """Cancel requests that wait, and release everything."""
         self._is_closing = True
         self._transport = None
         for answer in self._queue:
@@ -153,7 +153,7 @@ class Connection(asyncio.BufferedProtocol):
         self._listener.request_memory.changed(self, self._listener.after)
 
     def eof_received(self) -> bool:
-        """The client sends no more: close, as Kafka does."""
+        """Close, as Kafka does, when the client sends no more."""
         return False
 
     def pause_writing(self) -> None:
@@ -243,7 +243,7 @@ class Connection(asyncio.BufferedProtocol):
             self._listener.at_end_of_turn(self._go_on)
 
     def _go_on(self) -> None:
-        """Others had their turn."""
+        """Serve again after the turns of other connections."""
         self._goes_on = False
         if not self._is_closing and not self._is_held():
             self._serve()
@@ -303,9 +303,9 @@ class Connection(asyncio.BufferedProtocol):
         self._advance()
 
     def _advance(self) -> None:
-        """An answer came: send it and those behind it, as far as the order allows; go on with what was held.
+        """Send an answer that is ready and those after it, as far as the order allows; then serve held requests.
 
-        Not at once: the answer may come in the middle of somebody else's request.
+        Requests are served later, since the answer may become ready while another request is served.
         """
         queue = self._queue
         while queue:
@@ -386,7 +386,7 @@ class Connection(asyncio.BufferedProtocol):
             self._listener.at_end_of_turn(self._send_on)
 
     def _send_on(self) -> None:
-        """Other connections had their turn."""
+        """Send again after the turns of other connections."""
         self._is_paused = False
         self._resume()
 
@@ -449,13 +449,13 @@ class Connection(asyncio.BufferedProtocol):
             self._end_turn()
 
     def answer_parked(self) -> None:
-        """A Fetch that waits is answered with what there is: its client is to ask again."""
+        """Answer a parked Fetch with the records that there are."""
         for answer in list(self._queue):
             if isinstance(answer, InFlight):
                 answer.step_aside()
 
     def leave_all(self) -> None:
-        """The broker goes over to other data: answer what waits, else close; whatever ends with a connection ends now."""
+        """Answer requests that wait, or close, because the broker changes to other data; call what ends with a connection."""
         waiting = [answer for answer in self._queue if isinstance(answer, InFlight)]
         for answer in waiting:
             answer.step_aside()
@@ -476,7 +476,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the client waits for an answer, so that its silence is ours."""
+        """Whether the client waits for an answer, so that it is not idle."""
         return bool(self._queue)
 
     def release_memory(self) -> None:

@@ -1,7 +1,7 @@
 """A listening socket and its connections: admission, and the sweep that closes idle ones.
 
-Idle means: no whole request was served for `connections.max.idle.ms`, while no answer of ours is due and the client has taken all
-answers, or has stopped taking them, or is muted. One timer a listener looks at all its connections; none has a timer of its own.
+A connection is idle if no whole request was served for `connections.max.idle.ms`, no answer is due, and the client has taken all answers,
+has stopped taking them, or is muted. One timer per listener looks at all connections.
 A connection is closed between one and one and a quarter of the limit after its last request.
 """
 
@@ -133,7 +133,7 @@ class Listener:
 
     @property
     def limits(self) -> Limits:
-        """As they are now: some of these properties may be altered while the broker runs."""
+        """The present limits: some of these properties can be altered while the broker runs."""
         return self._limits()
 
     def at_end_of_turn(self, callback: Callable[[], None]) -> None:
@@ -141,14 +141,14 @@ class Listener:
         self._clock.call_later_ms(0, callback)
 
     def after(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
-        """Call back behind so much time."""
+        """Call back after a delay."""
         return self._clock.call_later_ms(delay_ms, callback)
 
     async def open(self, host: str, port: int, backlog: int) -> None:
         """Listen on `host` (empty: every interface, IPv4 and IPv6) and `port` (0: a free one, the same for all addresses).
 
         Raises:
-            OSError: the address is taken or is none of ours.
+            OSError: the address is in use or not one of this host.
         """
         sockets = bind(host, port, self.limits)
         self.port = sockets[0].getsockname()[1]
@@ -202,7 +202,7 @@ class Listener:
             connection.exchange_read_area(self.read_area)
 
     def forget(self, connection: AcceptedConnection) -> None:
-        """The connection is gone."""
+        """Forget a closed connection."""
         self.request_memory.forget(connection)
         self.answer_memory.forget(connection)
         if connection in self.connections:

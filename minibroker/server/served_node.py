@@ -1,4 +1,4 @@
-"""One broker of those that clients see: its dispatcher and its listeners. A process has one, or several that share the data.
+"""The dispatcher and the listeners of one broker that clients see. A simulated cluster has several, which share the data.
 
 open() -> serving --cut()--> closed --open()--> serving, on the same ports
 """
@@ -17,8 +17,8 @@ from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.errors import ConfigurationError
 from minibroker.server.advertised_probe import probe
 from minibroker.server.listener import AcceptedConnection, Census, Limits, Listener
+from minibroker.server.loop import watchdog_of
 from minibroker.server.loop_background import unawaited
-from minibroker.server.loop_clock import watchdog_of
 from minibroker.server.peer_watch import PeerWatch
 
 _BACKLOG: Final = 1024  #: Kafka's default of 50 lets a burst of connections wait a second for their second SYN
@@ -26,7 +26,7 @@ _ONE_AT_A_TIME: Final = 1  #: Apache Kafka does not look at the next request of 
 
 
 class ServedNode:
-    """Made for one node; other data are served by `serve_from`."""
+    """The dispatcher and the listeners of one node."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class ServedNode:
         make_connection: Callable[[Listener], AcceptedConnection],
         port: int = 0,
     ) -> None:
-        """`port`: of the first listener, where it is not to be as configured."""
+        """`port` is that of the first listener, if it is not the configured one."""
         self.services = services  #: what it serves from; written by `serve_from`
         self.listeners: list[Listener] = []  #: open ones; written here
         self._dispatcher = make_dispatcher(services)
@@ -46,7 +46,7 @@ class ServedNode:
 
     @property
     def node(self) -> Node:
-        """Id and addresses, as clients are told."""
+        """The id and addresses that clients see."""
         return self.services.nodes.own
 
     @property
@@ -60,17 +60,17 @@ class ServedNode:
         return [connection for listener in self.listeners for connection in listener.connections]
 
     def serve_from(self, services: Services) -> None:
-        """Other data, or other handlers, from the next request on."""
+        """Serve other data, or with other handlers, from the next request on."""
         self.services = services
         for name, port in self._ports.items():
             self.node.set_bound_port(name, port)
         self._dispatcher.serve_from(services)
 
     async def open(self, clock: Clock) -> None:
-        """Listen, on the ports of the last time.
+        """Listen, on the same ports as last time.
 
         Raises:
-            ConfigurationError: an address is taken or is none of ours; no listener is open then.
+            ConfigurationError: an address is in use or not one of this host; no listener is open then.
         """
         census, config = Census(watchdog_of(clock)), self.services.config
         backlog = config.socket_listen_backlog_size if _holds(config, "socket.listen.backlog.size") else _BACKLOG
@@ -97,7 +97,7 @@ class ServedNode:
             probe(bound, advertised, lambda: self.services.cluster.cluster_id, unawaited)
 
     def _advertised(self, listener_name: str) -> tuple[str, int]:
-        """What clients are told now; other data bring another node."""
+        """Return the present address for clients; other data bring another node."""
         return self.node.advertised(listener_name)
 
     def _connection_throttle_ms(self, host: str) -> int:
@@ -110,7 +110,7 @@ class ServedNode:
             listener.stop_accepting()
 
     def cut(self) -> None:
-        """Be gone, as a broker that died: no answer is sent any more."""
+        """Close listeners and connections at once; no further answer is sent."""
         self.stop_accepting()
         for connection in self.connections:
             connection.abort()
@@ -118,9 +118,9 @@ class ServedNode:
 
 
 def limits_of(config: BrokerConfig) -> Limits:
-    """What connections may ask for. Socket buffers are the system's own, which adapt, unless the operator sizes them.
+    """Return the limits of connections. The system sizes socket buffers, unless the configuration does.
 
-    With `minibroker.like.kafka` one request of a connection is served at a time: those after a Fetch that waits wait as long.
+    With `minibroker.like.kafka` a connection is served one request at a time: requests after a parked Fetch wait for it.
     """
     return Limits(
         request_max_bytes=config.socket_request_max_bytes,
@@ -136,5 +136,5 @@ def limits_of(config: BrokerConfig) -> Limits:
 
 
 def _holds(config: BrokerConfig, name: str) -> bool:
-    """Whether a property of the network has its value, its default included; otherwise the server chooses."""
+    """Whether a property of the network has effect, with its default if not set; otherwise the server chooses."""
     return config.minibroker_like_kafka or name in config.static

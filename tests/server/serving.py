@@ -14,7 +14,7 @@ from minibroker.dispatch.dispatcher import InFlight
 from minibroker.errors import WireError
 from minibroker.server.connection import Connection
 from minibroker.server.listener import Census, Limits, Listener
-from minibroker.server.loop_clock import LoopClock
+from minibroker.server.loop import LoopClock
 from minibroker.testing.faults.effects import TornAnswerError
 from minibroker.wire.schema import Buffer
 

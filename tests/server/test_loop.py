@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from minibroker.log.deletion import remove_files, remove_later
+from minibroker.server.loop import LoopClock
 from minibroker.server.loop_background import LoopBackground
-from minibroker.server.loop_clock import LoopClock
 from minibroker.storage.files import RealFiles
 from tests.server.serving import OnLoop, until
 

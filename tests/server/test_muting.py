@@ -9,7 +9,7 @@ from minibroker.clock import Timer
 from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.dispatcher import InFlight
 from minibroker.server.listener import Limits
-from minibroker.server.loop_clock import LoopClock
+from minibroker.server.loop import LoopClock
 from minibroker.wire.schema import Buffer
 from tests.server.serving import Client, OnLoop, Script, frame, listening, until
 
