@@ -1,4 +1,4 @@
-"""`python -m minibroker.demo`: broker, flights, offsets, Spark, report; exit code 0 only when every figure agrees."""
+"""`python -m minibroker.demo`: a broker, flights, offsets, Spark, a report; exit code 0 only if all figures agree."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import click
 from tabulate import tabulate
 
 from minibroker.demo.broker import Broker, DemoError, minibroker
-from minibroker.demo.flights import Delays, Flights
-from minibroker.demo.produce import produce
+from minibroker.demo.flights import Delays, Flights, produce
+from minibroker.demo.spark_report import FlightsReader
 from minibroker.spark.session import SparkUnavailableError, kafka_session, missing
 
 if TYPE_CHECKING:
@@ -28,18 +28,23 @@ T = TypeVar("T")
 TOPIC = "flights"
 PARTITIONS = 3
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-#: Sums of delays are exact in a double; this only forgives another order of addition.
+#: sums of delays depend on the order of addition by less than this
 TOLERANCE_MINUTES = 0.001
 
 
 @click.command()
 @click.option(
-    "--dir", "folder", type=click.Path(path_type=Path), default=Path(".demo"), show_default=True, help="Data and logs; emptied first."
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path),
+    default=Path(".demo"),
+    show_default=True,
+    help="Folder for data and logs; its contents are deleted first.",
 )
-@click.option("--rows", type=click.IntRange(min=1), help="Only the first flights of the year.")
+@click.option("--rows", type=click.IntRange(min=1), help="Use only the first N flights of the year.")
 @click.option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
 def main(folder: Path, rows: int | None, master: str) -> None:
-    """336,776 real flights into minibroker and back out through Spark's Kafka connector."""
+    """Write 336,776 real flights to minibroker, and read them with Spark's Kafka connector."""
     problem = missing()
     if problem:
         raise click.ClickException(problem)
@@ -67,7 +72,7 @@ def _run(folder: Path, rows: int | None, master: str) -> None:
 
 
 def _fill(bootstrap: str, flights: Flights) -> None:
-    """The topic, and every flight in it."""
+    """Create the topic, and produce all flights."""
     _title("A topic, and the flights into it")
     _command(
         bootstrap, "topics", "create", TOPIC, "--partitions", str(PARTITIONS), "--config", "retention.ms=-1"
@@ -83,7 +88,7 @@ def _fill(bootstrap: str, flights: Flights) -> None:
 
 
 def _with_spark(bootstrap: str, flights: Flights, folder: Path, master: str) -> None:
-    """Spark's own connector, the pipelines of this project, and the report; Spark starts once."""
+    """Run Spark's connector, the pipelines and the report in one Spark session."""
     _title("Spark's own Kafka connector")
     with _stderr_to(folder / "spark.log"):
         spark = _timed("Spark session (its first start fetches the connector)", lambda: kafka_session("minibroker demo", master=master))
@@ -98,9 +103,7 @@ def _with_spark(bootstrap: str, flights: Flights, folder: Path, master: str) -> 
 
 
 def _read(spark: SparkSession, bootstrap: str, flights: Flights, folder: Path) -> Delays:
-    """Three reads through spark-sql-kafka-0-10."""
-    from minibroker.demo.spark_report import FlightsReader  # noqa: PLC0415  after the check that Spark can start
-
+    """Read the topic three times with Spark's connector."""
     reader = FlightsReader(spark, bootstrap, TOPIC)
     batch = _timed("batch read, earliest to latest", reader.everything)
     _check("rows", batch.rows, len(flights))
@@ -119,33 +122,31 @@ def _read(spark: SparkSession, bootstrap: str, flights: Flights, folder: Path) -
 
 
 def _pipelines(spark: SparkSession, bootstrap: str, flights: Flights, folder: Path) -> None:
-    """The topic into an archive, both compared, and what the topic holds."""
-    from minibroker.spark.archive import archive  # noqa: PLC0415  after the check that Spark can start
-    from minibroker.spark.audit import audit  # noqa: PLC0415
-    from minibroker.spark.report import report  # noqa: PLC0415
+    """Archive the topic, compare both, and report what the topic holds."""
+    from minibroker.spark import archive, audit, report  # noqa: PLC0415  after the check that Spark can start
 
     _title("Pipelines on Spark: archive, audit, report")
     place = str(folder / "archive")
     shown = os.path.relpath(place)
     _say(f"$ minibroker spark archive {TOPIC} --to {shown}")
-    done = _timed("archived as Parquet, by day", lambda: archive(spark, bootstrap, place, [TOPIC]))
+    done = _timed("archived as Parquet, by day", lambda: archive.archive(spark, bootstrap, place, [TOPIC]))
     _check("records archived", done.record_count, len(flights), detail=f"in {done.size / 1e6:,.1f} MB")
-    again = _timed("the same again", lambda: archive(spark, bootstrap, place, [TOPIC]))
+    again = _timed("the same again", lambda: archive.archive(spark, bootstrap, place, [TOPIC]))
     _check("new records", again.record_count, 0)
     _say(f"$ minibroker spark audit {shown}")
-    compared = _timed("topic and archive compared", lambda: audit(spark, f"kafka:{bootstrap}", f"table:{place}", topics=[TOPIC]))
+    compared = _timed("topic and archive compared", lambda: audit.audit(spark, f"kafka:{bootstrap}", f"table:{place}", topics=[TOPIC]))
     _check("records equal in key, value, headers and timestamp", compared.left_count if compared.is_equal else -1, len(flights))
     _say(f"$ minibroker spark report {TOPIC}")
-    found = _timed("what the topic holds", lambda: report(spark, bootstrap_servers=bootstrap, topics=[TOPIC]))
+    found = _timed("what the topic holds", lambda: report.report(spark, bootstrap_servers=bootstrap, topics=[TOPIC]))
     _check("records counted, by day", sum(row["records"] for row in found.rows), len(flights))
-    _say("\n\n".join(found.to_text().split("\n\n")[1:2]))  # without its 366 days
+    _say("\n\n".join(found.to_text().split("\n\n")[1:2]))  # the table of partitions, without the 366 days
     picture = folder / "flights.svg"
     found.draw(picture)
     _say(f"as a picture: {os.path.relpath(picture)}")
 
 
 def _agreeing(found: Delays, expected: Delays) -> int:
-    """How many carrier-months Spark found as the source has them; -1 when it found others besides."""
+    """Return how many carrier-months equal the source's; -1 if Spark found others as well."""
     if found.keys() - expected.keys():
         return -1
     return sum(
@@ -166,7 +167,7 @@ def _table(delays: Delays, airlines: dict[str, str]) -> str:
 
 
 def _farewell(data_dir: Path, bootstrap: str) -> None:
-    _title("All figures agree with the source. To go on with this data")
+    _title("All figures agree with the source. To continue with this data")
     port = bootstrap.rpartition(":")[2]
     folder = os.path.relpath(data_dir)
     _say(f"$ .venv/bin/minibroker serve --data-dir {folder} --port {port}")
@@ -187,7 +188,7 @@ def _say(text: str) -> None:
 
 
 def _command(bootstrap: str, *arguments: str) -> None:
-    """Show a command of ours as a user would type it, and what it prints."""
+    """Run a minibroker command; show it and its output."""
     _say(f"$ minibroker {' '.join(arguments)}")
     output = minibroker(*arguments, "--bootstrap-server", bootstrap)
     if output:
@@ -202,7 +203,7 @@ def _timed(what: str, work: Callable[[], T]) -> T:
 
 
 def _check(what: str, found: int, expected: int, *, detail: str = "") -> None:
-    """Print one figure beside the source's.
+    """Compare a figure with the source's, and print it.
 
     Raises:
         DemoError: they differ.
@@ -214,7 +215,7 @@ def _check(what: str, found: int, expected: int, *, detail: str = "") -> None:
 
 @contextmanager
 def _stderr_to(path: Path) -> Iterator[None]:
-    """Spark writes pages to standard error while it starts: keep them in a file, for the day that it does not start."""
+    """Redirect standard error to a file: Spark writes pages when it starts, and they explain a failure."""
     kept = os.dup(2)
     with path.open("w") as log:
         os.dup2(log.fileno(), 2)

@@ -1,4 +1,4 @@
-"""A broker for the demonstration, as a user would start it: `minibroker serve` in a process of its own."""
+"""Start a broker for the demo as a user would: `minibroker serve` in a child process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ADDRESS = re.compile(r"(127\.0\.0\.1|localhost):(\d+)")
 
 
 class DemoError(Exception):
-    """Something that the demonstration promised did not come true; one line for the user."""
+    """A step of the demo failed, or gave a wrong figure; one line for the user."""
 
 
 class Broker:
@@ -42,7 +42,7 @@ class Broker:
                 self.ready_line = line.strip()
                 self.bootstrap = f"{found[1]}:{found[2]}"
                 return self
-        raise DemoError(f"the broker ended with exit code {self._process.wait(READY_TIMEOUT_S)} before it was ready")
+        raise DemoError(f"the broker stopped with exit code {self._process.wait(READY_TIMEOUT_S)} before it was ready")
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._process is None:
@@ -56,10 +56,10 @@ class Broker:
 
 
 def minibroker(*arguments: str) -> str:
-    """Run one command of the command line and return what it printed; it speaks to the broker over its socket.
+    """Run a minibroker command and return its output.
 
     Raises:
-        DemoError: the command failed; its own error line is the message.
+        DemoError: the command failed; the message is its error line.
     """
     done = subprocess.run([sys.executable, "-m", "minibroker", *arguments], capture_output=True, text=True, check=False)  # noqa: S603  our own program
     if done.returncode:

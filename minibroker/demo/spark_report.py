@@ -1,7 +1,4 @@
-"""What Spark reads back: everything, everything since a moment, and a stream that stops when it has caught up.
-
-All of it goes through Spark's own connector (`spark-sql-kafka-0-10`) to the broker's socket.
-"""
+"""Read the flights back with Spark's connector (`spark-sql-kafka-0-10`): as a batch, from a timestamp on, and as a stream."""
 
 from __future__ import annotations
 
@@ -15,13 +12,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 VALUE_SCHEMA = "carrier string, month int, dep_delay double, arr_delay double, origin string, dest string"
-#: Small enough that the stream takes several micro-batches.
+#: small enough for several micro-batches
 OFFSETS_PER_TRIGGER = 120_000
 
 
 @dataclass(frozen=True, slots=True)
 class BatchRead:
-    """The whole topic, read from earliest to latest."""
+    """Figures of the whole topic, read from earliest to latest."""
 
     rows: int
     distinct_offsets: int
@@ -37,7 +34,7 @@ class FlightsReader:
         self._options = {"kafka.bootstrap.servers": bootstrap_servers, "subscribe": topic, "includeHeaders": "true"}
 
     def everything(self) -> BatchRead:
-        """Read all records by offsets and sum the delays by carrier and month."""
+        """Read all records, and sum the delays by carrier and month."""
         frame = self._batch(startingOffsets="earliest", endingOffsets="latest").cache()
         counts = frame.selectExpr(
             "count(*) AS total", "count(DISTINCT partition, offset) AS places", "count_if(size(headers) != 2 OR key IS NULL) AS bare"
@@ -51,12 +48,12 @@ class FlightsReader:
         return BatchRead(rows=counts["total"], distinct_offsets=counts["places"], without_headers=counts["bare"], delays=delays)
 
     def since(self, timestamp_ms: int) -> int:
-        """Count what the broker's look-up by timestamp leads to: it answers with offsets, and Spark reads from there."""
+        """Count the records from the offsets that the broker returns for a timestamp."""
         options = {"startingTimestamp": str(timestamp_ms), "startingOffsetsByTimestampStrategy": "latest", "endingOffsets": "latest"}
         return int(self._batch(**options).count())
 
     def stream(self, target: Path, checkpoint: Path) -> tuple[int, int]:
-        """Append what is new since the checkpoint to Parquet; micro-batches with data in this run, rows in the table after it."""
+        """Append new records to Parquet; return the micro-batches with data, and the rows of the table."""
         query = (
             self._spark.readStream.format("kafka")
             .options(**self._options, startingOffsets="earliest", maxOffsetsPerTrigger=str(OFFSETS_PER_TRIGGER))

@@ -1,12 +1,13 @@
-"""Pipelines on Spark: PySpark code that reads from and writes to any Kafka cluster, on a laptop or a cluster of Spark's.
+"""Pipelines on Spark: PySpark code that reads from and writes to any Kafka cluster.
 
-    session     a session with Spark's Kafka connector        package    this package for executors elsewhere
-    sources     where records come from, in exact ranges      kafka_log  the data source that reads log directories
-    archive     topics -> tables, exactly once                replay     tables -> topics
-    audit       two sides compared                            report     what topics hold
-    sql         topics as views                               sizes      bytes as people read them
-    progress, failures   what a user sees meanwhile, and when it fails
+    session     a session with Spark's Kafka connector    sources    ranges of records to read
+    kafka_log   the data source that reads log directories
+    archive     topics -> tables, exactly once            replay     tables -> topics
+    audit       compare two sides                         report     what topics hold
+    sql         topics as views                           sizes      bytes in readable units
+    progress    what users see while a pipeline runs      failures   why Spark failed, in one line
 
-Never imports server, dispatch or handlers: a pipeline meets the broker on the wire, like everybody else. Nothing here imports PySpark
-before it is called.
+Invariant: a pipeline talks to brokers over the wire. It imports client, records, storage, schemas,
+wire and config, and errors and clock below them; no other package of the broker. session, sql and
+the sources of topics import PySpark only when Spark is needed, so that look-ups work before it starts.
 """

@@ -1,7 +1,8 @@
-"""Why Spark failed, in one line for a user: what Python, Kafka or Spark said at the bottom of pages of Java.
+"""Explain in one line why Spark failed: what Python, Kafka or Spark said below pages of Java.
 
-An error goes through many hands: a Python worker's exception becomes text inside a Java one, that the cause of a failed task, that of a
-failed job, that of a failed query. What matters is at the end of the chain, or in the last line of the worker's own traceback.
+An error passes through many layers: a Python worker's exception becomes text inside a Java
+exception, which causes a failed task, a failed job and a failed query. The useful text is at the
+end of the chain, or in the last line of the worker's traceback.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from typing import NamedTuple
 
 from minibroker.errors import BY_CODE
 
-#: the last line of a worker's traceback, when the exception is one of ours: `minibroker.errors.CorruptLogError: 0.log at 5: CRC`
+#: the last line of a worker's traceback, for an exception of minibroker: `minibroker.errors.CorruptLogError: 0.log at 5: CRC`
 OURS = re.compile(r"^(?P<name>minibroker(?:\.\w+)+): (?P<words>.*)$", re.MULTILINE)
-#: likewise, of anybody: a line right behind those that a traceback indents
+#: the same for any exception: the line after the indented lines of a traceback
 PYTHON = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(?P<name>[\w.]+): ?(?P<words>.*)$", re.MULTILINE)
-#: causes that only say that there is a cause
+#: causes without information of their own
 WRAPPERS = (
     "ExecutionException",
     "InvocationTargetException",
@@ -26,19 +27,19 @@ WRAPPERS = (
     "StreamingQueryException",
     "UncheckedIOException",
 )
-#: Spark's prefix of class and its suffix of state: `[TABLE_OR_VIEW_NOT_FOUND] ... SQLSTATE: 42P01; line 1`
+#: Spark's prefix with the error class and its suffix with the SQLSTATE: `[TABLE_OR_VIEW_NOT_FOUND] ... SQLSTATE: 42P01; line 1`
 CONDITION = re.compile(r"^\[[A-Z_0-9.]+\]\s*")
 STATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
-#: Kafka's Java clients: what they say (a part of it, or the exception's name), what it means
+#: Kafka's Java clients: a part of the message, or the exception's name -> what it means
 KAFKA = {
     "No resolvable bootstrap urls": "no broker: the bootstrap server's name cannot be resolved",
     "Timed out waiting for a node assignment": "the broker does not answer (is it running, and is this its address?)",
     "UnknownTopicOrPartitionException": "there is no such topic or partition",
-    "Some data may have been lost because they are not available in Kafka any more": "offsets that were to be read are not there any more"
-    " (retention, or the topic was deleted and created anew)",
-    "OffsetOutOfRangeException": "offsets that were to be read are not there any more (retention, or the topic was created anew)",
+    "Some data may have been lost because they are not available in Kafka any more": "offsets of the range to read no longer exist"
+    " (retention, or the topic was deleted and recreated)",
+    "OffsetOutOfRangeException": "offsets of the range to read no longer exist (retention, or the topic was recreated)",
 }
-#: what Spark's start leaves in its log; the first that fits
+#: what a failed start leaves in Spark's log; the first match counts
 STARTS = (
     (re.compile(r"UnsupportedClassVersionError"), "Spark 4 needs Java 17 or 21: this Java is too old"),
     (re.compile(r"bin/java: (?:No such file|not found)"), "no Java where JAVA_HOME points: Spark needs Java 17 or 21"),
@@ -54,37 +55,37 @@ ENDED = "Spark's process ended: was it killed, or out of memory?"
 
 
 class Cause(NamedTuple):
-    """One link of a chain, the outermost first."""
+    """One exception of a chain of causes."""
 
     name: str  #: the exception's class, without its package
     words: str
 
 
 def is_sparks(error: BaseException) -> bool:
-    """Whether an error came out of PySpark or its bridge to Java."""
+    """Return whether an error comes from PySpark or from its bridge to Java."""
     return any(kind.__module__.startswith(("pyspark.", "py4j.")) for kind in type(error).__mro__)
 
 
 class Reason(NamedTuple):
-    """Why something failed."""
+    """Why Spark failed."""
 
     words: str  #: one line
-    is_whole: bool  #: it needs no log to be understood: our own words, or a mistake in a query
+    is_whole: bool  #: True if Spark's log would add nothing: an error of minibroker, or a mistake in a query
 
 
 def reason_of(error: BaseException) -> str:
-    """Why a job, a query or Spark itself failed, in one line."""
+    """Return why a job, a query or Spark itself failed, in one line."""
     return explain(error).words
 
 
 def explain(error: BaseException) -> Reason:
-    """Why a job, a query or Spark itself failed, and whether that is all there is to say."""
+    """Return why a job, a query or Spark itself failed, and whether the log would say more."""
     causes = list(causes_of(error))
     return _of_python(causes) or _of_kafka(causes) or _of_java(causes) or Reason(type(error).__name__, is_whole=False)
 
 
 def reason_in_log(log: Path) -> str | None:
-    """Why Spark did not start: its JVM ended before it could say it otherwise."""
+    """Return why Spark did not start, from the log of a JVM that stopped early; None if unknown."""
     text = log.read_text(errors="replace") if log.exists() else ""
     for pattern, words in STARTS:
         found = pattern.search(text)
@@ -94,7 +95,7 @@ def reason_in_log(log: Path) -> str | None:
 
 
 def causes_of(error: BaseException) -> Iterator[Cause]:
-    """The chain of an error, from what was raised down to where it began, through Java."""
+    """Yield the causes of an error, from the exception raised down through Java to the first one."""
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     if java is None:
         is_silence = type(error).__module__.startswith("py4j.") and "Trace:" not in str(error)
@@ -116,7 +117,7 @@ def jvm_errors() -> tuple[type[Exception], ...]:
 
 
 def _of_python(causes: list[Cause]) -> Reason | None:
-    """What our own code said in a worker, or in a callback; else what any Python code said there."""
+    """Return the last exception of minibroker in a worker or a callback, else of any Python code."""
     for pattern in (OURS, PYTHON):
         for cause in reversed(causes):
             found = list(pattern.finditer(cause.words))
@@ -141,7 +142,7 @@ def _of_kafka(causes: list[Cause]) -> Reason | None:
 
 
 def _of_java(causes: list[Cause]) -> Reason | None:
-    """The deepest cause that says something of its own."""
+    """Return the deepest cause that has information of its own."""
     said = [Cause(cause.name, cause.words.strip()) for cause in causes if cause.words]
     chosen = next((cause for cause in reversed(said) if cause.name not in WRAPPERS), said[-1] if said else None)
     if chosen is None:

@@ -1,11 +1,10 @@
-"""How far Spark has come, on standard error: a bar on a terminal, elsewhere a line now and then.
+"""Show on standard error how far Spark is: a bar on a terminal, a line every ten seconds elsewhere.
 
-    phase       a pipeline says what it does: `with phase("writing the archive"):`, with a total where it counts by itself
-    JobStatus   Spark's own figures: tasks and records of the jobs that run
-    painter     Progress -> text; knows nothing of Spark or of time
-    Progress    a thread that looks twice a second and paints
+    phase       declares what a pipeline does now: `with phase("writing the archive"):`
+    JobStatus   Spark's figures: tasks and records of the running jobs
+    Progress    a thread that reads both twice a second and prints them (bar, line)
 
-Without a Progress, phases cost nothing and show nothing: the pipelines' functions say them always, the command line shows them.
+Pipelines always declare their phases. The command line shows them; without a Progress they cost nothing.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ from minibroker.spark.failures import jvm_errors
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-LOOK_S = 0.5  #: between two looks at Spark
-LINE_S = 10.0  #: between two lines where no terminal is
+LOOK_S = 0.5  #: between two updates
+LINE_S = 10.0  #: between two lines if standard error is no terminal
 BAR_COLUMNS = 24
 
 
 class JobStatus(NamedTuple):
-    """The jobs that run now."""
+    """Figures of the jobs that run now."""
 
     tasks: int
     tasks_done: int
     tasks_failed: int
-    records: int  #: that tasks have read so far; those of running tasks follow some seconds later
+    records: int  #: read so far; the figures of running tasks are some seconds old
 
 
 IDLE = JobStatus(0, 0, 0, 0)
@@ -42,24 +41,24 @@ IDLE = JobStatus(0, 0, 0, 0)
 
 @dataclass(slots=True)
 class Phase:
-    """What a pipeline does now; `advance` counts what is not Spark's."""
+    """One step of a pipeline; `advance` counts work that Spark does not see."""
 
     words: str
     total: int = 0
     done: int = 0
 
     def advance(self, count: int = 1) -> None:
-        """So many more are done."""
+        """Count `count` more items as done."""
         self.done += count
 
 
-#: those that are open, the innermost last; one process runs one pipeline at a time
+#: the open phases, the innermost last; one process runs one pipeline at a time
 _phases: list[Phase] = []
 
 
 @contextmanager
 def phase(words: str, total: int = 0) -> Iterator[Phase]:
-    """Say what is done inside the block, in a few words ("writing flights"); `total` where `advance` will count to it."""
+    """Show `words` ("writing flights") while the block runs; give a `total` if `advance` counts up to it."""
     entered = Phase(words, total)
     _phases.append(entered)
     try:
@@ -69,7 +68,7 @@ def phase(words: str, total: int = 0) -> Iterator[Phase]:
 
 
 def status_of(context: SparkContext) -> JobStatus:
-    """What Spark tells of its running jobs."""
+    """Return the figures of Spark's running jobs."""
     tracker = context.statusTracker()
     tasks = done = failed = records = 0
     for job in tracker.getActiveJobsIds():
@@ -86,43 +85,43 @@ def status_of(context: SparkContext) -> JobStatus:
 
 
 def _records_read(context: SparkContext, stage: int) -> int:
-    """Of the status store that Spark's own pages show."""
+    """Return a stage's records from the status store behind Spark's web pages."""
     return int(context._jsc.sc().statusStore().lastStageAttempt(stage).inputRecords())  # noqa: SLF001  PySpark's tracker has no records
 
 
 class Progress:
-    """Shows phases and jobs from `start` to `stop`."""
+    """Show phases and jobs from `start` to `stop`."""
 
     def __init__(self, out: TextIO, *, now: Callable[[], float] = time.monotonic) -> None:
         self._out = out
         self._now = now
         self._is_terminal = out.isatty()
         self._shown: Phase | None = None
-        self._began_s = now()  #: what is shown
+        self._began_s = now()  #: start of what is shown
         self._said_s = self._began_s
         self._is_drawn = False
         self._context: SparkContext | None = None
         self._quit = threading.Event()
-        self._lock = threading.Lock()  #: painting and erasing are whole
+        self._lock = threading.Lock()  #: a bar is drawn or erased as a whole
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
 
     def start(self) -> None:
-        """Begin to show."""
+        """Start the thread."""
         self._thread.start()
 
     def watch(self, context: SparkContext) -> None:
-        """Show this Spark's jobs from now on."""
+        """Show the jobs of this Spark context as well."""
         self._context = context
 
     def stop(self) -> None:
-        """Show nothing any more; the terminal's line is empty when this returns."""
+        """Stop showing progress; the terminal's line is empty when this returns."""
         self._context = None
         self._quit.set()
         with self._lock:
             self._erase()
 
     def look(self) -> None:
-        """Show how things are now."""
+        """Update what is shown."""
         status = self._status()
         current = _phases[-1] if _phases else None
         with self._lock:
@@ -172,7 +171,7 @@ class Progress:
 
 
 def bar(words: str, done: int, total: int, status: JobStatus, elapsed_s: float) -> str:
-    """For a terminal: `writing flights  [########----]  8/12  3,400,000 records  0:23`."""
+    """Return the text for a terminal: `writing flights  [########----]  8/12  3,400,000 records  0:23`."""
     filled = BAR_COLUMNS * min(done, total) // total if total else 0
     parts = [
         words,
@@ -184,7 +183,7 @@ def bar(words: str, done: int, total: int, status: JobStatus, elapsed_s: float) 
 
 
 def line(words: str, done: int, total: int, status: JobStatus, elapsed_s: float) -> str:
-    """For a log: `writing flights: 8 of 12, 3,400,000 records, 0:23`."""
+    """Return the text for a log: `writing flights: 8 of 12, 3,400,000 records, 0:23`."""
     parts = [f"{done:,} of {total:,}" if total else "", *_figures(status), _clock(elapsed_s)]
     return f"{words}: {', '.join(part for part in parts if part)}"
 

@@ -1,14 +1,16 @@
-"""A Spark session that can read Kafka: the connector's coordinates, its jars' folder, and an address that works everywhere.
+"""Start a Spark session that can read Kafka: connector, jars, addresses and this package on executors.
 
-Five things go wrong when one writes this by hand, so it is written once, here:
+A session that is configured by hand often fails in one of these ways:
 
-* The connector must be of Spark's own version, or it fails deep inside a query.
-* Spark resolves jars through the local Maven repository of the user first; one with descriptions but no jars (left by other
-  builds) stops it. Resolution happens in a home of our own.
-* The driver binds to the host's name, which on laptops and containers often leads nowhere. It binds to loopback.
-* Spark tells of its start in pages on standard error, and what it says of a failure is not in the exception. With `log` the pages
-  go to a file, and a failed start is one line.
-* Python processes of a local Spark are whatever `python3` is on the PATH. Here they are the interpreter that made the session.
+* The connector must have Spark's own version, or a query fails with an obscure error.
+* Spark looks for jars in the user's local Maven repository first. A repository with descriptions but
+  without jars (other builds leave such) stops it. Here resolution uses a home of its own.
+* The driver binds to the host's name, which does not resolve on many laptops and containers. Here it
+  binds to loopback.
+* Spark prints pages on standard error when it starts, and the exception of a failed start does not say
+  why. With `log` the pages go to a file, and a failed start is one line.
+* Python processes of a local Spark are the `python3` on the PATH. Here they are the interpreter that
+  created the session.
 """
 
 from __future__ import annotations
@@ -34,11 +36,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-#: Spark and its connector have one version; later ones need artifacts that not every mirror carries.
+#: The version of Spark and of its connector. Later versions need artifacts that some mirrors lack.
 SPARK_VERSION = "4.0.0"
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}"
 
-#: what the connector asks for and Spark has itself, in these versions: 54 MB that would be fetched once and copied at every start
+#: dependencies of the connector that Spark brings itself: 54 MB to fetch once and to copy at every start
 PROVIDED = (
     "com.google.code.findbugs:jsr305",
     "org.apache.hadoop:hadoop-client-api",
@@ -49,16 +51,16 @@ PROVIDED = (
     "org.xerial.snappy:snappy-java",
 )
 CONNECT_TIMEOUT_S = 5.0
-#: local-cluster is Spark's own, for tests
+#: local-cluster is for tests
 MASTER = re.compile(r"(local(\[(\*|\d+)(,\s*\d+)?\])?|local-cluster\[.*\]|yarn|k8s://\S+|spark://[^\s,]+:\d{1,5}(,[^\s,]+:\d{1,5})*)$")
 
 
 class SparkUnavailableError(Exception):
-    """Spark cannot start here; the message says what to install."""
+    """Spark cannot start on this machine; the message says what to install."""
 
 
 def cache_home() -> Path:
-    """The folder that keeps the connector's jars: MINIBROKER_SPARK_HOME, or one in the user's cache folder."""
+    """Return the folder for the connector's jars: MINIBROKER_SPARK_HOME, or one in the user's cache folder."""
     named = os.environ.get("MINIBROKER_SPARK_HOME")
     if named:
         return Path(named)
@@ -66,7 +68,7 @@ def cache_home() -> Path:
 
 
 def missing() -> str | None:
-    """What keeps Spark from starting on this machine, as one line for the user; None when nothing does."""
+    """Return in one line what Spark lacks on this machine; None if it can start."""
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
         return "Spark needs Java 17 or 21: install a JRE, or set JAVA_HOME"
     if find_spec("pyspark") is None:
@@ -83,18 +85,19 @@ def kafka_session(
     packages: Sequence[str] = (),
     log: Path | None = None,
 ) -> SparkSession:
-    """A session with Spark's Kafka connector; on a cluster, with this package on its executors.
+    """Return a session with Spark's Kafka connector; on a cluster, executors get this package.
 
     Args:
         app_name: shown in Spark's user interface and logs.
-        master: where Spark runs; the same code runs on a cluster.
-        home: folder for the connector's jars, fetched once; `cache_home()` when absent.
-        conf: Spark properties that win over ours; its `spark.jars.packages` come beside ours.
-        packages: Maven coordinates of more that Spark shall load.
-        log: the file for what Spark's processes write, instead of our standard output and error.
+        master: where Spark runs.
+        home: folder for the connector's jars, which are fetched once. Default: `cache_home()`.
+        conf: Spark properties that override the defaults; `spark.jars.packages` is added to them.
+        packages: Maven coordinates of more packages to load.
+        log: file for the output of Spark's processes, instead of standard output and standard error.
 
     Raises:
-        SparkUnavailableError: no Java, no PySpark, no such master, or Spark did not start; one line that says what to do.
+        SparkUnavailableError: no Java, no PySpark, no such master, or Spark did not start. The message is one
+            line that says what to do.
     """
     problem = missing() or unusable(master)
     if problem:
@@ -123,7 +126,7 @@ def kafka_session(
 
 
 def _start_jvm(properties: Mapping[str, str], log: Path) -> None:
-    """Start Spark's process, unless it runs, with a file for all that it and its Python workers write."""
+    """Start Spark's JVM unless it runs; the JVM and its Python workers write to `log`."""
     from pyspark import SparkConf, SparkContext, errors, java_gateway  # noqa: PLC0415  heavy, and an extra
 
     if SparkContext._gateway is not None:  # noqa: SLF001  PySpark has no other word for "it runs"
@@ -142,12 +145,15 @@ def _start_jvm(properties: Mapping[str, str], log: Path) -> None:
 
 
 def is_here(master: str) -> bool:
-    """Whether Spark's executors are on this machine."""
+    """Return whether Spark's executors are on this machine."""
     return master.startswith("local") or any(host in {"localhost", "127.0.0.1"} for host, _ in _masters(master))
 
 
 def unusable(master: str) -> str | None:
-    """Why a master cannot be it, as one line. Spark tells the same late: a standalone master it would try to reach for a minute."""
+    """Return in one line why a master cannot be used; None if it can.
+
+    Spark itself would try for a minute to reach a standalone master.
+    """
     if not MASTER.match(master):
         return f"{master!r} is no master of Spark: local[N], spark://HOST:PORT, yarn or k8s://URL"
     masters = _masters(master)
@@ -161,7 +167,7 @@ def unusable(master: str) -> str | None:
 
 
 def _masters(master: str) -> list[tuple[str, int]]:
-    """The addresses of `spark://HOST:PORT,HOST:PORT`; none of other masters."""
+    """Return the addresses of `spark://HOST:PORT,HOST:PORT`; an empty list for other masters."""
     if not master.startswith("spark://"):
         return []
     places = [place.rpartition(":") for place in master.removeprefix("spark://").split(",")]
@@ -174,11 +180,12 @@ def _defaults(home: Path, master: str) -> dict[str, str]:
         "spark.jars.excludes": ",".join(PROVIDED),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # Spark's default of 200 makes 200 tasks of a few records each.
+        # With Spark's default of 200, few records make 200 tasks.
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.pyspark.jvmStacktrace.enabled": "false",
-        # Spark hands jars of packages to Python workers as if they held modules; Python 3.11 lists all of their files before each task.
+        # By default Spark adds the jars of packages to the path of Python workers, and Python 3.11 lists all
+        # of their files before each task.
         "spark.submit.pyFiles": "",
     }
     if is_here(master):
@@ -188,7 +195,7 @@ def _defaults(home: Path, master: str) -> dict[str, str]:
 
 @contextmanager
 def _alone_at_first(home: Path, packages: str) -> Iterator[None]:
-    """Let one process at a time fetch jars: two that fill Ivy's cache at once break each other's. With all jars there, nobody waits."""
+    """Let one process at a time fetch jars, since two would corrupt Ivy's cache. Do not wait if all jars are there."""
     done = home / "fetched" / hashlib.sha256(packages.encode()).hexdigest()[:16]
     if done.exists() and (home / "ivy" / "jars").is_dir():
         yield
@@ -202,7 +209,7 @@ def _alone_at_first(home: Path, packages: str) -> Iterator[None]:
 
 @contextmanager
 def _own_user_home(home: Path) -> Iterator[None]:
-    """Start the JVM with `home` as the user's, so that nobody's local Maven repository takes part in resolution."""
+    """Start the JVM with `home` as the user's home, so that it does not use the local Maven repository."""
     before = os.environ.get("SPARK_SUBMIT_OPTS")
     os.environ["SPARK_SUBMIT_OPTS"] = f"{before or ''} -Duser.home={home}".strip()
     try:
@@ -218,7 +225,13 @@ FOLDER = "artifacts"
 
 
 class Leftovers:
-    """Made before Spark starts; takes away what is new since then, as far as it is empty."""
+    """Remove the folders `artifacts/spark-UUID` that Spark 4.0 leaves in the working directory.
+
+    Spark creates one for each session, for files that sessions share with executors. It deletes the inner
+    folder when its process stops, and never the outer one. Their place cannot be configured.
+
+    Create this object before Spark starts: `remove` only removes folders that are newer and empty.
+    """
 
     def __init__(self, working_directory: Path) -> None:
         self._folder = working_directory / FOLDER
@@ -226,7 +239,7 @@ class Leftovers:
         self._before = set(self._inner())
 
     def remove(self) -> None:
-        """After Spark has stopped; whatever holds a file stays, and so does what was there before."""
+        """Remove the new empty folders; call this after Spark has stopped."""
         for path in self._inner():
             if path not in self._before:
                 with suppress(OSError):
@@ -239,12 +252,16 @@ class Leftovers:
         return list(self._folder.glob("spark-*"))
 
 
-#: zip has no time before this one; the same sources make the same file
+#: the earliest time that zip can store; the same sources give the same file
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def package_zip(home: Path) -> Path:
-    """Write `home/packages/minibroker-HASH.zip`, unless it is there, and return its path."""
+    """Write this package to `home/packages/minibroker-HASH.zip` for executors on other machines; return its path.
+
+    Executors then run the same code as the driver. Its compiled dependencies (pyarrow, zstandard, ...) must be
+    installed where executors run. A file that exists is not written again.
+    """
     root = Path(minibroker.__file__).parent
     contents = {f"minibroker/{path.relative_to(root).as_posix()}": path.read_bytes() for path in sorted(root.rglob("*.py"))}
     digest = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""Sizes as people read them."""
+"""Sizes in readable units."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def size_text(size: int) -> str:
-    """Bytes in the unit that leaves three digits: 987 B, 1.23 MB; a kB is 1000 B."""
+    """Return bytes with three digits: 987 B, 1.23 MB; a kB is 1000 B."""
     value = float(size)
     for unit in UNITS:
         if value < 999.5 or unit == UNITS[-1]:

@@ -1,7 +1,7 @@
-"""Topics as tables: a view of a session for each topic that a query names, so that SQL can ask a cluster, log directories or an archive.
+"""Create a view for each topic that a query names, so that SQL can query clusters, log directories and archives.
 
-Each view has the columns of Spark's Kafka source; `text` makes strings of key and value. What is read is resolved once: a query that
-names a topic twice sees the same records twice, whatever is written meanwhile.
+Each view has the columns of Spark's Kafka source; with `text`, key and value are strings. Ranges are
+resolved once: a query that names a topic twice sees the same records twice, even if clients write more.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 _COMMENT: Final = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
-#: of queries of Spark's SQL
+#: with which a query of Spark's SQL can start
 _FIRST_WORDS: Final = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "DESCRIBE", "DESC", "EXPLAIN", "SHOW", "MAP", "REDUCE")
 
 
 def topics_named(query: str, topics: Collection[str]) -> list[str]:
-    """Those topics that a query may mean, sorted: they stand in it as a word (`orders`, `` `my.topic` ``).
+    """Return the topics whose names occur in a query as words (`orders`, `` `my.topic` ``), sorted.
 
-    One too many costs a look-up and is never read.
+    A word that is no topic reference costs a look-up, and the topic is never read.
     """
     return sorted(name for name in topics if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", query, re.IGNORECASE))
 
@@ -41,7 +41,7 @@ def topics_named(query: str, topics: Collection[str]) -> list[str]:
 def resolve_named(
     query: str, source: TopicSource, topics: Collection[str], *, starting: Position = EARLIEST, ending: Position = LATEST
 ) -> ResolvedTopics:
-    """What the topics of a query hold, as ranges; needs no Spark.
+    """Return the ranges of the topics that a query names; needs no Spark.
 
     Raises:
         SourceError: the query names none of the topics.
@@ -53,7 +53,7 @@ def resolve_named(
 
 
 def view_topics(spark: SparkSession, source: TopicSource, resolved: ResolvedTopics, *, text: bool = False) -> list[str]:
-    """Make a view of each resolved topic, under the topic's name; return the names."""
+    """Create a view of each resolved topic, named like the topic; return the names."""
     topics = sorted({each.topic for each in resolved.ranges})
     for topic in topics:
         ranges = [each for each in resolved.ranges if each.topic == topic]
@@ -62,14 +62,14 @@ def view_topics(spark: SparkSession, source: TopicSource, resolved: ResolvedTopi
 
 
 def view(name: str, frame: DataFrame, *, text: bool = False) -> None:
-    """Make a view of records; SQL writes names with dots or dashes in backticks."""
+    """Create a view of records. Queries put names with dots or dashes in backticks."""
     if text:
         frame = frame.selectExpr(*(f"CAST({column} AS STRING)" if column in {"key", "value"} else column for column in COLUMNS))
     frame.createOrReplaceTempView(f"`{name}`")
 
 
 def topics_of(source: TopicSource) -> set[str]:
-    """The names of all topics of a source, Kafka's own too."""
+    """Return the names of all topics of a source, including internal topics."""
     if isinstance(source, ClusterSource):
         with source.client() as client:
             return {str(topic.name) for topic in client.metadata(None).topics}
@@ -78,7 +78,7 @@ def topics_of(source: TopicSource) -> set[str]:
 
 
 def view_table(spark: SparkSession, table: str, query: str, *, text: bool = False) -> list[str]:
-    """Make views of an archive, or of another table of records: `archive` is all of it, and each topic that a query names."""
+    """Create views of a table of records: `archive` for all of it, and one for each topic that a query names."""
     frame = TableSource(table).frame(spark)
     view("archive", frame, text=text)
     topics = {str(row["topic"]) for row in frame.select("topic").distinct().collect()}
@@ -91,7 +91,7 @@ def view_table(spark: SparkSession, table: str, query: str, *, text: bool = Fals
 
 
 def _names_nothing(query: str, there: Collection[str]) -> str:
-    """Why there is nothing to ask, without starting Spark: a mistake in the first word, or no topic."""
+    """Return why a query cannot run, without starting Spark: a wrong first word, or no topic."""
     words = re.findall(r"[^\s(]+", _COMMENT.sub(" ", query))
     if not words:
         return "the query is empty: SELECT ... FROM a topic"

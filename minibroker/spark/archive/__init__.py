@@ -1,12 +1,12 @@
-"""Topics to tables, exactly once. docs/archive.md shows how.
+"""Archive topics to tables, exactly once. See docs/archive.md.
 
-    batch      archive(): what there is now           streaming   follow(): what comes
-    reading    read_archive(), read_manifest()        runs        one run in Parquet          delta    one run in Delta Lake
-    planning   what a run has to archive              staging     records -> files, by Spark, and what is in them
-    store      the folder, and the commit             manifest    what is in its files
-    files      the seam to the file system            hadoop_files   any that Hadoop knows
+    batch      archive(): what topics hold now        streaming      follow(): what clients write from now on
+    reading    read_archive(), read_manifest()        runs, delta    one run, in Parquet and in Delta Lake
+    planning   which offsets a run archives           staging        records -> files, by Spark, and a check of them
+    store      the folder and its commits             manifest       the commits' contents
+    files      the interface to file systems          hadoop_files   the file systems that Hadoop supports
 
-Invariants: store.py's. Nothing here imports PySpark before it has a session.
+The invariants are in store.py.
 """
 
 from __future__ import annotations

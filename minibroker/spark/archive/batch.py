@@ -1,4 +1,4 @@
-"""Archiving what there is: a range of offsets, in one run or several, each of them exactly once."""
+"""`archive`: archive the offsets that exist now, in one run or several, each offset exactly once."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 WRITERS: Mapping[str, type[RunWriter]] = {PARQUET: RunWriter, DELTA: DeltaRunWriter}
-OFFSETS_PER_RUN = 50_000_000  #: what is lost of a job that dies is one run
+OFFSETS_PER_RUN = 50_000_000  #: a job that dies loses one run
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveResult:
-    """What `archive` did.
+    """The result of `archive`.
 
     Attributes:
         path: of the archive.
-        runs: that it committed, with their ranges, gaps and files; none when there was nothing new.
-        recovered: what an earlier job had left.
-        skipped: ranges that were asked for, and archived already.
+        runs: the committed runs, with their ranges, gaps and files; empty if there was nothing new.
+        recovered: runs that an earlier job had not finished.
+        skipped: ranges asked for that were archived already.
     """
 
     path: str
@@ -48,12 +48,12 @@ class ArchiveResult:
 
     @property
     def record_count(self) -> int:
-        """Records archived."""
+        """The archived records."""
         return sum(run.record_count for run in self.runs)
 
     @property
     def size(self) -> int:
-        """Bytes of files written."""
+        """Bytes of the written files."""
         return sum(run.size for run in self.runs)
 
 
@@ -74,38 +74,39 @@ def archive(
     offsets_per_run: int = OFFSETS_PER_RUN,
     clock: Clock | None = None,
 ) -> ArchiveResult:
-    """Archive topics, up to where they end now.
+    """Archive topics up to their ends.
 
     Args:
-        spark: a session that has the Kafka connector: session.kafka_session.
+        spark: a session with the Kafka connector; see session.kafka_session.
         source: the bootstrap servers of a cluster, a ClusterSource or a LogDirectorySource.
-        path: a folder, on any file system that Spark writes to; made if needed.
+        path: a folder on any file system that Spark writes to; created if needed.
         topics: names.
         pattern: a regular expression for more names.
-        starting: without it, each partition goes on where the archive ends, or begins at its log start. With it, exactly this range.
-        ending: the offset after the last one, a time, or where the partitions end.
-        overlap: what to do with offsets that are archived: `error`, or `skip`.
-        allow_gaps: go on although offsets were deleted before they were archived.
-        allow_recreated: archive a topic that was deleted and created anew beside the old one.
+        starting: archive exactly the range from here. Default: each partition continues where the archive ends, or
+            starts at its log start.
+        ending: the offset after the last one, a time, or the ends of the partitions.
+        overlap: what to do with offsets that are archived already: `error` or `skip`.
+        allow_gaps: continue even if offsets were deleted before they were archived.
+        allow_recreated: archive a topic that was deleted and recreated beside the old one.
         format: `parquet`, or `delta`, which needs a session with Delta Lake.
         compression: one of zstd, snappy, lz4, gzip, none.
-        offsets_per_run: more than this becomes several runs, each of them a commit.
-        clock: the time for the manifest.
+        offsets_per_run: the most offsets of a run; more offsets become several runs, each with its commit.
+        clock: for the times in the manifest.
 
     Raises:
-        SourceError: it cannot be done as asked; nothing was lost, and nothing was archived but by the runs that were committed before.
+        SourceError: the request is invalid or cannot be fulfilled. Only the runs committed before were archived.
     """
     source = ClusterSource(source) if isinstance(source, str) else source
     starting = None if starting is None else as_position(starting)
     ending = as_position(ending)
     if overlap not in OVERLAPS:
-        raise SourceError(f"overlap is {overlap!r}; it can be {' or '.join(OVERLAPS)}")
+        raise SourceError(f"overlap must be {' or '.join(OVERLAPS)}, got {overlap!r}")
     if offsets_per_run < 1:
-        raise SourceError(f"a run of {offsets_per_run} offsets would never end")
+        raise SourceError(f"offsets_per_run must be at least 1, got {offsets_per_run}")
     allowed = Allowed(gaps=allow_gaps, recreated=allow_recreated, overlap=overlap)
     with open_writer(spark, source, path, format=format, compression=compression, clock=clock) as writer:
         recovered = writer.recover()
-        # behind the lock and the recovery: what another job archived meanwhile is known by now
+        # after the lock and the recovery, so that all runs of other jobs are known
         resolved = source.resolve(topics, pattern=pattern, starting=starting or EARLIEST, ending=ending)
         wanted = plan(writer.archived(), resolved, allowed, is_continuing=starting is None, is_to_the_end=ending == LATEST)
         runs = tuple(_run_all(writer, wanted, offsets_per_run))
@@ -122,13 +123,13 @@ def open_writer(
     compression: str,
     clock: Clock | None,
 ) -> Iterator[RunWriter]:
-    """The archive at `path`, made if needed, for one job alone; SourceError when it cannot be."""
+    """Yield the writer of the archive at `path`, created if needed and locked; SourceError if that is not possible."""
     if compression not in COMPRESSIONS:
-        raise SourceError(f"compression is {compression!r}; it can be {', '.join(COMPRESSIONS)}")
+        raise SourceError(f"compression must be one of {', '.join(COMPRESSIONS)}, got {compression!r}")
     if format not in WRITERS:
-        raise SourceError(f"format is {format!r}; it can be {' or '.join(WRITERS)}")
+        raise SourceError(f"format must be {' or '.join(WRITERS)}, got {format!r}")
     if isinstance(source, LogDirectorySource) and source.is_permissive:
-        raise SourceError("mode=PERMISSIVE leaves out batches that are corrupt, of which the archive would not tell: archive without it")
+        raise SourceError("mode=PERMISSIVE skips corrupt batches, which the archive could not record: archive without it")
     files, full = open_folder(spark, path)
     store = ArchiveStore(files, full)
     store.check_folder()
@@ -138,7 +139,7 @@ def open_writer(
 
 
 def _run_all(writer: RunWriter, wanted: Plan, offsets_per_run: int) -> Iterator[Run]:
-    """One run after the other, with one range a partition at most; gaps go with the first, which there is for them alone, too."""
+    """Write one run after the other, each with at most one range per partition; the first run notes the gaps."""
     parts = [part for layer in layers(wanted.ranges) for part in portions(layer, offsets_per_run)] or ([()] if wanted.gaps else [])
     for number, ranges in enumerate(parts):
         with phase(f"archiving, run {number + 1} of {len(parts)}" if len(parts) > 1 else "archiving"):

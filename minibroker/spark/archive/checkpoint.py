@@ -1,9 +1,9 @@
-"""What the checkpoint of a streaming query says: which offsets each micro-batch has. Files of Spark's, only read.
+"""Read the checkpoint of a streaming query: the offsets of each micro-batch. Spark writes these files.
 
-offsets/N        planned: "v1", a line about the query, and a line for each source, {"flights": {"0": 23}}: where batch N ends
-commits/N        batch N is done, as far as Spark knows
-sources/0/0      where the first batch of the Kafka source begins: a zero byte, "v1", {"flights": {"0": 0}}
-metadata         {"id": the query's}
+offsets/N        planned: "v1", a line about the query, and a line per source, {"flights": {"0": 23}}: the end of batch N
+commits/N        batch N is done
+sources/0/0      the start of the first batch of the Kafka source: a zero byte, "v1", {"flights": {"0": 0}}
+metadata         {"id": the query's id}
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Offsets = dict[tuple[str, int], int]  #: by topic and partition
 
 
 class Batch(NamedTuple):
-    """A micro-batch. A partition that `start` does not know begins at 0."""
+    """A micro-batch. A partition that is not in `start` starts at 0."""
 
     batch_id: int
     start: Offsets
     end: Offsets
 
     def ranges(self) -> tuple[PartitionRange, ...]:
-        """What is in it; partitions without a new offset are left out."""
+        """Return the ranges of the batch, without empty ones."""
         found = (PartitionRange(*key, self.start.get(key, 0), end) for key, end in sorted(self.end.items()))
         return tuple(each for each in found if each.size > 0)
 
@@ -36,8 +36,8 @@ class Checkpoint:
 
     Args:
         files: its file system.
-        path: the folder, which need not be there.
-        initial: where the first batch begins, for a source that does not keep it.
+        path: the folder, which may be missing.
+        initial: the start of the first batch, for a source that does not store it.
     """
 
     def __init__(self, files: TableFiles, path: str, initial: Offsets) -> None:
@@ -46,21 +46,21 @@ class Checkpoint:
         self._initial = initial
 
     def latest(self) -> Batch | None:
-        """The last batch that was planned; None when there is none."""
+        """Return the last planned batch; None if there is none."""
         planned = self._numbers("offsets")
         return self.batch(planned[-1]) if planned else None
 
     def batch(self, batch_id: int) -> Batch:
-        """One that was planned lately; SourceError when the checkpoint does not know it."""
+        """Return a recently planned batch; SourceError if the checkpoint is damaged."""
         start = self._offsets(batch_id - 1) if batch_id else self.first()
         return Batch(batch_id, start, self._offsets(batch_id))
 
     def is_committed(self, batch_id: int) -> bool:
-        """Whether Spark will not ask for it again."""
+        """Return whether Spark knows that the batch is done, and will not ask for it again."""
         return batch_id in self._numbers("commits")
 
     def query_id(self) -> str:
-        """The query's, which stays through its restarts; "" while there is none."""
+        """Return the query's id, which stays the same after restarts; "" if there is none yet."""
         try:
             found = json.loads(self.files.read(f"{self.path}/metadata"))["id"]
         except FileNotFoundError:
@@ -76,7 +76,7 @@ class Checkpoint:
         return self._parsed(f"offsets/{batch_id}", line=2)
 
     def first(self) -> Offsets:
-        """Where the first batch begins; a partition that is not there began at 0."""
+        """Return the start of the first batch; a partition that is missing started at 0."""
         try:
             return self._parsed("sources/0/0", line=1)
         except FileNotFoundError:
@@ -93,4 +93,4 @@ class Checkpoint:
             raise self._damaged(name) from None
 
     def _damaged(self, name: str) -> SourceError:
-        return SourceError(f"{self.path}/{name} is not what Spark writes into a checkpoint: it is damaged, or another Spark's")
+        return SourceError(f"{self.path}/{name} is not a file of a checkpoint: it is damaged, or another version of Spark wrote it")

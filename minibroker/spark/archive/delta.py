@@ -1,14 +1,15 @@
-"""One run of an archive in Delta Lake: Delta's own commit makes its records part of the table, and ours tells of it.
+"""Write one run of an archive in Delta Lake. Delta's commit adds the records to the table, the manifest's commit the run.
 
-    _minibroker/intents/VERSION.json     what is about to be written: a Run without figures; the table's transaction has this VERSION
+    _minibroker/intents/VERSION.json     the run to be written, a Run without figures; the table's transaction has this VERSION
 
-Delta remembers for an application (our archive's id) the largest version that was committed with records, and refuses a second one. So a
-run is: its intent; the records, with the intent's version; the figures from the table; the manifest's commit. A job that finds an intent
-without a run first writes nothing, under its version: then either that was refused, and the records are there, or they can never come, even
-from a Spark that outlived its driver. Which of the two, the table's rows tell.
+Delta stores for each application (here: the archive's id) the largest version that was committed with records,
+and rejects a second commit of a version. The steps of a run are: write its intent; write the records with the
+intent's version; read the figures from the table; commit to the manifest. A job that finds an intent without a
+run first writes no records under the intent's version. Either Delta rejects that, because the records are
+there, or the records can never be added, even by a Spark that outlived its driver. The table's rows show which.
 
-Files are Delta's, and named in its log, not in our manifest. A topic that is created anew while it is read is noticed before the write, not
-behind it.
+The files are named in Delta's log, not in the manifest. A recreated topic is noticed before the write, not
+after it.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class DeltaRunWriter(RunWriter):
     """Writes runs to an archive in Delta Lake."""
 
     def recover(self) -> Recovered:
-        """Finish the run that a job which died has left, or see to it that its records never come."""
+        """Finish the run of a job that died, or make sure that its records can never be added."""
         files = self.store.recover()
         version, intent = self._last_intent()
         latest = self.store.latest()
@@ -67,7 +68,7 @@ class DeltaRunWriter(RunWriter):
         *,
         stream: StreamPlace | None = None,
     ) -> Run:
-        """One run, as RunWriter's."""
+        """Write one run; see RunWriter.write."""
         check_ids(topics, self.source.topic_ids(sorted({each.topic for each in ranges} | {gap.topic for gap in gaps})))
         attempt = self.store.begin()
         topics = with_new(self.archived(), topics)
@@ -96,8 +97,8 @@ class DeltaRunWriter(RunWriter):
         written = sum(each.record_count for each in partitions.values())
         if written != seen.get["count"]:
             raise SourceError(
-                f"Spark read {seen.get['count']} records and the table at {self.store.path} has {written} of these offsets: somebody else "
-                "has written to it"
+                f"Spark read {seen.get['count']} records and the table at {self.store.path} has {written} of these offsets: another "
+                "program has written to it"
             )
         return self._commit(attempt, intent, partitions)
 
@@ -120,13 +121,13 @@ class DeltaRunWriter(RunWriter):
         return run
 
     def _save(self, rows: DataFrame, version: int) -> None:
-        """Add to the table under a version; nothing happens when that was committed before."""
+        """Add rows to the table under a version; do nothing if that version was committed before."""
         writer = rows.write.format(DELTA).mode("append").partitionBy("topic", "date").option("compression", self.compression)
         writer = writer.option("txnAppId", self.identity.archive_id).option("txnVersion", str(version))
         writer.save(self.store.files.url(self.store.path))
 
     def _count(self, topics: Sequence[ArchivedTopic], ranges: Sequence[PartitionRange]) -> dict[tuple[str, int], Counted]:
-        """What the table has of these ranges."""
+        """Count the table's records in these ranges."""
         folders = folders_of(topics)
         conditions = [
             (F.col("topic") == folders[each.topic])
@@ -147,7 +148,7 @@ class DeltaRunWriter(RunWriter):
         return f"{self.store.path}/{OURS}/intents"
 
     def _last_intent(self) -> tuple[int, Run | None]:
-        """The largest version that was ever used, and its intent; None when there is none, or it was torn: then nothing followed."""
+        """Return the largest version used so far and its intent. None: there is none, or the intent is torn and nothing followed."""
         versions = sorted(
             int(name[:20]) for name in self.store.files.names(self._intents) if name[:20].isdigit() and name.endswith(".json")
         )

@@ -1,7 +1,7 @@
-"""The seam to the file system that an archive is on: every change of its folder passes here, so that a test can die before any of them.
+"""The interface between an archive and its file system. All changes of its folder pass here, so that tests can interrupt them.
 
-What an archive needs of a file system is little, and two calls must be atomic: `commit` (a file appears under a name that nobody else took,
-from a folder that is still there) and `move` of a folder.
+Two calls must be atomic: `commit` (a file of a folder that still exists gets a name that is free) and `move`
+of a folder.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 from minibroker.spark.errors import SourceError
 
-#: what file systems say that know no hard links, or no locks
+#: errors of file systems without hard links or without locks
 NOT_SUPPORTED = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL})
 
 
@@ -29,63 +29,63 @@ class FoundFile(NamedTuple):
 
 
 class TableFiles(Protocol):
-    """What an archive needs. Paths are strings with "/" between names. All calls raise OSError, or what Hadoop throws."""
+    """A file system for archives. Paths are strings with "/" between names. All calls raise OSError, or Hadoop's errors."""
 
     def url(self, path: str) -> str:
-        """The path as Spark must be told it."""
+        """Return the path as Spark needs it."""
 
     def names(self, path: str) -> list[str]:
-        """Names in a folder, in no order; none when it is not there."""
+        """Return the names in a folder, in no order; empty if it does not exist."""
 
     def below(self, path: str) -> list[FoundFile]:
-        """All files below a folder, at any depth, sorted; none when it is not there."""
+        """Return all files below a folder, at any depth, sorted; empty if it does not exist."""
 
     def size(self, path: str) -> int | None:
-        """Bytes in a file; None when it is not there."""
+        """Return the bytes in a file; None if it does not exist."""
 
     def read(self, path: str) -> bytes:
-        """A whole file; FileNotFoundError."""
+        """Return a whole file; FileNotFoundError."""
 
     def write(self, path: str, data: bytes) -> None:
-        """A new file in a folder that is made if needed; a reader may see half of it."""
+        """Write a new file; create its folder if needed. Readers may see half of it."""
 
     def commit(self, source: str, target: str) -> None:
-        """Give `source` the name `target`, atomically; whether `source` stays is open.
+        """Give `source` the name `target`, atomically; `source` may or may not remain.
 
-        FileExistsError when `target` was there, FileNotFoundError when `source` is gone: then nothing happened.
+        FileExistsError if `target` exists, FileNotFoundError if `source` is gone; then nothing has changed.
         """
 
     def move(self, source: str, target: str) -> None:
-        """Rename a file or a folder, atomically; the folder above `target` is made if needed. FileNotFoundError, FileExistsError."""
+        """Rename a file or a folder, atomically; create the folder above `target` if needed. FileNotFoundError, FileExistsError."""
 
     def remove(self, path: str) -> None:
-        """Delete a file, or a folder with all that is in it; one that is gone is fine."""
+        """Delete a file, or a folder with its contents; do not fail if it does not exist."""
 
     def sync(self, folder: str) -> None:
-        """Return when all files below a folder, and their names, survive a power loss."""
+        """Return once all files below a folder, and their names, survive a power loss."""
 
     @contextmanager
     def lock(self, path: str) -> Iterator[None]:  # noqa: ARG002  of the interface
-        """Hold `path` as the only process, if the file system knows how; SourceError when another one holds it."""
+        """Lock `path` for this process, if the file system supports it; SourceError if another process holds the lock."""
         yield
 
 
 class LocalTableFiles:
-    """Folders of this machine, or of a network that all executors share at the same path."""
+    """Local folders, or folders of a network file system that all executors have at the same path."""
 
     def url(self, path: str) -> str:
-        """With its scheme: Spark's own default may be another file system."""
+        """Return the path with its scheme, since Spark's default may be another file system."""
         return f"file://{path}"
 
     def names(self, path: str) -> list[str]:
-        """Names in a folder."""
+        """Return the names in a folder."""
         try:
             return os.listdir(path)  # noqa: PTH208  names are strings here
         except FileNotFoundError:
             return []
 
     def below(self, path: str) -> list[FoundFile]:
-        """All files below a folder; checksum files of Hadoop (`.x.crc`) are none of ours."""
+        """Return all files below a folder, without Hadoop's checksum files (`.x.crc`)."""
         found = []
         for folder, _, names in os.walk(path):
             for name in names:
@@ -95,18 +95,18 @@ class LocalTableFiles:
         return sorted(found)
 
     def size(self, path: str) -> int | None:
-        """Bytes in a file."""
+        """Return the bytes in a file."""
         try:
             return Path(path).stat().st_size
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def read(self, path: str) -> bytes:
-        """A whole file."""
+        """Return a whole file."""
         return Path(path).read_bytes()
 
     def write(self, path: str, data: bytes) -> None:
-        """A new file, synced."""
+        """Write a new file, and sync it."""
         _make_folder(Path(path).parent)
         with open(path, "wb") as file:  # noqa: PTH123  a descriptor is needed
             file.write(data)
@@ -115,7 +115,7 @@ class LocalTableFiles:
         _sync(Path(path).parent)
 
     def commit(self, source: str, target: str) -> None:
-        """By a hard link, which never replaces a file; where there are none, by rename behind a look, for then the lock must do."""
+        """Create a hard link, which never replaces a file. Without hard links rely on the lock: check the target, then rename."""
         _make_folder(Path(target).parent)
         try:
             os.link(source, target)
@@ -126,7 +126,7 @@ class LocalTableFiles:
         _sync(Path(target).parent)
 
     def move(self, source: str, target: str) -> None:
-        """By rename; which would replace a file, so there is a look first: whoever moves holds the lock, or made the name up."""
+        """Rename if `target` is free. The check is safe: the caller holds the lock, or has made up a unique name."""
         if Path(target).exists():
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
         _make_folder(Path(target).parent)
@@ -137,7 +137,7 @@ class LocalTableFiles:
         """Delete a file or a folder."""
         if Path(path).is_dir():
             shutil.rmtree(path, ignore_errors=True)
-            if Path(path).exists():  # somebody wrote into it meanwhile, say a Spark whose driver died
+            if Path(path).exists():  # another process wrote into it, such as a Spark whose driver died
                 shutil.rmtree(path)
         else:
             Path(path).unlink(missing_ok=True)
@@ -152,7 +152,7 @@ class LocalTableFiles:
 
     @contextmanager
     def lock(self, path: str) -> Iterator[None]:
-        """By flock, which ends with the process, however it ends."""
+        """Lock by flock, which is released when the process stops, however that happens."""
         _make_folder(Path(path).parent)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -161,11 +161,11 @@ class LocalTableFiles:
             except BlockingIOError:
                 holder = os.pread(descriptor, 100, 0).decode(errors="replace").strip()
                 raise SourceError(
-                    f"another job ({holder or 'unknown'}) is writing to this archive: wait until it has ended, or stop it"
+                    f"another job ({holder or 'unknown'}) is writing to this archive: wait until it has finished, or stop it"
                 ) from None
             except OSError as error:
                 if error.errno not in NOT_SUPPORTED:
-                    raise  # else one must do without, as elsewhere
+                    raise  # no lock, as on other file systems
             os.truncate(descriptor, 0)
             os.pwrite(descriptor, f"process {os.getpid()}".encode(), 0)
             yield
@@ -174,13 +174,13 @@ class LocalTableFiles:
 
 
 def local_path(path: str) -> str:
-    """The whole path, of one as users write it: relative, with `file:` or `file://` before it, or as it is."""
+    """Return the absolute path of a user's path, which may be relative or start with `file:` or `file://`."""
     bare = path.removeprefix("file:")
     return os.path.abspath("/" + bare.lstrip("/") if bare != path else bare)  # noqa: PTH100  a string is wanted, links stay as they are
 
 
 def _make_folder(path: Path) -> None:
-    """A folder and those above it; new names are synced."""
+    """Create a folder and its parents; sync new names."""
     if not path.is_dir():
         _make_folder(path.parent)
         path.mkdir(exist_ok=True)
@@ -188,7 +188,7 @@ def _make_folder(path: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """What was written to a file or a folder, by whomever, is on the disk."""
+    """Sync a file or a folder, whichever process wrote to it."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

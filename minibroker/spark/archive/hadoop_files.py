@@ -1,7 +1,8 @@
-"""An archive on any file system that Spark can write to (hdfs:, s3a:, abfs:, gs:), by Hadoop's FileSystem in the driver's JVM.
+"""Archives on any file system that Spark can write to (hdfs:, s3a:, abfs:, gs:), by Hadoop's FileSystem in the driver's JVM.
 
-There is no lock: of two jobs at once the later one takes the archive over, and the earlier one fails at its commit, with nothing lost (see
-store.py). That rests on an atomic rename, which object stores like S3 do not have: there, let one job at a time write to an archive.
+There is no lock. Of two jobs at once, the later one takes over the archive and the earlier one fails at its
+commit; nothing is lost (store.py). This needs an atomic rename. Object stores such as S3 have none, so only one
+job at a time may write to an archive there.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def open_folder(spark: SparkSession, path: str) -> tuple[TableFiles, str]:
-    """The file system of a path as a user writes it, and the path in full."""
+    """Return the file system of a user's path, and the full path."""
     jvm: Any = spark._jvm  # noqa: SLF001  PySpark has no public way to Hadoop's files
     configuration = spark._jsc.hadoopConfiguration()  # noqa: SLF001  likewise
     file_system = jvm.org.apache.hadoop.fs.Path(path).getFileSystem(configuration)
@@ -30,25 +31,25 @@ def open_folder(spark: SparkSession, path: str) -> tuple[TableFiles, str]:
 
 
 class HadoopTableFiles:
-    """TableFiles over an org.apache.hadoop.fs.FileSystem, by py4j."""
+    """TableFiles on an org.apache.hadoop.fs.FileSystem, by py4j."""
 
     def __init__(self, jvm: Any, file_system: Any) -> None:
         self._jvm = jvm
         self._files = file_system
 
     def url(self, path: str) -> str:
-        """It has its scheme."""
+        """Return the path, which has its scheme."""
         return path
 
     def names(self, path: str) -> list[str]:
-        """Names in a folder."""
+        """Return the names in a folder."""
         where = self._path(path)
         if not self._files.exists(where):
             return []
         return [status.getPath().getName() for status in self._files.listStatus(where)]
 
     def below(self, path: str) -> list[FoundFile]:
-        """All files below a folder."""
+        """Return all files below a folder."""
         where = self._path(path)
         if not self._files.exists(where):
             return []
@@ -61,12 +62,12 @@ class HadoopTableFiles:
         return sorted(found)
 
     def size(self, path: str) -> int | None:
-        """Bytes in a file."""
+        """Return the bytes in a file."""
         where = self._path(path)
         return int(self._files.getFileStatus(where).getLen()) if self._files.exists(where) else None
 
     def read(self, path: str) -> bytes:
-        """A whole file."""
+        """Return a whole file."""
         if self.size(path) is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         stream = self._files.open(self._path(path))
@@ -76,7 +77,7 @@ class HadoopTableFiles:
             stream.close()
 
     def write(self, path: str, data: bytes) -> None:
-        """A new file."""
+        """Write a new file."""
         stream = self._files.create(self._path(path), True)
         try:
             stream.write(bytearray(data))
@@ -85,11 +86,11 @@ class HadoopTableFiles:
             stream.close()
 
     def commit(self, source: str, target: str) -> None:
-        """By rename, which HDFS and its like refuse when the target is there."""
+        """Rename; HDFS and similar file systems refuse it if the target exists."""
         self.move(source, target)
 
     def move(self, source: str, target: str) -> None:
-        """By rename."""
+        """Rename a file or a folder."""
         above = self._path(target).getParent()
         if not self._files.exists(above):
             self._files.mkdirs(above)
@@ -106,11 +107,11 @@ class HadoopTableFiles:
         self._files.delete(self._path(path), True)
 
     def sync(self, folder: str) -> None:
-        """Closed files are as safe as this file system makes them."""
+        """Do nothing: closed files are as safe as the file system makes them."""
 
     @contextmanager
     def lock(self, path: str) -> Iterator[None]:  # noqa: ARG002  of the interface
-        """There is none."""
+        """Do nothing: there is no lock."""
         yield
 
     def _path(self, path: str) -> Any:

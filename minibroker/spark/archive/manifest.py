@@ -1,12 +1,13 @@
-"""The manifest of an archive: what each run archived, as JSON files that are never changed.
+"""The manifest of an archive: what each run archived, as JSON files that never change.
 
-    _minibroker/archive.json                        what the archive is, for good: Identity
-    _minibroker/runs/00000000000000000007.json      a Run; that this file is there is what makes a run part of the archive
+    _minibroker/archive.json                        the Identity of the archive
+    _minibroker/runs/00000000000000000007.json      a Run; the run is part of the archive once this file exists
 
-A Run has what it archived (`ranges`, `gaps`, `files`), and what the archive has with it (`topics`): the newest alone says where to go on.
+A Run has what it archived (`ranges`, `gaps`, `files`), and all that the archive has with it (`topics`). So the
+newest run alone tells where to continue.
 
-A topic that was deleted and created anew is another topic, though of the same name: its offsets begin at 0 again. Its records go to another
-folder (`topic=flights@2`), and the manifest tells both apart by their topic ids.
+A topic that was deleted and recreated is another topic of the same name: its offsets start at 0 again. Its
+records go to another folder (`topic=flights@2`), and the manifest tells both apart by their topic ids.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ DELTA = "delta"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What an archive is; decided by its first run."""
+    """The properties of an archive that its first run sets."""
 
     archive_id: str
     format: str  #: PARQUET or DELTA
@@ -34,19 +35,19 @@ class Identity:
 
 
 class ArchivedRange(NamedTuple):
-    """Offsets that a run archived: all records that the source had from start_offset up to, but not including, end_offset."""
+    """Offsets that a run archived: all records of the source with start_offset <= offset < end_offset."""
 
     topic: str
     partition: int
     start_offset: int
     end_offset: int
     record_count: int
-    first_offset: int | None  #: of the records; None when there is none: markers, aborted transactions, compaction
+    first_offset: int | None  #: of the records; None without records (markers, aborted transactions, compaction)
     last_offset: int | None
 
 
 class Gap(NamedTuple):
-    """Offsets that were gone before they were archived, and that somebody allowed to be missing."""
+    """Offsets that were deleted before they were archived, which the user has allowed."""
 
     topic: str
     partition: int
@@ -55,7 +56,7 @@ class Gap(NamedTuple):
 
 
 class ArchivedFile(NamedTuple):
-    """A file of the archive; `staged` is where it was before it was published. Both relative: to the archive, and to the staging's data."""
+    """A file: its `path` in the archive, and its `staged` path in the staging folder's data before it was published."""
 
     path: str
     staged: str
@@ -65,20 +66,20 @@ class ArchivedFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ArchivedTopic:
-    """One topic, by its id, with all that was ever archived of it; gaps that were allowed are in `ranges`, too."""
+    """One topic with one id, and all its archived ranges; `ranges` include allowed gaps."""
 
     topic: str
-    topic_id: str  #: "" where unknown
-    cluster_id: str  #: likewise
+    topic_id: str  #: "" if unknown
+    cluster_id: str  #: "" if unknown
     folder: str  #: topic=FOLDER
-    ranges: tuple[PartitionRange, ...] = ()  #: merged; an empty one is of a partition that had nothing up to there
+    ranges: tuple[PartitionRange, ...] = ()  #: merged; an empty range is of a partition without records up to there
 
     def reached(self, partition: int) -> int | None:
-        """The offset behind the last one that was archived; None when there is none."""
+        """Return the offset after the last archived one; None if there is none."""
         return max((each.end_offset for each in self.ranges if each.partition == partition), default=None)
 
     def with_ranges(self, more: Sequence[PartitionRange]) -> ArchivedTopic:
-        """With what one more run archived; empty ranges count where there is no other."""
+        """Return the topic with the ranges of one more run; an empty range counts if its partition has no other."""
         found = merged([*self.ranges, *more])
         there = {each.partition for each in found}
         empty = {each.partition: each for each in (*self.ranges, *more) if each.size == 0 and each.partition not in there}
@@ -86,7 +87,7 @@ class ArchivedTopic:
 
 
 class StreamPlace(NamedTuple):
-    """Which micro-batch of which streaming query a run is."""
+    """The micro-batch of a streaming query that a run archives."""
 
     query_id: str
     batch_id: int
@@ -94,7 +95,7 @@ class StreamPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A commit. `topics`: all that are in the archive with it, in the order in which they came; of one name the last is the current one."""
+    """A commit. `topics` are all of the archive with this run, oldest first; of one name the last is the current one."""
 
     number: int
     run_id: str
@@ -110,7 +111,7 @@ class Run:
 
     @property
     def record_count(self) -> int:
-        """Records in its files."""
+        """The records in its files."""
         return sum(each.record_count for each in self.ranges)
 
     @property
@@ -121,7 +122,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """All of it, as `read_manifest` gives it; `runs` in order."""
+    """A whole manifest, with `runs` in order; see `read_manifest`."""
 
     path: str
     identity: Identity
@@ -129,33 +130,33 @@ class Manifest:
 
     @property
     def topics(self) -> tuple[ArchivedTopic, ...]:
-        """What is in the archive."""
+        """The topics of the archive."""
         return self.runs[-1].topics if self.runs else ()
 
     @property
     def record_count(self) -> int:
-        """Records in the archive."""
+        """The records in the archive."""
         return sum(each.record_count for each in self.runs)
 
 
 def current(topics: Sequence[ArchivedTopic]) -> dict[str, ArchivedTopic]:
-    """The last one of each name."""
+    """Return the current topic of each name."""
     return {each.topic: each for each in topics}
 
 
 def encode_identity(identity: Identity) -> bytes:
-    """As JSON."""
+    """Return an identity as JSON."""
     return _json({"format_version": FORMAT_VERSION, **asdict(identity)})
 
 
 def decode_identity(data: bytes, where: str) -> Identity:
-    """From JSON; SourceError when it is none of ours."""
+    """Return an identity from JSON; SourceError for other bytes."""
     given = _parsed(data, where)
     return Identity(given["archive_id"], given["format"], given["isolation_level"])
 
 
 def encode_run(run: Run) -> bytes:
-    """As JSON: what a reader of the file wants to know comes first."""
+    """Return a run as JSON, with what people look for first."""
     return _json(
         {
             "format_version": FORMAT_VERSION,
@@ -177,7 +178,7 @@ def encode_run(run: Run) -> bytes:
 
 
 def decode_run(data: bytes, where: str) -> Run:
-    """From JSON; SourceError when it is none of ours."""
+    """Return a run from JSON; SourceError for other bytes."""
     given = _parsed(data, where)
     return Run(
         number=given["number"],
@@ -220,7 +221,7 @@ def _parsed(data: bytes, where: str) -> dict[str, Any]:
         given = json.loads(data)
         version = given["format_version"]
     except (ValueError, KeyError, TypeError):
-        raise SourceError(f"{where} is damaged: it is not what an archive's manifest is made of") from None
+        raise SourceError(f"{where} is damaged: it is not a file of an archive's manifest") from None
     if version != FORMAT_VERSION:
         raise SourceError(f"{where} has format version {version}; this minibroker knows {FORMAT_VERSION}: use a newer one")
     found: dict[str, Any] = given

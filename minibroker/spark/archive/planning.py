@@ -1,4 +1,4 @@
-"""What a run has to archive: what was asked for, against what the archive has. Pure decisions; every refusal is one line."""
+"""Decide what to archive: the ranges asked for, without those that the archive has. Pure functions; errors are one line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OVERLAPS = (ERROR, SKIP)
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What a user agreed to."""
+    """What the user has allowed."""
 
     gaps: bool = False
     recreated: bool = False
@@ -25,14 +25,14 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be done.
+    """What to archive.
 
     Attributes:
-        ranges: to archive; they have offsets.
-        gaps: to note.
-        skipped: archived already.
-        topics: the archive's list, with those that are new, before anything is archived.
-        empty: partitions that have nothing yet and had nothing before: what is deleted of them from now on is a gap, too.
+        ranges: not empty.
+        gaps: to note in the manifest.
+        skipped: ranges that are archived already.
+        topics: the archive's topics and the new ones, before anything is archived.
+        empty: partitions without records so far. Records that are deleted from now on are a gap.
     """
 
     ranges: tuple[PartitionRange, ...]
@@ -42,7 +42,7 @@ class Plan:
     empty: tuple[PartitionRange, ...] = ()
 
     def topics_seen(self) -> tuple[ArchivedTopic, ...]:
-        """`topics`, with those partitions."""
+        """Return `topics` with the ranges in `empty`."""
         newest = current(self.topics)
         return tuple(
             each.with_ranges([one for one in self.empty if one.topic == each.topic]) if each is newest[each.topic] else each
@@ -53,17 +53,17 @@ class Plan:
 def plan(
     archived: Sequence[ArchivedTopic], resolved: ResolvedTopics, allowed: Allowed, *, is_continuing: bool, is_to_the_end: bool = True
 ) -> Plan:
-    """Decide.
+    """Return the plan of one call of `archive` or `follow`.
 
     Args:
-        archived: what the archive has.
-        resolved: what was asked for; when continuing, everything from the log start on.
-        allowed: what a user agreed to.
-        is_continuing: go on where the archive ends; else the ranges were asked for as they are.
-        is_to_the_end: the ranges end where the topic does, so that a shorter topic has lost something.
+        archived: the topics of the archive.
+        resolved: the ranges asked for; if continuing, all offsets from the log start on.
+        allowed: what the user has allowed.
+        is_continuing: continue where the archive ends; else archive exactly the ranges asked for.
+        is_to_the_end: the ranges end at the topic's end, so that a topic shorter than the archive has lost records.
 
     Raises:
-        SourceError: another topic under the same name, offsets that are gone, offsets that are there already.
+        SourceError: another topic of the same name, deleted offsets, or offsets that are archived already.
     """
     topics = with_topics(archived, resolved, allowed)
     there = current(topics)
@@ -81,14 +81,14 @@ def plan(
             continue
         double = common([each], topic.ranges)
         if double and allowed.overlap != SKIP:
-            raise SourceError(f"{double[0]} is archived already: leave it out, or pass over it with --overlap skip (overlap='skip')")
+            raise SourceError(f"{double[0]} is archived already: leave it out, or skip it with --overlap skip (overlap='skip')")
         skipped += double
         ranges += without([each], topic.ranges)
     return Plan(merged(ranges), tuple(gaps), tuple(skipped), topics, tuple(empty))
 
 
 def with_topics(archived: Sequence[ArchivedTopic], resolved: ResolvedTopics, allowed: Allowed) -> tuple[ArchivedTopic, ...]:
-    """The archive's topics and those that are new to it; SourceError for one that has been created anew."""
+    """Return the archive's topics and the new ones; SourceError for a recreated topic, unless allowed."""
     found = list(archived)
     known = current(archived)
     for name in sorted({each.topic for each in resolved.ranges} | set(resolved.topic_ids)):
@@ -104,8 +104,8 @@ def with_topics(archived: Sequence[ArchivedTopic], resolved: ResolvedTopics, all
             older = next((each for each in archived if each.topic == name and topic_id and each.topic_id == topic_id), None)
             if older is not None:
                 raise SourceError(
-                    f"{reason}; the archive has this one, too, from before (topic={older.folder}), and cannot go on with it: archive it to "
-                    "another folder"
+                    f"{reason}; the archive already has this topic from before (topic={older.folder}) and cannot continue it: archive "
+                    "it to another folder"
                 )
             number = sum(each.topic == name for each in archived) + 1
             found.append(ArchivedTopic(name, topic_id, resolved.cluster_id, f"{name}@{number}"))
@@ -113,7 +113,7 @@ def with_topics(archived: Sequence[ArchivedTopic], resolved: ResolvedTopics, all
 
 
 def check_ids(topics: Sequence[ArchivedTopic], topic_ids: Mapping[str, str]) -> None:
-    """After the records were read: they are of the topics that were planned. SourceError when one was created anew meanwhile."""
+    """Check after reading that the topics are those of the plan; SourceError if one was recreated meanwhile."""
     known = current(topics)
     for name, topic_id in topic_ids.items():
         if name in known and (reason := _another(known[name], topic_id, "")):
@@ -121,9 +121,9 @@ def check_ids(topics: Sequence[ArchivedTopic], topic_ids: Mapping[str, str]) -> 
 
 
 def _another(before: ArchivedTopic, topic_id: str, cluster_id: str) -> str | None:
-    """Why this is not the topic that was archived; None when it is, as far as is known."""
+    """Return why this is not the archived topic; None if it is, or if ids are unknown."""
     if before.topic_id and topic_id and before.topic_id != topic_id:
-        return f"topic {before.topic} was created anew: its id is {topic_id}, the archive has {before.topic_id}"
+        return f"topic {before.topic} was recreated: its id is {topic_id}, the archive has {before.topic_id}"
     if before.cluster_id and cluster_id and before.cluster_id != cluster_id:
         return f"topic {before.topic} is in cluster {cluster_id}, the archive has it from cluster {before.cluster_id}"
     return None
@@ -136,7 +136,7 @@ def _gap(there: PartitionRange, topic: ArchivedTopic, allowed: Allowed) -> Gap |
     if not allowed.gaps:
         raise SourceError(
             f"offsets {reached} up to {there.start_offset} of {there.topic}-{there.partition} were deleted before they were archived: "
-            "--allow-gaps (allow_gaps=True) goes on without them, and notes it in the manifest"
+            "--allow-gaps (allow_gaps=True) continues without them, and notes the gap in the manifest"
         )
     return Gap(there.topic, there.partition, reached, there.start_offset)
 
@@ -148,13 +148,13 @@ def _continued(there: PartitionRange, topic: ArchivedTopic, *, is_to_the_end: bo
     if is_to_the_end:
         raise SourceError(
             f"{there.topic}-{there.partition} ends at offset {there.end_offset}, but the archive has it up to {reached}: it has lost "
-            "its end, and what comes next would be under offsets that are archived; archive it to another folder"
+            "its end, and new records would get archived offsets; archive it to another folder"
         )
     return []
 
 
 def portions(ranges: Iterable[PartitionRange], offset_count: int) -> Iterator[tuple[PartitionRange, ...]]:
-    """Ranges in portions of about so many offsets, each partition by its share, so that all of them end together."""
+    """Yield portions of about `offset_count` offsets, with a share of each partition, so that all partitions end together."""
     left = [each for each in ranges if each.size > 0]
     while left:
         total = sum(each.size for each in left)

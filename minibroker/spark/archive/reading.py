@@ -1,4 +1,4 @@
-"""Archives as tables: all committed records, and nothing else, also while a job writes or after one died."""
+"""Read archives as tables: exactly the committed records, even while a job writes or after one has died."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ FILE_SCHEMA = (
 
 
 def is_archive(spark: SparkSession, path: str) -> bool:
-    """Whether there is an archive at `path`."""
+    """Return whether there is an archive at `path`."""
     return ArchiveStore(*open_folder(spark, path)).is_there()
 
 
 def read_manifest(spark: SparkSession | None, path: str) -> Manifest:
-    """What an archive has, and by which runs; SourceError when there is no archive, or its manifest is damaged.
+    """Return the manifest of an archive; SourceError if there is no archive, or its manifest is damaged.
 
-    A folder of this machine needs no `spark`.
+    A local folder needs no `spark`.
     """
     store = ArchiveStore(*(open_folder(spark, path) if spark else (LocalTableFiles(), local_path(path))))
     return Manifest(store.path, store.identity(), tuple(store.runs()))
 
 
 def archived_topic_ids(spark: SparkSession, path: str) -> dict[str, str]:
-    """The ids of the topics that `read_archive` gives, "" where unknown; empty when there is no archive at `path`."""
+    """Return the ids of the topics of `read_archive`, "" if unknown; empty if there is no archive at `path`."""
     store = ArchiveStore(*open_folder(spark, path))
     latest = store.latest() if store.is_there() else None
     return {name: each.topic_id for name, each in current(latest.topics).items()} if latest else {}
 
 
 def read_archive(spark: SparkSession, path: str, topics: Sequence[str] = (), *, topic_id: str | None = None) -> DataFrame:
-    """The records of an archive, with the columns of Spark's Kafka source and headers, and `date` behind them.
+    """Return the records of an archive with the columns of Spark's Kafka source, headers and `date`.
 
     Args:
         spark: a session; for an archive in Delta, one with Delta Lake.
         path: of the archive.
-        topics: only these; else all. Of a topic that was created anew, the newest.
-        topic_id: this incarnation of the one topic that is named.
+        topics: only these. Default: all. Of a recreated topic, the newest.
+        topic_id: read the topic with this id; give exactly one name in `topics`.
 
     Raises:
-        SourceError: no archive, no such topic, or files that are missing.
+        SourceError: no archive, no such topic, or missing files.
     """
     store = ArchiveStore(*open_folder(spark, path))
     identity = store.identity()
@@ -76,16 +76,16 @@ def _chosen(path: str, archived: Sequence[ArchivedTopic], topics: Sequence[str],
     if topic_id is None:
         return [each for name, each in newest.items() if not topics or name in topics]
     if len(topics) != 1:
-        raise SourceError("a topic id goes with one topic")
+        raise SourceError("topic_id needs exactly one topic")
     found = [each for each in archived if each.topic == topics[0] and each.topic_id == topic_id]
     if not found:
         there = ", ".join(each.topic_id or "unknown" for each in archived if each.topic == topics[0])
-        raise SourceError(f"the archive at {path} has no topic {topics[0]} of the id {topic_id}; it has {there}")
+        raise SourceError(f"the archive at {path} has no topic {topics[0]} with the id {topic_id}; it has {there}")
     return found
 
 
 def _files(spark: SparkSession, store: ArchiveStore, runs: Sequence[Run], folders: dict[str, str]) -> DataFrame:
-    """By the manifest's list; what is still in staging is read there, with a base folder of its own for the columns in its path."""
+    """Read the files of the manifest. Files still in staging need another base path for the columns in their paths."""
     waiting = {run.number for run in store.unpublished()}
     by_base: dict[str, list[str]] = {}
     for run in runs:
@@ -105,7 +105,7 @@ def _files(spark: SparkSession, store: ArchiveStore, runs: Sequence[Run], folder
 
 
 def _named(frame: DataFrame, folders: dict[str, str]) -> DataFrame:
-    """Topics by their own names, for those that are asked for."""
+    """Return the records of the folders asked for, with topic names in place of folder names."""
     if not folders:
         return frame.sparkSession.createDataFrame([], f"{SCHEMA}, date date")
     frame = frame.where(F.col("topic").isin(list(folders)))

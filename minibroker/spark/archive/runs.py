@@ -1,4 +1,4 @@
-"""One run of an archive in Parquet: records to staging, what is there to the manifest, the commit, the files to their places."""
+"""Write one run of an archive in Parquet: records to staging, the commit to the manifest, the files to their places."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from minibroker.spark.sources.source import RecordSource
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: records of a run, once there is a session for them
+#: makes the records of a run
 MakeFrame = Callable[["SparkSession"], "DataFrame"]
 
 
 class RunWriter:
-    """Writes runs to an archive that its job has for itself.
+    """Writes runs to an archive that the job has locked.
 
     Args:
-        spark: for reading and writing.
+        spark: the session.
         store: of the archive.
-        identity: what the archive is.
-        source: asked for topic ids again after its records were read.
-        compression: of files.
-        clock: for the manifest.
+        identity: of the archive.
+        source: returns the topic ids again after its records were read.
+        compression: of the files.
+        clock: for the times in the manifest.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class RunWriter:
         self.clock = clock
 
     def recover(self) -> Recovered:
-        """Finish and remove what jobs that died have left."""
+        """Finish or remove the runs of jobs that died."""
         return self.store.recover()
 
     def archived(self) -> tuple[ArchivedTopic, ...]:
-        """What the archive has."""
+        """Return the topics of the archive."""
         latest = self.store.latest()
         return latest.topics if latest else ()
 
@@ -60,14 +60,14 @@ class RunWriter:
         *,
         stream: StreamPlace | None = None,
     ) -> Run:
-        """One run.
+        """Write and commit one run.
 
         Args:
-            topics: of the plan; what runs archived since then is known from the manifest.
-            ranges: to archive; they do not overlap what is archived.
-            gaps: to note.
-            make_frame: gives exactly the records of `ranges`.
-            stream: where the run comes from a stream.
+            topics: of the plan; the manifest has what runs archived since then.
+            ranges: to archive; none is archived already.
+            gaps: to note in the manifest.
+            make_frame: returns exactly the records of `ranges`.
+            stream: the micro-batch of a streaming query.
 
         Raises:
             SourceError: nothing of the run was kept.
@@ -112,19 +112,19 @@ class RunWriter:
 
 
 def parallelism(spark: SparkSession) -> int:
-    """How many tasks run at once."""
+    """Return how many tasks run at once."""
     return max(spark.sparkContext.defaultParallelism, 1)
 
 
 def folders_of(topics: Sequence[ArchivedTopic]) -> dict[str, str]:
-    """By topic, the name in its folder."""
+    """Return the folder name of each topic."""
     return {name: each.folder for name, each in current(topics).items()}
 
 
 def archived_ranges(
     topics: Sequence[ArchivedTopic], ranges: Sequence[PartitionRange], partitions: Mapping[tuple[str, int], Counted]
 ) -> tuple[ArchivedRange, ...]:
-    """Ranges, of each partition one, with what came of them."""
+    """Return the ranges, one per partition, with the figures of their records."""
     folders = folders_of(topics)
     found = []
     for each in ranges:
@@ -134,7 +134,7 @@ def archived_ranges(
 
 
 def with_new(archived: Sequence[ArchivedTopic], planned: Sequence[ArchivedTopic]) -> tuple[ArchivedTopic, ...]:
-    """What the archive has, and what is new in a plan, be the plan older or not."""
+    """Return the archive's topics and the new ones of a plan, which may be older than the archive's last run."""
     known = {each.folder for each in archived}
     seen = {each.folder: each.ranges for each in planned}
     return (
@@ -144,7 +144,7 @@ def with_new(archived: Sequence[ArchivedTopic], planned: Sequence[ArchivedTopic]
 
 
 def topics_after(topics: Sequence[ArchivedTopic], ranges: Sequence[PartitionRange], gaps: Sequence[Gap]) -> tuple[ArchivedTopic, ...]:
-    """What the archive has with a run."""
+    """Return the archive's topics after a run."""
     newest = current(topics)
     more = [*ranges, *(PartitionRange(*gap) for gap in gaps)]
     return tuple(
@@ -153,7 +153,7 @@ def topics_after(topics: Sequence[ArchivedTopic], ranges: Sequence[PartitionRang
 
 
 def _archived_file(attempt: Attempt, number: int, file: StagedFile) -> ArchivedFile:
-    """Under a name that no other run can have."""
+    """Return the file with a path that no other run can have."""
     folder, _, name = file.path.rpartition("/")
     ending = name.partition(".")[2]
     ending = ending.partition(".")[2] if ending.startswith("c") and "." in ending and ending[1].isdigit() else ending

@@ -1,8 +1,8 @@
-"""The Spark side of a run: records into files of a staging folder, and what is in these files, by a second look at them.
+"""The Spark part of a run: write records to files of a staging folder, then read the files again and check them.
 
-Records go in as they come, in the order of offsets: with as many open files as a task meets dates (up to MAX_OPEN_FILES; then Spark sorts
-the rest), no record is moved but into its file. Then two columns of the files are read again and counted: the count must be what Spark saw
-going in, and every offset must lie in a range of the run.
+Records are written in the order of offsets. A task has one open file per date (up to MAX_OPEN_FILES; then Spark
+sorts the rest), so records are not moved between tasks. Then two columns of the files are read and counted. The
+count must be the one that Spark observed while writing, and every offset must be in a range of the run.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 COMPRESSIONS = ("zstd", "snappy", "lz4", "gzip", "none")
-MAX_OPEN_FILES = 8  #: of one task; each has a buffer
-OFFSETS_PER_TASK = 200_000  #: below this a task costs more than it does
-MAX_OFFSETS_PER_TASK = 10_000_000  #: above this a task that fails costs much
+MAX_OPEN_FILES = 8  #: of a task; each has a buffer
+OFFSETS_PER_TASK = 200_000  #: with less, the overhead of a task dominates
+MAX_OFFSETS_PER_TASK = 10_000_000  #: with more, a failed task is expensive
 
 #: the UTC date of a record; null for one without a timestamp, which Kafka and its connector show as -1 ms
 DATE = "case when unix_millis(timestamp) >= 0 then date_from_unix_date(cast(unix_millis(timestamp) div 86400000 as int)) end"
 
 
 class StagedFile(NamedTuple):
-    """A file in staging; its path is relative to the staging's data."""
+    """A file in staging; its path is relative to the staging folder's data."""
 
     path: str
     size: int
@@ -39,7 +39,7 @@ class StagedFile(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """Records of a partition in a run."""
+    """The records of a partition in a run."""
 
     record_count: int
     first_offset: int
@@ -47,14 +47,14 @@ class Counted(NamedTuple):
 
 
 class Staged(NamedTuple):
-    """What a run wrote."""
+    """The files and figures of a run."""
 
     files: tuple[StagedFile, ...]
     partitions: Mapping[tuple[str, int], Counted]  #: by folder of the topic and partition
 
 
 def task_counts(ranges: Sequence[PartitionRange], parallelism: int) -> tuple[int, int]:
-    """How many tasks should read (at least), and how many should write (at most): few files, yet all cores at work."""
+    """Return the least number of tasks that read, and the most that write: few files, but all cores busy."""
     total = sum(each.size for each in ranges)
     partitions = len({each[:2] for each in ranges if each.size > 0})
     busy = min(parallelism, -(-total // (OFFSETS_PER_TASK // 10)))
@@ -64,7 +64,7 @@ def task_counts(ranges: Sequence[PartitionRange], parallelism: int) -> tuple[int
 
 
 def archived_frame(frame: DataFrame, folders: Mapping[str, str]) -> DataFrame:
-    """The columns of an archive: those of the source, `topic` by the name of its folder, and `date`."""
+    """Return the columns of an archive: those of the source with folder names in `topic`, and `date`."""
     moved = {topic: folder for topic, folder in folders.items() if topic != folder}
     topic = F.col("topic")
     if moved:
@@ -85,33 +85,33 @@ def stage(
     writing_tasks: int,
     options: Mapping[str, str] | None = None,
 ) -> Staged:
-    """Write a frame of exactly these ranges into the folder `data`, and look at what is there.
+    """Write a frame of exactly these ranges to the folder `data`, and check the files.
 
     Args:
         files: the file system of `data`.
-        frame: COLUMNS of the sources.
-        ranges: what is in it.
-        folders: by topic, the name in its folder.
-        data: a folder that is not there yet.
+        frame: records with COLUMNS of the sources.
+        ranges: the ranges of the frame.
+        folders: the folder name of each topic.
+        data: a folder that does not exist yet.
         compression: one of COMPRESSIONS.
-        writing_tasks: so many at most.
-        options: more of Spark's writer.
+        writing_tasks: the most tasks that write.
+        options: more options of Spark's writer.
 
     Raises:
-        SourceError: what is there is not what was read; nothing of it may be committed.
+        SourceError: the files do not hold what was read; they must not be committed.
     """
     spark = frame.sparkSession
     seen = Observation()
     rows = archived_frame(frame, folders).coalesce(writing_tasks).observe(seen, F.count(F.lit(1)).alias("count"))
     writer = rows.write.format("parquet").mode("errorifexists").partitionBy("topic", "date").option("compression", compression)
-    # one commit of Spark's for all tasks, not one a task; no _SUCCESS, our manifest says more
+    # one commit in Spark for all tasks, not one per task; no _SUCCESS file, since there is a manifest
     writer = writer.option("mapreduce.fileoutputcommitter.algorithm.version", "1")
     writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
     with (
         _setting(spark, "spark.sql.maxConcurrentOutputFileWriters", str(MAX_OPEN_FILES)),
         _setting(
             spark, "spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS"
-        ),  # the default is 96 bits that only Spark and Hive know
+        ),  # the default has 96 bits, which only Spark and Hive read
     ):
         writer.options(**(options or {})).save(files.url(data))
     staged = count(files, spark, data)
@@ -126,11 +126,11 @@ def stage(
 
 
 def count(files: TableFiles, spark: SparkSession, data: str) -> Staged:
-    """What the files of a staging folder have, by their columns `partition` and `offset`."""
+    """Count the records in the files of a staging folder, by their columns `partition` and `offset`."""
     found = [file for file in files.below(data) if file.path.startswith("topic=") and file.path.endswith(".parquet")]
     if not found:
         return Staged((), {})
-    # text, whatever the names look like; as a column it would be numbers for a topic 2026
+    # read as text: Spark would infer a number for a topic 2026
     table = spark.read.schema("partition int, offset long, topic string, date string").parquet(files.url(data))
     groups = table.groupBy(F.col("_metadata.file_name").alias("name"), "topic", "date", "partition")
     rows = groups.agg(F.count("offset").alias("count"), F.min("offset").alias("first"), F.max("offset").alias("last")).collect()
@@ -149,12 +149,12 @@ def _staged(found: Sequence[FoundFile], rows: Sequence[Any]) -> Staged:
             before.record_count + row["count"], min(before.first_offset, row["first"]), max(before.last_offset, row["last"])
         )
     if set(counts) - {file.path for file in found}:
-        raise SourceError(f"Spark reads files that were not there before: {min(set(counts) - {file.path for file in found})}")
+        raise SourceError(f"Spark reads files that did not exist before: {min(set(counts) - {file.path for file in found})}")
     return Staged(tuple(StagedFile(file.path, file.size, counts.get(file.path, 0)) for file in found), partitions)
 
 
 def check_partitions(partitions: Mapping[tuple[str, int], Counted], ranges: Sequence[PartitionRange], folders: Mapping[str, str]) -> None:
-    """SourceError when there is more than the ranges can have, or something from outside."""
+    """Raise SourceError for more records than the ranges have offsets, or for offsets outside of the ranges."""
     sizes: dict[tuple[str, int], int] = {}
     bounds: dict[tuple[str, int], tuple[int, int]] = {}
     for each in ranges:

@@ -1,20 +1,23 @@
-"""The folder of an archive, and how a run becomes part of it: whole or not at all, whoever dies when.
+"""The folder of an archive, and how a run becomes part of it: whole or not at all, at whatever step a job dies.
 
-    ARCHIVE/topic=T/date=YYYY-MM-DD/part-RUN-N.zstd.parquet     published: what any reader of Parquet sees
-    ARCHIVE/_minibroker/archive.json                            what the archive is
+    ARCHIVE/topic=T/date=YYYY-MM-DD/part-RUN-N.zstd.parquet     published: what readers of Parquet see
+    ARCHIVE/_minibroker/archive.json                            the archive's identity
     ARCHIVE/_minibroker/runs/RUN.json                           commits
     ARCHIVE/_minibroker/staging/RUN-ID/data/...                 where Spark writes
-    ARCHIVE/_minibroker/staging/RUN-ID/commit.json              the commit, before it is one
-    ARCHIVE/_minibroker/staging/dead-RUN-ID/...                 an attempt that cannot be committed any more
+    ARCHIVE/_minibroker/staging/RUN-ID/commit.json              the commit, before it counts
+    ARCHIVE/_minibroker/staging/dead-RUN-ID/...                 an attempt that can no longer be committed
 
-A run is: files in its staging folder; commit.json beside them; the commit, which gives commit.json its name in runs/; the files are moved
-to their places; the staging folder goes. Only the commit matters. Who dies before it leaves a staging folder that the next job removes; who
-dies behind it leaves one from which the next job moves the rest of the files.
+The steps of a run are: write files to its staging folder; write commit.json beside them; commit, which gives
+commit.json its name in runs/; move the files to their places; remove the staging folder. The run counts from the
+commit on. A job that dies before it leaves a staging folder that the next job removes. A job that dies after it
+leaves one from which the next job moves the other files.
 
 Invariants:
-- Runs have the numbers 1, 2, 3, ...; the commit of a number that is taken fails, so each run was planned with all runs before it in view.
-- A staging folder is deleted only after it was renamed. The commit takes its file from the folder's first name: behind the rename it fails,
-  and a commit before the rename is seen by the second look, which comes after it. Nobody's committed files are ever deleted.
+- Runs have the numbers 1, 2, 3, ... The commit of a number that is taken fails, so each run was planned with
+  knowledge of all runs before it.
+- A staging folder is deleted only after it was renamed. The commit takes its file from the folder's first name, so
+  after the rename it fails. A commit before the rename is found by the second check, which follows the rename.
+  Committed files are never deleted.
 - A published file is never written to, replaced or deleted.
 """
 
@@ -39,7 +42,7 @@ _RUN = re.compile(r"(\d{20})\.json")
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A run that is not committed yet: its number, what tells it from others of this number, and the folder for its files."""
+    """A run that is not committed yet: its number, an id among attempts of this number, and the folder for its files."""
 
     number: int
     run_id: str
@@ -47,17 +50,17 @@ class Attempt:
 
     @property
     def data(self) -> str:
-        """Where Spark writes."""
+        """The folder that Spark writes to."""
         return f"{self.folder}/data"
 
     @property
     def commit_file(self) -> str:
-        """The commit, before it is one."""
+        """The file of the commit in the staging folder."""
         return f"{self.folder}/commit.json"
 
 
 class Recovered(NamedTuple):
-    """What a job found that died: runs that it finished, and attempts that it removed."""
+    """The runs of dead jobs that a job finished, and the attempts that it removed."""
 
     finished: tuple[int, ...]
     removed: tuple[int, ...]
@@ -75,20 +78,20 @@ class ArchiveStore:
 
     @property
     def lock_path(self) -> str:
-        """What `files.lock` is given."""
+        """The path for `files.lock`."""
         return f"{self._ours}/lock"
 
     @property
     def checkpoint(self) -> str:
-        """Where a stream keeps its state, unless told otherwise."""
+        """The default folder for the state of a stream."""
         return f"{self._ours}/checkpoint"
 
     def is_there(self) -> bool:
-        """Whether there is an archive."""
+        """Return whether there is an archive."""
         return self.files.size(f"{self._ours}/archive.json") is not None
 
     def check_folder(self) -> None:
-        """SourceError when the folder is neither an archive nor empty: there may be half a table in it, or somebody's data."""
+        """Raise SourceError if the folder is neither an archive nor empty: it may hold half a table, or other data."""
         if self.is_there():
             return
         try:
@@ -97,12 +100,12 @@ class ArchiveStore:
             raise SourceError(f"{self.path} is a file; an archive is a folder") from None
         if others:
             raise SourceError(
-                f"{self.path} is not empty and no archive of ours (it holds {', '.join(others[:3])}{', ...' if len(others) > 3 else ''}): "
+                f"{self.path} is not empty and not an archive (it holds {', '.join(others[:3])}{', ...' if len(others) > 3 else ''}): "
                 "choose another folder, or empty it"
             )
 
     def identity(self) -> Identity:
-        """What the archive is; SourceError when there is none."""
+        """Return the archive's identity; SourceError if there is no archive."""
         where = f"{self._ours}/archive.json"
         try:
             return decode_identity(self.files.read(where), where)
@@ -110,13 +113,13 @@ class ArchiveStore:
             raise SourceError(f"there is no archive at {self.path}") from None
 
     def open(self, format: str, isolation_level: str) -> Identity:  # noqa: A002  Spark's name
-        """Make the archive, or check that the one that is there is of this kind; SourceError when not."""
+        """Create the archive, or check that the existing one has this format and isolation level; SourceError if not."""
         self.check_folder()
         if not self.is_there():
             made = Identity(uuid.uuid4().hex, format, isolation_level)
             draft = f"{self._ours}/archive-{made.archive_id}.json"
             self.files.write(draft, encode_identity(made))
-            with suppress(FileExistsError):  # another job made it meanwhile: see whether it suits
+            with suppress(FileExistsError):  # another job created it meanwhile: check that one
                 self.files.commit(draft, f"{self._ours}/archive.json")
             self.files.remove(draft)
         found = self.identity()
@@ -124,22 +127,22 @@ class ArchiveStore:
             raise SourceError(f"the archive at {self.path} is in {found.format}, not in {format}: its format is that of its first run")
         if found.isolation_level != isolation_level:
             raise SourceError(
-                f"the archive at {self.path} was begun with {found.isolation_level}: with {isolation_level} it would have records of two "
-                "kinds; archive to another folder"
+                f"the archive at {self.path} was created with {found.isolation_level}: with {isolation_level} it would mix records "
+                "of two isolation levels; archive to another folder"
             )
         return found
 
     def run_numbers(self) -> list[int]:
-        """Those committed, in order."""
+        """Return the numbers of the committed runs, in order."""
         return sorted(int(match[1]) for name in self.files.names(self._runs) if (match := _RUN.fullmatch(name)))
 
     def run(self, number: int) -> Run:
-        """One of them."""
+        """Return a committed run."""
         where = self._run_path(number)
         return decode_run(self.files.read(where), where)
 
     def runs(self) -> list[Run]:
-        """All, in order; SourceError when one is missing."""
+        """Return all runs, in order; SourceError if one is missing."""
         numbers = self.run_numbers()
         if numbers != list(range(1, len(numbers) + 1)):
             missing = next(number for number, there in enumerate([*numbers, 0], 1) if number != there)
@@ -147,18 +150,18 @@ class ArchiveStore:
         return [self.run(number) for number in numbers]
 
     def latest(self) -> Run | None:
-        """The last one, which knows what the archive has."""
+        """Return the last run, which has all topics of the archive; None if there is no run."""
         numbers = self.run_numbers()
         return self.run(numbers[-1]) if numbers else None
 
     def begin(self) -> Attempt:
-        """The next run; nothing is written yet."""
+        """Return an attempt at the next run; nothing is written yet."""
         number = (self.run_numbers() or [0])[-1] + 1
         run_id = uuid.uuid4().hex
         return Attempt(number, run_id, f"{self._staging}/{number:020d}-{run_id}")
 
     def commit(self, attempt: Attempt, run: Run) -> None:
-        """Make an attempt part of the archive, and publish it. SourceError when another job was faster; then nothing of it is kept."""
+        """Make an attempt part of the archive, and publish it. SourceError if another job was faster; then nothing is kept."""
         self.files.write(attempt.commit_file, encode_run(run))
         self.files.sync(attempt.folder)
         self._check_whole(attempt, run)
@@ -175,7 +178,7 @@ class ArchiveStore:
         self.publish(run)
 
     def _check_whole(self, attempt: Attempt, run: Run) -> None:
-        """All files are beside commit.json. Had the folder been renamed, writing commit.json would have made another one."""
+        """Check that all files are beside commit.json: if the folder was renamed, writing commit.json has created a new one."""
         for file in run.files:
             if self.files.size(f"{attempt.data}/{file.staged}") != file.size:
                 self.give_up(attempt)
@@ -191,7 +194,7 @@ class ArchiveStore:
         self.files.remove(attempt.folder)
 
     def publish(self, run: Run) -> None:
-        """Move what is still in staging; may be done again after it was interrupted anywhere, and by two at once."""
+        """Move the files that are still in staging; safe to repeat after an interruption, and for two jobs at once."""
         name = f"{run.number:020d}-{run.run_id}"
         folders = (f"{self._staging}/{name}", f"{self._staging}/{DEAD}{name}")
         for file in run.files:
@@ -200,11 +203,11 @@ class ArchiveStore:
             self.files.remove(folder)
 
     def unpublished(self) -> list[Run]:
-        """Committed runs of which files may still be in staging."""
+        """Return the committed runs that may still have files in staging."""
         return [run for _, run in self._attempts() if run is not None]
 
     def locate(self, run: Run, file: ArchivedFile) -> str:
-        """Where a file of a committed run is now."""
+        """Return the current path of a file of a committed run."""
         name = f"{run.number:020d}-{run.run_id}"
         target = f"{self.path}/{file.path}"
         places = [target, f"{self._staging}/{name}/data/{file.staged}", f"{self._staging}/{DEAD}{name}/data/{file.staged}", target]
@@ -214,11 +217,11 @@ class ArchiveStore:
         raise self._lost(file)
 
     def recover(self) -> Recovered:
-        """Finish and remove what jobs that died have left."""
+        """Finish the committed runs of dead jobs, and remove their other attempts."""
         finished, removed = [], []
         for name, run in self._attempts():
             if run is None:
-                run = self._bury(name)  # noqa: PLW2901  it may have been committed at the last moment
+                run = self._bury(name)  # noqa: PLW2901  it may have been committed meanwhile
             if run is None:
                 self.files.remove(f"{self._staging}/{DEAD}{name.removeprefix(DEAD)}")
                 removed.append(_parsed(name)[0])
@@ -228,7 +231,7 @@ class ArchiveStore:
         return Recovered(tuple(finished), tuple(removed))
 
     def _attempts(self) -> list[tuple[str, Run | None]]:
-        """Staging folders, each with its run if that is committed."""
+        """Return the staging folders, each with its run if that is committed."""
         names = sorted(name for name in self.files.names(self._staging) if _ATTEMPT.fullmatch(name))
         return [(name, self._committed(name)) for name in names]
 
@@ -241,12 +244,12 @@ class ArchiveStore:
         return run if run.run_id == run_id else None
 
     def _bury(self, name: str) -> Run | None:
-        """Rename an attempt, so that it cannot be committed any more; the run if it had been, at the last moment."""
+        """Rename an attempt so that it can no longer be committed; return its run if it was committed before."""
         if not name.startswith(DEAD):
-            with suppress(FileNotFoundError):  # its owner was faster: published, or given up
+            with suppress(FileNotFoundError):  # its job was faster: it has published or given up
                 try:
                     self.files.move(f"{self._staging}/{name}", f"{self._staging}/{DEAD}{name}")
-                except FileExistsError:  # buried before, by one that died, and a Spark that outlived its driver has written to it since
+                except FileExistsError:  # renamed before by a dead job, and a Spark that outlived its driver has written to it since
                     self.files.remove(f"{self._staging}/{DEAD}{name}")
                     self.files.move(f"{self._staging}/{name}", f"{self._staging}/{DEAD}{name}")
         return self._committed(name)
@@ -267,7 +270,7 @@ class ArchiveStore:
 
     def _lost(self, file: ArchivedFile) -> SourceError:
         return SourceError(
-            f"{self.path}/{file.path} is missing, or is not of the {file.size} bytes that the manifest tells: somebody else has changed "
+            f"{self.path}/{file.path} is missing, or does not have the {file.size} bytes of the manifest: another program has changed "
             "the archive"
         )
 

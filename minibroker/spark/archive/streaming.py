@@ -1,7 +1,8 @@
-"""Archiving what comes: a streaming query whose micro-batches are runs of the archive.
+"""`follow`: archive what clients write, by a streaming query whose micro-batches are runs of the archive.
 
-The manifest is the truth; the checkpoint says what Spark plans. A batch is archived by the same commit as any run, and is known by its
-ranges: Spark asks again for a batch of which it does not know that it was done, and when the archive has its end, there is nothing to do.
+The manifest is the source of truth; the checkpoint holds Spark's plan. A batch is committed like any run, and is
+recognised by its ranges. Spark repeats a batch if it does not know that the batch is done. If the archive already
+reaches the batch's end, there is nothing to do.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ AVAILABLE_NOW = "available-now"
 
 
 class ArchiveStream:
-    """A stream that archives, with the archive locked until it has ended; a context manager that stops it.
+    """A running archive stream, which locks the archive until it has stopped; a context manager that stops it.
 
     Attributes:
-        query: Spark's.
-        recovered: what an earlier job had left.
-        runs: those that it has committed so far.
+        query: the streaming query.
+        recovered: runs that an earlier job had not finished.
+        runs: the runs committed so far.
     """
 
     def __init__(self, writer: RunWriter, held: ExitStack, recovered: Recovered) -> None:
@@ -54,7 +55,7 @@ class ArchiveStream:
         self._failure: Exception | None = None
 
     def wait(self, timeout_s: int | None = None) -> bool:
-        """Wait for its end; False when the time was over before. SourceError, or what Spark says, when it failed."""
+        """Wait for the end of the stream; return False on a time-out. SourceError, or Spark's error, if it failed."""
         if self.query is None:
             return True
         try:
@@ -70,7 +71,7 @@ class ArchiveStream:
         return True
 
     def stop(self) -> None:
-        """End it between two steps of Spark's; what was not committed is removed by the next job."""
+        """Stop the stream; the next job removes what was not committed."""
         if self.query is not None:
             self.query.stop()
         self._held.close()
@@ -82,7 +83,7 @@ class ArchiveStream:
         self.stop()
 
     def _archive(self, checkpoint: Checkpoint, topics: Sequence[ArchivedTopic]) -> Callable[[DataFrame, int], None]:
-        """What Spark calls with each batch."""
+        """Return the function that Spark calls with each batch."""
 
         def archive_batch(frame: DataFrame, batch_id: int) -> None:
             try:
@@ -113,26 +114,27 @@ def follow(
     compression: str = "zstd",
     clock: Clock | None = None,
 ) -> ArchiveStream:
-    """Start to archive topics as they grow.
+    """Start a stream that archives topics as they grow.
 
     Args:
-        spark: a session that has the Kafka connector.
+        spark: a session with the Kafka connector.
         source: the bootstrap servers of a cluster, a ClusterSource or a LogDirectorySource.
-        path: of the archive; made if needed.
+        path: of the archive; created if needed.
         topics: names.
-        pattern: a regular expression for more names; of the topics that are there when the stream starts.
-        starting: where partitions begin of which nothing is archived; the others go on where the archive ends.
-        trigger: so often a batch, as Spark has it; or AVAILABLE_NOW, which ends when what there is now is archived.
-        checkpoint: a folder for the query's state; without it, one within the archive, which begins anew when other jobs archived more.
-        max_offsets_per_trigger: so many offsets a batch at most.
-        allow_gaps: begin although offsets were deleted before they were archived.
-        allow_recreated: archive a topic that was deleted and created anew beside the old one.
+        pattern: a regular expression for more names, among the topics that exist when the stream starts.
+        starting: the start of partitions of which nothing is archived; others continue where the archive ends.
+        trigger: the interval between batches, in Spark's form, or AVAILABLE_NOW, which archives what exists now and stops.
+        checkpoint: a folder for the query's state. Default: one in the archive, which is replaced if other jobs have
+            archived more.
+        max_offsets_per_trigger: the most offsets in a batch.
+        allow_gaps: start even if offsets were deleted before they were archived.
+        allow_recreated: archive a topic that was deleted and recreated beside the old one.
         format: as for `archive`.
         compression: as for `archive`.
-        clock: the time for the manifest.
+        clock: for the times in the manifest.
 
     Raises:
-        SourceError: the stream cannot be started as asked. What stops it later is raised by `wait`.
+        SourceError: the stream cannot start. `wait` raises later errors.
     """
     source = ClusterSource(source) if isinstance(source, str) else source
     starting = as_position(starting)
@@ -145,7 +147,7 @@ def follow(
         wanted, begins = _begin(writer, there, allowed, lambda names: source.resolve(names, starting=starting))
         files, where = open_folder(spark, checkpoint) if checkpoint else (writer.store.files, writer.store.checkpoint)
         state = Checkpoint(files, where, {each[:2]: each.start_offset for each in begins})
-        # the offsets of a topic that was created anew are not those of the checkpoint
+        # the checkpoint's offsets do not apply to a recreated topic
         recreated = {each.topic for each in wanted if each not in before and each.folder != each.topic and not each.ranges}
         if not agrees(state, current(wanted), frozenset(there.topic_ids) - recreated, is_ours=checkpoint is None):
             files.remove(where)
@@ -164,7 +166,7 @@ def follow(
 def _begin(
     writer: RunWriter, there: ResolvedTopics, allowed: Allowed, resolve: Callable[[Sequence[str]], ResolvedTopics]
 ) -> tuple[tuple[ArchivedTopic, ...], tuple[PartitionRange, ...]]:
-    """The archive's topics with those that are new, and where each partition begins. Gaps that are allowed are noted first."""
+    """Return the archive's topics with the new ones, and the start of each partition. Note allowed gaps first."""
     wanted = plan(writer.archived(), there, allowed, is_continuing=True)
     topics = wanted.topics
     if wanted.gaps:
@@ -179,10 +181,11 @@ def _begin(
 
 
 def agrees(state: Checkpoint, archived: Mapping[str, ArchivedTopic], topics: frozenset[str], *, is_ours: bool) -> bool:
-    """Whether a stream can go on with this checkpoint; False: it is to begin anew, at the end of the archive, which is as exact.
+    """Return whether a stream can continue with this checkpoint. If not, it starts at the archive's end, which is as exact.
 
-    SourceError when the checkpoint says that something was archived that the archive has not; and when it disagrees in another way, and
-    is not ours to remove.
+    Raises:
+        SourceError: the checkpoint says that records were archived which the archive lacks; or it disagrees in another
+            way and is the user's (not `is_ours`), so that it must not be removed.
     """
     batch = state.latest()
     if batch is None:
@@ -202,14 +205,14 @@ def agrees(state: Checkpoint, archived: Mapping[str, ArchivedTopic], topics: fro
         return True
     if not is_ours:
         raise SourceError(
-            f"the checkpoint at {state.path} is not where the archive ends, or of other topics: other jobs have archived more; take "
-            "another checkpoint folder, the stream then goes on where the archive ends"
+            f"the checkpoint at {state.path} does not match the archive's end, or has other topics: other jobs have archived more; give "
+            "another checkpoint folder, and the stream continues where the archive ends"
         )
     return False
 
 
 def write_batch(writer: RunWriter, checkpoint: Checkpoint, topics: Sequence[ArchivedTopic], frame: DataFrame, batch_id: int) -> Run | None:
-    """Archive a micro-batch; None when it was done already, or nothing is in it. SourceError when it does not fit to the archive."""
+    """Archive a micro-batch; None if it was archived before or is empty. SourceError if it does not continue the archive."""
     batch = checkpoint.batch(batch_id)
     ranges = batch.ranges()
     topics = with_new(writer.archived(), topics)
@@ -221,14 +224,14 @@ def write_batch(writer: RunWriter, checkpoint: Checkpoint, topics: Sequence[Arch
         if reached[each[:2]] != each.start_offset:
             raise SourceError(
                 f"batch {batch_id} of the stream has {each}, but the archive ends at {reached[each[:2]]}: another job has archived "
-                "meanwhile; start the stream again"
+                "meanwhile; restart the stream"
             )
     check_ids(topics, writer.source.topic_ids(sorted({each.topic for each in ranges})))
     return writer.write(topics, ranges, (), lambda _: frame, stream=StreamPlace(checkpoint.query_id(), batch_id))
 
 
 def _reached(archived: Mapping[str, ArchivedTopic], state: Checkpoint, batch: Batch) -> Offsets:
-    """Where the archive ends, for each partition of a batch; where the stream began, if nothing of it was archived."""
+    """Return the archive's end for each partition of a batch; the stream's start if nothing of it is archived."""
     first = state.first()
     found = {}
     for key in batch.end:

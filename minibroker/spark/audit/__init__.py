@@ -1,13 +1,12 @@
-"""Two sides compared: a topic and its archive, say, or two clusters. docs/audit.md shows how.
+"""Compare two sides, such as a topic and its archive or two clusters. See docs/audit.md.
 
-    sides     what can be compared, as users write it            extents    which offsets of both are compared
-    digest    records -> 64 bits, on executors                   comparing  two frames -> digests of ranges, side by side
-    by_offset, by_order   the two ways of finding partners       sequences  what happened between two sequences
-    details   the records of a first difference                  reading    one side as frames
-    auditing  `audit`: all of it                                 result     what it says
+    sides     what can be compared, as users write it     extents    which offsets of both sides are compared
+    comparing two DataFrames -> digests of ranges, side by side, from 64-bit digests of records
+    by_offset, by_order   the two ways to match records   reading    one side as DataFrames, and single records
+    auditing  `audit`, all steps                          result     the result as values and JSON
 
-Invariants: records stay on executors; what the driver gets is one row for a partition, and a bounded number of differences.
-No window, sort or task ever spans a whole partition of a topic. sides, extents, sequences and result need no PySpark.
+Invariants: records stay on executors. The driver gets one row per partition and a bounded number of
+differences. No window, sort or task spans a whole partition of a topic.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`audit`: what is to be compared, the digests of both sides, and what the differences are."""
+"""`audit`: choose what to compare, compute the digests of both sides, describe the differences."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 OFFSET = "offset"
 ORDER = "order"
 MATCHES = (OFFSET, ORDER)
-RANGE_SIZE = 10_000  #: small enough to look into, and a row for each of them is little
-MAX_RANGES = 100  #: of those that differ, so many are told
+RANGE_SIZE = 10_000  #: small enough to search for the first difference, large enough that one row each is little
+MAX_RANGES = 100  #: listed ranges that differ
 
 NOTHING = PartitionFigures(0, 0, 0, 0, -1)
 
 
 class Names(NamedTuple):
-    """Which topics: by name, or by a pattern, on the left; and what they are called on the right."""
+    """The topics, by name or by a pattern on the left, and their names on the right."""
 
     topics: tuple[str, ...]
     pattern: str | None
@@ -42,7 +42,7 @@ class Names(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """What Spark found."""
+    """The result of the comparison in Spark."""
 
     figures: Mapping[Key, PartitionFigures]
     different: tuple[DifferentRange, ...]
@@ -68,30 +68,32 @@ def audit(
     """Compare two sides: counts and digests of ranges, and the first difference of each partition.
 
     Args:
-        spark: where it runs; records stay on its executors.
+        spark: the session; records stay on its executors.
         left: a source, a DataFrame with the columns of Spark's Kafka source, or what `parse_side` understands.
-        right: likewise.
-        topics: as they are called on the left; without any, all of a table that is one of the sides.
+        right: the other side, of the same kinds.
+        topics: their names on the left. Default: all topics of a table that is one of the sides.
         pattern: topics of the left whose whole names match this regular expression.
-        rename: what topics are called on the right, by their names on the left.
-        match: `offset`: partners have the same offset. `order`: the n-th record of a partition is the n-th on the other side.
-        columns: what is compared of each record: key, value, headers, timestamp, timestampType.
-        starting: where the left begins; by offset, the right, too: what it lacks from there on is a difference.
-        ending: likewise, exclusive.
-        whole: by offset, bounds that were not given are what either side has; False: what both have, and the rest is told.
-        range_size: offsets (by order: records) that have a digest together, and are looked into when it differs.
-        max_ranges: so many ranges that differ are told.
+        rename: topics' names on the right, by their names on the left.
+        match: `offset` compares records of the same offset, `order` the n-th records of a partition.
+        columns: the compared columns: key, value, headers, timestamp, timestampType.
+        starting: where the left starts. With match=offset the right starts there as well, and records that it lacks
+            are differences.
+        ending: where the left ends, exclusive; the same rule.
+        whole: with match=offset, compare all offsets that either side has. False: those that both have, and list the
+            others.
+        range_size: offsets (with match=order: records) per digest.
+        max_ranges: how many ranges that differ are listed.
 
     Raises:
-        SourceError: no such topic, offsets or columns that are not there, two sides without an offset in common.
-        ClientError, KafkaError, CorruptLogError: a side cannot be looked up.
+        SourceError: no such topic, offsets or columns, or two sides without a common offset.
+        ClientError, KafkaError, CorruptLogError: looking up a side failed.
     """
     if match not in MATCHES:
-        raise SourceError(f"match is {match!r}; it can be {' or '.join(MATCHES)}")
+        raise SourceError(f"match must be {' or '.join(MATCHES)}, got {match!r}")
     if range_size < 1:
-        raise SourceError(f"a range of {range_size} records is none: give 1 or more")
+        raise SourceError(f"range_size must be at least 1, got {range_size}")
     if match == ORDER and whole:
-        raise SourceError("whole is for match=offset: by order, all that both sides have is compared")
+        raise SourceError("whole needs match=offset: match=order always compares all records of both sides")
     sides = _side(left), _side(right)
     chosen = check_columns(columns)
     bounds = as_position(starting), as_position(ending)
@@ -122,7 +124,7 @@ def _bounding(starting: Position, ending: Position, whole: bool) -> Bounding:
 def _ranges(
     spark: SparkSession, sides: tuple[Side, Side], names: Names, bounds: tuple[Position, Position]
 ) -> tuple[tuple[PartitionRange, ...], tuple[PartitionRange, ...]]:
-    """What both sides have, in the left side's names."""
+    """Return the ranges of both sides, with topics named as on the left."""
     left, right = sides
     starting, ending = bounds
     left_names = {own: name for name, own in names.renames.items()}

@@ -1,4 +1,4 @@
-"""Partners by offset: ranges are offsets / size, and the first difference is looked for in the first range that differs, read again."""
+"""Match records by offset. The first difference is searched in the first range that differs, which is read again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
 from minibroker.spark.audit.comparing import BUCKET, PARTITION, POSITION, PartitionFigures, bucket_of, compare
 from minibroker.spark.audit.extents import Extent, Key, Ranges
-from minibroker.spark.audit.reading import Found, SideReader
+from minibroker.spark.audit.reading import FirstDifference, SideReader
 from minibroker.spark.audit.result import CHANGED, DUPLICATE_LEFT, DUPLICATE_RIGHT, MISSING_LEFT, MISSING_RIGHT
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ByOffset:
-    """The comparison of two sides whose records have the same offsets."""
+    """The comparison of two sides by offset; range number n has the offsets from n * size on."""
 
     def __init__(self, left: SideReader, right: SideReader, extents: Mapping[Key, Extent], size: int) -> None:
         self._left = left
@@ -26,13 +26,13 @@ class ByOffset:
         self._size = size
 
     def buckets(self) -> DataFrame:
-        """A row for each range of offsets that has records; see `compare`."""
+        """Return a row for each range of offsets that has records; see `compare`."""
         bucket = bucket_of("offset", self._size)
         left, right = self._digests(self._extents)
         return compare(left.withColumn(BUCKET, bucket), right.withColumn(BUCKET, bucket), [*PARTITION, BUCKET])
 
-    def first_differences(self, figures: Mapping[Key, PartitionFigures], buckets: DataFrame) -> list[Found]:  # noqa: ARG002  ByOrder needs them
-        """Where each partition first differs, within its first bucket that does."""
+    def first_differences(self, figures: Mapping[Key, PartitionFigures], buckets: DataFrame) -> list[FirstDifference]:  # noqa: ARG002  ByOrder needs them
+        """Return the first difference of each partition, within its first range that differs."""
         extents = {key: self._within(key, each.first_different) for key, each in figures.items()}
         left, right = self._digests(extents)
         offsets = compare(left.withColumn(POSITION, F.col("offset")), right.withColumn(POSITION, F.col("offset")), [*PARTITION, POSITION])
@@ -41,7 +41,7 @@ class ByOffset:
         return [_found((row["topic"], row["partition"]), row["first"], row["count"]) for row in rows]
 
     def close(self) -> None:
-        """Nothing is kept."""
+        """Nothing to release; ByOrder has."""
 
     def _digests(self, extents: Mapping[Key, Extent]) -> tuple[DataFrame, DataFrame]:
         lefts = [each for extent in extents.values() for each in extent.left or ()]
@@ -58,7 +58,7 @@ class ByOffset:
         return tuple(each for each in found if each.size > 0)
 
 
-def _found(key: Key, first: Sequence[int], count: int) -> Found:
+def _found(key: Key, first: Sequence[int], count: int) -> FirstDifference:
     offset, left_count, right_count = first
     if left_count == right_count:
         kind = CHANGED
@@ -66,6 +66,6 @@ def _found(key: Key, first: Sequence[int], count: int) -> Found:
         kind = DUPLICATE_LEFT if right_count else MISSING_RIGHT
     else:
         kind = DUPLICATE_RIGHT if left_count else MISSING_LEFT
-    return Found(
+    return FirstDifference(
         *key, kind, position=offset, count=count, left_offset=offset if left_count else None, right_offset=offset if right_count else None
     )

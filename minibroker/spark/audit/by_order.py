@@ -1,8 +1,12 @@
-"""Partners by order: the n-th record of a partition on one side and the n-th on the other, whatever their offsets are.
+"""Match records by order: the n-th record of a partition on one side with the n-th on the other, whatever their offsets.
 
-A number for each record without a window over a whole partition: offsets are cut into chunks, chunks are sorted each by itself, and a
-record's number is its number in its chunk and the counts of the chunks before. Only offset and digest are sorted, 16 bytes a record and the
-names of its chunk; a side is read once, and what is sorted is kept by Spark (in memory or on executors' disks) until the audit is done.
+Records are numbered without a window over a whole partition. Offsets are cut into chunks, and each chunk is
+sorted separately. A record's number is its number in its chunk plus the counts of the chunks before. Only the
+chunk, the offset and the digest are sorted (16 bytes per record plus the chunk). A side is read once; Spark
+keeps the sorted data in memory or on executors' disks until the audit is done.
+
+A first difference is classified (missing, duplicate, changed) by the digests of the records around it: if one
+side agrees with the other again after a shift by a few records, that many records were lost or added.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
 from minibroker.spark.audit.comparing import BUCKET, DIGEST, PARTITION, POSITION, PartitionFigures, bucket_of, compare
 from minibroker.spark.audit.extents import Extent, Key
-from minibroker.spark.audit.reading import Found, SideReader
+from minibroker.spark.audit.reading import FirstDifference, SideReader
 from minibroker.spark.audit.result import CHANGED, DUPLICATE_LEFT, DUPLICATE_RIGHT, LEFT, MISSING_LEFT, MISSING_RIGHT, RIGHT
 from minibroker.spark.sources.ranges import PartitionRange
 
@@ -26,14 +30,14 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-CHUNK = "chunk"  #: a run of offsets, as many as a range has
-OFFSETS_A_TASK = 1_000_000  #: of sorting
+CHUNK = "chunk"  #: the number of a chunk, which has as many offsets as a range has records
+OFFSETS_A_TASK = 1_000_000  #: per sorting task
 
 Place = tuple[int, int]  #: offset and digest
 
 
 class Stretch(NamedTuple):
-    """Records of a partition by number, first <= number < end, and the chunks that they are in on one side, last_chunk included."""
+    """Records with numbers first <= number < end of a partition, and their chunks on one side, last_chunk included."""
 
     topic: str
     partition: int
@@ -43,32 +47,32 @@ class Stretch(NamedTuple):
     last_chunk: int
 
 
-class Near(NamedTuple):
-    """The neighbourhood of a first difference; None: that side has nothing there."""
+class Neighbourhood(NamedTuple):
+    """The records around a first difference on both sides; None: the side has none there."""
 
     left: Stretch | None
     right: Stretch | None
 
 
 class ByOrder:
-    """The comparison of two sides whose records come in the same order."""
+    """The comparison of two sides by order."""
 
     def __init__(self, left: SideReader, right: SideReader, extents: Mapping[Key, Extent], size: int) -> None:
         self._size = size
-        self._more = -(-CONTEXT // size)  #: ranges before and behind one, in which CONTEXT records are
+        self._more = -(-CONTEXT // size)  #: how many ranges before and after one hold CONTEXT records
         self._left = self._sorted(left, [each for extent in extents.values() for each in extent.left or ()])
         self._right = self._sorted(right, [each for extent in extents.values() for each in extent.right or ()])
 
     def buckets(self) -> DataFrame:
-        """A row for each range of numbers; see `compare`. The digests cover the numbers."""
+        """Return a row for each range of numbers; see `compare`. The digests include the numbers."""
         left, right = (
             self._numbered(side).withColumn(BUCKET, bucket_of(POSITION, self._size)).withColumn(DIGEST, F.xxhash64(POSITION, DIGEST))
             for side in (self._left, self._right)
         )
         return compare(left, right, [*PARTITION, BUCKET])
 
-    def first_differences(self, figures: Mapping[Key, PartitionFigures], buckets: DataFrame) -> list[Found]:
-        """Where each partition first differs, and what happened there."""
+    def first_differences(self, figures: Mapping[Key, PartitionFigures], buckets: DataFrame) -> list[FirstDifference]:
+        """Return the first difference of each partition, classified."""
         near = self._neighbourhoods(figures, buckets)
         left = self._numbered(self._left).where(_any_of(each.left for each in near)).persist(StorageLevel.MEMORY_AND_DISK)
         right = self._numbered(self._right).where(_any_of(each.right for each in near)).persist(StorageLevel.MEMORY_AND_DISK)
@@ -86,18 +90,18 @@ class ByOrder:
         ]
 
     def close(self) -> None:
-        """Give up what Spark keeps."""
+        """Release the sorted data that Spark keeps."""
         self._left.unpersist()
         self._right.unpersist()
 
     def _sorted(self, reader: SideReader, ranges: Sequence[PartitionRange]) -> DataFrame:
-        """topic, partition, offset, digest, chunk; each chunk whole in one task, and sorted."""
+        """Return topic, partition, offset, digest and chunk; each chunk is in one task, and sorted."""
         tasks = max(2, -(-sum(each.size for each in ranges) // OFFSETS_A_TASK))
         chunks = reader.digests(ranges).withColumn(CHUNK, bucket_of("offset", self._size)).repartition(tasks, *PARTITION, CHUNK)
         return chunks.sortWithinPartitions(*PARTITION, CHUNK, "offset", DIGEST).persist(StorageLevel.MEMORY_AND_DISK)
 
     def _numbered(self, chunks: DataFrame) -> DataFrame:
-        """topic, partition, chunk, offset, digest, position: the number of each record in its partition, from 0."""
+        """Return topic, partition, chunk, offset, digest and position, the number of each record in its partition from 0."""
         in_chunk = Window.partitionBy(*PARTITION, CHUNK).orderBy("offset", DIGEST)
         before = Window.partitionBy(*PARTITION).orderBy(CHUNK).rowsBetween(Window.unboundedPreceding, -1)  # of chunks, not of records
         counts = chunks.groupBy(*PARTITION, CHUNK).agg(F.count(F.lit(1)).alias("count"))
@@ -107,8 +111,8 @@ class ByOrder:
             *PARTITION, CHUNK, "offset", DIGEST, (F.col("start") + F.col("rank")).alias(POSITION)
         )
 
-    def _neighbourhoods(self, figures: Mapping[Key, PartitionFigures], buckets: DataFrame) -> list[Near]:
-        """The first ranges that differ, and those beside them, wherever their records are."""
+    def _neighbourhoods(self, figures: Mapping[Key, PartitionFigures], buckets: DataFrame) -> list[Neighbourhood]:
+        """Return the first ranges that differ, with the ranges beside them."""
         more = self._more
         wanted = [
             (F.col("topic") == topic)
@@ -124,7 +128,7 @@ class ByOrder:
         found = []
         for row in rows:
             bucket = figures[row["topic"], row["partition"]].first_different
-            found.append(Near(self._stretch(row, LEFT, bucket), self._stretch(row, RIGHT, bucket)))
+            found.append(Neighbourhood(self._stretch(row, LEFT, bucket), self._stretch(row, RIGHT, bucket)))
         return found
 
     def _stretch(self, row: Any, side: str, bucket: int) -> Stretch | None:
@@ -136,7 +140,7 @@ class ByOrder:
 
 
 def _any_of(stretches: Iterable[Stretch | None]) -> Column:
-    """Whether a record is in one of them. Spark leaves out other chunks before it numbers."""
+    """Return the condition that a record is in one of `stretches`. Spark skips other chunks before it numbers records."""
     conditions = [
         (F.col("topic") == each.topic)
         & (F.col("partition") == each.partition)
@@ -149,7 +153,7 @@ def _any_of(stretches: Iterable[Stretch | None]) -> Column:
 
 
 def _places(left: DataFrame, right: DataFrame, firsts: Mapping[Key, int]) -> dict[tuple[str, int, str], dict[int, Place]]:
-    """Offset and digest of the records around each partition's first difference, by number: at most 2 * CONTEXT of each, of each side."""
+    """Return by number the offset and digest of at most 2 * CONTEXT records per side around each first difference."""
     conditions = [
         (F.col("topic") == topic) & (F.col("partition") == partition) & F.col(POSITION).between(first - CONTEXT, first + CONTEXT - 1)
         for (topic, partition), first in firsts.items()
@@ -161,16 +165,16 @@ def _places(left: DataFrame, right: DataFrame, firsts: Mapping[Key, int]) -> dic
     return found
 
 
-def _found(key: Key, first: int, left: Mapping[int, Place], right: Mapping[int, Place], figures: PartitionFigures) -> Found:
-    """What happened at number `first`."""
+def _found(key: Key, first: int, left: Mapping[int, Place], right: Mapping[int, Place], figures: PartitionFigures) -> FirstDifference:
+    """Return what happened at number `first`."""
     ones, others = ([places[number][1] for number in sorted(places)] for places in (left, right))
-    before = sum(number < first for number in left)  # as many as on the other side: both have all below `first`
+    before = sum(number < first for number in left)  # the same on both sides, which agree below `first`
     change = change_at(ones, others, before)
     count = change.count
     one, other = left.get(first), right.get(first)
     if one is None or other is None:
-        count = abs(figures.left_count - figures.right_count)  # the window ends before the records do
-    return Found(
+        count = abs(figures.left_count - figures.right_count)  # the window does not reach the end of the records
+    return FirstDifference(
         *key,
         change.kind,
         position=first,
@@ -182,25 +186,26 @@ def _found(key: Key, first: int, left: Mapping[int, Place], right: Mapping[int, 
     )
 
 
-CONTEXT = 64  #: records before and from the first difference on that are looked at
-ENOUGH = 16  #: records that agree again are no coincidence, or all up to the end
+CONTEXT = 64  #: records that are compared before a first difference, and from it on
+ENOUGH = 16  #: this many records that agree again are no coincidence; so are all up to the end
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What it is, and how many records in a row."""
+    """The kind of a difference, and how many records in a row it covers."""
 
     kind: str
     count: int
 
 
 def change_at(left: Sequence[int], right: Sequence[int], index: int) -> Change:
-    """What changed at `index`, the first place where the two differ.
+    """Return what changed at `index`, the first place where both sides differ.
 
     Args:
-        left: digests of records in order: up to CONTEXT before `index`, and CONTEXT from there on, fewer where the side ends.
-        right: likewise, beginning with the same record.
-        index: left[:index] == right[:index], and not one more.
+        left: digests of records in order: up to CONTEXT before `index`, and CONTEXT from there on, or fewer at the end
+            of the side.
+        right: the same for the other side, starting with the same record.
+        index: the number of leading records that are equal.
     """
     ones, others = left[index:], right[index:]
     if not ones or not others:
@@ -216,13 +221,13 @@ def change_at(left: Sequence[int], right: Sequence[int], index: int) -> Change:
 
 
 def _agrees(ones: Sequence[int], others: Sequence[int]) -> bool:
-    """Whether they go on alike, as far as both go and we look; a side that goes on does not agree with one that has ended."""
+    """Return whether both continue alike, for ENOUGH records or up to an end; an ended side agrees only with an ended one."""
     count = min(len(ones), len(others), ENOUGH)
     return ones[:count] == others[:count] if count else len(ones) == len(others)
 
 
 def _more(digests: Sequence[int], index: int, count: int, *, is_left: bool) -> Change:
-    """One side has more: the same again, or what the other lacks."""
+    """Return the change of a side that has more records: a repetition, or records that the other side lacks."""
     is_repeated = count <= index and digests[index - count : index] == digests[index : index + count]
     if is_left:
         return Change(DUPLICATE_LEFT if is_repeated else MISSING_RIGHT, count)

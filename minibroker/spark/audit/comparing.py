@@ -1,7 +1,16 @@
-"""Two frames of digests -> one row for each group, with the figures of both sides and whether they are the same.
+"""Compare two DataFrames of digests: one row per group with the figures of both sides and whether they are equal.
 
-Both sides go through one aggregation: what is of the right side counts negative, so that equal groups sum up to nothing. Spark aggregates
-where it reads, and only a row for each group and task is moved.
+The digest of a record has 64 bits and is computed by Spark's own functions, so no Python code touches a record.
+It is xxhash64 over the compared columns, each after a flag for null: xxhash64 skips nulls, so without the flags
+a null key before a value would equal that value before a null. Headers are digested as JSON, which tells null
+from empty and has an order. The digest finds accidents. It does not protect against forgery.
+
+The digest of a group of records is their count, the xor of their digests, and the sums of both halves of the
+digests (32 bits each, so no sum overflows below 2^31 records). A record that is there twice leaves the xor
+unchanged, but not the count.
+
+Both sides go through one aggregation in which the right side counts negative, so that equal groups sum up to
+zero. Spark aggregates where it reads, and moves only a row per group and task.
 """
 
 from __future__ import annotations
@@ -18,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-#: what can be compared of a record
+#: the columns that can be compared
 COLUMNS = ("key", "value", "headers", "timestamp", "timestampType")
 DEFAULT_COLUMNS = COLUMNS[:4]
 
@@ -26,18 +35,18 @@ LOW_HALF = 0xFFFFFFFF
 
 
 def check_columns(columns: Iterable[str]) -> tuple[str, ...]:
-    """The columns, each once, in the order of COLUMNS; SourceError for another one, or none."""
+    """Return the columns, each once, in the order of COLUMNS; SourceError for an unknown column, or no column."""
     given = set(columns)
     unknown = sorted(given - set(COLUMNS))
     if unknown:
-        raise SourceError(f"an audit cannot compare {unknown[0]!r}: it can compare {', '.join(COLUMNS)}")
+        raise SourceError(f"an audit cannot compare {unknown[0]!r}: give some of {', '.join(COLUMNS)}")
     if not given:
-        raise SourceError(f"no column is given to compare: choose some of {', '.join(COLUMNS)}")
+        raise SourceError(f"no column to compare: give some of {', '.join(COLUMNS)}")
     return tuple(name for name in COLUMNS if name in given)
 
 
 def digest(columns: Sequence[str]) -> Column:
-    """A long for each record."""
+    """Return the digest of a record, a long."""
     return F.xxhash64(*(part for name in columns for part in _parts(name)))
 
 
@@ -45,42 +54,42 @@ def _parts(name: str) -> list[Column]:
     column = F.col(name)
     if name != "headers":
         return [column.isNull(), column]
-    # No headers are null in some sources and an empty array in others.
+    # Without headers, the column is null in some sources and an empty array in others.
     as_json = F.to_json(column, {"ignoreNullFields": "true"})
     return [F.when(F.size(column) > 0, F.xxhash64(as_json)).otherwise(F.lit(0))]
 
 
 def low_half(value: Column) -> Column:
-    """The lower 32 bits, as a number that is not negative."""
+    """Return the lower 32 bits as a number that is not negative."""
     return value.bitwiseAND(F.lit(LOW_HALF))
 
 
 def high_half(value: Column) -> Column:
-    """The upper 32 bits, as a number that is not negative."""
+    """Return the upper 32 bits as a number that is not negative."""
     return F.shiftrightunsigned(value, 32)
 
 
 PARTITION = ("topic", "partition")
-POSITION = "position"  #: what finds the partner: the offset, or the number
+POSITION = "position"  #: what records are matched by: the offset, or the number
 DIGEST = "digest"
-BUCKET = "bucket"  #: a range's number: position divided by the range's size
+BUCKET = "bucket"  #: a range's number: its positions divided by the range's size
 
 
 def bucket_of(position: str, size: int) -> Column:
-    """The range that a position is in."""
+    """Return the number of the range that a position is in."""
     return F.expr(f"{position} div {size:d}L").alias(BUCKET)
 
 
 def compare(left: DataFrame, right: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Groups with their figures.
+    """Return groups with their figures.
 
     Args:
         left: rows with `keys`, `offset` and `digest`.
-        right: likewise.
-        keys: columns that make a group.
+        right: rows with the same columns.
+        keys: the columns that define a group.
 
     Returns:
-        keys, left_count, right_count, left_first, left_last, right_first, right_last (offsets, null where a side has none), is_different.
+        keys, left_count, right_count, left_first, left_last, right_first, right_last (offsets, null if a side has none), is_different.
     """
     wanted = [*keys, "offset", DIGEST]
     both = left.select(*wanted, F.lit(1).alias("sign")).unionAll(right.select(*wanted, F.lit(-1).alias("sign")))
@@ -101,7 +110,7 @@ def _figures(side: str, condition: Column) -> list[Column]:
 
 
 class PartitionFigures(NamedTuple):
-    """A partition's ranges, summed up. `first_different` is the number of the first range that differs; -1 where none does."""
+    """Sums over a partition's ranges. `first_different` is the number of the first range that differs, or -1."""
 
     left_count: int
     right_count: int
@@ -111,7 +120,7 @@ class PartitionFigures(NamedTuple):
 
 
 def by_partition(buckets: DataFrame) -> dict[tuple[str, int], PartitionFigures]:
-    """A row for each partition that has records comes to the driver."""
+    """Collect the figures of each partition that has records, one row each."""
     is_different = F.col("is_different")
     found = buckets.groupBy(*PARTITION).agg(
         F.sum("left_count").alias("left_count"),
@@ -126,7 +135,7 @@ def by_partition(buckets: DataFrame) -> dict[tuple[str, int], PartitionFigures]:
 
 
 def first_different(buckets: DataFrame, size: int, limit: int) -> tuple[DifferentRange, ...]:
-    """The first ranges that differ, `limit` at most."""
+    """Return the first ranges that differ, at most `limit`."""
     rows = buckets.where("is_different").orderBy(*PARTITION, BUCKET).limit(limit).collect()
     return tuple(
         DifferentRange(row["topic"], row["partition"], row[BUCKET] * size, (row[BUCKET] + 1) * size, row["left_count"], row["right_count"])

@@ -1,8 +1,9 @@
-"""Which offsets of two sides are compared. No PySpark.
+"""Choose the offsets of two sides to compare.
 
-By offset, a bound that was given is that of both sides: what one of them lacks there is a difference. A bound that was not given is what
-both sides have (and the rest is told), or with `is_whole` what either has. Gaps that an archive knows of are left out and told, unless a
-bound was given or all is compared. A partition that only one side has is compared with nothing.
+With match=offset, a given bound applies to both sides, and records that one of them lacks are differences.
+Without a given bound, offsets that both sides have are compared and the others are listed; with `is_whole`,
+offsets that either side has are compared. Gaps that an archive knows are skipped and listed, unless a bound is
+given or `is_whole`. All records of a partition that only one side has are differences.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from minibroker.spark.audit.result import LEFT, RIGHT, NotCompared
 from minibroker.spark.errors import SourceError
 from minibroker.spark.sources.ranges import PartitionRange, common, without
 
-Key = tuple[str, int]  #: topic (as it is called on the left) and partition
-Ranges = tuple[PartitionRange, ...]  #: of one partition, sorted; one at least, which may be empty
+Key = tuple[str, int]  #: topic (its name on the left) and partition
+Ranges = tuple[PartitionRange, ...]  #: of one partition, sorted; at least one, which may be empty
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What is read of one partition on each side; None: that side has no such partition."""
+    """The offsets to read of one partition on each side; None: the side has no such partition."""
 
     left: Ranges | None
     right: Ranges | None
@@ -29,7 +30,7 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Bounding:
-    """How bounds are found: those that were given are the left side's."""
+    """How the bounds of the comparison are chosen; given bounds are the left side's."""
 
     is_start_given: bool = False
     is_end_given: bool = False
@@ -37,40 +38,40 @@ class Bounding:
 
     @property
     def is_strict(self) -> bool:
-        """Whether what a side lacks inside is missing, known gap or not."""
+        """Whether offsets that a side lacks are differences, even in known gaps."""
         return self.is_whole or self.is_start_given or self.is_end_given
 
     def excludes(self, unseen: NotCompared, window: PartitionRange) -> bool:
-        """Whether somebody who gave these bounds did not want it."""
+        """Return whether the given bounds exclude these offsets."""
         is_before, is_behind = unseen.end_offset <= window.start_offset, unseen.start_offset >= window.end_offset
         return (self.is_start_given and is_before) or (self.is_end_given and is_behind)
 
 
 def extents_by_offset(left: Iterable[PartitionRange], right: Iterable[PartitionRange], bounding: Bounding) -> dict[Key, Extent]:
-    """The extents of all partitions, sorted by key.
+    """Return the extents of all partitions, sorted by key.
 
     Args:
-        left: what was asked for, of what the left side has.
-        right: all that the right side has, its topics called as on the left.
-        bounding: what to do where they differ.
+        left: the ranges asked for on the left side.
+        right: all ranges of the right side, with topics named as on the left.
+        bounding: how to choose bounds if both differ.
     """
     return {key: _extent(one, other, bounding) for key, (one, other) in _paired(left, right).items()}
 
 
 def extents_by_order(left: Iterable[PartitionRange], right: Iterable[PartitionRange]) -> dict[Key, Extent]:
-    """All of both: offsets say nothing of which record is whose partner."""
+    """Return all ranges of both sides, since offsets do not match records."""
     return {key: Extent(one, other) for key, (one, other) in _paired(left, right).items()}
 
 
 def check_common(extents: Mapping[Key, Extent]) -> None:
-    """SourceError where sides have offsets, but none of them would be compared: nothing is no equality."""
+    """Raise SourceError if sides have offsets but none of them would be compared, which is no equality."""
     read = [each for extent in extents.values() for each in (*(extent.left or ()), *(extent.right or ()))]
     if any(extent.not_compared for extent in extents.values()) and not any(each.size for each in read):
-        raise SourceError("the two sides have no offsets in common, nothing to compare: say whole for what either has, or match by order")
+        raise SourceError("the two sides have no offsets in common: compare all offsets with whole, or match by order")
 
 
 def span(ranges: Ranges) -> tuple[int, int]:
-    """The first offset, and the one after the last."""
+    """Return the first offset, and the one after the last."""
     return ranges[0].start_offset, ranges[-1].end_offset
 
 
@@ -105,7 +106,7 @@ def _unseen(side: str, there: Ranges, seen: Ranges) -> list[NotCompared]:
 
 
 def _nothing(there: Ranges, window: PartitionRange) -> Ranges:
-    """An empty range at the window's start, or as near to it as the side has offsets."""
+    """Return an empty range at the window's start, or at the side's offset that is closest to it."""
     first, end = span(there)
     offset = min(max(first, window.start_offset), end)
     return (window._replace(start_offset=offset, end_offset=offset),)

@@ -1,4 +1,4 @@
-"""One side of an audit as frames: its records as digests, and single records to show. Topics are called as on the left side."""
+"""Read one side of an audit: digests of its records, and the records of first differences. Topics are named as on the left."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 PREVIEW_SIZE = 64  #: bytes of a key or a value that are shown
 PREVIEW_HEADERS = 8
-LEAST_OFFSETS = 100_000  #: fewer are not worth a task
-MAX_SEEN = 1000  #: records that come to the driver to be shown; a table may have one offset many times
+LEAST_OFFSETS = 100_000  #: the least per task
+MAX_SEEN = 1000  #: records that the driver collects to show; a table may have one offset many times
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A record that is shown, with its digest and those of its columns."""
+    """A record to show, with its digest and those of its columns."""
 
     record: SeenRecord
     digest: int
@@ -41,10 +41,10 @@ class SideReader:
     """Reads one side.
 
     Args:
-        spark: where.
-        side: what.
-        columns: those that are compared.
-        renames: what topics are called on this side, by their names on the left side; others have one name.
+        spark: the session.
+        side: the side to read.
+        columns: the compared columns.
+        renames: topics' names on this side, by their names on the left; others have one name.
     """
 
     def __init__(self, spark: SparkSession, side: Side, columns: Sequence[str], renames: Mapping[str, str]) -> None:
@@ -55,11 +55,11 @@ class SideReader:
         self._own = dict(renames)
 
     def digests(self, ranges: Iterable[PartitionRange]) -> DataFrame:
-        """topic, partition, offset, digest; a row for each record."""
+        """Return topic, partition, offset and digest of each record."""
         return self._frame(ranges).select(*PARTITION, "offset", digest(self.columns).alias(DIGEST))
 
     def seen(self, places: Collection[tuple[str, int, int]]) -> dict[tuple[str, int, int], list[Seen]]:
-        """The records at these (topic, partition, offset), once each that are the same; MAX_SEEN in all."""
+        """Return the distinct records at these (topic, partition, offset), at most MAX_SEEN in all."""
         if not places:
             return {}
         frame = self._frame([PartitionRange(topic, partition, offset, offset + 1) for topic, partition, offset in places])
@@ -84,7 +84,7 @@ class SideReader:
     def _read(self, ranges: Sequence[PartitionRange]) -> DataFrame:
         if isinstance(self._side, TableSource):
             return self._side.frame(self._spark, ranges)
-        # Spark's connector makes one task of a partition, however much is in it, unless it is told.
+        # by default Spark's connector makes one task per partition, whatever its size
         tasks = min(self._spark.sparkContext.defaultParallelism, sum(each.size for each in ranges) // LEAST_OFFSETS)
         return self._side.frame(self._spark, ranges, min_partitions=tasks)
 
@@ -122,19 +122,19 @@ def _bytes(data: bytearray | None) -> bytes | None:
 
 
 def _time(micros: int | None) -> str | None:
-    """Kafka's timestamps are ms, those of tables may be finer; -1 is none."""
+    """Return ISO 8601; Kafka's timestamps have ms, those of tables may have microseconds, and -1 is none."""
     if micros is None or micros < 0:
         return None
     moment = _EPOCH + timedelta(microseconds=micros)
     return moment.isoformat(timespec="microseconds" if micros % 1000 else "milliseconds").replace("+00:00", "Z")
 
 
-MAX_DETAILED = 100  #: partitions whose first difference is looked for
+MAX_DETAILED = 100  #: partitions whose first difference is described
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Where a partition first differs; see Difference. Digests tell records of one offset apart; None: any."""
+class FirstDifference:
+    """Where a partition first differs; see Difference. Digests select among records of one offset; None: any."""
 
     topic: str
     partition: int
@@ -147,8 +147,8 @@ class Found:
     right_digest: int | None = None
 
 
-def describe(found: Sequence[Found], left: SideReader, right: SideReader) -> dict[Key, Difference]:
-    """The records of each place, read again from both sides."""
+def describe(found: Sequence[FirstDifference], left: SideReader, right: SideReader) -> dict[Key, Difference]:
+    """Return the differences with their records, which are read again from both sides."""
     lefts = left.seen([(each.topic, each.partition, each.left_offset) for each in found if each.left_offset is not None])
     rights = right.seen([(each.topic, each.partition, each.right_offset) for each in found if each.right_offset is not None])
     differences = {}
@@ -167,7 +167,7 @@ def _of(seen: Iterable[Seen], digest: int | None) -> list[Seen]:
 
 
 def _changed(ones: Sequence[Seen], others: Sequence[Seen], columns: Sequence[str]) -> tuple[str, ...]:
-    """The columns whose values are not the same."""
+    """Return the columns whose values differ."""
     return tuple(
         name
         for index, name in enumerate(columns)

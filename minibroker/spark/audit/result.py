@@ -1,4 +1,4 @@
-"""What an audit says, as plain values, and in the form of JSON."""
+"""The result of an audit, as plain values and as JSON."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any
 LEFT = "left"
 RIGHT = "right"
 
-# What a difference can be. By offset, a record has the same offset on both sides; by order, the same number within its partition.
+# The kinds of differences. Records match by offset, or by order: by their number in the partition.
 MISSING_LEFT = "missing left"
 MISSING_RIGHT = "missing right"
-DUPLICATE_LEFT = "duplicate left"  #: there more often than on the right
+DUPLICATE_LEFT = "duplicate left"  #: more often on the left than on the right
 DUPLICATE_RIGHT = "duplicate right"
 CHANGED = "changed"
 
 
 @dataclass(frozen=True, slots=True)
 class SeenRecord:
-    """A record as it is shown.
+    """A record to show.
 
     Attributes:
         offset: on its side.
         key, value: their first PREVIEW_SIZE bytes; None for null.
         key_size, value_size: all their bytes; None for null.
-        headers: the first of them, with a text for each value.
-        timestamp: ISO 8601 in UTC; None where there is none.
+        headers: the first ones, with the first bytes of each value.
+        timestamp: ISO 8601 in UTC; None if there is none.
     """
 
     offset: int
@@ -37,7 +37,7 @@ class SeenRecord:
     timestamp: str | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Bytes as text, with escapes for those that are no UTF-8."""
+        """Return the record with bytes as text; invalid UTF-8 is escaped."""
         return {
             "offset": self.offset,
             "key": _text(self.key),
@@ -55,10 +55,11 @@ class Difference:
 
     Attributes:
         kind: MISSING_LEFT, MISSING_RIGHT, DUPLICATE_LEFT, DUPLICATE_RIGHT or CHANGED.
-        columns: those that are not equal, of a record that is CHANGED.
+        columns: the columns that differ, of a record that is CHANGED.
         position: the offset; by order, the record's number within the compared part of its partition, from 0.
-        count: by order, so many records in a row are missing or there again; 1 otherwise.
-        left, right: the records that stand there; None where there is none.
+        count: with match=order, how many records in a row are missing or repeated; else how many offsets of the
+            first different range differ.
+        left, right: the records at this position; None if there is none.
     """
 
     kind: str
@@ -82,7 +83,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class NotCompared:
-    """Offsets that one side has and the other has not (any more, or yet), and that nobody asked for."""
+    """Offsets that only one side has, and that were not asked for."""
 
     side: str
     start_offset: int
@@ -91,7 +92,7 @@ class NotCompared:
 
 @dataclass(frozen=True, slots=True)
 class DifferentRange:
-    """A range whose digests differ: start <= position < end; positions are offsets, by order numbers of records."""
+    """A range whose digests differ: start <= position < end. Positions are offsets, or record numbers with match=order."""
 
     topic: str
     partition: int
@@ -107,12 +108,12 @@ class PartitionAudit:
 
     Attributes:
         topic: its name on the left.
-        left_start_offset, left_end_offset, right_start_offset, right_end_offset: what was compared, ends exclusive; by offset they
-            differ only where one side lacks offsets that had to be compared. None: that side has no such partition.
-        left_count, right_count: records that were compared.
-        range_count, different_range_count: ranges that have records, and those whose digests differ.
-        first_difference: None where there is none, and for partitions beyond the first MAX_DETAILED that differ.
-        not_compared: what only one side has.
+        left_start_offset, left_end_offset, right_start_offset, right_end_offset: the compared offsets, ends exclusive.
+            With match=offset they differ only if one side lacks offsets to compare. None: the side has no such partition.
+        left_count, right_count: compared records.
+        range_count, different_range_count: ranges with records, and those whose digests differ.
+        first_difference: None if there is none, and after the first MAX_DETAILED partitions that differ.
+        not_compared: offsets that only one side has.
     """
 
     topic: str
@@ -130,7 +131,7 @@ class PartitionAudit:
 
     @property
     def is_equal(self) -> bool:
-        """Whether all that was compared is the same."""
+        """Whether all compared records are equal."""
         return self.different_range_count == 0
 
     def as_dict(self) -> dict[str, Any]:
@@ -155,12 +156,12 @@ class AuditResult:
     """All partitions of all topics.
 
     Attributes:
-        left, right: what the sides are called.
+        left, right: the names of the sides.
         match: "offset" or "order".
-        columns: what was compared of each record.
-        range_size: positions a digest is for.
+        columns: the compared columns.
+        range_size: positions per digest.
         partitions: by topic and number.
-        different_ranges: the first of them.
+        different_ranges: the first ranges that differ.
     """
 
     left: str
@@ -173,21 +174,21 @@ class AuditResult:
 
     @property
     def is_equal(self) -> bool:
-        """Whether all that was compared is the same; what was not compared is told by partitions."""
+        """Whether all compared records are equal; `partitions` list offsets that were not compared."""
         return all(each.is_equal for each in self.partitions)
 
     @property
     def left_count(self) -> int:
-        """Records compared, of the left side."""
+        """The compared records of the left side."""
         return sum(each.left_count for each in self.partitions)
 
     @property
     def right_count(self) -> int:
-        """Records compared, of the right side."""
+        """The compared records of the right side."""
         return sum(each.right_count for each in self.partitions)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON; the names stay."""
+        """Return the result for JSON; the names are stable."""
         return {
             "equal": self.is_equal,
             "left": self.left,

@@ -1,4 +1,4 @@
-"""What can be compared: a cluster, a log directory, a table (files, an archive, a DataFrame); as users write them, and what they have."""
+"""Sides of an audit: clusters, log directories, tables (files, archives, DataFrames); their texts and their ranges."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ SERVERS = re.compile(r"[^/,:]+:\d+(,[^/,:]+:\d+)*|\[[0-9a-fA-F:]+\]:\d+(,\S+)?")
 
 
 def parse_side(text: str, *, isolation_level: str = "read_committed", options: Mapping[str, str] | None = None) -> Side:
-    """The side that a text names.
+    """Return the side that a text stands for.
 
     Args:
-        text: HOST:PORT,... is a cluster; a directory with meta.properties, a log directory; any other path or address, a table.
-            `kafka:`, `log:`, `table:` and `delta:` before it say which it is.
+        text: HOST:PORT,... is a cluster. A directory with meta.properties is a log directory. Any other path or
+            address is a table. The prefixes `kafka:`, `log:`, `table:` and `delta:` choose explicitly.
         isolation_level: of clusters and log directories.
-        options: of a cluster, as of ClusterSource.
+        options: of a cluster; see ClusterSource.
     """
     if text.startswith(CLUSTER):
         return ClusterSource(text.removeprefix(CLUSTER), isolation_level=isolation_level, options=options)
@@ -48,7 +48,7 @@ def parse_side(text: str, *, isolation_level: str = "read_committed", options: M
     if text.startswith(DELTA):
         return TableSource(text.removeprefix(DELTA), format="delta")
     if not text:
-        raise SourceError("a side of an audit is empty: give HOST:PORT, a log directory, or a table")
+        raise SourceError("a side of an audit is empty: give HOST:PORT, a log directory or a table")
     if SERVERS.fullmatch(text):
         return ClusterSource(text, isolation_level=isolation_level, options=options)
     if all((Path(part) / META_PROPERTIES).is_file() for part in text.split(",")):
@@ -57,7 +57,7 @@ def parse_side(text: str, *, isolation_level: str = "read_committed", options: M
 
 
 def name_of(side: Side) -> str:
-    """What a side is called in results."""
+    """Return the name of a side in results."""
     if isinstance(side, ClusterSource):
         return f"cluster {side.bootstrap_servers}"
     if isinstance(side, LogDirectorySource):
@@ -74,9 +74,10 @@ def ranges_of(
     starting: Position = EARLIEST,
     ending: Position = LATEST,
 ) -> tuple[PartitionRange, ...]:
-    """What a side has within bounds of these topics, of those that match, or of a table all.
+    """Return the ranges of a side within bounds: of these topics, of those that match, or of a whole table.
 
-    SourceError where it has not what was asked for.
+    Raises:
+        SourceError: no such topic or offsets.
     """
     if not isinstance(side, TableSource):
         return side.resolve(topics, pattern=pattern, starting=starting, ending=ending).ranges
@@ -93,13 +94,13 @@ def ranges_of(
     for each in found:
         if each.size < 0:
             raise SourceError(
-                f"{each.topic}-{each.partition} is to end at offset {each.end_offset}, before it starts at {each.start_offset}"
+                f"the range of {each.topic}-{each.partition} ends at offset {each.end_offset}, before its start at {each.start_offset}"
             )
     return tuple(found)
 
 
 def _numbers(frame: DataFrame, ranges: Sequence[PartitionRange], position: Position) -> dict[tuple[str, int], int]:
-    """A position in each partition of a table. What the table lacks may be asked for: it is what an audit looks for."""
+    """Return the offset of a position in each partition; the table may lack it, since an audit looks for missing records."""
     if position.timestamp_ms is not None:
         by_time = _by_time(frame, position.timestamp_ms)
         return {each[:2]: by_time.get(each[:2], each.end_offset) for each in ranges}
@@ -107,13 +108,13 @@ def _numbers(frame: DataFrame, ranges: Sequence[PartitionRange], position: Posit
     for each in ranges:
         number = position.everywhere if position.by_partition is None else position.by_partition.get(each[:2])
         if number is None:
-            raise SourceError(f"the bounds say nothing of {each.topic}-{each.partition}: give -2 (earliest), -1 (latest) or an offset")
+            raise SourceError(f"the bounds have no offset for {each.topic}-{each.partition}: give -2 (earliest), -1 (latest) or an offset")
         found[each[:2]] = {EARLIEST_OFFSET: each.start_offset, LATEST_OFFSET: each.end_offset}.get(number, number)
     return found
 
 
 def _by_time(frame: DataFrame, time_ms: int) -> dict[tuple[str, int], int]:
-    """The first offset as late as a time, of each partition that has one."""
+    """Return the first offset at or after a time, of each partition that has one."""
     late = frame.where(F.col("timestamp") >= F.timestamp_millis(F.lit(time_ms)))
     return {
         (row["topic"], row["partition"]): row["first"]

@@ -1,7 +1,7 @@
-"""Positions of fields become columns of Arrow: the schema of Spark's Kafka source.
+"""Turn positions of fields into Arrow columns with the schema of Spark's Kafka source.
 
-Here those of fields.py, in compiled_columns.py those of machine code. Bytes are copied once, by Arrow: the payload is seen as an array of
-binary values (key, what is between, value, what is between, ...), of which `take` keeps those that are asked for.
+This module does it for fields.py, compiled.py for machine code. Arrow copies the bytes once: it sees the
+payload as an array of binary values (key, gap, value, gap, ...), and `take` keeps the values asked for.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ TYPES: dict[str, pa.DataType] = {
     HEADERS: pa.list_(HEADER_TYPE),
     CORRUPT_RECORD: pa.string(),
 }
-CONSTANT = {"topic", "partition", CORRUPT_RECORD}  #: columns that say the same of all records of a task
+CONSTANT = {"topic", "partition", CORRUPT_RECORD}  #: columns with one value for all records of a task
 
 
 class RecordColumns(Protocol):
-    """Records whose columns can be made: `count` of them."""
+    """Decoded records, as a source of columns."""
 
     @property
     def count(self) -> int:
-        """Rows."""
+        """The number of records."""
 
     def array(self, role: str) -> pa.Array:
-        """The column of this name, of the type in TYPES, which keeps nothing of the buffer of payloads."""
+        """Return the column of this name with its type in TYPES. It holds no reference to the payload buffer."""
 
 
 class TableBuilder:
-    """Makes record batches of one partition with some columns, in the order of `names`; CORRUPT_RECORD may have a name of the user's."""
+    """Make record batches of one partition with the columns `names`; `corrupt_column` is the user's name of CORRUPT_RECORD."""
 
     def __init__(self, topic: str, partition: int, names: tuple[str, ...], corrupt_column: str | None = None) -> None:
         self._topic = topic
@@ -53,12 +53,12 @@ class TableBuilder:
         self._constants: dict[str, pa.Array] = {}
 
     def record_batch(self, columns: RecordColumns) -> pa.RecordBatch:
-        """All of these records."""
+        """Return all records as a record batch."""
         arrays = [self._constant(role, columns.count) if role in CONSTANT else columns.array(role) for role in self.roles]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def of_values(self, columns: dict[str, pa.Array], count: int) -> pa.RecordBatch:
-        """Rows whose columns are there already; the topic and the partition are added, and what is missing is null."""
+        """Return rows from ready-made columns; topic and partition are added, and other missing columns are null."""
         arrays = [
             columns[role] if role in columns else self._constant(role, count) if role in CONSTANT else pa.nulls(count, TYPES[role])
             for role in self.roles
@@ -74,16 +74,16 @@ class TableBuilder:
 
 
 class Rows(NamedTuple):
-    """The records to keep, and what their batches say of them; arrays have one item a kept record."""
+    """The records to keep, with values from their batches; arrays have one item per kept record."""
 
-    chosen: np.ndarray  #: their numbers in `fields`, growing
+    chosen: np.ndarray  #: their numbers in `fields`, ascending
     offsets: np.ndarray
     timestamps: np.ndarray  #: epoch ms
     timestamp_types: np.ndarray
 
 
 class FieldColumns:
-    """Columns of what numpy found, by Arrow."""
+    """Columns of the fields that numpy found."""
 
     def __init__(self, fields: Fields, rows: Rows) -> None:
         self._fields = fields
@@ -91,11 +91,11 @@ class FieldColumns:
 
     @property
     def count(self) -> int:
-        """Rows."""
+        """The number of records."""
         return len(self._rows.chosen)
 
     def array(self, role: str) -> pa.Array:
-        """One of `key`, `value`, `offset`, `timestamp`, `timestampType`, `headers`."""
+        """Return one of `key`, `value`, `offset`, `timestamp`, `timestampType`, `headers`."""
         fields, rows = self._fields, self._rows
         match role:
             case "key":
@@ -113,16 +113,16 @@ class FieldColumns:
 
 
 def _keys_and_values(fields: Fields) -> np.ndarray:
-    """Bounds of key and value of each record, in turn."""
+    """Return one row per record: the bounds of its key and of its value."""
     return np.stack([fields.key_starts, fields.key_stops, fields.value_starts, fields.value_stops], axis=1)
 
 
 def take_bytes(data: bytes, bounds: np.ndarray, chosen: np.ndarray, column: int, is_null: np.ndarray) -> pa.Array:
-    """The values between bounds[:, column] and bounds[:, column + 1] of the chosen rows; all of `bounds` grow, row by row."""
+    """Return the values between bounds[:, column] and bounds[:, column + 1] of the chosen rows; all `bounds` ascend, row by row."""
     count = len(bounds)
     if not count or is_null.all():
         return pa.nulls(len(chosen), pa.binary())
-    # Only these bounds matter to this column: value i is 2 * i, what lies between is in the odd places.
+    # The array of this column has value i at 2 * i, and the bytes between two values at odd places.
     offsets = np.ascontiguousarray(bounds[:, column : column + 2], np.int32).reshape(-1)
     values = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
     nulls = is_null[chosen]
@@ -130,12 +130,12 @@ def take_bytes(data: bytes, bounds: np.ndarray, chosen: np.ndarray, column: int,
 
 
 def timestamp_array(milliseconds: np.ndarray) -> pa.Array:
-    """Epoch ms as Spark's timestamps, which are microseconds."""
+    """Return epoch ms as Spark's timestamps, which are microseconds."""
     return pa.array(milliseconds.astype(np.int64, copy=False) * 1000, pa.int64()).view(TYPES["timestamp"])
 
 
 def header_lists(data: bytes, headers: Headers, chosen: np.ndarray, record_count: int) -> pa.Array:
-    """The headers of the chosen records; null where a record has none, as the Kafka source has it."""
+    """Return the headers of the chosen records; null for a record without headers, as in Spark's Kafka source."""
     if not headers.rows.size:
         return pa.nulls(len(chosen), TYPES[HEADERS])
     counts = np.bincount(headers.rows, minlength=record_count)
@@ -149,14 +149,14 @@ def header_lists(data: bytes, headers: Headers, chosen: np.ndarray, record_count
 
 
 def header_array(keys: pa.Array, values: pa.Array, counts: np.ndarray) -> pa.Array:
-    """So many headers for each record; null where that is none."""
+    """Return lists of headers, `counts` per record; null for a record without headers."""
     entries = pa.StructArray.from_arrays([as_text(keys), values], fields=list(HEADER_TYPE))
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), entries, type=TYPES[HEADERS], mask=pa.array(counts == 0))
 
 
 def as_text(values: pa.Array) -> pa.Array:
-    """UTF-8; what is none is replaced as the Java client does."""
+    """Return UTF-8 text; invalid bytes become replacement characters, as in the Java client."""
     if values.type == pa.null() or values.null_count == len(values):
         return values.cast(pa.string())
     try:

@@ -1,9 +1,10 @@
-"""Fields of records, and Arrow's buffers, by machine code: one walk over the records of a group reads, checks and keeps what is wanted.
+"""Decode records into Arrow columns with machine code: one pass over a group reads, checks and keeps what is asked for.
 
-What it takes and refuses is what fields.py does with numpy; a property test holds both against records/record.py. To import this compiles
-it, and keeps it on the disk for the next process: numba must be there, and takes half a second even then.
+It accepts and rejects the same records as fields.py; a property test compares both with records/record.py.
+Importing this module compiles it with numba, and stores the code on disk for the next process. The import
+takes half a second even then.
 
-An array of batches has a row for each, of these numbers: START, STOP (of its payload), RECORD_COUNT, BASE_OFFSET, LAST_OFFSET_DELTA,
+An array of batches has one row per batch with these numbers: START, STOP (of its payload), RECORD_COUNT, BASE_OFFSET, LAST_OFFSET_DELTA,
 BASE_TIMESTAMP (epoch ms), IS_APPEND_TIME and MAX_TIMESTAMP.
 """
 
@@ -22,18 +23,18 @@ from minibroker.spark.kafka_log.options import HEADERS
 from minibroker.spark.kafka_log.split import MIN_RECORD_SIZE
 
 START, STOP, RECORD_COUNT, BASE_OFFSET, LAST_OFFSET_DELTA, BASE_TIMESTAMP, IS_APPEND_TIME, MAX_TIMESTAMP = range(8)
-KEY, VALUE, RECORD_HEADERS = 0, 2, 4  #: rows of spans: where it begins, and behind it the length (-1: null) or, of headers, the count
+KEY, VALUE, RECORD_HEADERS = 0, 2, 4  #: rows of spans: the start, followed by the length (-1: null), or for headers by the count
 MAX_SPARK_TIMESTAMP = (1 << 63) // 1000 - 1  #: epoch ms that fit into Spark's microseconds
 
-VARINT_SHIFT, VARINT_LAST = 28, 0x0F  #: of the last byte that it can have, and the largest value of that one
+VARINT_SHIFT, VARINT_LAST = 28, 0x0F  #: shift of the last possible byte, and that byte's largest value
 VARLONG_SHIFT, VARLONG_LAST = 63, 0x01
 MISFIT, GOES_ON, TOO_MANY_BITS, BAD_LENGTH, BAD_OFFSET, BAD_HEADERS, LONGER, BAD_TIMESTAMP = range(-1, -9, -1)
 REASONS = {
-    MISFIT: "its records are not those that it announces",
-    GOES_ON: "a field or a record goes on behind its end",
+    MISFIT: "its records do not match its header",
+    GOES_ON: "a field or a record extends past its end",
     TOO_MANY_BITS: "a varint of too many bits",
-    BAD_LENGTH: "a length below -1, or more than there is",
-    BAD_OFFSET: "an offset that does not grow, or outside of the batch's",
+    BAD_LENGTH: "a length below -1, or larger than the record",
+    BAD_OFFSET: "an offset that does not increase, or is outside of the batch",
     BAD_HEADERS: "headers that do not fit, or without a key",
     LONGER: "a record is longer than its fields",
     BAD_TIMESTAMP: "a timestamp that Spark cannot hold",
@@ -44,15 +45,16 @@ _BYTES = "Array(uint8, 1, 'C', readonly=True)"
 
 
 def _compile(*signature: str, inline: str = "never") -> Callable[[_Function], _Function]:
-    """Compile at once with this signature; without, where it is called from.
+    """Compile now with this signature; without a signature, where it is called.
 
-    Positions are unsigned where they index, since numba looks for negative ones else, which takes longer than all the rest.
+    Positions are converted to unsigned before they index: for signed ones numba adds a check for negative
+    indexes that takes longer than all the rest.
     """
 
     def compiled(function: _Function) -> _Function:
         try:
             return numba.njit(*signature, cache=True, nogil=True, inline=inline)(function)  # type: ignore[call-overload, no-any-return, unused-ignore]
-        except RuntimeError:  # there is no folder where it could keep it
+        except RuntimeError:  # no folder can store the code
             return numba.njit(*signature, nogil=True, inline=inline)(function)  # type: ignore[call-overload, no-any-return, unused-ignore]
 
     return compiled
@@ -60,8 +62,8 @@ def _compile(*signature: str, inline: str = "never") -> Callable[[_Function], _F
 
 @_compile(inline="always")
 def _number(data: Any, position: int, stop: int, last_shift: int, last_byte: int) -> tuple[int, int]:
-    """A zigzag varint and where it ends; in place of that what is wrong, which is negative."""
-    number: Any = np.int64(0)  # else numba would take what is shifted for 32 bits
+    """Return a zigzag varint and its end; a negative end is an error code."""
+    number: Any = np.int64(0)  # otherwise numba would use 32 bits
     shift = 0
     while True:
         if position >= stop:
@@ -81,7 +83,7 @@ def _number(data: Any, position: int, stop: int, last_shift: int, last_byte: int
 
 @_compile()
 def _bytes(data: Any, position: int, stop: int) -> tuple[int, int]:
-    """The length (-1: null) of a field whose length stands at `position`, and where it ends; or what is wrong."""
+    """Return the length (-1: null) of the field at `position`, and its end; a negative end is an error code."""
     length, position = _number(data, position, stop, VARINT_SHIFT, VARINT_LAST)
     if position < 0:
         return length, position
@@ -93,7 +95,7 @@ def _bytes(data: Any, position: int, stop: int) -> tuple[int, int]:
 
 @_compile()
 def _pass_headers(data: Any, position: int, stop: int, count: int) -> int:
-    """Where so many headers end; or what is wrong."""
+    """Return the end of `count` headers; a negative end is an error code."""
     if count < 0 or count > (stop - position) // 2:
         return BAD_HEADERS
     for _ in range(count):
@@ -112,7 +114,7 @@ def _pass_headers(data: Any, position: int, stop: int, count: int) -> int:
 def decode(  # noqa: C901, PLR0912, PLR0917  one loop in one piece: called functions cost four times as much
     data: Any, batches: Any, start_offset: int, end_offset: int, offsets: Any, timestamps: Any, types: Any, spans: Any
 ) -> tuple[int, int, int]:
-    """Fill the arrays with the records in [start_offset, end_offset). How many; or 0, what is wrong, and with which batch."""
+    """Fill the arrays with the records in [start_offset, end_offset); return their count, or 0, the error code and its batch."""
     row = 0
     for number in range(len(batches)):
         position, batch_stop = batches[number, START], batches[number, STOP]
@@ -129,7 +131,7 @@ def decode(  # noqa: C901, PLR0912, PLR0917  one loop in one piece: called funct
                 return 0, MISFIT, number
             timestamp_delta, position = _number(
                 data, position + 1, stop, VARLONG_SHIFT, VARLONG_LAST
-            )  # behind attributes, none of which is in use
+            )  # after the attributes, which are unused
             if position < 0:
                 return 0, position, number
             delta, position = _number(data, position, stop, VARINT_SHIFT, VARINT_LAST)
@@ -177,7 +179,7 @@ def decode(  # noqa: C901, PLR0912, PLR0917  one loop in one piece: called funct
 
 @_compile("UniTuple(int64, 2)(int64[::1])")
 def total_size(lengths: Any) -> tuple[int, int]:
-    """Bytes of all values, and how many are null."""
+    """Return the bytes of all values, and how many are null."""
     total = 0
     nulls = 0
     for length in lengths:
@@ -192,7 +194,7 @@ def total_size(lengths: Any) -> tuple[int, int]:
 def gather(  # noqa: PLR0917  called by position: a name costs a look-up, and numba takes none with a signature
     data: Any, starts: Any, lengths: Any, offsets: Any, values: Any, validity: Any
 ) -> None:
-    """Copy values one behind the other, as Arrow has them; a bit of `validity` (all 0 before) for each that is not null, if it has any."""
+    """Copy values into an Arrow buffer, and set the bit in `validity` (all 0, or empty) of each value that is not null."""
     stop = 0
     offsets[0] = 0
     for row in range(len(starts)):
@@ -208,7 +210,7 @@ def gather(  # noqa: PLR0917  called by position: a name costs a look-up, and nu
 
 @_compile(f"void({_BYTES}, int64[::1], int64[::1], int64[:, ::1])")
 def fill_header_spans(data: Any, starts: Any, counts: Any, spans: Any) -> None:
-    """The spans of key and value of each header of records that were taken before."""
+    """Fill `spans` with the keys and values of the headers of decoded records."""
     column = 0
     for row in range(len(starts)):
         position = starts[row]
@@ -226,7 +228,8 @@ _NOTHING = np.empty(0, np.uint8)
 class CompiledColumns:
     """The records in [start_offset, end_offset) of the batches, an array as described above, whose payloads are in `data`.
 
-    MalformedBatchError for the first batch whose records are not what it announces.
+    Raises:
+        MalformedBatchError: the records of a batch do not match its header; the first such batch.
     """
 
     def __init__(self, data: np.ndarray, batches: np.ndarray, start_offset: int, end_offset: int) -> None:
@@ -246,7 +249,7 @@ class CompiledColumns:
             raise MalformedBatchError(REASONS[wrong], batch)
 
     def array(self, role: str) -> pa.Array:
-        """One of `key`, `value`, `offset`, `timestamp`, `timestampType`, `headers`."""
+        """Return one of `key`, `value`, `offset`, `timestamp`, `timestampType`, `headers`."""
         match role:
             case "key":
                 return self._bytes(self._span(KEY), self._span(KEY + 1))

@@ -1,6 +1,7 @@
-"""Which way records of format v2 are decoded: with numpy first, by machine code when a process has read so much that compiling it paid.
+"""Decode records of format v2 with numpy, and with machine code once a process has read enough records for that to pay.
 
-numpy takes half a microsecond a record, machine code a tenth of that, and half a second to be loaded. Without numba it is numpy for good.
+numpy takes half a microsecond per record. Machine code takes a tenth of that, and half a second to load.
+Without numba, numpy decodes all records.
 """
 
 from __future__ import annotations
@@ -22,27 +23,27 @@ Decode = Callable[["Group", int, int], RecordColumns]
 
 
 class Group(NamedTuple):
-    """Batches to be decoded at once: their headers (frames.HEADER), and where in `data` (uint8) their payloads are."""
+    """Batches to decode at once: their headers (frames.HEADER), and the positions of their payloads in `data` (uint8)."""
 
-    data: np.ndarray  #: with PADDING bytes behind the last payload
+    data: np.ndarray  #: with PADDING bytes after the last payload
     headers: np.ndarray
     starts: np.ndarray
     stops: np.ndarray
 
     def without(self, batch: int) -> Group:
-        """All but one."""
+        """Return all batches except one."""
         return Group(self.data, *(np.delete(each, batch) for each in self[1:]))
 
 
 class Decoder:
-    """Decodes with what this process has: one for all threads of it."""
+    """Decodes with the faster way that this process has; one object for all threads."""
 
     def __init__(self, compile_after: int = RECORDS_BEFORE_COMPILING) -> None:
         self._left = compile_after
         self._decode: Decode = decode_with_numpy
 
     def columns(self, group: Group, start_offset: int, end_offset: int) -> RecordColumns:
-        """The records with start_offset <= offset < end_offset; MalformedBatchError for a batch whose records are not what it announces."""
+        """Return the records with start_offset <= offset < end_offset; MalformedBatchError if a batch's records do not match its header."""
         if self._left <= 0:
             self._left = 1 << 62
             self._decode = compiled_decode() or self._decode
@@ -52,7 +53,7 @@ class Decoder:
 
 
 def compiled_decode() -> Decode | None:
-    """Machine code; None where numba is not installed."""
+    """Return the function in machine code; None if numba is not installed."""
     try:
         from minibroker.spark.kafka_log import compiled  # noqa: PLC0415  numba is optional, and takes half a second
     except ImportError:
@@ -75,7 +76,7 @@ def compiled_decode() -> Decode | None:
 
 
 def decode_with_numpy(group: Group, start_offset: int, end_offset: int, splitter: Splitter = SPLITTER) -> FieldColumns:
-    """The same in Python."""
+    """Return the same records, decoded with numpy."""
     headers = group.headers
     data = group.data[: int(group.stops.max(initial=0)) + PADDING].tobytes()
     counts = headers["record_count"].astype(np.int64)

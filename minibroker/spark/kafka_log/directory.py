@@ -1,4 +1,4 @@
-"""The log directories a source reads: which partitions are there, and what is wrong when they cannot be read."""
+"""Find the partitions in log directories, and say what is wrong with a directory that cannot be read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from minibroker.storage.meta_properties import NAME as META_PROPERTIES
 
 
 def open_folders(files: Files, options: ReadOptions) -> list[PartitionFolder]:
-    """The partitions that are asked for, by topic and number; OptionError for a directory or topic that is not there."""
+    """Return the partitions asked for, sorted by topic and number; OptionError for a missing directory or topic."""
     found = {}
     for path in options.paths:
         for topic, partition, directory, log_start_offset in _partitions(files, path):
@@ -32,7 +32,7 @@ def open_folders(files: Files, options: ReadOptions) -> list[PartitionFolder]:
 
 
 def _partitions(files: Files, path: str) -> Iterator[tuple[str, int, str, int]]:
-    """Topic, partition, folder and log start offset of each partition in a log directory, or of the one whose folder `path` is."""
+    """Yield topic, partition, folder and log start offset of each partition in a log directory, or of the partition folder `path`."""
     try:
         names = files.names(path)
     except FileNotFoundError:
@@ -53,11 +53,13 @@ def _partitions(files: Files, path: str) -> Iterator[tuple[str, int, str, int]]:
         try:
             partitions.append((*parse_folder_name(name), f"{path}/{name}"))
         except ValueError:
-            continue  # checkpoints, folders on their way out
-    if META_PROPERTIES not in names:  # /etc has a folder dbus-1
+            continue  # checkpoints, folders of deleted partitions
+    if META_PROPERTIES not in names:  # other folders have such names too: /etc has dbus-1
         partitions = [each for each in partitions if _has_segments(files, each[2])]
     if not partitions and META_PROPERTIES not in names:
-        raise OptionError(f"{path} is no Kafka log directory: it has neither {META_PROPERTIES} nor a folder topic-partition with segments")
+        raise OptionError(
+            f"{path} is not a Kafka log directory: it has neither {META_PROPERTIES} nor a folder topic-partition with segments"
+        )
     starts = _log_start_offsets(files, path)
     for topic, partition, directory in partitions:
         yield topic, partition, directory, starts.get((topic, partition), 0)
@@ -70,12 +72,12 @@ def _holds_segments(names: Iterable[str]) -> bool:
 def _has_segments(files: Files, directory: str) -> bool:
     try:
         return _holds_segments(files.names(directory))
-    except OSError:  # a file, or not for us
+    except OSError:  # a file, or no permission
         return False
 
 
 def _log_start_offsets(files: Files, directory: str) -> dict[tuple[str, int], int]:
-    """The checkpoint of log start offsets; empty when it is missing or damaged: then the first segments say it."""
+    """Return the checkpoint of log start offsets; empty if it is missing or damaged, then the first segments count."""
     try:
         return OffsetCheckpoint(files, f"{directory}/{LOG_START_OFFSET}").read()
     except CorruptLogError:

@@ -1,7 +1,8 @@
-"""The fields of many records at once: their positions as columns of numpy, none of their bytes touched one by one.
+"""Find the fields of many records at once, as numpy columns of positions.
 
-The layout is that of records/record.py, and so is what is refused: a record is taken here exactly if `decode_records` takes it
-(a property test says so). Each step reads one field of all records; a varint of more than one byte is read on for those few that have it.
+The layout is that of records/record.py. A property test checks that this module accepts exactly the records
+that `decode_records` accepts. Each step reads one field of all records; the third and later bytes of varints
+are read only for the few records that have them.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ import numpy as np
 
 from minibroker.spark.kafka_log.split import COMPLETE, SPLITTER, Splitter
 
-PADDING = 16  #: bytes behind `data` that may be read, though never believed
+PADDING = 16  #: bytes after `data` that may be read but are never used
 VARINT_BYTES = 5
 VARLONG_BYTES = 10
 NULL = -1
 
 
 class MalformedBatchError(Exception):
-    """The records of batch number `batch` are not what it announces; `args[0]` says why."""
+    """The records of batch number `batch` do not match its header; `args[0]` is the reason."""
 
     def __init__(self, reason: str, batch: int) -> None:
         super().__init__(reason)
@@ -27,7 +28,7 @@ class MalformedBatchError(Exception):
 
 
 class Payloads(NamedTuple):
-    """Uncompressed records of many batches in one buffer; arrays have one item a batch."""
+    """Uncompressed records of many batches in one buffer; arrays have one item per batch."""
 
     data: bytes  #: with PADDING bytes at its end
     starts: np.ndarray
@@ -37,9 +38,9 @@ class Payloads(NamedTuple):
 
 
 class Headers(NamedTuple):
-    """Headers of records, in order; arrays have one item a header."""
+    """Headers of records, in order; arrays have one item per header."""
 
-    rows: np.ndarray  #: the record of each
+    rows: np.ndarray  #: the number of its record
     key_starts: np.ndarray
     key_stops: np.ndarray
     value_starts: np.ndarray
@@ -48,10 +49,10 @@ class Headers(NamedTuple):
 
 
 class Fields(NamedTuple):
-    """Arrays with one item a record; `starts` and `stops` are positions in `data`, equal where it is null or empty."""
+    """Arrays with one item per record; `starts` and `stops` are positions in `data`, equal for null or empty fields."""
 
     data: bytes
-    batches: np.ndarray  #: number of its batch
+    batches: np.ndarray  #: the number of its batch
     offset_deltas: np.ndarray
     timestamp_deltas: np.ndarray
     key_starts: np.ndarray
@@ -64,13 +65,13 @@ class Fields(NamedTuple):
 
 
 def undo_zigzag(numbers: np.ndarray) -> np.ndarray:
-    """0, -1, 1, -2 from 0, 1, 2, 3; 64 bits, as int64."""
+    """Return 0, -1, 1, -2 for 0, 1, 2, 3; 64 bits, as int64."""
     undone: np.ndarray = (numbers >> 1 & 0x7FFFFFFFFFFFFFFF) ^ -(numbers & 1)
     return undone
 
 
 class _Cursor:
-    """Reads field after field of the same records: `positions` moves on, and what is wrong is told of the record's batch."""
+    """Reads one field after the other of the same records; errors name the batch of the record."""
 
     def __init__(self, data: np.ndarray, positions: np.ndarray, stops: np.ndarray, batches: np.ndarray) -> None:
         self.data = data
@@ -79,18 +80,18 @@ class _Cursor:
         self.batches = batches
 
     def refuse(self, wrong: np.ndarray, reason: str) -> None:
-        """Raise MalformedBatchError if anything is wrong."""
+        """Raise MalformedBatchError for the first record that is `wrong`, if any."""
         if wrong.any():
             raise MalformedBatchError(reason, int(self.batches[int(np.argmax(wrong))]))
 
     def read_number(self, max_bytes: int = VARINT_BYTES) -> np.ndarray:
-        """A zigzag varint of each record."""
-        self.refuse(self.positions >= self.stops, "a record goes on behind its end")
+        """Read a zigzag varint of each record."""
+        self.refuse(self.positions >= self.stops, "a record extends past its end")
         first = self.data[self.positions]
         self.positions = self.positions + 1
         numbers = first.astype(np.int64)
         more = first >= 0x80
-        if more.any():  # the second byte of all is read, for it costs less than to choose
+        if more.any():  # reading the second byte of all records takes less time than choosing some
             second = self.data[self.positions]
             numbers = np.where(more, numbers & 0x7F | (second & 0x7F).astype(np.int64) << 7, numbers)
             self.positions += more
@@ -100,7 +101,7 @@ class _Cursor:
         return undo_zigzag(numbers)
 
     def _read_on(self, numbers: np.ndarray, rows: np.ndarray, max_bytes: int) -> None:
-        """Add the third byte and those behind it to the numbers of some rows."""
+        """Add the third and later bytes to the numbers of some rows."""
         positions = self.positions[rows]
         values = numbers[rows].view(np.uint64)
         last_limit = 0x0F if max_bytes == VARINT_BYTES else 0x01
@@ -120,7 +121,7 @@ class _Cursor:
         self.positions[rows] = positions
 
     def read_bytes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """A length and so many bytes of each record: where they start, where they stop, whether it is null."""
+        """Read a length and as many bytes of each record; return starts, stops and whether the field is null."""
         lengths = self.read_number()
         is_null = lengths < 0
         self.refuse(lengths < NULL, "a length below -1")
@@ -131,16 +132,16 @@ class _Cursor:
 
 
 def read_fields(payloads: Payloads, splitter: Splitter = SPLITTER) -> Fields:
-    """Positions of all fields; MalformedBatchError for the first batch found whose records are not what it announces."""
+    """Return the positions of all fields; MalformedBatchError for the first batch whose records do not match its header."""
     data, starts, stops, counts, last_offset_deltas = payloads
     positions, bad = splitter.positions(data, starts, stops, counts)
     if bad != COMPLETE:
-        raise MalformedBatchError(f"its records are not {int(counts[bad])} that fill it", bad)
+        raise MalformedBatchError(f"its size is not that of its {int(counts[bad])} records", bad)
     batches = np.repeat(np.arange(len(starts)), counts)
     cursor = _Cursor(np.frombuffer(data, np.uint8), positions, stops[batches], batches)
     lengths = cursor.read_number()
     cursor.stops = cursor.positions + lengths
-    cursor.positions = cursor.positions + 1  # attributes: none is in use
+    cursor.positions = cursor.positions + 1  # attributes, which are unused
     timestamp_deltas = cursor.read_number(VARLONG_BYTES)
     offset_deltas = cursor.read_number()
     _check_offsets(cursor, offset_deltas, last_offset_deltas)
@@ -165,14 +166,14 @@ def read_fields(payloads: Payloads, splitter: Splitter = SPLITTER) -> Fields:
 
 def _check_offsets(cursor: _Cursor, offset_deltas: np.ndarray, last_offset_deltas: np.ndarray) -> None:
     batches = cursor.batches
-    cursor.refuse((offset_deltas < 0) | (offset_deltas > last_offset_deltas[batches]), "an offset outside of the batch's")
+    cursor.refuse((offset_deltas < 0) | (offset_deltas > last_offset_deltas[batches]), "an offset outside of the batch")
     falls = np.zeros(len(batches), bool)
     falls[1:] = (offset_deltas[1:] <= offset_deltas[:-1]) & (batches[1:] == batches[:-1])
-    cursor.refuse(falls, "offsets that do not grow")
+    cursor.refuse(falls, "offsets that do not increase")
 
 
 def _read_headers(cursor: _Cursor) -> Headers:
-    """Header after header, each of all the records that have so many; the cursor ends behind the last one of each."""
+    """Read the first header of all records, then the second, and so on; leave the cursor after the last header."""
     counts = cursor.read_number()
     rows = np.flatnonzero(counts)
     if not rows.size:

@@ -1,7 +1,8 @@
-"""One partition's folder in a log directory, read only: its segments, where offsets and timestamps lie, where the log ends.
+"""Read one partition's folder in a log directory: its segments, positions of offsets and timestamps, the log's end.
 
-A broker may be writing: the last segment may end in half a batch, which is no damage but the end of the log for now. Its indexes may be
-missing or old, for a broker keeps the newest entries in memory. An index entry is believed after the batch it points to agreed with it.
+A broker may write meanwhile. The last segment may end in half a batch, which is the end of the log for now and
+no damage. Indexes may be missing or old, since a broker keeps the newest entries in memory. An index entry is
+used only if the batch at its position agrees with it.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ UNBOUNDED = 1 << 40
 
 
 class LogEnd(NamedTuple):
-    """The offset after the last whole batch, and where that batch ends in the last segment."""
+    """The offset after the last whole batch, and that batch's end in the last segment."""
 
     offset: int
     position: int
 
 
 class KnownEnd(NamedTuple):
-    """An end that a walk found: in which segment, and the head of the last batch before it."""
+    """An end that was found before: its segment, and the head of the last batch before it."""
 
     base_offset: int
     end: LogEnd
@@ -46,9 +47,9 @@ class KnownEnd(NamedTuple):
 
 
 class TransactionScan(NamedTuple):
-    """What the batches below `offset` say: where open transactions began, by producer id, and which were aborted (transactions.py).
+    """The transactions below `offset`: first offsets of open ones by producer id, and aborted ones (transactions.py).
 
-    `offset` lies at `position` of the segment at `base_offset`, if that is known.
+    `offset` is at `position` of the segment at `base_offset`, if that is known.
     """
 
     offset: int
@@ -59,24 +60,24 @@ class TransactionScan(NamedTuple):
 
 
 class SegmentFile:
-    """The `.log` at `base_offset` with its indexes; `size` is how large it was when the folder was listed."""
+    """The `.log` at `base_offset` with its indexes; `size` is its size when the folder was listed."""
 
     def __init__(self, files: Files, directory: str, base_offset: int) -> None:
         self._files = files
         self.base_offset = base_offset
         self.path = f"{directory}/{file_name(base_offset, LOG)}"
         self.size = files.size(self.path)
-        self.seen: list[OffsetPosition] = []  #: batches here and there behind the last index entry, like entries of an index
+        self.seen: list[OffsetPosition] = []  #: some batches after the last index entry, like entries of an index
         self.handle: FileHandle = files.handles.handle(self.path, READ_ONLY)
         self.index = OffsetIndex(files, f"{directory}/{file_name(base_offset, OFFSET_INDEX)}", base_offset, UNBOUNDED)
         self.time_index = TimeIndex(files, f"{directory}/{file_name(base_offset, TIME_INDEX)}", base_offset, UNBOUNDED)
 
     def headers(self, position: int, end: int | None = None) -> Iterator[BatchHeader]:
-        """Headers from `position` on; CorruptMessage where no batch is."""
+        """Yield headers from `position` on; CorruptMessage if there is no batch."""
         return read_headers(self._files, self.handle, position, self.size if end is None else end)
 
     def is_batch_at(self, position: int, last_offset: int) -> bool:
-        """Whether a batch that ends with `last_offset`, or below (before Kafka 4), begins there: what an index entry says."""
+        """Return whether an index entry is right: a batch is at `position` and ends with `last_offset`, or below (before Kafka 4)."""
         if not 0 < position < self.size:
             return False
         try:
@@ -86,7 +87,7 @@ class SegmentFile:
         return self.base_offset <= header.base_offset <= header.last_offset <= last_offset
 
     def start_for(self, offset: int) -> int:
-        """A position of a batch at or before the one that holds `offset`."""
+        """Return the position of a batch at or before the one that holds `offset`."""
         entry = self.index.lookup(offset)
         number = bisect_right(self.seen, offset, key=lambda each: each.offset)
         if number and self.seen[number - 1].position > entry.position:
@@ -94,7 +95,7 @@ class SegmentFile:
         return entry.position if self.is_batch_at(entry.position, entry.offset) else 0
 
     def stop_for(self, end_offset: int, end: int) -> int:
-        """A position up to `end` behind which every batch begins at or above `end_offset`."""
+        """Return a position up to `end` from which on all batches start at or above `end_offset`."""
         entries = [*self.index.entries(), *self.seen]
         number = bisect_right(entries, end_offset - 2, key=lambda entry: entry.offset) + 1
         if number < len(entries) and entries[number].position < end and self.is_batch_at(entries[number].position, entries[number].offset):
@@ -102,7 +103,7 @@ class SegmentFile:
         return end
 
     def largest_timestamp(self) -> TimestampEntry | None:
-        """The last entry of the time index, if the batch it names agrees."""
+        """Return the last entry of the time index, if its batch agrees."""
         entry = self.time_index.last()
         if entry.timestamp == NO_TIMESTAMP:
             return None
@@ -116,9 +117,11 @@ class SegmentFile:
 
 
 class PartitionFolder:
-    """A folder `topic-partition`. `log_start_offset`: as the checkpoint says, when that lies above the first segment's base offset.
+    """A folder `topic-partition`.
 
-    With `is_permissive` damage met on the way is passed over with a warning, else it raises CorruptLogError.
+    Args:
+        log_start_offset: from the checkpoint; it counts if it is above the first segment's base offset.
+        is_permissive: skip damage with a warning; else it raises CorruptLogError.
     """
 
     def __init__(
@@ -132,7 +135,7 @@ class PartitionFolder:
         names = [parsed for name in files.names(directory) if (parsed := parse_file_name(name))]
         self.segments = []
         for base_offset in sorted(base_offset for base_offset, suffix in names if suffix == LOG):
-            with suppress(FileNotFoundError):  # a broker deletes old segments meanwhile
+            with suppress(FileNotFoundError):  # a broker may delete old segments meanwhile
                 self.segments.append(SegmentFile(files, directory, base_offset))
         base_offsets = [segment.base_offset for segment in self.segments]
         self.snapshot_offsets = sorted(base_offset for base_offset, suffix in names if suffix == SNAPSHOT)
@@ -145,9 +148,9 @@ class PartitionFolder:
         return f"{self.topic}-{self.partition}"
 
     def follow(self, earlier: PartitionFolder) -> None:
-        """Go on where an earlier look at the same folder stopped, instead of walking through the last segment again.
+        """Continue from an earlier look at the same folder, instead of walking through the last segment again.
 
-        Not if the batch that was the last one then is not there any more: the topic is another one, or the log was cut.
+        If the batch that was the last one is gone, the topic is another one or the log was truncated. Then this does nothing.
         """
         known = earlier.known_end
         segment = next((each for each in reversed(self.segments) if known and each.base_offset == known.base_offset), None)
@@ -157,7 +160,7 @@ class PartitionFolder:
                 self.known_end = known
 
     def close(self) -> None:
-        """Let go of the files: whoever holds one that a broker deleted holds its space."""
+        """Close the files; an open file that the broker deleted would still use disk space."""
         for segment in self.segments:
             segment.handle.close()
 
@@ -166,7 +169,7 @@ class PartitionFolder:
 
     @cached_property
     def end(self) -> LogEnd:
-        """Where the log ended when it was first asked for."""
+        """The log's end at the first access."""
         if not self.segments:
             return LogEnd(self.log_start_offset, 0)
         last = self.segments[-1]
@@ -196,7 +199,7 @@ class PartitionFolder:
         return LogEnd(max(end.offset, self.log_start_offset), end.position)
 
     def _is_torn(self, segment: SegmentFile, position: int) -> bool:
-        """Whether what begins there is a batch that is being written, or zeros of a preallocated file."""
+        """Return whether `position` has a batch that is being written, or zeros of a preallocated file."""
         head = read_head(data := self.files.read_at(segment.handle.opened(), HEAD_SIZE, position))
         if head is None or not any(data):
             return True
@@ -206,18 +209,18 @@ class PartitionFolder:
         """Raise CorruptLogError, or warn."""
         if not self._is_permissive:
             raise CorruptLogError(reason)
-        logger.warning("%s; passed over", reason)
+        logger.warning("%s; skipped", reason)
 
     def end_of(self, segment: SegmentFile) -> int:
-        """Where the whole batches of a segment end."""
+        """Return the end of a segment's whole batches."""
         return self.end.position if segment is self.segments[-1] else segment.size
 
     def segments_from(self, offset: int) -> list[SegmentFile]:
-        """The one that holds `offset`, and all behind it."""
+        """Return the segment that holds `offset`, and all later ones."""
         return self.segments[max(bisect_right(self._base_offsets, offset) - 1, 0) :]
 
     def offset_for_timestamp(self, timestamp: int, bound: int) -> int | None:
-        """The first offset below `bound` of a record as late as `timestamp` (epoch ms), as ListOffsets finds it; None when none is."""
+        """Return the first offset below `bound` of a record at or after `timestamp` (epoch ms), as ListOffsets does; None if none."""
         for segment in self.segments_from(self.log_start_offset):
             if segment is not self.segments[-1]:
                 largest = segment.largest_timestamp()

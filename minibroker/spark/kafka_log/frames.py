@@ -1,4 +1,4 @@
-"""The frames of batches in a piece of a `.log`: where they lie, their headers as one array, and where the next one is behind damage."""
+"""Find batches in a part of a `.log`: their positions, their headers as one array, and the next batch after damage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from minibroker.spark.kafka_log.ranges import AbortedRange
 from minibroker.storage.files import FileHandle, Files
 from minibroker.storage.offset_index import OffsetPosition
 
-#: the header of a batch of format v2, as records/batch.py has it
+#: the header of a batch of format v2; see records/batch.py
 HEADER = np.dtype(
     [
         ("base_offset", ">i8"),
@@ -35,9 +35,9 @@ HEADER = np.dtype(
     ]
 )
 SEARCH_CHUNK = 1 << 20
-MAX_GAP = 1 << 31  #: offsets that a search behind damage believes to be possible
+MAX_GAP = 1 << 31  #: a search after damage ignores offsets further away
 
-LARGE_BATCH = 1024  #: of those, the heads alone are read
+LARGE_BATCH = 1024  #: of batches this large, only the heads are read
 SEEN_INTERVAL_BYTES = 1 << 20
 
 _skimmed = Struct(">qi4xb6xi")  # base_offset, batch_length, magic, last_offset_delta
@@ -50,7 +50,7 @@ _unpack_head = Struct(">qi4xb").unpack_from
 
 
 class Head(NamedTuple):
-    """What the first 17 bytes of a batch of any format say."""
+    """The first 17 bytes of a batch of any format."""
 
     offset: int
     size: int
@@ -58,14 +58,14 @@ class Head(NamedTuple):
 
     @property
     def is_possible(self) -> bool:
-        """Whether a batch can begin so."""
+        """Whether these can be the first bytes of a batch."""
         return (
             0 <= self.magic <= MAGIC_V2 and self.size >= (HEADER_SIZE if self.magic == MAGIC_V2 else MIN_LEGACY_SIZE) and self.offset >= 0
         )
 
 
 def read_head(data: bytes, index: int = 0) -> Head | None:
-    """The head at `index`; None when fewer bytes than that are left."""
+    """Return the head at `index`; None if too few bytes are left."""
     if len(data) - index <= MAGIC_POSITION:
         return None
     offset, batch_length, magic = _unpack_head(data, index)
@@ -73,7 +73,7 @@ def read_head(data: bytes, index: int = 0) -> Head | None:
 
 
 def frame_positions(chunk: bytes) -> tuple[list[int], int]:
-    """Where the batches of format v2 begin that lie end to end from the start of `chunk`, whole; and where they end."""
+    """Return the positions of the whole batches of format v2 from the start of `chunk` on, and their end."""
     positions = []
     index, last_head = 0, len(chunk) - HEADER_SIZE
     while index <= last_head:
@@ -86,7 +86,7 @@ def frame_positions(chunk: bytes) -> tuple[list[int], int]:
 
 
 def read_frame_headers(chunk: bytes, positions: list[int]) -> np.ndarray:
-    """The headers at these positions, an array of HEADER."""
+    """Return the headers at these positions, as an array of HEADER."""
     data = np.frombuffer(chunk, np.uint8)
     found = data[np.array(positions, np.int64)[:, None] + np.arange(HEADER_SIZE)]
     headers: np.ndarray = found.view(HEADER).reshape(-1)
@@ -94,7 +94,7 @@ def read_frame_headers(chunk: bytes, positions: list[int]) -> np.ndarray:
 
 
 class Skimmed(NamedTuple):
-    """Batches end to end: the last one, where it ends, and one in a megabyte, like entries of an index."""
+    """Adjacent batches: the last one, its end, and about one batch per megabyte, like entries of an index."""
 
     last_offset: int
     last_position: int
@@ -103,9 +103,10 @@ class Skimmed(NamedTuple):
 
 
 def skim(files: Files, handle: FileHandle, position: int, end: int) -> Skimmed | None:
-    """Pass over batches of format v2 from `position` on, as far as they lie whole below `end`; None when there is none.
+    """Walk over whole batches of format v2 from `position` up to `end`; None if there is none.
 
-    A microsecond a batch, where `read_headers` takes four: a broker that has not written its index yet leaves a whole segment to walk.
+    This takes a microsecond per batch, and `read_headers` four. If a broker has not written its index yet, the
+    walk covers a whole segment.
     """
     last_offset, last_position, noted = -1, -1, position
     seen = []
@@ -130,9 +131,10 @@ def skim(files: Files, handle: FileHandle, position: int, end: int) -> Skimmed |
 
 
 def find_batch(files: Files, handle: FileHandle, position: int, end: int, least_offset: int) -> int:
-    """Where the next batch begins behind a corrupt one at `position`: its CRC right, its offset not below `least_offset`; else `end`.
+    """Return the position of the next batch after a corrupt one at `position`, or `end`.
 
-    Where the corrupt one says that it ends, if its length is right, else byte by byte.
+    The next batch has a correct CRC and an offset of at least `least_offset`. It is looked for first at the end
+    that the corrupt batch announces, then at every byte.
     """
     head = read_head(files.read_at(handle.opened(), MAGIC_POSITION + 1, position))
     if head is not None and head.is_possible:
@@ -152,7 +154,7 @@ def find_batch(files: Files, handle: FileHandle, position: int, end: int, least_
 
 
 def _candidates(chunk: bytes, least_offset: int) -> list[int]:
-    """Where a possible magic follows a possible size and offset."""
+    """Return the positions at which offset, size and magic are possible values."""
     data = np.frombuffer(chunk, np.uint8)
     count = len(data) - MAGIC_POSITION
     if count <= 0:
@@ -165,7 +167,7 @@ def _candidates(chunk: bytes, least_offset: int) -> list[int]:
 
 
 def is_batch(files: Files, handle: FileHandle, position: int, end: int, least_offset: int) -> bool:
-    """Whether a batch with a right CRC and an offset not below `least_offset` lies there, whole below `end`."""
+    """Return whether a whole batch with a correct CRC and an offset of at least `least_offset` is at `position`."""
     head = read_head(files.read_at(handle.opened(), MAGIC_POSITION + 1, position))
     if head is None or not head.is_possible or head.offset < least_offset or position + head.size > end:
         return False
@@ -176,7 +178,7 @@ def is_batch(files: Files, handle: FileHandle, position: int, end: int, least_of
 
 
 class AbortedBatches:
-    """Those of the ranges; in any order, asked for any batches."""
+    """Tells which batches belong to aborted transactions; ranges and batches may come in any order."""
 
     def __init__(self, ranges: Iterable[AbortedRange]) -> None:
         self._by_producer: dict[int, list[tuple[int, int]]] = {}
@@ -184,15 +186,15 @@ class AbortedBatches:
             self._by_producer.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset))
 
     def among(self, headers: np.ndarray) -> np.ndarray:
-        """Whether each batch is void; `headers` as read_frame_headers has them. Markers are not."""
+        """Return for each of `headers` (read_frame_headers) whether its transaction was aborted; False for markers."""
         found = np.zeros(len(headers), bool)
         if self._by_producer:
             flags = headers["attributes"] & (TRANSACTIONAL_FLAG | CONTROL_FLAG)
             for index in np.flatnonzero(flags == TRANSACTIONAL_FLAG).tolist():
-                found[index] = self._is_void(int(headers["producer_id"][index]), int(headers["base_offset"][index]))
+                found[index] = self._is_aborted(int(headers["producer_id"][index]), int(headers["base_offset"][index]))
         return found
 
-    def _is_void(self, producer_id: int, base_offset: int) -> bool:
+    def _is_aborted(self, producer_id: int, base_offset: int) -> bool:
         ranges = self._by_producer.get(producer_id, ())
         number = bisect_right(ranges, base_offset, key=lambda each: each[0]) - 1
         return number >= 0 and base_offset <= ranges[number][1]

@@ -1,19 +1,19 @@
-"""The options of `kafka-log`: those of Spark's Kafka source by the same names and with the same meaning, and a few of its own.
+"""The options of `kafka-log`: those of Spark's Kafka source, with the same names and meanings, and a few more.
 
-subscribe, subscribePattern, assign                      which topics; without any, all that are not Kafka's own
+subscribe, subscribePattern, assign                      which topics; by default all that are not internal
 startingOffsets, endingOffsets                           earliest, latest, or JSON {"topic": {"0": 23, "1": -2}}: -2 earliest, -1 latest
-startingOffsetsByTimestamp, endingOffsetsByTimestamp     JSON with epoch ms in their place
+startingOffsetsByTimestamp, endingOffsetsByTimestamp     the same JSON with epoch ms
 startingTimestamp, endingTimestamp                       epoch ms for all partitions
-startingOffsetsByTimestampStrategy                       error, latest: when no record is as late as the start
+startingOffsetsByTimestampStrategy                       error, latest: what to do if no record is at or after the start
 isolationLevel (kafka.isolation.level)                   read_uncommitted, read_committed
 includeHeaders                                           a column `headers`
-failOnDataLoss                                           false: offsets that are not there any more are left out
-maxOffsetsPerTrigger                                     streams: so many offsets a batch at most
-checkpointLocation                                       streams: that of the query, so that its first batch after a restart is as small
-minPartitions                                            at least so many tasks, where the files can be cut so
-maxPartitionBytes                                        a task reads about so many bytes of files (128 MiB)
-mode                                                     FAILFAST, PERMISSIVE: batches that are corrupt are left out
-columnNameOfCorruptRecord                                with PERMISSIVE: a column in which each of them is told
+failOnDataLoss                                           false: skip offsets that no longer exist
+maxOffsetsPerTrigger                                     streams: the most offsets in a batch
+checkpointLocation                                       streams: that of the query, so that it also limits the first batch after a restart
+minPartitions                                            the least number of tasks, if files can be cut so
+maxPartitionBytes                                        about how many bytes of files a task reads (128 MiB)
+mode                                                     FAILFAST, PERMISSIVE: skip corrupt batches
+columnNameOfCorruptRecord                                with PERMISSIVE: a column with a description of each corrupt batch
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from minibroker.spark.errors import OptionError
 from minibroker.spark.kafka_log.ranges import FAILFAST, PERMISSIVE, READ_COMMITTED, READ_UNCOMMITTED
 
 HEADERS = "headers"
-CORRUPT_RECORD = "_corrupt_record"  #: what the column is called here; users give it a name of theirs
+CORRUPT_RECORD = "_corrupt_record"  #: the column's name in this package; users choose their own
 
 ALWAYS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 
@@ -47,7 +47,7 @@ DDL = {
 
 EARLIEST = -2
 LATEST = -1
-MAX_PARTITION_BYTES = 128 * 1024 * 1024  #: a task costs Spark some 50 ms before it reads anything
+MAX_PARTITION_BYTES = 128 * 1024 * 1024  #: a task takes Spark about 50 ms before it reads anything
 INTERNAL_TOPICS = frozenset({"__cluster_metadata", "__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 _NAMED_OFFSETS = {"earliest": EARLIEST, "latest": LATEST}
@@ -55,7 +55,7 @@ _NAMED_OFFSETS = {"earliest": EARLIEST, "latest": LATEST}
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Where to start or to end: one number for all partitions, or one for each. `is_timestamp`: epoch ms, else an offset."""
+    """A start or an end: one number for all partitions, or one for each; epoch ms if `is_timestamp`, else offsets."""
 
     everywhere: int | None = None
     by_partition: Mapping[tuple[str, int], int] | None = None
@@ -64,7 +64,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """All of them, checked."""
+    """The checked options."""
 
     paths: tuple[str, ...]
     topics: frozenset[str] | None
@@ -85,16 +85,16 @@ class ReadOptions:
 
     @property
     def is_committed(self) -> bool:
-        """Whether aborted and open transactions are left out."""
+        """Whether to skip aborted and open transactions."""
         return self.isolation_level == READ_COMMITTED
 
     @property
     def is_permissive(self) -> bool:
-        """Whether corrupt batches are left out."""
+        """Whether to skip corrupt batches."""
         return self.mode == PERMISSIVE
 
     def wants(self, topic: str, partition: int) -> bool:
-        """Whether a partition that is there is asked for."""
+        """Return whether to read a partition."""
         if self.assigned is not None:
             return (topic, partition) in self.assigned
         if self.topics is not None:
@@ -105,13 +105,13 @@ class ReadOptions:
 
 
 def parse_options(given: Mapping[str, str], *, is_streaming: bool = False) -> ReadOptions:
-    """The options as Spark hands them over, in whatever case; OptionError for one that is wrong."""
+    """Parse the options from Spark, whose names are in any case; OptionError for an invalid one."""
     options = {name.lower(): value for name, value in given.items()}
     if not options.get("path"):
         raise OptionError('kafka-log reads a directory: load("/var/lib/kafka/data")')
     chosen = [name for name in ("subscribe", "subscribepattern", "assign") if name in options]
     if len(chosen) > 1:
-        raise OptionError(f"only one of {' and '.join(chosen)} can say which topics are read")
+        raise OptionError(f"give only one of {' and '.join(chosen)}")
     strategy = _one_of(options, "startingOffsetsByTimestampStrategy", "error", ("error", "latest"))
     isolation = options.get("isolationlevel", options.get("kafka.isolation.level", READ_UNCOMMITTED)).lower()
     if isolation not in {READ_COMMITTED, READ_UNCOMMITTED}:
@@ -161,7 +161,7 @@ def _is_true(options: Mapping[str, str], name: str, default: str) -> bool:
 def _count(options: Mapping[str, str], name: str) -> int:
     text = options.get(name.lower(), "0")
     if not text.isdecimal():
-        raise OptionError(f"{name} is {text!r}, which is no number of things")
+        raise OptionError(f"{name} is {text!r}, not a whole number")
     return int(text)
 
 
@@ -171,7 +171,7 @@ def _pattern(text: str | None) -> str | None:
     try:
         re.compile(text)
     except re.error as error:
-        raise OptionError(f"subscribePattern {text!r} is no regular expression: {error}") from None
+        raise OptionError(f"subscribePattern {text!r} is not a regular expression: {error}") from None
     return text
 
 
@@ -185,7 +185,7 @@ def _assigned(text: str | None) -> frozenset[tuple[str, int]] | None:
 
 
 def _bound(options: Mapping[str, str], side: str, default: str) -> Bound:
-    """The narrower says more: a timestamp for all, else timestamps, else offsets."""
+    """Return a start or an end from the first option given: a timestamp for all, timestamps, offsets."""
     name = f"{side}Timestamp"
     if name.lower() in options:
         text = options[name.lower()]
@@ -221,7 +221,7 @@ def _json(name: str, text: str) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise OptionError(f"{name} is {text!r}, which is no JSON object of topics")
+        raise OptionError(f"{name} is {text!r}, which is not a JSON object of topics")
     return found
 
 

@@ -1,6 +1,14 @@
-"""Payloads of batches, decompressed one behind the other into one buffer that is used again and again.
+"""Decompress payloads of batches side by side into one buffer that is reused.
 
-Memory that was touched before costs nothing to touch again, and records that are decoded soon after lie in the processor's caches.
+A reused buffer needs no new pages, and records that are decoded soon after are still in the processor's caches.
+
+Most payloads are lz4 frames as Kafka's producers write them. Their blocks are decompressed one by one into the buffer:
+
+    Frame    magic 04 22 4D 18, flags, block size, checksum of both; blocks; four zero bytes
+    Block    little-endian uint32: bit 31 not compressed, bits 0-30 size; then that many bytes
+
+A plain frame has independent blocks, no checksums of contents and no content sizes. records/compression.py
+decompresses all other frames and reports broken ones. Source: lz4_Frame_format.md, 1.6.4.
 """
 
 from __future__ import annotations
@@ -14,7 +22,7 @@ from minibroker.records.compression import MAX_DECOMPRESSED_BYTES, Compression, 
 from minibroker.spark.kafka_log.fields import PADDING
 
 HEADER_SIZE = 7
-#: all headers of plain frames, and how large their blocks can become
+#: the headers of plain frames, with the largest size of a decompressed block
 BLOCK_BYTES = {
     bytes.fromhex("04224d18604082"): 64 << 10,
     bytes.fromhex("04224d186050fb"): 256 << 10,
@@ -27,12 +35,12 @@ _unpack_size = Struct("<I").unpack_from
 
 
 def block_bytes(data: bytes, start: int) -> int:
-    """How large a block of the plain frame that begins at `start` can become; 0 when there begins none."""
+    """Return the largest size of a decompressed block in the plain frame at `start`; 0 if there is no plain frame."""
     return BLOCK_BYTES.get(data[start : start + HEADER_SIZE], 0)
 
 
 def plain_blocks(data: bytes, start: int, stop: int) -> list[tuple[int, int, bool]]:
-    """The blocks of the plain frame data[start:stop]: where each begins and ends, and whether it is compressed. None: it is broken."""
+    """Return start, end and whether it is compressed, for each block of the plain frame data[start:stop]; empty if broken."""
     blocks: list[tuple[int, int, bool]] = []
     position, last = start + HEADER_SIZE, stop - 4
     while position <= last:
@@ -48,13 +56,13 @@ def plain_blocks(data: bytes, start: int, stop: int) -> list[tuple[int, int, boo
 
 decompress_block_into = lz4.decompress_block_into
 
-GROUP_BYTES = 2 << 20  #: of records, decoded at once; a larger batch is a group of its own
-SPARE_BYTES = 256 << 10  #: behind them, for a batch whose size is not known before
-KEPT_BYTES = 8 << 20  #: a buffer that had to become larger is given up
+GROUP_BYTES = 2 << 20  #: of records decoded at once; a larger batch is its own group
+SPARE_BYTES = 256 << 10  #: more, for a batch of unknown decompressed size
+KEPT_BYTES = 8 << 20  #: a larger buffer is released
 
 
 class PayloadBuffer:
-    """Holds the payloads of a group; `starts` and `stops` say where in `data` (uint8, with PADDING behind them) each of them lies."""
+    """The payloads of a group: payload i is data[starts[i]:stops[i]] (uint8), with PADDING bytes after the last one."""
 
     def __init__(self) -> None:
         self._take(GROUP_BYTES + SPARE_BYTES)
@@ -64,13 +72,13 @@ class PayloadBuffer:
 
     @property
     def is_full(self) -> bool:
-        """Whether a group is large enough."""
+        """Whether the group is large enough."""
         return self._end >= GROUP_BYTES
 
     def clear(self) -> None:
         """Forget all payloads."""
         self.starts, self.stops, self._end = [], [], 0
-        if len(self.data) > KEPT_BYTES:  # a huge batch has passed
+        if len(self.data) > KEPT_BYTES:  # after a huge batch
             self._take(GROUP_BYTES + SPARE_BYTES)
 
     def _take(self, size: int) -> None:
@@ -78,7 +86,7 @@ class PayloadBuffer:
         self._view = memoryview(self.data)  # type: ignore[arg-type, unused-ignore]
 
     def append(self, codec: int, chunk: bytes, start: int, stop: int) -> None:
-        """Decompress the payload chunk[start:stop] behind the others; KafkaError when it is broken."""
+        """Decompress the payload chunk[start:stop] after the others; KafkaError if it is broken."""
         begin = self._end
         limit = block_bytes(chunk, start) if codec == Compression.LZ4 else 0
         if not limit or not self._append_blocks(chunk, plain_blocks(chunk, start, stop), limit):
@@ -91,7 +99,7 @@ class PayloadBuffer:
         self.stops.append(self._end)
 
     def _append_blocks(self, chunk: bytes, blocks: list[tuple[int, int, bool]], limit: int) -> bool:
-        """False, and nothing appended, when a block is broken or becomes larger than `limit`: others have better words for that."""
+        """Append blocks; return False and append nothing if one is broken or larger than `limit`: `decompress` says what is wrong."""
         position = self._end
         if len(blocks) * limit > MAX_DECOMPRESSED_BYTES:
             return False
@@ -112,7 +120,7 @@ class PayloadBuffer:
         return bool(blocks)
 
     def _make_room(self, position: int, size: int) -> None:
-        """So many bytes from `position`, and padding."""
+        """Have room for `size` bytes from `position` on, and padding."""
         needed = position + size + PADDING
         if needed > len(self.data):
             before = self.data

@@ -1,4 +1,4 @@
-"""From options to the parts of files that tasks read: only segments that can hold what was asked for, large ones cut at batches."""
+"""Plan which parts of files tasks read: the segments that can hold wanted offsets, large ones cut between batches."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class OffsetRange(NamedTuple):
 
 
 def plan(files: Files, options: ReadOptions) -> list[LogRange]:
-    """What a batch reads, a LogRange for each task. OptionError, CorruptLogError."""
+    """Return what a batch reads, a LogRange per task. OptionError, CorruptLogError."""
     folders = open_folders(files, options)
     return plan_ranges(resolve(folders, options), options)
 
 
 def resolve(folders: Iterable[PartitionFolder], options: ReadOptions) -> list[OffsetRange]:
-    """The offsets that are asked for; OptionError when they are not there and that was not allowed."""
+    """Return the offsets asked for; OptionError if some do not exist, unless failOnDataLoss=false."""
     found = []
     folders = list(folders)
     check_coverage(folders, options.start, "startingOffsets")
@@ -46,12 +46,12 @@ def resolve(folders: Iterable[PartitionFolder], options: ReadOptions) -> list[Of
 
 
 def latest_offset(folder: PartitionFolder, options: ReadOptions) -> int:
-    """Where readers of this isolation level end."""
+    """Return the end of the log for readers of this isolation level."""
     return last_stable_offset(folder) if options.is_committed else folder.end.offset
 
 
 def start_offset(folder: PartitionFolder, bound: Bound, latest: int, options: ReadOptions) -> int:
-    """The first offset to read."""
+    """Return the first offset to read."""
     number = _number(folder, bound)
     if not bound.is_timestamp:
         return {EARLIEST: folder.log_start_offset, LATEST: latest}.get(number, number)
@@ -59,7 +59,7 @@ def start_offset(folder: PartitionFolder, bound: Bound, latest: int, options: Re
     if found is None:
         if not options.latest_when_no_timestamp:
             raise OptionError(
-                f"no record of {folder} is as late as {number}: set startingOffsetsByTimestampStrategy=latest to pass over it"
+                f"no record of {folder} is at or after {number}: set startingOffsetsByTimestampStrategy=latest to skip the partition"
             )
         return latest
     return found
@@ -81,26 +81,26 @@ def _number(folder: PartitionFolder, bound: Bound) -> int:
 
 
 def check_coverage(folders: Iterable[PartitionFolder], bound: Bound, name: str) -> None:
-    """As the Kafka source: offsets by partition are given for all of them, or it was a mistake."""
+    """Raise OptionError unless offsets are given for all partitions, as Spark's Kafka source does."""
     if bound.by_partition is None:
         return
     there = {(folder.topic, folder.partition) for folder in folders}
     given = set(bound.by_partition)
     if there != given:
         one = min(there ^ given)
-        what = "says nothing of" if one in there else "names"
-        why = "" if one in there else ", which is not read"
-        raise OptionError(f"{name} {what} partition {one[1]} of {one[0]}{why}")
+        if one in there:
+            raise OptionError(f"{name} has no offset for partition {one[1]} of {one[0]}")
+        raise OptionError(f"{name} names partition {one[1]} of {one[0]}, which is not read")
 
 
 def check_range(folder: PartitionFolder, start: int, end: int, latest: int, options: ReadOptions) -> tuple[int, int]:
-    """The part of [start, end) that is there; OptionError when that is less and failOnDataLoss was not switched off."""
+    """Return the part of [start, end) that exists; OptionError if that is less, unless failOnDataLoss=false."""
     if options.fail_on_data_loss:
         wrong = next((each for each in (start, end) if not folder.log_start_offset <= each <= latest), None)
         if wrong is not None:
             raise OptionError(
-                f"offset {wrong} of {folder} is not there: it has {folder.log_start_offset} up to {latest}; "
-                "failOnDataLoss=false reads what there is"
+                f"offset {wrong} of {folder} does not exist: it has {folder.log_start_offset} up to {latest}; "
+                "failOnDataLoss=false reads what exists"
             )
     start = max(start, folder.log_start_offset)
     end = min(end, latest)
@@ -118,7 +118,7 @@ def plan_ranges(ranges: Iterable[OffsetRange], options: ReadOptions) -> list[Log
 
 
 def _slices(wanted: OffsetRange) -> Iterator[tuple[LogSlice, SegmentFile]]:
-    """The part of each segment that may hold wanted offsets."""
+    """Yield the part of each segment that may hold wanted offsets."""
     folder, start, end = wanted
     segments = folder.segments_from(start)
     for number, segment in enumerate(segments):
@@ -134,7 +134,7 @@ def _slices(wanted: OffsetRange) -> Iterator[tuple[LogSlice, SegmentFile]]:
 
 
 def _runs(wanted: OffsetRange, slices: Iterable[tuple[LogSlice, SegmentFile]], target: int, options: ReadOptions) -> Iterator[LogRange]:
-    """Slices one after the other until a task has enough; large ones are cut."""
+    """Yield tasks: slices up to `target` bytes; large slices are cut."""
     aborted = aborted_ranges(wanted.folder, wanted.start_offset, wanted.end_offset) if options.is_committed else ()
     run: list[LogSlice] = []
     size = 0
@@ -150,10 +150,10 @@ def _runs(wanted: OffsetRange, slices: Iterable[tuple[LogSlice, SegmentFile]], t
 
 
 def _cut(whole: LogSlice, segment: SegmentFile, target: int) -> Iterator[LogSlice]:
-    """Parts of about `target` bytes that begin where batches do."""
+    """Yield parts of about `target` bytes that start at batches."""
     position = whole.start_position
     if whole.size > target:
-        count = -(-whole.size // target)  # of one size, so that no task is left over at the end
+        count = -(-whole.size // target)  # of equal size, so that the last one is not small
         for cut in _cuts(whole, segment, -(-whole.size // count)):
             yield LogSlice(whole.path, position, cut)
             position = cut
@@ -161,7 +161,7 @@ def _cut(whole: LogSlice, segment: SegmentFile, target: int) -> Iterator[LogSlic
 
 
 def _cuts(whole: LogSlice, segment: SegmentFile, target: int) -> Iterator[int]:
-    """By the offset index and what was seen of batches behind it; where neither says anything, by a walk over the headers."""
+    """Yield positions to cut at: from the offset index and the batches seen after it, else from the batch headers."""
     position = whole.start_position
     for entry in (*segment.index.entries(), *(segment.seen if target >= SEEN_INTERVAL_BYTES else ())):
         if (
@@ -180,4 +180,4 @@ def _cuts(whole: LogSlice, segment: SegmentFile, target: int) -> Iterator[int]:
                 begin = header.position
                 yield begin
     except CorruptMessage:
-        return  # the task that reads it says so
+        return  # the task that reads it reports the damage

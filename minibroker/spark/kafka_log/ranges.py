@@ -1,4 +1,4 @@
-"""What one task of Spark reads: a run of segments of one partition, or a part of a large one. Plain values, sent to executors."""
+"""What one task of Spark reads: segments of one partition, or a part of a large one. Plain values, sent to executors."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class LogSlice:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Bytes of the slice."""
         return self.end_position - self.start_position
 
 
 @dataclass(frozen=True, slots=True)
 class AbortedRange:
-    """Batches of this producer with a base offset from `first_offset` to `last_offset` are void."""
+    """An aborted transaction: batches of this producer with a base offset from `first_offset` to `last_offset`."""
 
     producer_id: int
     first_offset: int
@@ -35,7 +35,7 @@ class AbortedRange:
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """Records of a partition with start_offset <= offset < end_offset that lie in `slices`; aborted ones are left out."""
+    """The records with start_offset <= offset < end_offset in `slices` of a partition, without aborted ones."""
 
     topic: str
     partition: int

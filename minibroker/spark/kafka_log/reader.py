@@ -1,4 +1,4 @@
-"""The records of a LogRange as record batches of Arrow: read, check, decompress and decode, a megabyte at a time."""
+"""Read the records of a LogRange as Arrow record batches, a megabyte of the file at a time."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from minibroker.storage.files import READ_ONLY, FileHandle, Files
 
 logger = logging.getLogger(__name__)
 
-CHUNK_BYTES = 1 << 20  #: of a file, read at once: what is made of it stays in the processor's caches
-LEGACY_GROUP = 10_000  #: records of old formats in one record batch
+CHUNK_BYTES = 1 << 20  #: of a file read at once; what is made of it fits into the processor's caches
+LEGACY_GROUP = 10_000  #: records of formats v0 and v1 in one record batch
 
 
 class RangeReader:
-    """Reads one LogRange; `corrupt_count` is how many batches were left out so far, which only `is_permissive` does."""
+    """Reads one LogRange; `corrupt_count` is the number of corrupt batches skipped so far, if `is_permissive`."""
 
     def __init__(self, files: Files, wanted: LogRange, builder: TableBuilder, *, is_permissive: bool = False) -> None:
         self._files = files
@@ -37,13 +37,13 @@ class RangeReader:
         self._builder = builder
         self._is_permissive = is_permissive
         self._aborted = AbortedBatches(wanted.aborted)
-        self._told: list[tuple[int, str]] = []
+        self._corrupt: list[tuple[int, str]] = []
         self._next_offset = 0
         self._payloads = PayloadBuffer()
         self.corrupt_count = 0
 
     def record_batches(self) -> Iterator[pa.RecordBatch]:
-        """All record batches, in order of offsets. CorruptLogError, with file and position, for a corrupt batch if not permissive."""
+        """Yield all record batches by offset. CorruptLogError with file and position for a corrupt batch, unless permissive."""
         for part in self._wanted.slices:
             handle = self._files.handles.handle(part.path, READ_ONLY)
             try:
@@ -55,7 +55,7 @@ class RangeReader:
                 handle.close()
             yield from self._corrupt_rows()
         if self.corrupt_count:
-            logger.warning("%s-%d: %d corrupt batches were left out", self._wanted.topic, self._wanted.partition, self.corrupt_count)
+            logger.warning("%s-%d: skipped %d corrupt batches", self._wanted.topic, self._wanted.partition, self.corrupt_count)
 
     def _read_slice(self, handle: FileHandle, part: LogSlice) -> Iterator[pa.RecordBatch]:
         position, size = part.start_position, CHUNK_BYTES
@@ -78,17 +78,17 @@ class RangeReader:
                     position = stop
                     size = CHUNK_BYTES
                     continue
-            position = self._pass_over(handle, part, position, "no batch begins there")
+            position = self._pass_over(handle, part, position, "no batch starts there")
 
     def _read_frames(
         self, handle: FileHandle, part: LogSlice, chunk: bytes, base: int, positions: list[int]
     ) -> Generator[pa.RecordBatch, None, int]:
-        """Batches of format v2 that lie whole in `chunk`, which is read from `base`; returns where in it the next chunk begins."""
+        """Yield the batches of format v2 that are whole in `chunk`, read at `base`; return the start of the next chunk in it."""
         headers = read_frame_headers(chunk, positions)
         stop = positions[-1] + LOG_OVERHEAD + int(headers["batch_length"][-1])
         good = self._check(memoryview(chunk), headers, positions, _next_base_offset(chunk, stop))
         bad = np.flatnonzero(~good)
-        if bad.size:  # what is before it, then a search behind it: its length may be what is wrong
+        if bad.size:  # decode what is before it, then search after it, since its length may be wrong
             first = int(bad[0])
             yield from self._decode(handle, chunk, base, positions[:first], headers[:first])
             reason = "its CRC is wrong, or its offsets do not follow those before"
@@ -97,9 +97,10 @@ class RangeReader:
         return stop
 
     def _check(self, view: memoryview, headers: np.ndarray, positions: list[int], next_base_offset: int) -> np.ndarray:
-        """Which batches are as they were written, as far as frames tell. Those that are not wanted are not summed.
+        """Return which batches are intact, by CRC and offsets. The CRC is computed only for wanted batches.
 
-        The CRC does not cover the base offset. One that goes back is wrong, and so is one that only the batch behind it contradicts.
+        The CRC does not cover the base offset. A base offset that goes back is wrong, and so is one that only the
+        next batch contradicts.
         """
         base_offsets = headers["base_offset"].astype(np.int64)
         last_offsets = base_offsets + headers["last_offset_delta"]
@@ -114,7 +115,7 @@ class RangeReader:
         return good
 
     def _decode(self, handle: FileHandle, chunk: bytes, base: int, positions: list[int], headers: np.ndarray) -> Iterator[pa.RecordBatch]:
-        """Decompress and decode the batches that count, in groups."""
+        """Decompress and decode the wanted batches, in groups."""
         if not positions:
             return
         self._next_offset = int(headers["base_offset"][-1]) + int(headers["last_offset_delta"][-1]) + 1
@@ -138,7 +139,7 @@ class RangeReader:
             yield from self._decode_group(handle, base, positions, headers, members)
 
     def _counting(self, headers: np.ndarray) -> np.ndarray:
-        """Which batches hold records for the reader."""
+        """Return which batches hold records for the reader."""
         base_offsets = headers["base_offset"]
         attributes = headers["attributes"]
         counting: np.ndarray = (base_offsets + headers["last_offset_delta"] >= self._wanted.start_offset) & (
@@ -150,7 +151,7 @@ class RangeReader:
     def _decode_group(
         self, handle: FileHandle, base: int, positions: list[int], headers: np.ndarray, members: list[int]
     ) -> Iterator[pa.RecordBatch]:
-        """The records of the batches whose payloads are there; without those whose records are not what they announce."""
+        """Decode the payloads in the buffer; skip batches whose records do not match their headers."""
         payloads = self._payloads
         group = Group(payloads.data, headers[members], np.array(payloads.starts, np.int64), np.array(payloads.stops, np.int64))
         while members:
@@ -163,10 +164,10 @@ class RangeReader:
             yield self._builder.record_batch(columns)
             return
 
-    # Old formats: few and old, so one by one
+    # Formats v0 and v1 are rare, so their records are read one by one.
 
     def _read_legacy(self, handle: FileHandle, chunk: bytes, base: int) -> tuple[list[tuple[Record, int]], int]:
-        """Records of formats v0 and v1 with their timestamp types, at least of one message; and where in the file they end."""
+        """Return records of formats v0 and v1 with their timestamp types, from at least one message, and their end in the file."""
         records: list[tuple[Record, int]] = []
         index = 0
         while len(records) < LEGACY_GROUP:
@@ -203,7 +204,7 @@ class RangeReader:
     # Damage
 
     def _pass_over(self, handle: FileHandle, part: LogSlice, position: int, reason: str) -> int:
-        """Note a corrupt batch; where the next one begins."""
+        """Note a corrupt batch; return the position of the next one."""
         self._note_corrupt(handle, position, reason)
         return find_batch(self._files, handle, position, part.end_position, self._next_offset)
 
@@ -211,22 +212,22 @@ class RangeReader:
         text = f"{handle.path}: corrupt batch at position {position}: {reason}"
         if not self._is_permissive:
             raise CorruptLogError(text)
-        logger.warning("%s; left out", text)
+        logger.warning("%s; skipped", text)
         self.corrupt_count += 1
         head = read_head(self._files.read_at(handle.opened(), HEADER_SIZE, position))
-        self._told.append((head.offset if head is not None else -1, text))
+        self._corrupt.append((head.offset if head is not None else -1, text))
 
     def _corrupt_rows(self) -> Iterator[pa.RecordBatch]:
-        """A row for each corrupt batch since the last call, where the schema has a column for it."""
-        told, self._told = self._told, []
-        if told and CORRUPT_RECORD in self._builder.roles:
-            columns = {CORRUPT_RECORD: pa.array([text for _, text in told], pa.string())}
-            columns["offset"] = pa.array([offset for offset, _ in told], pa.int64())
-            yield self._builder.of_values(columns, len(told))
+        """Yield a row for each corrupt batch since the last call, if the schema has a column for them."""
+        corrupt, self._corrupt = self._corrupt, []
+        if corrupt and CORRUPT_RECORD in self._builder.roles:
+            columns = {CORRUPT_RECORD: pa.array([text for _, text in corrupt], pa.string())}
+            columns["offset"] = pa.array([offset for offset, _ in corrupt], pa.int64())
+            yield self._builder.of_values(columns, len(corrupt))
 
 
 def _next_base_offset(chunk: bytes, position: int) -> int:
-    """Of the batch that begins at `position`, even if only its first bytes are there; as late as can be when nothing is."""
+    """Return the base offset of the batch at `position`, of which only the first bytes are needed; a huge one if it is missing."""
     return int.from_bytes(chunk[position : position + 8], signed=True) if position + 8 <= len(chunk) else 1 << 62
 
 

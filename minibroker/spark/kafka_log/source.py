@@ -1,12 +1,13 @@
 """The data source `kafka-log` for PySpark: batches and streams over the files of a broker's log directory.
 
-    from minibroker.spark.kafka_log import register
+    from minibroker.spark.kafka_log.source import register
 
     register(spark)
     spark.read.format("kafka-log").option("subscribe", "flights").load("/var/lib/kafka/data")
 
-Executors read the files themselves, so the directory must be there on each of them. Columns are those of Spark's Kafka source; with a
-schema of fewer columns (`.schema("value binary, offset long")`) only these are made, which is faster. options.py lists the options.
+Executors read the files themselves, so each needs the directory at the same path. The columns are those of
+Spark's Kafka source. A schema of fewer columns (`.schema("value binary, offset long")`) is faster, since only
+these are decoded. options.py lists the options.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ NAME = "kafka-log"
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format known to a session."""
+    """Register the format `kafka-log` with a session."""
     spark.dataSource.register(KafkaLogDataSource)
 
 
@@ -55,15 +56,15 @@ class LogPartition(InputPartition):
 
 
 class KafkaLogDataSource(DataSource):
-    """The format's entry: Spark makes one for each load."""
+    """The format's entry point; Spark creates one object per load."""
 
     @classmethod
     def name(cls) -> str:
-        """What `format` is given."""
+        """Return the name for `format`."""
         return NAME
 
     def schema(self) -> str:
-        """The columns that the options ask for."""
+        """Return the columns that the options ask for."""
         settle()
         options = parse_options(self.options)
         columns = [f"`{name}` {DDL[name]}" for name in ALWAYS]
@@ -74,18 +75,18 @@ class KafkaLogDataSource(DataSource):
         return ", ".join(columns)
 
     def reader(self, schema: StructType) -> KafkaLogReader:
-        """For a batch."""
+        """Return the reader of a batch."""
         settle()
         return KafkaLogReader(parse_options(self.options), _column_names(schema, parse_options(self.options)))
 
     def streamReader(self, schema: StructType) -> KafkaLogStreamReader:  # noqa: N802  Spark's name
-        """For a stream."""
+        """Return the reader of a stream."""
         options = parse_options(self.options, is_streaming=True)
         return KafkaLogStreamReader(options, _column_names(schema, options))
 
 
 def _column_names(schema: StructType, options: ReadOptions) -> tuple[str, ...]:
-    """The columns of a schema, which may be the user's; OptionError for one that the source has not, or of another type."""
+    """Return the columns of a schema, maybe the user's; OptionError for an unknown column, or one of another type."""
     for field in schema.fields:
         role = CORRUPT_RECORD if field.name == options.corrupt_column else field.name
         expected = DDL.get(role)
@@ -97,23 +98,22 @@ def _column_names(schema: StructType, options: ReadOptions) -> tuple[str, ...]:
 
 
 def _simple(ddl: str) -> str:
-    """As Spark prints a type."""
+    """Return a type as Spark prints it."""
     return ddl.replace(": ", ":").replace(", ", ",").replace("long", "bigint")
 
 
 class _Reading:
-    """What batches and streams share: the work of executors."""
+    """The work of executors, for batches and streams."""
 
     def __init__(self, options: ReadOptions, names: tuple[str, ...]) -> None:
         self._options = options
         self._names = names
 
     def read(self, partition: LogPartition | None) -> Iterator[pa.RecordBatch]:
-        """The records of one partition of Spark's; None: there is nothing to read."""
+        """Yield the records of one Spark partition; nothing for None."""
         if partition is None:
             return
-        # Only executors decode: the processes that Spark starts to ask for a schema or a plan are spared numba and Arrow.
-        from minibroker.spark.kafka_log import columns, reader  # noqa: PLC0415  only executors decode
+        from minibroker.spark.kafka_log import columns, reader  # noqa: PLC0415  processes that return a schema or a plan need no Arrow
 
         settle()
         wanted = partition.value
@@ -123,34 +123,34 @@ class _Reading:
 
 
 class KafkaLogReader(_Reading, DataSourceReader):  # type: ignore[misc]
-    """A batch: planned once, from what the files say then."""
+    """A batch, planned once from the files as they are then."""
 
     def partitions(self) -> list[LogPartition]:
-        """One for each LogRange."""
+        """Return one partition per LogRange."""
         return [LogPartition(each) for each in plan(RealFiles(), self._options)]
 
 
 class KafkaLogStreamReader(_Reading, DataSourceStreamReader):  # type: ignore[misc]
-    """A stream: follows files that grow. Offsets are {"topic": {"0": 23}}, as those of the Kafka source."""
+    """A stream that follows growing files. Offsets are {"topic": {"0": 23}}, as for Spark's Kafka source."""
 
     def __init__(self, options: ReadOptions, names: tuple[str, ...]) -> None:
         super().__init__(options, names)
         self._planner = StreamPlanner(RealFiles(), options)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Where a new query begins."""
+        """Return where a new query starts."""
         return self._planner.initial_offsets()
 
     def latestOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Where the next batch may end."""
+        """Return where the next batch may end."""
         return self._planner.latest_offsets()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[LogPartition]:
-        """The parts of files between two offsets."""
+        """Return the parts of files between two offsets."""
         return [LogPartition(each) for each in self._planner.plan(start, end)]
 
     def __getstate__(self) -> dict[str, Any]:
-        # Executors get the reader for its options alone.
+        # executors only need the options
         return {"_options": self._options, "_names": self._names}
 
 
@@ -161,7 +161,15 @@ _settled_modules = 0
 
 
 def settle() -> None:
-    """Spare this process both, when modules were imported since the last call."""
+    """Save this worker half a second of CPU before and after each task, where jars are many.
+
+    * Before each task PySpark's worker empties the import caches. Up to Python 3.11 this lists every archive on the
+      path again in Python code: those of PySpark and of Spark's core, and by default all jars of
+      `spark.jars.packages`, with tens of thousands of files. Later versions list an archive at its first look-up.
+      Removing the archives' finders saves that in all versions.
+    * After each task the worker runs the garbage collector over all objects, and numba alone has half a million.
+      Freezing them saves that; it is done again after more modules were imported.
+    """
     global _settled_modules  # noqa: PLW0603  it is the process that settles
     if len(sys.modules) != _settled_modules:
         _settled_modules = len(sys.modules)

@@ -1,8 +1,8 @@
-"""Where the records of many batches begin: the one walk that must go from record to record, since each says only how long it is.
+"""Find the starts of records: a walk from record to record, since a record holds only its own length.
 
-It reads one or two bytes a record and nothing inside of it; fields.py does the rest for all records at once. Where numba is installed
-the same function is compiled, and kept on the disk for the next process: eight times faster, for half a second at its first use, which
-is why it is used only by a process that has walked for about as long.
+The walk reads one or two bytes per record; fields.py reads the rest of all records at once. If numba is
+installed, the function is also compiled, and the code is stored on disk for the next process. It is then eight
+times faster, but takes half a second to load, so a process loads it after it has walked for about as long.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ Walk = Callable[[Any, Any, Any, Any, Any], int]
 
 COMPLETE = -1
 RECORDS_BEFORE_COMPILING = 500_000
-#: bytes of a record at least: length, attributes, both deltas, the lengths of a null key and value, the header count
+#: the least bytes of a record: length, attributes, both deltas, the lengths of a null key and value, the header count
 MIN_RECORD_SIZE = 7
 _SIGNATURE = "int64(Array(uint8, 1, 'C', readonly=True), int64[::1], int64[::1], int64[::1], int64[::1])"
 
 
 def _walk(data: Any, starts: Any, stops: Any, counts: Any, found: Any) -> int:
-    """Note the position of each record of each batch in `found`.
+    """Write the position of each record of each batch to `found`.
 
-    Batch i lies in data[starts[i]:stops[i]] and has counts[i] records. Returns COMPLETE, or the first batch whose records do not end
-    where it ends. Plain enough to be compiled.
+    Batch i is data[starts[i]:stops[i]] and has counts[i] records. Returns COMPLETE, or the first batch whose
+    records do not end at its end. The function is simple enough for numba.
     """
     index = 0
     for batch in range(len(starts)):
@@ -61,14 +61,14 @@ def _walk(data: Any, starts: Any, stops: Any, counts: Any, found: Any) -> int:
 
 
 class Splitter:
-    """Splits with what this process has: one for all threads of it."""
+    """Splits with the faster way that this process has; one object for all threads."""
 
     def __init__(self, compile_after: int = RECORDS_BEFORE_COMPILING) -> None:
         self._left = compile_after
         self._compiled: Walk | None = None
 
     def positions(self, data: bytes, starts: np.ndarray, stops: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, int]:
-        """The position in `data` of every record of the batches, and COMPLETE; or a batch that is not as long as its records."""
+        """Return the positions of all records in `data` and COMPLETE, or the number of a batch that its records do not fill."""
         too_many = np.flatnonzero((counts < 0) | (counts > (stops - starts) // MIN_RECORD_SIZE))
         if too_many.size:
             return np.empty(0, np.int64), int(too_many[0])
@@ -79,19 +79,19 @@ class Splitter:
         if self._compiled is not None:
             return found, self._compiled(np.frombuffer(data, np.uint8), starts, stops, counts, found)
         self._left -= len(found)
-        # memoryviews: reading and writing one item takes half as long as in an array of numpy's
+        # reading and writing an item of a memoryview takes half as long as of a numpy array
         return found, _walk(data, starts.tolist(), stops.tolist(), counts.tolist(), found.data)
 
 
 def compile_walk() -> Walk | None:
-    """The walk as machine code; None where numba is not installed."""
+    """Return the walk as machine code; None if numba is not installed."""
     try:
         import numba  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415  optional, and heavy
     except ImportError:
         return None
     try:
         return numba.njit(_SIGNATURE, cache=True, nogil=True)(_walk)  # type: ignore[no-any-return, unused-ignore]
-    except RuntimeError:  # there is no folder where it could keep it
+    except RuntimeError:  # no folder can store the code
         return numba.njit(_SIGNATURE, nogil=True)(_walk)  # type: ignore[no-any-return, unused-ignore]
 
 

@@ -1,7 +1,12 @@
-"""Offsets of a stream over files that grow: where it begins, how far the next batch goes, what lies between.
+"""Plan the batches of a stream over files that grow.
 
-New partitions of topics that are asked for join at their beginning; one that is gone, or lost what was not read yet, is data loss:
-an error, or passed over with failOnDataLoss=false.
+New partitions of subscribed topics are read from their start. A partition that is gone, or has lost unread
+records, is data loss: an error, or skipped with failOnDataLoss=false.
+
+Spark asks a Python source for the end of the next batch before it tells the source where the last batch ended.
+So the first batch after a restart is limited only if the source can read the query's checkpoint itself:
+
+    CHECKPOINT/offsets/N    a line of version, a line of metadata, and a line per source: its offsets at the end of batch N
 """
 
 from __future__ import annotations
@@ -20,16 +25,16 @@ from minibroker.storage.files import Files, read_all
 
 
 class StreamPlanner:
-    """Plans batch after batch; remembers only where the last one ended, for maxOffsetsPerTrigger."""
+    """Plans one batch after the other; keeps only the end of the last one, for maxOffsetsPerTrigger."""
 
     def __init__(self, files: Files, options: ReadOptions) -> None:
         self._files = files
         self._options = options
         self._reached: Offsets | None = None
-        self._seen: dict[str, PartitionFolder] = {}  #: by path, as they were when last looked at
+        self._seen: dict[str, PartitionFolder] = {}  #: by path, as they were at the last look
 
     def initial_offsets(self) -> Offsets:
-        """Where a new query begins, as startingOffsets say."""
+        """Return where a new query starts, from startingOffsets."""
         folders = self._folders()
         check_coverage(folders, self._options.start, "startingOffsets")
         found: Offsets = {}
@@ -41,11 +46,7 @@ class StreamPlanner:
         return found
 
     def latest_offsets(self) -> Offsets:
-        """Where the next batch may end: where the logs end now, or maxOffsetsPerTrigger behind the last batch.
-
-        Spark does not tell a Python source where its checkpoint ended: the first batch after a restart is bounded only where the option
-        checkpointLocation says where to look it up.
-        """
+        """Return where the next batch may end: the ends of the logs, or maxOffsetsPerTrigger after the last batch."""
         if self._reached is None and self._options.max_offsets_per_trigger and self._options.checkpoint_location:
             self._reached = last_offsets(self._files, self._options.checkpoint_location, self._options)
         latest: Offsets = {}
@@ -54,7 +55,7 @@ class StreamPlanner:
             name = str(folder.partition)
             latest.setdefault(folder.topic, {})[name] = latest_offset(folder, self._options)
             starts[folder.topic, name] = folder.log_start_offset
-        for topic, partitions in (self._reached or {}).items():  # a partition that is gone stays where it was: `plan` judges it
+        for topic, partitions in (self._reached or {}).items():  # a partition that is gone keeps its offset, and `plan` reports it
             for name, offset in partitions.items():
                 latest.setdefault(topic, {}).setdefault(name, offset)
         if self._options.max_offsets_per_trigger and self._reached is not None:
@@ -62,7 +63,7 @@ class StreamPlanner:
         return latest
 
     def plan(self, start: Offsets, end: Offsets) -> list[LogRange]:
-        """The parts of files with start <= offset < end; OptionError for data that is lost, if that matters."""
+        """Return the parts of files with start <= offset < end; OptionError for data loss, unless failOnDataLoss=false."""
         self._reached = end
         folders = {(folder.topic, str(folder.partition)): folder for folder in self._folders()}
         ranges = []
@@ -79,14 +80,14 @@ class StreamPlanner:
 
     def _range(self, folder: PartitionFolder, start: int, end: int) -> OffsetRange:
         if start < folder.log_start_offset and start < end:
-            self._lost(f"{folder} begins at offset {folder.log_start_offset}, the stream goes on at {start}")
+            self._lost(f"{folder} begins at offset {folder.log_start_offset}, the stream continues at {start}")
         if end > folder.end.offset:
             self._lost(f"{folder} ends at offset {folder.end.offset}, the stream was at {end}")
         return OffsetRange(folder, max(start, folder.log_start_offset), min(end, folder.end.offset))
 
     def _lost(self, what: str) -> None:
         if self._options.fail_on_data_loss:
-            raise OptionError(f"{what}: data was lost; failOnDataLoss=false goes on without it")
+            raise OptionError(f"{what}: data was lost; failOnDataLoss=false continues without it")
 
     def _folders(self) -> list[PartitionFolder]:
         folders = open_folders(self._files, self._options)
@@ -100,7 +101,7 @@ class StreamPlanner:
 
 
 def _bounded(latest: Offsets, reached: Offsets, starts: Mapping[tuple[str, str], int], count: int) -> Offsets:
-    """So many offsets in all, shared as what is there is spread: those who have more get more, and everyone at least one."""
+    """Return ends that limit the batch to `count` offsets: a share per partition by its unread offsets, at least one."""
     begins = {
         (topic, name): max(reached.get(topic, {}).get(name, 0), starts.get((topic, name), 0))
         for topic, partitions in latest.items()
@@ -124,11 +125,11 @@ Offsets = dict[str, dict[str, int]]
 
 
 def last_offsets(files: Files, location: str, options: ReadOptions) -> Offsets | None:
-    """The end of the last planned batch; None when there is none yet. OptionError for a folder that executors alone could read."""
+    """Return the end of the last planned batch; None if there is none. OptionError for a folder on another file system."""
     path = location.removeprefix("file://").removeprefix("file:").rstrip("/")
     if ":" in path.partition("/")[0]:
         raise OptionError(
-            f"checkpointLocation of kafka-log is {location!r}, not a local folder: without it only the first batch is not bounded"
+            f"checkpointLocation of kafka-log is {location!r}, not a local folder: leave it out, then only the first batch has no limit"
         )
     try:
         batches = [int(name) for name in files.names(f"{path}/offsets") if name.isdecimal()]
@@ -140,13 +141,13 @@ def last_offsets(files: Files, location: str, options: ReadOptions) -> Offsets |
     lines = read_all(files, name).decode().splitlines()
     found = [offsets for line in lines[2:] if (offsets := _offsets(line, options)) is not None]
     if len(found) != 1:
-        logger.warning("%s tells of %d sources like this one: the next batch is not bounded", name, len(found))
+        logger.warning("%s has %d sources like this one: the next batch has no limit", name, len(found))
         return None
     return found[0]
 
 
 def _offsets(line: str, options: ReadOptions) -> Offsets | None:
-    """The offsets of a source, if they can be those of ours."""
+    """Return the offsets in a line if they can be those of this source."""
     try:
         found = json.loads(line)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the files of a partition say about transactions: how far committed readers may go, and what was aborted."""
+"""Read from a partition's files where committed readers stop, and which transactions were aborted."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ logger = logging.getLogger(__name__)
 
 
 def last_stable_offset(folder: PartitionFolder) -> int:
-    """The first offset of the oldest transaction that is open, or the log's end."""
+    """Return the first offset of the oldest open transaction, or the log's end."""
     return min(_scanned(folder).ongoing.values(), default=folder.end.offset)
 
 
 def _scanned(folder: PartitionFolder) -> TransactionScan:
-    """The transactions up to the log's end: from where an earlier scan stopped, else from the newest snapshot of producers."""
+    """Scan transactions up to the log's end, from the end of an earlier scan or from the newest snapshot of producers."""
     scan = folder.transactions or _newest_snapshot(folder)
     if scan.offset < folder.end.offset:
         ongoing, aborted = dict(scan.ongoing), list(scan.aborted)
@@ -59,7 +59,7 @@ def _is_abort(folder: PartitionFolder, segment: SegmentFile, header: Transaction
 
 
 def _newest_snapshot(folder: PartitionFolder) -> TransactionScan:
-    """The newest snapshot of producers that can be read; without any, the log's start, where nothing is open."""
+    """Return the newest readable snapshot of producers; without one, the log's start, where no transaction is open."""
     for offset in reversed(folder.snapshot_offsets):
         if not folder.log_start_offset <= offset <= folder.end.offset:
             continue
@@ -67,7 +67,7 @@ def _newest_snapshot(folder: PartitionFolder) -> TransactionScan:
         try:
             entries = producer_snapshot.decode(read_all(folder.files, path))
         except (CorruptLogError, FileNotFoundError) as error:
-            logger.warning("%s: %s; an older one is used", path, error)
+            logger.warning("%s: %s; using an older snapshot", path, error)
             continue
         ongoing = {each.producer_id: each.current_txn_first_offset for each in entries if each.current_txn_first_offset >= 0}
         return TransactionScan(offset, ongoing)
@@ -75,9 +75,10 @@ def _newest_snapshot(folder: PartitionFolder) -> TransactionScan:
 
 
 def aborted_ranges(folder: PartitionFolder, start_offset: int, end_offset: int) -> tuple[AbortedRange, ...]:
-    """The aborted transactions that touch [start_offset, end_offset). CorruptLogError when an index cannot be read.
+    """Return the aborted transactions that overlap [start_offset, end_offset). CorruptLogError for an unreadable index.
 
-    Indexes tell of them, and so do the markers at the log's end: a broker writes a marker first and then the entry of its index.
+    They come from the transaction indexes and from the markers at the log's end, since a broker writes a marker
+    before its index entry.
     """
     found = {each for each in _scanned(folder).aborted if each.last_offset >= start_offset and each.first_offset < end_offset}
     for segment in folder.segments_from(start_offset):

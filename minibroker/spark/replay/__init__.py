@@ -1,15 +1,16 @@
-"""Replay: records of a table or a DataFrame go to topics, each exactly once, and a run that ended early goes on. docs/replay.md shows how.
+"""Replay records of a table or a DataFrame to topics, each exactly once, and resume interrupted runs. See docs/replay.md.
 
-    job         `replay`: one run, step by step          begin      what earlier runs of its name did, and that this is the last one
-    selection   which records                            frame      their columns, arranged one target partition a task
-    scan        what there is to do                      keys       the partition of records without one
-    targets     the topics                               placement  numbers that Spark's hash sends to different tasks
-    task        what an executor does                    encode     columns of Arrow -> payload of a batch    packing  cuts, compresses
-    writer      transactions of one target partition     sender     their produce requests                    pace     so many a second
-    ledger      the topic of runs and offset ranges      runs       old and new offsets                       mapping  as a DataFrame
+    job         `replay`, one run step by step            begin      the state that earlier runs have left
+    frame       selected records, one target partition per task
+    scan        the records to write, counted             keys       partitions of records without one
+    targets     the topics                                encode     Arrow columns -> payload of a batch
+    task        the work of an executor                   packing    batches: cut, encoded, compressed
+    writer      transactions of one target partition      sender     their produce requests
+    ledger      the topic of runs and offset mappings     mapping    the offset mapping as a DataFrame
 
-Invariant: records, the mapping of their offsets and the offset with which to go on are committed in one transaction, or not at all. Which
-records are in it is told by old offsets alone, so that tasks, drivers and brokers may die anywhere.
+Invariant: records, the mapping of their offsets and the offset to continue from are committed in one
+transaction, or not at all. Only old offsets decide which records a transaction has. So tasks, drivers
+and brokers may die at any time.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Records in columns of Arrow become the payload of a record batch, without touching them one by one.
+"""Encode records in Arrow columns as the payload of a record batch, all records at once.
 
-What records/record.py writes field by field is here a concatenation of columns, which Arrow does for all records at once:
+records/record.py writes field by field. Here Arrow concatenates columns:
 
     head    length, attributes, timestamp_delta, offset_delta, key_length        numbers, as varints
     key
     middle  value_length
     value
-    tail    header_count, and the headers, encoded likewise from the list's own columns
+    tail    header_count, and the headers, encoded in the same way from the list's columns
 
-The varints of a row are made as a row of a matrix of bytes, of which those that are in use are kept.
+The varints of a record are a row in a matrix of bytes, of which the used bytes are kept.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class Columns:
 
     keys: pa.BinaryArray
     values: pa.BinaryArray
-    headers: pa.ListArray | None  #: of structs (key: text, value: binary); null is no header
+    headers: pa.ListArray | None  #: of structs (key: text, value: binary); null for no header
     timestamps: np.ndarray  #: epoch ms, -1 for none
-    offsets: np.ndarray  #: their old offsets; not encoded, records are numbered anew
+    offsets: np.ndarray  #: the old offsets; not encoded, since records get new numbers
 
     def __len__(self) -> int:
         return len(self.offsets)
 
     def part(self, start: int, stop: int) -> Columns:
-        """Some of the records, nothing copied."""
+        """Return the records from `start` up to `stop`, without copying."""
         count = stop - start
         headers = None if self.headers is None else self.headers.slice(start, count)
         return Columns(
@@ -55,14 +55,14 @@ class Columns:
 
 
 class HeaderColumns(NamedTuple):
-    """Headers of records: how many each has, and their bytes, its own headers one after the other."""
+    """Headers of records: their counts, and the bytes of each record's headers."""
 
     counts: np.ndarray
     encoded: pa.BinaryArray
 
 
 def encode_payload(columns: Columns, base_timestamp: int) -> memoryview:
-    """What stands behind a batch's header, not compressed; the records have the offset deltas 0, 1, 2 and so on."""
+    """Return the uncompressed records of a batch, with offset deltas 0, 1, 2 and so on."""
     count = len(columns)
     key_sizes, value_sizes = sizes_of(columns.keys), sizes_of(columns.values)
     headers = encode_headers(columns.headers)
@@ -84,7 +84,7 @@ def encode_payload(columns: Columns, base_timestamp: int) -> memoryview:
 
 
 def narrow(column: pa.Array) -> pa.Array:
-    """Keys, values or headers with offsets of 32 bits, which all here takes: spark.sql.execution.arrow.useLargeVarTypes makes 64."""
+    """Return keys, values or headers with offsets of 32 bits; spark.sql.execution.arrow.useLargeVarTypes makes 64."""
     if pa.types.is_large_binary(column.type):
         return column.cast(pa.binary())
     if pa.types.is_list(column.type) and pa.types.is_large_binary(column.type.value_type.field(1).type):
@@ -93,31 +93,31 @@ def narrow(column: pa.Array) -> pa.Array:
 
 
 def sizes_of(values: pa.BinaryArray) -> np.ndarray:
-    """Bytes of each value, NULL for null; int64."""
+    """Return the bytes of each value, NULL for null; int64."""
     sizes: np.ndarray = pc.binary_length(values).fill_null(NULL).to_numpy(zero_copy_only=False).astype(np.int64)
     return sizes
 
 
 def header_sizes(headers: pa.ListArray | None, count: int) -> np.ndarray:
-    """Bytes that the headers of each record take, about: less their lengths."""
+    """Return about how many bytes the headers of each record take."""
     sizes = np.zeros(count, np.int64)
     encoded = encode_headers(headers)
     return sizes if encoded is None else sizes_of(encoded.encoded)
 
 
 def encode_headers(headers: pa.ListArray | None) -> HeaderColumns | None:
-    """The headers of each record, without their count; None where no record has any. SourceError for a header without a key."""
+    """Return the headers of each record, without their count; None if no record has any. SourceError for a header without a key."""
     if headers is None or not len(headers):
         return None
-    entries = headers.flatten()  # leaves out what lies under nulls
+    entries = headers.flatten()  # skips entries under nulls
     if not len(entries):
         return None
     names, values = entries.field(0).cast(pa.binary()), entries.field(1)
     if entries.null_count or names.null_count:
-        raise SourceError("a record has a header without a key, which Kafka has not: leave it out")
+        raise SourceError("a record has a header without a key, which Kafka does not support: leave it out")
     encoded = _join(joined_varints(Varints(sizes_of(names))), names, joined_varints(Varints(sizes_of(values))), values)
     counts = pc.list_value_length(headers).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    # The headers of a record lie side by side, so those of record i begin where its first one does.
+    # The headers of a record are adjacent, so those of record i start with its first one.
     starts = np.frombuffer(encoded.buffers()[1], np.int32)[encoded.offset : encoded.offset + len(encoded) + 1]
     offsets = starts[np.concatenate([[0], np.cumsum(counts)])]
     of_records = pa.Array.from_buffers(pa.binary(), len(headers), [None, pa.py_buffer(offsets), encoded.buffers()[2]])
@@ -125,7 +125,7 @@ def encode_headers(headers: pa.ListArray | None) -> HeaderColumns | None:
 
 
 class Varints:
-    """Numbers of 64 bits and how many bytes each takes as a zigzag varint."""
+    """Numbers of 64 bits, and their sizes as zigzag varints."""
 
     __slots__ = ("sizes", "zigzag")
 
@@ -139,14 +139,14 @@ class Varints:
 
 
 class _Attributes:
-    """A column of one zero byte: none of a record's attributes is in use."""
+    """A column of one zero byte, since the attributes of records are unused."""
 
 
 ATTRIBUTES = _Attributes()
 
 
 def joined_varints(*columns: Varints | _Attributes) -> pa.BinaryArray:
-    """One value a row: the varints of all columns behind each other."""
+    """Return one value per row: the varints of all columns, concatenated."""
     numbers = [column for column in columns if isinstance(column, Varints)]
     count = len(numbers[0].sizes)
     widths = [int(column.sizes.max(initial=1)) if isinstance(column, Varints) else 1 for column in columns]
@@ -172,13 +172,13 @@ def joined_varints(*columns: Varints | _Attributes) -> pa.BinaryArray:
 
 
 def _join(*pieces: pa.Array | pa.Scalar) -> pa.BinaryArray:
-    """Row by row, what the pieces have; null is nothing."""
+    """Concatenate the pieces row by row; null is empty."""
     filled = [pc.fill_null(piece, b"") if isinstance(piece, pa.Array) and piece.null_count else piece for piece in pieces]
     return pc.binary_join_element_wise(*filled, _NOTHING)
 
 
 def _concatenated(*pieces: pa.Array | pa.Scalar) -> memoryview:
-    """All rows of `_join` behind each other."""
+    """Return all rows of `_join`, concatenated."""
     joined = _join(*pieces)
     offsets = np.frombuffer(joined.buffers()[1], np.int32)[joined.offset : joined.offset + len(joined) + 1]
     return memoryview(joined.buffers()[2])[int(offsets[0]) : int(offsets[-1])]

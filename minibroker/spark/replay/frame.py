@@ -1,4 +1,4 @@
-"""The DataFrame of a replay: whatever the user has becomes columns that tasks can write, arranged one target partition a task."""
+"""The DataFrame of a replay: select the records of the source, cast their columns, arrange one target partition per task."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """How the columns of the source are to be understood."""
+    """How to use the columns of the source."""
 
-    topic: str | None  #: where all records go; needed where there is no column `topic`
+    topic: str | None  #: where all records go; needed without a column `topic`
     rename: Mapping[str, str]  #: source topic -> target topic; others keep their name
     order_by: str | None  #: a column in place of `offset`
     keeps_timestamps: bool
@@ -40,15 +40,15 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Records with the columns source_topic, topic, partition, offset, key, value, maybe headers, maybe timestamp."""
+    """Records with the columns source_topic, topic, partition, offset, key, value, and optional headers and timestamp."""
 
     frame: DataFrame
-    has_partitions: bool  #: else they are null, and follow from the key
-    is_resumable: bool  #: whether offsets are the records' own
+    has_partitions: bool  #: else partitions are null, and keys decide
+    is_resumable: bool  #: whether the source has offsets
 
 
 def prepare(frame: DataFrame, selection: Selection) -> Prepared:
-    """Choose and cast the columns; ReplayError for one that is missing or of a type that cannot be."""
+    """Choose and cast the columns; ReplayError for a missing column or an unsupported type."""
     there = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
     order = selection.order_by or ("offset" if "offset" in there else None)
     if selection.order_by and selection.order_by not in there:
@@ -68,13 +68,13 @@ def prepare(frame: DataFrame, selection: Selection) -> Prepared:
         columns.append(F.col("headers").cast(HEADERS_TYPE).alias(HEADERS))
     if selection.keeps_timestamps:
         if there.get("timestamp") not in {"timestamp", "timestamp_ntz", "void"}:
-            raise ReplayError("timestamps are to be kept, and the source has no column timestamp of type timestamp")
+            raise ReplayError("timestamps cannot be kept: the source has no column timestamp of type timestamp")
         columns.append(F.col("timestamp").cast("timestamp").alias(TIMESTAMP))
     return Prepared(frame.select(*columns), "partition" in there, order is not None)
 
 
 def _topics(there: Mapping[str, str], selection: Selection) -> list[Column]:
-    """Source topic and target topic."""
+    """Return the columns of source topic and target topic."""
     if "topic" not in there:
         if selection.topic is None:
             raise ReplayError("the source has no column topic: say to which topic its records go")
@@ -92,12 +92,15 @@ def _bytes(there: Mapping[str, str], name: str, *, is_needed: bool) -> Column:
             raise ReplayError(f"the source has no column {name}; it has {', '.join(there)}")
         return F.lit(None).cast("binary")
     if there[name] not in {"binary", "string", "void"}:
-        raise ReplayError(f"the column {name} is of type {there[name]}: make it binary or string, as it shall stand in the topic")
+        raise ReplayError(f"the column {name} is of type {there[name]}: make it binary or string, as it should be in the topic")
     return F.col(name).cast("binary")
 
 
 def not_before(frame: DataFrame, next_offsets: Mapping[TopicPartition, int], sources: Mapping[str, str]) -> DataFrame:
-    """Without what was replayed; `sources` has the source topic of each target topic. In terms that files of Parquet can judge."""
+    """Return the records that are not replayed yet; `sources` has the source topic of each target topic.
+
+    The conditions are of a form that Parquet files can evaluate.
+    """
     conditions = [
         (F.col(SOURCE_TOPIC) != sources[topic]) | (F.col(PARTITION) != partition) | (F.col(OFFSET) >= offset)
         for (topic, partition), offset in next_offsets.items()
@@ -107,7 +110,7 @@ def not_before(frame: DataFrame, next_offsets: Mapping[TopicPartition, int], sou
 
 
 def arrange(prepared: DataFrame, targets: Sequence[Target]) -> tuple[DataFrame, dict[int, Target]]:
-    """Each target partition in a task of its own, by old offsets; and the targets by the numbers that stand for them in the rows."""
+    """Return the records with one task per target partition, by old offsets, and the targets by their numbers in the rows."""
     numbers = dict(zip(spread_numbers(len(targets)), targets, strict=True))
     by_topic: dict[str, dict[int, int]] = {}
     for number, target in numbers.items():
@@ -126,7 +129,11 @@ SEED = 42
 
 
 def hash_int(number: int) -> int:
-    """Spark's `hash(number)` of an int, signed."""
+    """Return Spark's `hash(number)` of an int, signed.
+
+    It is Murmur3 (x86, 32 bits) with the seed 42; a row goes to the task pmod(hash, n).
+    Source: org.apache.spark.unsafe.hash.Murmur3_x86_32, org.apache.spark.sql.catalyst.plans.physical.HashPartitioning.
+    """
     word = _rotated(number * 0xCC9E2D51 & MASK, 15) * 0x1B873593 & MASK
     hashed = (_rotated(SEED ^ word, 13) * 5 + 0xE6546B64) & MASK
     hashed ^= 4  # bytes of an int
@@ -137,13 +144,16 @@ def hash_int(number: int) -> int:
 
 
 def spread_numbers(tasks: int) -> list[int]:
-    """A number for each of so many tasks, each of another task; the smallest there are."""
+    """Return the smallest numbers that Spark's hash partitioning sends to different tasks.
+
+    With them, `repartition(tasks, number)` gives each target partition its own task.
+    """
     found: dict[int, int] = {}
     for number in count():
         found.setdefault(hash_int(number) % tasks, number)
         if len(found) == tasks:
             return sorted(found.values())
-    raise AssertionError  # count() has no end
+    raise AssertionError  # count() is infinite
 
 
 def _rotated(word: int, bits: int) -> int:
@@ -153,7 +163,7 @@ def _rotated(word: int, bits: int) -> int:
 def select(
     spark: SparkSession, source: str | DataFrame, *, topics: Sequence[str], starting: Position, ending: Position, where: str | None
 ) -> DataFrame:
-    """The records; a table has the columns of all sources, a DataFrame those that it has. SourceError for what is not there."""
+    """Return the selected records: by topic, by offset or time, by a condition. SourceError if they do not exist."""
     frame = TableSource(source).frame(spark) if isinstance(source, str) else source
     if topics:
         frame = _of_topics(frame, topics)
@@ -164,17 +174,17 @@ def select(
     try:
         return frame.where(where)
     except (AnalysisException, ParseException) as error:
-        raise ReplayError(f"the condition {where!r} makes no sense for the source: {reason_of(error)}") from None
+        raise ReplayError(f"the condition {where!r} is invalid for the source: {reason_of(error)}") from None
 
 
 def _of_topics(frame: DataFrame, topics: Sequence[str]) -> DataFrame:
     if "topic" not in frame.columns:
-        raise ReplayError(f"the source has no column topic, of which {topics[0]} could be chosen")
+        raise ReplayError(f"the source has no column topic to select {topics[0]} by")
     return frame.where(F.col("topic").isin(list(topics)))
 
 
 def _between(spark: SparkSession, table: TableSource, topics: Sequence[str], starting: Position, ending: Position) -> DataFrame:
-    """Positions are resolved as for topics: a time is the offset of the first record as late as it."""
+    """Resolve positions as for topics: a time is the offset of the first record at or after it."""
     covered = {each[:2]: Bounds(each.start_offset, each.end_offset) for each in table.covered(spark, topics).ranges}
 
     def find(keys: Collection[TopicPartition], time_ms: int) -> Mapping[TopicPartition, int]:

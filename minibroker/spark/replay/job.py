@@ -1,8 +1,8 @@
-"""`replay`: records of a DataFrame or a table become records of topics, each exactly once. docs/replay.md shows how.
+"""`replay`: write records of a DataFrame or a table to topics, each exactly once. See docs/replay.md.
 
-look, check_same      begin.py: what earlier runs of this name did         scan            what there is to do, and whether it can be done
-prepare_topics        the targets                                          enter           from now on this run is the one
-arrange, ReplayTask   Spark: a task for each target partition              read_on         the ledger says what came of it
+look, check_same      read what earlier runs of the name did      scan       count the records to write, check them
+prepare_topics        look up or create the targets               enter      stop tasks of earlier runs
+arrange, ReplayTask   run a task for each target partition        read_on    read the result from the ledger
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from minibroker.spark.replay.frame import TOPIC, Prepared, Selection, arrange, n
 from minibroker.spark.replay.keys import KeyPartitioner
 from minibroker.spark.replay.ledger import Ledger, Run, check_name, ledger_of
 from minibroker.spark.replay.mapping import check_mapping_path, read_mapping, write_mapping
-from minibroker.spark.replay.scan import Scanned, check_targets, scan
+from minibroker.spark.replay.scan import ScannedPartition, check_targets, scan
 from minibroker.spark.replay.targets import Creation, TargetTopic, prepare_topics
 from minibroker.spark.replay.task import RESULT_DDL, ReplayTask
 from minibroker.spark.replay.writer import Target, WriterSettings
@@ -33,20 +33,20 @@ from minibroker.spark.sources.positions import EARLIEST, LATEST, Position, as_po
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: of the one transaction of a partition that cannot be resumed: the most that brokers allow by default
+#: if a partition cannot be resumed and is one transaction: the most that brokers allow by default
 WHOLE_PARTITION_TIMEOUT_MS = 900_000
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What seldom needs to be changed.
+    """Settings that rarely need to change.
 
     Attributes:
-        batch_bytes: of records in a batch before compression; a topic's max.message.bytes bounds it.
-        transaction_bytes: of batches in a transaction. A task keeps so many until they are committed.
-        transaction_age_ms: after which a transaction is committed, however small.
-        transaction_timeout_ms: after which the broker aborts one that nobody ends.
-        timeout_ms: how long brokers may be away before a task gives up.
+        batch_bytes: of records in a batch before compression, limited by the topic's max.message.bytes.
+        transaction_bytes: of batches in a transaction. A task keeps them until they are committed.
+        transaction_age_ms: commit a transaction after this time, even if it is small.
+        transaction_timeout_ms: the broker aborts a transaction after this time.
+        timeout_ms: how long brokers may be unreachable before a task gives up.
     """
 
     batch_bytes: int = 1_000_000
@@ -58,13 +58,13 @@ class Tuning:
 
 @dataclass(frozen=True, slots=True)
 class ReplayedPartition:
-    """What a run wrote to one target partition: `records` of them, none lost between the first and the last."""
+    """What a run wrote to one target partition: all records from the first to the last offset."""
 
     source_topic: str
     topic: str
     partition: int
     records: int
-    bytes: int  #: of batches, as they are stored
+    bytes: int  #: of batches as stored
     old_first: int
     old_last: int
     new_first: int
@@ -73,24 +73,24 @@ class ReplayedPartition:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """What a run did; `mapping` reads the offsets of all runs of the name."""
+    """The result of a run; `mapping` reads the offset mapping of all runs of the name."""
 
     name: str
     run: int
-    resumed: bool  #: whether earlier runs had written something
+    resumed: bool  #: whether earlier runs have written records
     records: int
     bytes: int
     seconds: float
-    ledger: str  #: the topic that keeps the runs and the mapping
+    ledger: str  #: the topic of the runs and the mapping
     partitions: tuple[ReplayedPartition, ...]
     bootstrap_servers: str = field(repr=False)
 
     def mapping(self, spark: SparkSession) -> DataFrame:
-        """See read_mapping."""
+        """Return the offset mapping; see read_mapping."""
         return read_mapping(spark, bootstrap_servers=self.bootstrap_servers, name=self.name)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the result for JSON."""
         found = asdict(self)
         del found["bootstrap_servers"]
         found["partitions"] = list(found["partitions"])
@@ -117,34 +117,37 @@ def replay(
     mapping: str | None = None,
     tuning: Tuning | None = None,
 ) -> ReplayResult:
-    """Write records to topics, each exactly once, in the order of their offsets, to the partition that they had.
+    """Write records to topics, each exactly once, in the order of their offsets, to their old partition numbers.
 
-    A run that ended early is run again, with the same name: it goes on behind what was committed. So does one that was complete, when the
-    source has more records now. Records are written in transactions: read_committed sees them with their progress, or not at all.
+    Run it again with the same name to resume: it continues after the committed records. That also applies if the
+    source has more records now. Records are written in transactions, so read_committed sees a transaction whole or
+    not at all.
 
     Args:
-        spark: a session; `minibroker.spark.session.kafka_session` makes one.
-        source: a table (an archive, a folder of Parquet), or a DataFrame with a column value, and maybe key, headers, topic, partition,
-            offset, timestamp. Without `partition` the key decides, as in Kafka's own producer. Without `offset` it cannot be resumed.
+        spark: a session; see `minibroker.spark.session.kafka_session`.
+        source: a table (an archive, a folder of Parquet), or a DataFrame with a column value and optional key, headers,
+            topic, partition, offset and timestamp. Without `partition` the key decides, as in Kafka's producer. Without
+            `offset` the replay cannot be resumed.
         bootstrap_servers: of the target cluster.
-        name: of this replay; its ledger, its group and its transactional ids are named after it.
-        topic: where all records go, whatever their topic was.
-        rename: the target topic of some source topics.
-        topics: only these source topics.
+        name: of the replay; its ledger, group and transactional ids contain it.
+        topic: the target topic of all records.
+        rename: target topics by source topic; other records keep their topic.
+        topics: replay only these source topics.
         starting: the first offset of each partition, or a time (sources/positions.py).
-        ending: where to end, exclusive.
-        where: a condition in SQL on the source's columns.
-        order_by: a column of whole numbers in place of `offset`, each once in a target partition.
-        timestamps: `keep` the source's, or `now`.
+        ending: the end, exclusive.
+        where: an SQL condition on the source's columns.
+        order_by: a column of whole numbers to use as `offset`, each once in a target partition.
+        timestamps: `keep` the source's timestamps, or `now`.
         compression: none, gzip, snappy, lz4 or zstd.
-        rate: records a second, over all tasks, at most.
-        creation: of topics that are missing; by default with as many partitions as the source has.
-        mapping: a place for the mapping of offsets, as Parquet.
+        rate: the most records per second, over all tasks.
+        creation: how to create missing topics. Default: with as many partitions as the source has.
+        mapping: a folder for the offset mapping, as Parquet.
         tuning: sizes and times.
 
     Raises:
-        ReplayError, SourceError: what cannot be done, in one line; nothing was written, unless it says so.
-        ClientError, KafkaError: no broker answers, or it refuses.
+        ReplayError, SourceError: the request is invalid or cannot be fulfilled; unless the message says otherwise, nothing
+            was written.
+        ClientError, KafkaError: no broker answers, or a broker rejects a request.
     """
     began_s = time.monotonic()
     _check(spark, name, timestamps, rate, mapping)
@@ -163,27 +166,27 @@ def replay(
         creation=creation or Creation(),
         tuning=tuning or Tuning(),
     )
-    result = _result(options, _Work(spark, prepare(frame, chosen), options).run(), time.monotonic() - began_s)
+    result = _result(options, _ReplayRun(spark, prepare(frame, chosen), options).run(), time.monotonic() - began_s)
     if mapping is not None:
         write_mapping(result.mapping(spark), mapping)
     return result
 
 
 def _check(spark: SparkSession, name: str, timestamps: str, rate: float | None, mapping: str | None) -> None:
-    """ReplayError for what cannot be, whatever the source is."""
+    """Raise ReplayError for arguments and settings that are invalid for any source."""
     check_name(name)
     if timestamps not in {"keep", "now"}:
-        raise ReplayError(f"timestamps can be 'keep' or 'now', not {timestamps!r}")
+        raise ReplayError(f"timestamps must be 'keep' or 'now', got {timestamps!r}")
     if rate is not None and rate <= 0:
-        raise ReplayError(f"a rate of {rate} records a second never ends")
+        raise ReplayError(f"rate must be above 0 records per second, got {rate}")
     if spark.conf.get("spark.speculation", "false") == "true":
-        raise ReplayError("spark.speculation=true runs tasks twice at a time, which then fence each other: switch it off")
+        raise ReplayError("spark.speculation=true runs tasks twice at a time, and they fence each other: switch it off")
     if mapping is not None:
         check_mapping_path(spark, mapping)
 
 
 def _same_each_time(chosen: Selection, topics: tuple[str, ...], starting: Position, where: str | None) -> dict[str, str]:
-    """What decides which records go where, by the names that errors give it."""
+    """Return what decides which records go where, by the names used in errors."""
     return {
         "topic": chosen.topic or "",
         "renaming": as_text(chosen.rename),
@@ -196,13 +199,13 @@ def _same_each_time(chosen: Selection, topics: tuple[str, ...], starting: Positi
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """What was asked for, checked."""
+    """The checked arguments of a replay."""
 
     bootstrap_servers: str
     name: str
-    source: str  #: in words
+    source: str  #: as text
     source_ids: Mapping[str, str]  #: of topics of an archive, by name
-    selection: dict[str, str]  #: what must be the same in each run of the name
+    selection: dict[str, str]  #: must be the same in each run of the name
     keeps_timestamps: bool
     compression: Compression
     rate: float | None
@@ -210,15 +213,15 @@ class _Options:
     tuning: Tuning
 
 
-class _Done(NamedTuple):
-    """A run, and what earlier ones had done."""
+class _FinishedRun(NamedTuple):
+    """A run, and the state that it left."""
 
     run: Run
     ledger: Ledger
     is_resumed: bool
 
 
-class _Work:
+class _ReplayRun:
     """One run, step by step."""
 
     def __init__(self, spark: SparkSession, prepared: Prepared, options: _Options) -> None:
@@ -227,17 +230,17 @@ class _Work:
         self._prepared = prepared
         self._options = options
 
-    def run(self) -> _Done:
-        """All of it."""
+    def run(self) -> _FinishedRun:
+        """Run all steps."""
         with self._client:
             return self._run()
 
-    def _run(self) -> _Done:
+    def _run(self) -> _FinishedRun:
         options, is_resumable = self._options, self._prepared.is_resumable
-        with phase(f"looking what replay {options.name} has done"):
+        with phase(f"reading what replay {options.name} has done"):
             beginning = look(self._client, options.name)
             check_topics(self._client, beginning)
-        with phase("looking what there is to replay"):
+        with phase("counting the records to replay"):
             frame, counts = self._with_partitions()
             selection = {**options.selection, "partitions by key": as_text(counts)}
             check_same(beginning, options.source, selection, is_resumable=is_resumable)
@@ -257,24 +260,24 @@ class _Work:
         ledger = beginning.ledger
         ledger.read_on(self._client, ledger_of(options.name))
         _check_complete(scanned, beginning.written, ledger.totals())
-        return _Done(run, ledger, bool(beginning.next_offsets))
+        return _FinishedRun(run, ledger, bool(beginning.next_offsets))
 
     def _with_partitions(self) -> tuple[DataFrame, dict[str, int]]:
-        """The records with a partition each; and where keys decide, how many partitions the topics have."""
+        """Return the records with their partitions and, if keys decide, the topics' partition counts."""
         prepared = self._prepared
         if prepared.has_partitions:
             return prepared.frame, {}
         rows = prepared.frame.select(TOPIC).distinct().collect()
         names = [row[TOPIC] for row in rows if row[TOPIC] is not None]
         if len(names) < len(rows):
-            raise ReplayError("records of the source have a null topic: leave them out, or say to which topic all go")
+            raise ReplayError("records of the source have a null topic: leave them out, or give one topic for all records")
         topics = prepare_topics(
             self._client, dict.fromkeys(names, 0), self._options.creation, keeps_timestamps=self._options.keeps_timestamps
         )
         counts = {each.name: each.partition_count for each in topics.values()}
         return prepared.frame.mapInArrow(KeyPartitioner(counts), prepared.frame.schema), counts
 
-    def _topics(self, scanned: list[Scanned]) -> dict[str, TargetTopic]:
+    def _topics(self, scanned: list[ScannedPartition]) -> dict[str, TargetTopic]:
         needed: dict[str, int] = {}
         for each in scanned:
             needed[each.topic] = max(needed.get(each.topic, 0), each.partition + 1)
@@ -308,7 +311,7 @@ class _Work:
             arranged.mapInArrow(task, RESULT_DDL).collect()
 
 
-def _targets(scanned: list[Scanned], topics: Mapping[str, TargetTopic], beginning: Beginning) -> list[Target]:
+def _targets(scanned: list[ScannedPartition], topics: Mapping[str, TargetTopic], beginning: Beginning) -> list[Target]:
     return [
         Target(
             source_topic=each.source_topic,
@@ -330,8 +333,8 @@ def _compression(name: str) -> Compression:
         raise ReplayError(f"{error}: none, gzip, snappy, lz4 or zstd") from None
 
 
-def _check_complete(scanned: list[Scanned], before: Mapping[TopicPartition, int], after: Mapping[TopicPartition, int]) -> None:
-    """What was counted must be what was written since; ReplayError where the source changed under the run."""
+def _check_complete(scanned: list[ScannedPartition], before: Mapping[TopicPartition, int], after: Mapping[TopicPartition, int]) -> None:
+    """Raise ReplayError if more or fewer records were written than counted, since the source changed meanwhile."""
     for each in scanned:
         key = each.topic, each.partition
         written = after.get(key, 0) - before.get(key, 0)
@@ -342,7 +345,7 @@ def _check_complete(scanned: list[Scanned], before: Mapping[TopicPartition, int]
             )
 
 
-def _result(options: _Options, done: _Done, seconds: float) -> ReplayResult:
+def _result(options: _Options, done: _FinishedRun, seconds: float) -> ReplayResult:
     partitions = tuple(
         ReplayedPartition(
             source_topic=each.source[0],

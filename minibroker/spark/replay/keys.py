@@ -1,7 +1,7 @@
-"""The partition of records that have none, as Kafka's Java client chooses it: murmur2 of the key, of many keys at once.
+"""Choose partitions like Kafka's Java client, by murmur2 of the key, for many keys at once.
 
-client/partitioner.py says what murmur2 is. Records without a key go to the partitions in turn, by their offset, so that each run of a
-replay sends them to the same.
+client/partitioner.py describes murmur2. Records without a key go to the partitions in turn by their offset, so
+that each run of a replay chooses the same partition.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _MULTIPLIER = np.uint32(MULTIPLIER)
 
 
 def murmur2(keys: pa.BinaryArray) -> np.ndarray:
-    """Kafka's 32-bit murmur2 of each key, unsigned; of a null as of an empty key."""
+    """Return Kafka's 32-bit murmur2 of each key, unsigned; a null counts as an empty key."""
     offsets = np.frombuffer(keys.buffers()[1], np.int32)[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
     data = np.frombuffer(keys.buffers()[2] or b"", np.uint8)
     data = np.concatenate([data[: int(offsets[-1])] if len(offsets) else data, np.zeros(4, np.uint8)])
     starts, sizes = offsets[:-1], np.diff(offsets)
     hashed = np.uint32(SEED) ^ sizes.astype(np.uint32)
-    for index in range(int(sizes.max(initial=0)) // 4):  # the word of all that have it
+    for index in range(int(sizes.max(initial=0)) // 4):  # one word of all keys that are long enough
         rows = np.flatnonzero(sizes >= 4 * index + 4)
         hashed[rows] = hashed[rows] * _MULTIPLIER ^ _mixed(_words(data, starts[rows] + 4 * index))
     rest = sizes % 4
@@ -40,7 +40,7 @@ def murmur2(keys: pa.BinaryArray) -> np.ndarray:
 
 
 def _words(data: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """Little-endian words at positions."""
+    """Return the little-endian words at positions."""
     word: np.ndarray = data[positions].astype(np.uint32)
     for index in range(1, 4):
         word |= data[positions + index].astype(np.uint32) << np.uint32(8 * index)
@@ -55,12 +55,12 @@ def _mixed(words: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class KeyPartitioner:
-    """Fills the column `partition` of batches, for DataFrame.mapInArrow; `counts` has the partitions of each target topic."""
+    """Fills the column `partition`, for DataFrame.mapInArrow; `counts` has the partition count of each target topic."""
 
     counts: Mapping[str, int]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The same batches."""
+        """Yield the batches with partitions."""
         for batch in batches:
             keys = narrow(batch.column("key"))
             topics = batch.column("topic").dictionary_encode()

@@ -1,12 +1,16 @@
-"""The ledger of a replay: a topic of its own, in which its runs stand, and which old offsets became which new ones.
+"""The ledger of a replay: a topic with its runs and the mapping of old to new offsets, and the replay's names in the cluster.
 
     key       value (JSON)
     run       {"run": 3, "id": "...", "begun_ms": ..., "source": "...", "resumable": true, "selection": {...}, "topics": {"flights": id}}
     ranges    {"run": 3, "topic": "flights-again", "partition": 0, "source_topic": "flights", "source_partition": 0,
                "next_offset": 123, "bytes": 4711, "ranges": [[old_first, new_first, records], ...]}
 
-The ranges of a transaction are written inside it: who reads committed records sees them exactly when the records themselves are there.
-`next_offset` is the old offset with which the next transaction begins, null in all but the last value of a transaction that has several.
+The ranges of a transaction are written inside it, so readers of committed records see ranges and records
+together. `next_offset` is the old offset with which the next transaction begins; if a transaction has several
+values, it is null in all but the last.
+
+Old offsets have gaps (markers, aborted or compacted records), and new offsets have gaps at markers. So ranges
+are runs in which both grow by one. Names contain the user's name and `/`, which topics and names cannot contain.
 """
 
 from __future__ import annotations
@@ -32,32 +36,32 @@ LEDGER_PARTITION = 0
 
 
 def check_name(name: str) -> None:
-    """ReplayError for one that cannot be part of a topic's."""
+    """Raise ReplayError for a name that cannot be part of a topic name."""
     if not _NAME.fullmatch(name):
-        raise ReplayError(f"the replay's name is {name!r}: 1 to 200 letters, digits, '.', '_' and '-' are possible")
+        raise ReplayError(f"the replay's name must be 1 to 200 letters, digits, '.', '_' and '-', got {name!r}")
 
 
 def group_of(name: str) -> str:
-    """The group that commits how far each target partition is."""
+    """Return the group that commits the progress of target partitions."""
     return PREFIX + name
 
 
 def ledger_of(name: str) -> str:
-    """The topic that keeps the runs and the mapping of offsets."""
+    """Return the topic of the runs and of the offset mapping."""
     return PREFIX + name
 
 
 def transactional_id(name: str, topic: str = "", partition: int = 0) -> str:
-    """Of the producer of one target partition; without a topic, of the driver."""
+    """Return the transactional id of a target partition's producer; without a topic, of the driver."""
     return f"{PREFIX}{name}/{topic}/{partition}" if topic else f"{PREFIX}{name}/"
 
 
 RUN = b"run"
 RANGES = b"ranges"
-RUNS_IN_ONE_VALUE = 10_000  #: a value stays far below 1 MB, which every topic takes
+RUNS_IN_ONE_VALUE = 10_000  #: keeps a value far below 1 MB, the default limit of topics
 POLL_MS = 500
 
-#: of `ranges`, as Spark's from_json takes it
+#: the schema of `ranges` for Spark's from_json
 RANGES_SCHEMA = (
     "run long, topic string, partition int, source_topic string, source_partition int, next_offset long, bytes long, "
     "ranges array<array<long>>"
@@ -70,13 +74,13 @@ class Run:
 
     Attributes:
         run: 1, 2, 3 and so on.
-        id: of this run alone; tasks of an earlier one find another and stop.
+        id: unique; tasks of an earlier run find another id and stop.
         begun_ms: epoch ms.
-        source: what was replayed, for people.
-        resumable: whether the records have an order of their own.
-        selection: what must be the same in each run of a name.
-        topics: ids of the target topics by name; "" where the broker is too old to tell.
-        sources: ids of the source topics by name, of an archive; others do not tell.
+        source: the source as text.
+        resumable: whether the records have offsets.
+        selection: must be the same in each run of a name.
+        topics: ids of the target topics by name; "" if the broker is too old.
+        sources: ids of the source topics by name; only archives have them.
     """
 
     run: int
@@ -89,12 +93,12 @@ class Run:
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def value(self) -> bytes:
-        """As the ledger has it."""
+        """Return the value for the ledger."""
         return json.dumps(asdict(self)).encode()
 
 
 class WrittenRanges(NamedTuple):
-    """What one value says of a transaction."""
+    """The ranges of a transaction, or of a part of it, in one value."""
 
     run: int
     key: TopicPartition  #: the target
@@ -104,7 +108,7 @@ class WrittenRanges(NamedTuple):
     runs: Sequence[OffsetRun]
 
     def values(self) -> list[bytes]:
-        """As the ledger has them: one value, or several where there are many runs."""
+        """Return the values for the ledger: one, or several if there are many runs."""
         starts = range(0, max(1, len(self.runs)), RUNS_IN_ONE_VALUE)
         return [self._value(start, is_last=start == starts[-1]) for start in starts]
 
@@ -123,8 +127,8 @@ class WrittenRanges(NamedTuple):
 
 
 @dataclass(slots=True)
-class Written:
-    """What was written to one target partition, in one run or in several."""
+class WrittenPartition:
+    """Totals of one target partition, for one run or several."""
 
     source: TopicPartition
     old_first: int
@@ -138,14 +142,14 @@ class Written:
 
 @dataclass(slots=True)
 class Ledger:
-    """What was read of it up to now."""
+    """The part of the ledger that was read so far."""
 
     runs: list[Run] = field(default_factory=list)
-    by_run: dict[int, dict[TopicPartition, Written]] = field(default_factory=dict)
-    position: int | None = None  #: the offset from which it goes on; None before it was read
+    by_run: dict[int, dict[TopicPartition, WrittenPartition]] = field(default_factory=dict)
+    position: int | None = None  #: the next offset to read; None before the first read
 
     def next_offsets(self) -> dict[TopicPartition, int]:
-        """Where each target partition goes on, by old offsets."""
+        """Return the old offset from which each target partition continues."""
         found: dict[TopicPartition, int] = {}
         for written in self.by_run.values():
             for key, each in written.items():
@@ -153,7 +157,7 @@ class Ledger:
         return found
 
     def totals(self) -> dict[TopicPartition, int]:
-        """Records that all runs wrote to each target partition."""
+        """Return the records that all runs wrote to each target partition."""
         found: dict[TopicPartition, int] = {}
         for written in self.by_run.values():
             for key, each in written.items():
@@ -161,7 +165,7 @@ class Ledger:
         return found
 
     def read_on(self, client: Client, topic: str) -> None:
-        """Read what was committed since. A transaction that is open hides all behind it: end those before."""
+        """Read what was committed since the last call. End open transactions before: they hide later records."""
         for key, value in _committed_values(client, topic, self):
             if key == RUN:
                 self.runs.append(Run(**json.loads(value)))
@@ -169,12 +173,12 @@ class Ledger:
                 self.note(parse_ranges(value))
 
     def note(self, ranges: WrittenRanges) -> None:
-        """Add a value's to what was written."""
+        """Add the ranges of a value to the totals."""
         written = self.by_run.setdefault(ranges.run, {})
         for old_first, new_first, records in ranges.runs:
             found = written.get(ranges.key)
             if found is None:
-                found = written[ranges.key] = Written(ranges.source, old_first, old_first, new_first, new_first)
+                found = written[ranges.key] = WrittenPartition(ranges.source, old_first, old_first, new_first, new_first)
             found.old_last = old_first + records - 1
             found.new_last = new_first + records - 1
             found.records += records
@@ -184,7 +188,7 @@ class Ledger:
 
 
 def parse_ranges(value: bytes) -> WrittenRanges:
-    """One value of `ranges`."""
+    """Parse one value of `ranges`."""
     found = json.loads(value)
     return WrittenRanges(
         found["run"],
@@ -197,7 +201,7 @@ def parse_ranges(value: bytes) -> WrittenRanges:
 
 
 def _committed_values(client: Client, topic: str, ledger: Ledger) -> Iterator[tuple[bytes | None, bytes]]:
-    """Keys and values from where the ledger was read to up to what is committed now; moves its position."""
+    """Yield keys and values from the ledger's position up to the committed end; move the position."""
     start = _offset(client, topic, EARLIEST) if ledger.position is None else ledger.position
     end = _offset(client, topic, LATEST)
     consumer = Consumer(client, topic, {LEDGER_PARTITION: start}, isolation=READ_COMMITTED)
@@ -224,7 +228,7 @@ class OffsetRun(NamedTuple):
 
 
 def runs_of(old_offsets: np.ndarray, new_first: int) -> list[OffsetRun]:
-    """The runs of records whose new offsets are new_first, new_first + 1 and so on; old ones grow."""
+    """Return the runs of records with ascending old offsets and the new offsets new_first, new_first + 1 and so on."""
     breaks = np.flatnonzero(np.diff(old_offsets) != 1) + 1
     starts = [0, *breaks.tolist()]
     stops = [*breaks.tolist(), len(old_offsets)]
@@ -232,7 +236,7 @@ def runs_of(old_offsets: np.ndarray, new_first: int) -> list[OffsetRun]:
 
 
 def joined(runs: Iterable[OffsetRun]) -> list[OffsetRun]:
-    """The same in as few runs as possible; they are in order."""
+    """Join ordered runs to as few as possible."""
     found: list[OffsetRun] = []
     for run in runs:
         last = found[-1] if found else None

@@ -1,4 +1,4 @@
-"""The mapping of old to new offsets of a replay, all its runs, as a DataFrame: from its ledger, by Spark's connector."""
+"""Read the offset mapping of all runs of a replay as a DataFrame, from its ledger by Spark's connector."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLUMNS = ("source_topic", "source_partition", "topic", "partition", "old_first"
 
 
 def read_mapping(spark: SparkSession, *, bootstrap_servers: str, name: str) -> DataFrame:
-    """Which old offsets became which new ones, in runs of records in which both grow by one.
+    """Return the mapping of old to new offsets, in runs of records in which both grow by one.
 
     Args:
         spark: a session with the connector.
@@ -27,7 +27,8 @@ def read_mapping(spark: SparkSession, *, bootstrap_servers: str, name: str) -> D
         name: of the replay.
 
     Returns:
-        COLUMNS; the record old_first + i became new_first + i, for i below `records`. What is committed now; in no order.
+        COLUMNS; the record old_first + i became new_first + i, for i below `records`. It has what is committed now, in
+        no order.
 
     Raises:
         SourceError: there is no such replay.
@@ -53,7 +54,7 @@ def read_mapping(spark: SparkSession, *, bootstrap_servers: str, name: str) -> D
 
 
 def check_mapping_path(spark: SparkSession, path: str) -> None:
-    """ReplayError for a place that has something else than a mapping: it would be overwritten."""
+    """Raise ReplayError if `path` holds something other than a mapping, which would be overwritten."""
     jvm: Any = spark._jvm  # noqa: SLF001  PySpark has no other way to Hadoop's file systems
     folder = jvm.org.apache.hadoop.fs.Path(path)
     files = folder.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001  likewise
@@ -64,10 +65,10 @@ def check_mapping_path(spark: SparkSession, path: str) -> None:
     except AnalysisException:
         columns = ()
     if columns != COLUMNS:
-        raise ReplayError(f"{path} is there already and is no mapping of a replay: choose another place for it")
+        raise ReplayError(f"{path} exists and is not an offset mapping: choose another folder")
 
 
 def write_mapping(mapping: DataFrame, path: str) -> None:
-    """As Parquet, in place of an earlier one."""
+    """Write a mapping as Parquet, in place of an earlier one."""
     with phase("writing the mapping of offsets"):
         mapping.coalesce(1).sortWithinPartitions("topic", "partition", "new_first").write.mode("overwrite").parquet(path)

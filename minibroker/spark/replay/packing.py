@@ -1,4 +1,4 @@
-"""Cuts columns of records into batches that a topic takes, and packs them: encoded and compressed, ready to be framed for a producer."""
+"""Cut columns of records into batches that a topic accepts; encode and compress them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from minibroker.records.compression import Compression, compress
 from minibroker.spark.errors import ReplayError
 from minibroker.spark.replay.encode import Columns, encode_payload, header_sizes, sizes_of
 
-RECORD_OVERHEAD_BYTES = 20  #: lengths, deltas and attributes of a record take less, but for the largest
+RECORD_OVERHEAD_BYTES = 20  #: lengths, deltas and attributes of most records take less
 
 
 class PackedBatch(NamedTuple):
-    """Records of one batch without what only its producer knows."""
+    """An encoded batch without the fields that only its producer knows."""
 
     packed: bytes | memoryview
     compression: Compression
@@ -28,7 +28,7 @@ class PackedBatch(NamedTuple):
 
     @property
     def record_count(self) -> int:
-        """Records in it."""
+        """The number of records."""
         return len(self.old_offsets)
 
     @property
@@ -37,7 +37,7 @@ class PackedBatch(NamedTuple):
         return HEADER_SIZE + len(self.packed)
 
     def framed(self, producer_id: int, producer_epoch: int, base_sequence: int = NO_SEQUENCE) -> bytearray:
-        """The batch of a transactional producer."""
+        """Return the batch of a transactional producer."""
         return frame_batch(
             self.packed,
             self.compression | TRANSACTIONAL_FLAG,
@@ -59,15 +59,15 @@ class Packer:
     compression: Compression
     batch_bytes: int  #: of records before compression, about
     batch_records: int  #: at most
-    max_message_bytes: int  #: of a whole batch, as the topic's config of that name has it
+    max_message_bytes: int  #: of a whole batch; the topic's config of this name
 
     def batches(self, columns: Columns, what: str) -> Iterator[PackedBatch]:
-        """The records in order; ReplayError for one that the topic does not take: `what` names the topic-partition."""
+        """Yield the records in batches; ReplayError for a record that is too large for the topic-partition `what`."""
         for start, stop in self._cuts(columns):
             yield from self._packed(columns.part(start, stop), what)
 
     def _cuts(self, columns: Columns) -> Iterator[tuple[int, int]]:
-        """Bounds of batches that are about equally large, so that none is left with a few records."""
+        """Yield bounds of batches of about equal size, so that the last one is not small."""
         count = len(columns)
         sizes = np.maximum(sizes_of(columns.keys), 0) + np.maximum(sizes_of(columns.values), 0) + RECORD_OVERHEAD_BYTES
         ends = np.cumsum(sizes + header_sizes(columns.headers, count))
@@ -83,14 +83,14 @@ class Packer:
             start = stop
 
     def _packed(self, columns: Columns, what: str) -> Iterator[PackedBatch]:
-        """One batch; halves of it where it turns out too large."""
+        """Yield one batch, or its halves if it is too large."""
         base_timestamp = int(columns.timestamps[0])
         payload = encode_payload(columns, base_timestamp)
         packed: bytes | memoryview = payload
         compression = self.compression
         if compression:
             packed = compress(compression, payload)
-            if len(packed) >= len(payload):  # what cannot be compressed is smaller as it is
+            if len(packed) >= len(payload):  # incompressible
                 packed, compression = payload, Compression.NONE
         size = HEADER_SIZE + len(packed)
         if size > self.max_message_bytes:

@@ -1,4 +1,4 @@
-"""What the source has for each target partition: one pass over topic, partition and offset, before anything is written."""
+"""Count the records for each target partition, in one pass over topic, partition and offset before anything is written."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class Scanned(NamedTuple):
-    """Records of one source partition, and where they go."""
+class ScannedPartition(NamedTuple):
+    """The records of one source partition, and their target."""
 
     source_topic: str
     topic: str
@@ -27,8 +27,8 @@ class Scanned(NamedTuple):
     old_last: int
 
 
-def scan(frame: DataFrame) -> list[Scanned]:
-    """Sorted by target; ReplayError for nulls where none may be, and for two source topics that would become one."""
+def scan(frame: DataFrame) -> list[ScannedPartition]:
+    """Return the partitions sorted by target; ReplayError for nulls, and for two source topics with one target."""
     figures = (
         F.count(F.lit(1)).alias("records"),
         F.count(OFFSET).alias("offsets"),
@@ -38,19 +38,19 @@ def scan(frame: DataFrame) -> list[Scanned]:
     found = []
     for row in frame.groupBy(SOURCE_TOPIC, TOPIC, PARTITION).agg(*figures).collect():
         _check(row[SOURCE_TOPIC], row[PARTITION], row["records"], row["offsets"], row["old_first"])
-        found.append(Scanned(row[SOURCE_TOPIC], row[TOPIC], row[PARTITION], row["records"], row["old_first"], row["old_last"]))
+        found.append(ScannedPartition(row[SOURCE_TOPIC], row[TOPIC], row[PARTITION], row["records"], row["old_first"], row["old_last"]))
     found.sort(key=lambda each: (each.topic, each.source_topic, each.partition))
     for one, other in pairwise(found):
         if one.topic == other.topic and one.source_topic != other.source_topic:
             raise ReplayError(
-                f"records of {one.source_topic} and {other.source_topic} would both go to {one.topic}, in no order:"
+                f"records of {one.source_topic} and {other.source_topic} would both go to {one.topic}, in no defined order:"
                 " replay one of them, or rename them to different topics"
             )
     return found
 
 
-def check_targets(scanned: Sequence[Scanned], before: Mapping[str, str]) -> None:
-    """ReplayError when a target topic got records of another source topic in earlier runs; `before` has the source of each target."""
+def check_targets(scanned: Sequence[ScannedPartition], before: Mapping[str, str]) -> None:
+    """Raise ReplayError if earlier runs wrote records of another source topic; `before` has the source of each target."""
     for each in scanned:
         earlier = before.get(each.topic, each.source_topic)
         if earlier != each.source_topic:
@@ -62,7 +62,7 @@ def check_targets(scanned: Sequence[Scanned], before: Mapping[str, str]) -> None
 
 def _check(topic: str | None, partition: int | None, records: int, offsets: int, old_first: int | None) -> None:
     if topic is None:
-        raise ReplayError(f"{records} records of the source have a null topic: leave them out, or say to which topic all go")
+        raise ReplayError(f"{records} records of the source have a null topic: leave them out, or give one topic for all records")
     if partition is None:
         raise ReplayError(f"{records} records of topic {topic} have a null partition: leave them out, or the whole column, and keys decide")
     if offsets < records or old_first is None:

@@ -1,7 +1,7 @@
-"""Sends batches of a transaction to the leaders of their partitions: several on the way, in order, each acknowledged with its offset.
+"""Send batches of a transaction to the leaders of their partitions, in order and with several in flight.
 
-A batch that fails is not sent again here: whoever has the transaction begins it anew (writer.py). Only the first batch of a partition in a
-transaction waits out what passes by itself, such as markers of the transaction before.
+A failed batch is not sent again here; writer.py repeats the whole transaction. Only the first batch of a
+partition in a transaction is retried, since it may have to wait for markers of the previous transaction.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from minibroker.wire.schema import NIL_UUID
 
 ALL_REPLICAS = -1
 LAST_VERSION_WITH_NAMES = 12
-ON_THE_WAY = 4  #: brokers remember the last five batches of a producer
+MAX_IN_FLIGHT = 4  #: brokers keep the last five batches of a producer
 
 Acknowledged = Callable[[int], None]
 
 
-class _Sent(NamedTuple):
+class _InFlight(NamedTuple):
     key: TopicPartition
     connection: Connection
     deadline: Deadline
@@ -42,16 +42,16 @@ class BatchSender:
 
     def __init__(self, client: Client, transaction: OwnTransaction, topic_ids: Mapping[str, str]) -> None:
         self._client = client
-        self._topic_ids = topic_ids  #: as text, by name; batches never go to another topic of that name
+        self._topic_ids = topic_ids  #: as text, by name; batches never go to another topic of the same name
         self._transaction = transaction
         self._identity = (-1, -1)
         self._next_sequences: dict[TopicPartition, int] = {}
         self._begun: set[TopicPartition] = set()  #: partitions that are in the open transaction
-        self._on_the_way: deque[_Sent] = deque()
+        self._in_flight: deque[_InFlight] = deque()
         self._topics: dict[str, k03_metadata.TopicResult] = {}
 
     def send(self, key: TopicPartition, batch: PackedBatch, acknowledged: Acknowledged) -> None:
-        """Send behind what was sent before; `acknowledged` hears the first record's offset, later. Raises for any batch that failed."""
+        """Send a batch after the earlier ones; call `acknowledged` with its first offset later. Raises for any failed batch."""
         sequence, data = self._framed(key, batch)
         if key not in self._begun:
             self.drain()
@@ -59,27 +59,27 @@ class BatchSender:
             acknowledged(self._client.retrying(lambda: self._attempt(key, data, deadline), deadline))
             self._begun.add(key)
         else:
-            while len(self._on_the_way) >= ON_THE_WAY:
+            while len(self._in_flight) >= MAX_IN_FLIGHT:
                 self._settle_oldest()
             deadline = self._client.deadline()
             connection = self._request(key, data, deadline)
-            self._on_the_way.append(_Sent(key, connection, deadline, acknowledged))
+            self._in_flight.append(_InFlight(key, connection, deadline, acknowledged))
         self._next_sequences[key] = increment_sequence(sequence, batch.record_count)
 
     def drain(self) -> None:
-        """Wait until all is acknowledged."""
-        while self._on_the_way:
+        """Wait until all batches are acknowledged."""
+        while self._in_flight:
             self._settle_oldest()
 
     def next_transaction(self) -> None:
-        """What is sent from now on belongs to another transaction."""
+        """Start another transaction with the next batch."""
         self._begun.clear()
 
     def forget(self) -> None:
-        """Nothing of what was sent counts, and leaders may be others."""
-        for connection in {each.connection for each in self._on_the_way}:
-            connection.close()  # answers that nobody waits for would be taken for others
-        self._on_the_way.clear()
+        """Forget batches in flight and leaders, after a failure."""
+        for connection in {each.connection for each in self._in_flight}:
+            connection.close()  # pending answers would be taken for those of later requests
+        self._in_flight.clear()
         self._topics.clear()
         self._begun.clear()
 
@@ -96,11 +96,11 @@ class BatchSender:
             connection = self._request(key, data, deadline)
             return _base_offset(connection.receive(deadline), key)
         except BaseException:
-            self._topics.pop(key[0], None)  # the leader may be another one
+            self._topics.pop(key[0], None)  # the leader may have changed
             raise
 
     def _settle_oldest(self) -> None:
-        sent = self._on_the_way.popleft()
+        sent = self._in_flight.popleft()
         sent.acknowledged(_base_offset(sent.connection.receive(sent.deadline), sent.key))
 
     def _request(self, key: TopicPartition, data: bytearray, deadline: Deadline) -> Connection:

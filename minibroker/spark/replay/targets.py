@@ -1,4 +1,4 @@
-"""The topics that a replay writes to: looked up, created where they are missing, and judged before anything is written."""
+"""Look up, create and check the topics that a replay writes to, before anything is written."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from minibroker.spark.errors import ReplayError
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """How topics that are not there are created.
+    """How to create missing topics.
 
     Attributes:
-        is_allowed: else they are an error.
-        partitions: of each; None for as many as the source has records in.
-        configs: of each. Where timestamps are kept and nothing else is said, retention.ms is -1: old records would be deleted at once.
+        is_allowed: if not, a missing topic is an error.
+        partitions: per topic; None for as many as the source has records in.
+        configs: of each topic. If timestamps are kept, retention.ms defaults to -1, since old records would be deleted
+            immediately.
     """
 
     is_allowed: bool = True
@@ -29,25 +30,25 @@ class Creation:
 
 @dataclass(frozen=True, slots=True)
 class TargetTopic:
-    """A topic that is there."""
+    """A topic that exists."""
 
     name: str
-    id: str  #: as text; "" of a broker that has none
+    id: str  #: as text; "" if the broker has no topic ids
     partition_count: int
     max_message_bytes: int
 
 
 def prepare_topics(client: Client, partitions: Mapping[str, int], creation: Creation, *, keeps_timestamps: bool) -> dict[str, TargetTopic]:
-    """The target topics by name.
+    """Return the target topics by name; create missing ones.
 
     Args:
         client: of the target cluster.
-        partitions: how many partitions each must have at least; 0 where that is not known.
-        creation: of those that are missing.
-        keeps_timestamps: whether records keep theirs.
+        partitions: the least partitions of each topic; 0 if unknown.
+        creation: how to create missing topics.
+        keeps_timestamps: whether records keep their timestamps.
 
     Raises:
-        ReplayError: a topic is missing and may not be created, has too few partitions, or would stamp the records itself.
+        ReplayError: a topic is missing and must not be created, has too few partitions, or overwrites timestamps.
     """
     configs = dict(creation.configs)
     if keeps_timestamps:
@@ -63,16 +64,16 @@ def prepare_topics(client: Client, partitions: Mapping[str, int], creation: Crea
         if count < partitions[name]:
             raise ReplayError(
                 f"topic {name} has {count} partitions, and the source has records of partition {partitions[name] - 1}:"
-                f" 'minibroker topics alter {name} --partitions {partitions[name]}' adds what is missing"
+                f" 'minibroker topics alter {name} --partitions {partitions[name]}' adds the missing ones"
             )
         if keeps_timestamps and values.get("message.timestamp.type") == "LogAppendTime":
-            raise ReplayError(f"topic {name} stamps records itself (message.timestamp.type=LogAppendTime): timestamps cannot be kept")
+            raise ReplayError(f"topic {name} overwrites timestamps (message.timestamp.type=LogAppendTime): they cannot be kept")
         found[name] = TargetTopic(name, topic_id_of(topic), count, int(values["max.message.bytes"]))
     return found
 
 
 def ensure_topic(client: Client, name: str, partition_count: int, configs: Mapping[str, str]) -> None:
-    """Create a topic unless somebody just did, and wait until it has leaders."""
+    """Create a topic unless it exists, and wait until it has leaders."""
     result = create_topics(client, [name], partition_count=partition_count, configs=configs)[name]
     if isinstance(result, KafkaError) and not isinstance(result, TopicAlreadyExists):
         raise result

@@ -1,4 +1,4 @@
-"""What a task of Spark does: columns of one target partition, in order, become transactions. Needs no PySpark."""
+"""The task of an executor: write the records of one target partition, in order, in transactions."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from minibroker.spark.replay.encode import Columns, narrow
 from minibroker.spark.replay.packing import Packer
 from minibroker.spark.replay.writer import PartitionWriter, Target, WriterSettings
 
-#: the columns that a task gets, the last two only if they matter
+#: the columns that a task reads; the last two are optional
 TARGET, OFFSET, KEY, VALUE, HEADERS, TIMESTAMP = "target", "offset", "key", "value", "headers", "timestamp"
-#: what it gives: one row
+#: the one row that a task returns
 RESULT = pa.schema([pa.field("target", pa.int32()), pa.field("records", pa.int64())])
 RESULT_DDL = "target int, records long"
 MICROSECONDS = 1000  #: in a millisecond
@@ -27,18 +27,18 @@ MICROSECONDS = 1000  #: in a millisecond
 
 @dataclass(frozen=True, slots=True)
 class ReplayTask:
-    """Is sent to executors, and called with the batches of a partition of Spark."""
+    """A function for executors: Spark calls it with the batches of one Spark partition."""
 
     bootstrap_servers: str
-    timeout_ms: int  #: how long brokers may be away
-    targets: Mapping[int, Target]  #: by the numbers that stand for them in the rows
+    timeout_ms: int  #: how long brokers may be unreachable
+    targets: Mapping[int, Target]  #: by their numbers in the rows
     settings: WriterSettings
     compression: Compression
     batch_bytes: int
     records_per_s: float | None  #: of one task
 
     def __call__(self, given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write them; gives how many there were for which target."""
+        """Write the records; yield the target's number and the record count."""
         batches = iter(given)
         first = next((batch for batch in batches if batch.num_rows), None)
         if first is None:
@@ -65,7 +65,7 @@ class ReplayTask:
             if batch.num_rows and not writer.is_done:
                 targets = batch.column(TARGET).to_numpy()
                 if int(targets.min()) != index or int(targets.max()) != index:
-                    raise ReplayError(f"rows of several partitions came to the task of {target}: a mistake of ours")
+                    raise ReplayError(f"rows of several partitions came to the task of {target}: a bug in minibroker")
                 columns = order.columns(batch)
                 start = int(np.searchsorted(columns.offsets, writer.position))
                 for packed in packer.batches(columns.part(start, len(columns)), str(target)):
@@ -77,7 +77,7 @@ class ReplayTask:
 
 
 class _Order:
-    """Takes the columns of batches, and sees that old offsets grow; where there are none, it counts."""
+    """Takes the columns of batches and checks that old offsets ascend; numbers records without offsets."""
 
     def __init__(self, target: Target, *, is_numbered: bool) -> None:
         self._target = target
@@ -100,7 +100,7 @@ class _Order:
 
 
 def _timestamps(batch: pa.RecordBatch) -> np.ndarray:
-    """Epoch ms of each record: its own, or now."""
+    """Return epoch ms of each record: its timestamp, or now."""
     if TIMESTAMP not in batch.schema.names:
         return np.full(batch.num_rows, time.time_ns() // 1_000_000, np.int64)
     column = batch.column(TIMESTAMP).cast(pa.int64())
@@ -109,7 +109,7 @@ def _timestamps(batch: pa.RecordBatch) -> np.ndarray:
 
 
 class Pace:
-    """Lets records through at `records_per_s`; None does not wait. `now_s` and `sleep` are a test's to replace."""
+    """Limits the rate to `records_per_s`; None is no limit. Tests replace `now_s` and `sleep`."""
 
     def __init__(
         self, records_per_s: float | None, *, now_s: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
@@ -121,11 +121,11 @@ class Pace:
 
     @property
     def burst_records(self) -> int:
-        """What may go at once: a second's worth, so that batches do not come by the minute."""
+        """The records that may go at once: those of one second."""
         return 1 << 31 if self._records_per_s is None else max(1, int(self._records_per_s))
 
     def wait(self, count: int) -> None:
-        """Return when `count` more records may go; the time that nobody used is not made up for."""
+        """Wait until `count` more records may go; unused time is not made up for."""
         if self._records_per_s is None:
             return
         now_s = self._now_s()

@@ -1,12 +1,12 @@
-"""Writes one target partition in transactions: records, the mapping of their offsets, and how far it is, all at once or not at all.
+"""Write one target partition in transactions, each with records, the mapping of their offsets, and the progress.
 
-    take over      InitProducerId fences an earlier attempt and ends what it left open; the committed offset says where to go on
-    add            batches are sent as they come, and kept until their transaction is committed
-    commit         the ledger's ranges, TxnOffsetCommit, EndTxn
+    take over      InitProducerId fences an earlier attempt and ends its open transaction; the committed offset is the start
+    add            send each batch, and keep it until its transaction is committed
+    commit         send the ledger's ranges, TxnOffsetCommit, EndTxn
 
-When something breaks, the transaction is aborted by taking over again, and all that was kept is sent anew; if the committed offset shows
-that the commit had been decided before, nothing is. So it goes on through the death of brokers, and a task that dies leaves nothing behind
-but an open transaction, which its successor ends.
+After a failure the writer takes over again, which aborts the transaction, and sends the kept batches again,
+unless the committed offset shows that the commit was decided before. So it survives the death of brokers. A task
+that dies leaves only an open transaction, which its successor ends.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ from minibroker.spark.replay.ledger import (
 from minibroker.spark.replay.packing import PackedBatch
 from minibroker.spark.replay.sender import BatchSender
 
-#: errors after which a transaction is begun anew, besides those that Kafka calls retriable
-BEGIN_ANEW: Final = (
+#: errors after which the transaction is repeated, in addition to those that Kafka calls retriable
+REPEATABLE: Final = (
     DuplicateSequenceNumber,
     InvalidProducerIdMapping,
     InvalidTxnState,
@@ -66,14 +66,14 @@ FENCED: Final = (InvalidProducerEpoch, ProducerFenced)
 
 
 class Target(NamedTuple):
-    """Where records of one source partition go."""
+    """The target partition of one source partition."""
 
     source_topic: str
     source_partition: int
     topic: str
     partition: int
-    topic_id: str  #: as text; "" where unknown
-    next_offset: int  #: the old offset with which to go on, as far as the driver knows
+    topic_id: str  #: as text; "" if unknown
+    next_offset: int  #: the old offset to continue from, as far as the driver knows
     max_message_bytes: int
 
     def __str__(self) -> str:
@@ -82,27 +82,27 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WriterSettings:
-    """Of all tasks of a run."""
+    """Settings of all tasks of a run."""
 
     name: str
     run: int
     run_id: str
-    is_resumable: bool  #: else a partition is one transaction, of which nothing is kept
-    transaction_bytes: int  #: after which a transaction is committed
-    transaction_age_ms: int  #: likewise
-    transaction_timeout_ms: int  #: after which the broker aborts it
+    is_resumable: bool  #: if not, a partition is one transaction and no batch is kept
+    transaction_bytes: int  #: after these a transaction is committed
+    transaction_age_ms: int  #: after this a transaction is committed
+    transaction_timeout_ms: int  #: after this the broker aborts it
 
 
 class PartitionWriter:
     """The producer of one target partition."""
 
     def __init__(self, client: Client, settings: WriterSettings, target: Target, *, now_s: Callable[[], float] = time.monotonic) -> None:
-        """Take over; `position` is the old offset with which to go on, and None where an earlier attempt wrote all there is."""
+        """Take over the partition. `position` is the old offset to continue from; `is_done` if an earlier attempt wrote all."""
         self._client = client
         self._settings = settings
         self._target = target
         self._now_s = now_s
-        self._check_run()  # a task of an earlier run must not fence a later one's
+        self._check_run()  # a task of an earlier run must not fence one of a later run
         self._transaction = OwnTransaction(
             client, transactional_id(settings.name, target.topic, target.partition), timeout_ms=settings.transaction_timeout_ms
         )
@@ -117,7 +117,7 @@ class PartitionWriter:
         self._began_s = 0.0
 
     def add(self, batch: PackedBatch) -> None:
-        """Send a batch, whose old offsets follow those before; commits when the transaction is large or old enough."""
+        """Send a batch with the next old offsets; commit if the transaction is large or old enough."""
         if self._bytes == 0:
             self._began_s = self._now_s()
         self._bytes += batch.size
@@ -131,7 +131,7 @@ class PartitionWriter:
             self._send(batch)
 
     def commit(self) -> None:
-        """Commit what was added since the last time."""
+        """Commit what was added since the last commit."""
         if self._bytes == 0:
             return
         if self._settings.is_resumable:
@@ -140,17 +140,17 @@ class PartitionWriter:
             self._end_transaction()
         self.position = self._end
         self._sender.next_transaction()
-        self._begin_anew()
+        self._begin_transaction()
         self._kept.clear()
         self._bytes = 0
 
     def abort(self) -> None:
-        """Leave nothing open, if the broker can be told so."""
+        """Abort the open transaction, if the broker is reachable."""
         with suppress(ClientError, KafkaError):
             self._sender.forget()
             self._transaction.end(committed=False)
 
-    def _begin_anew(self) -> None:
+    def _begin_transaction(self) -> None:
         self._runs = []
         self._began_s = self._now_s()
 
@@ -172,7 +172,7 @@ class PartitionWriter:
         self._transaction.end(committed=True)
 
     def _insist(self, step: Callable[[], None], *, ends: bool = False) -> None:
-        """Do a step of the transaction; after what may pass, the whole transaction again up to and with this step."""
+        """Do a step of the transaction; after an error that may pass, repeat the transaction up to and including the step."""
         try:
             step()
         except (BrokerUnreachable, KafkaError) as error:
@@ -196,31 +196,31 @@ class PartitionWriter:
         self._transaction.take_over()
         position = max(self._committed() or 0, self._target.next_offset)
         if ends and position == self._end:
-            return  # the commit was decided, and only its answer lost
+            return  # the commit was decided, and only its answer was lost
         if position != self.position:
-            raise ReplayError(f"{self._target} was written by somebody else up to offset {position}: another attempt of the same replay")
-        self._begin_anew()
+            raise ReplayError(f"{self._target} was written up to offset {position} by another attempt of the same replay")
+        self._begin_transaction()
         for batch in self._kept:
             self._send(batch)
         if ends:
             self._end_transaction()
 
     def _judge(self, reason: BrokerUnreachable | KafkaError) -> None:
-        """Raise what does not pass."""
+        """Raise errors that do not pass."""
         if isinstance(reason, FENCED):
             if self._age_ms() < self._settings.transaction_timeout_ms:
                 raise ReplayError(f"{self._target}: another attempt of replay {self._settings.name} has taken over") from reason
-        elif isinstance(reason, KafkaError) and not reason.retriable and not isinstance(reason, BEGIN_ANEW):
+        elif isinstance(reason, KafkaError) and not reason.retriable and not isinstance(reason, REPEATABLE):
             raise reason
 
     def _age_ms(self) -> float:
         return (self._now_s() - self._began_s) * 1000
 
     def _check_run(self) -> None:
-        """ReplayError when a later run has begun."""
+        """Raise ReplayError if a later run has started."""
         run = committed(self._client, self._settings.name).get((ledger_of(self._settings.name), LEDGER_PARTITION))
         if run is not None and run[1] != self._settings.run_id:
-            raise ReplayError(f"another run of replay {self._settings.name} has begun; this one ends")
+            raise ReplayError(f"another run of replay {self._settings.name} has started; this one stops")
 
     def _committed(self) -> int | None:
         key = self._target.topic, self._target.partition
@@ -229,7 +229,7 @@ class PartitionWriter:
 
 
 def committed(client: Client, name: str, *, decided: Collection[TopicPartition] = ()) -> dict[TopicPartition, tuple[int, str]]:
-    """What the group of a replay committed: offset and metadata, by partition; the end of open transactions is waited for in `decided`."""
+    """Return offset and metadata by partition that the replay's group has committed; wait for open transactions in `decided`."""
     group = group_of(name)
     answer = committed_offsets(client, [group], decided=decided)[group]
     if isinstance(answer, KafkaError):
@@ -244,7 +244,7 @@ def committed(client: Client, name: str, *, decided: Collection[TopicPartition] 
 
 
 def packed_value(key: bytes, value: bytes) -> PackedBatch:
-    """A batch of one value for the ledger."""
+    """Return a batch with one value for the ledger."""
     now_ms = time.time_ns() // 1_000_000
     payload = bytearray()
     encode_record(payload, Record(0, now_ms, key, value), 0, 0)

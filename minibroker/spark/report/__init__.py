@@ -1,15 +1,15 @@
-"""What topics hold: offsets, records by day, gaps and why, producers, transactions, lag. docs/report.md shows how.
+"""Report what topics hold: offsets, records by day, gaps and their reasons, producers, transactions, lag. See docs/report.md.
 
-    pipeline    the report, put together                       results     what it says, as values, JSON and DataFrames
-    facts       what is told without a scan, by                cluster_facts     brokers
-                                                               directory_facts   the files of one
-    scan        Spark's tasks, each of which reads batches     fetching    from leaders
-                                                               reading     from files
-    pieces      batches -> what is counted                     counting    counts it
-    runs        summaries of ranges, and how they are joined   tables, picture   for people
+    pipeline    `report`, all steps                          results     what was found, as values
+    facts       what is known without a scan, from brokers   offset_report   the result: JSON, text, picture, DataFrames
+                (cluster_facts) or files (directory_facts,   scan        Spark tasks that read batches, from leaders
+                internal_topics)                                         (fetching) or files (reading)
+    pieces      batches -> what is counted                   counting    counts it
+    runs        summaries of ranges, and how to join them    tables, picture   text and pictures
 
-Invariants: nothing is collected but summaries, a few kilobytes a task. No record is touched one by one, but of formats v0 and v1.
-A cluster and the log directory of its broker give the same report, but for what only brokers know: leaders, states of groups.
+Invariants: executors return only summaries, a few kilobytes per task. No single record is touched,
+except in formats v0 and v1. A cluster and its broker's log directory give the same report, except for
+what only brokers know: leaders, states of groups.
 """
 
 from minibroker.spark.report.offset_report import OffsetReport

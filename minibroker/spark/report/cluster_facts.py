@@ -1,6 +1,6 @@
-"""What the brokers of a cluster tell without a scan: bounds, offsets by time, sizes, producers, transactions, groups.
+"""Ask brokers what they know without a scan: bounds, offsets by time, sizes, producers, transactions, groups.
 
-Bounds must be told, or there is no report. The rest is left out with a note where a broker is too old for it, or refuses.
+Without bounds there is no report. Other facts are left out with a note if a broker is too old or rejects the request.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class ClusterFacts:
-    """Asks one cluster for everything; `notes` are what it did not tell."""
+    """Collects the facts of one cluster; `notes` say what it did not report."""
 
     def __init__(self, client: Client, *, isolation: int) -> None:
         self._client = client
@@ -40,7 +40,7 @@ class ClusterFacts:
         self.notes: list[str] = []
 
     def collect(self, keys: Sequence[TopicPartition], times: Sequence[int]) -> Facts:
-        """All of these partitions. ClientError and KafkaError when their bounds cannot be had."""
+        """Return the facts of these partitions. ClientError or KafkaError if their bounds are not available."""
         limits = self._all(bounds(self._client, keys))
         by_time = {time: self._all(list_offsets(self._client, dict.fromkeys(keys, time), isolation=self._isolation)) for time in times}
         largest = self._optional("largest timestamps", lambda: self._all(self._largest(keys))) or {}
@@ -82,7 +82,7 @@ class ClusterFacts:
             return None
 
     def _note(self, what: str, error: Exception) -> None:
-        self.notes.append(f"{what} are not told: {describe(error)}")
+        self.notes.append(f"{what} are unknown: {describe(error)}")
 
     def _largest(self, keys: Iterable[TopicPartition]) -> Mapping[TopicPartition, FoundOffset | KafkaError]:
         return list_offsets(self._client, dict.fromkeys(keys, MAX_TIMESTAMP), isolation=READ_UNCOMMITTED)
@@ -92,7 +92,7 @@ class ClusterFacts:
         return {(str(topic.name), each.partition_index): each.leader_id for topic in answer.topics for each in topic.partitions}
 
     def _sizes(self, leaders: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Bytes on the disks of leaders."""
+        """Return the bytes on the disks of leaders."""
         found: dict[TopicPartition, int] = {}
         for node_id, answer in describe_log_dirs(self._client, set(leaders.values())).items():
             if isinstance(answer, KafkaError):
@@ -129,7 +129,7 @@ class ClusterFacts:
     def _transactions(
         self, keys: Collection[TopicPartition], producers: Mapping[TopicPartition, Sequence[Producer]]
     ) -> tuple[TransactionInfo, ...]:
-        """Those of producers that partitions remember, and those that have one of the partitions in an open transaction."""
+        """Return the transactional ids of producers in these partitions, and those with an open transaction in one of them."""
         producer_ids = {producer.producer_id for each in producers.values() for producer in each}
         listed = [each for each in list_transactions(self._client) if each.state in OPEN_STATES or each.producer_id in producer_ids]
         answers = describe_transactions(self._client, [each.transactional_id for each in listed])

@@ -1,4 +1,4 @@
-"""Counts what a range of offsets holds, piece after piece, all records of a piece at once."""
+"""Count what a range of offsets holds, one piece after the other, all records of a piece at once."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ import numpy as np
 from minibroker.spark.report.runs import NO_BUCKET, NO_TIMESTAMP, Latest, RangeSummary, Run, longest
 
 NARROW = 4096  #: days, or hours
-KEPT_GAPS = 4  #: how many times gap_limit are kept before they are sorted out
+KEPT_GAPS = 4  #: gaps are kept up to this multiple of gap_limit, then only the longest remain
 
 
 class Records(NamedTuple):
-    """Arrays with one item a record, in order of offsets."""
+    """Arrays with one item per record, ordered by offset."""
 
     offsets: np.ndarray
     timestamps: np.ndarray  #: epoch ms
-    key_sizes: np.ndarray  #: bytes, as the two behind it
+    key_sizes: np.ndarray  #: bytes, like the next two
     value_sizes: np.ndarray
     header_sizes: np.ndarray  #: of names and values
 
 
 class Piece(NamedTuple):
-    """What some batches say, in order of offsets; start_offset <= every offset of theirs < end_offset.
+    """The content of some batches, ordered by offset; start_offset <= all offsets < end_offset.
 
-    Arrays: one item a batch without records for this reader; then one item a batch.
+    The `hidden` arrays have one item per batch without records for this reader, the last three one per batch.
     """
 
     start_offset: int
     end_offset: int
     records: Records
-    hidden_starts: np.ndarray  #: offsets from here
-    hidden_stops: np.ndarray  #: to before there
-    hidden_is_control: np.ndarray  #: of markers; else of an aborted transaction
+    hidden_starts: np.ndarray  #: first offsets
+    hidden_stops: np.ndarray  #: the offsets after the last ones
+    hidden_is_control: np.ndarray  #: True for markers; else an aborted transaction
     base_offsets: np.ndarray
     batch_sizes: np.ndarray
     codecs: np.ndarray
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What is counted, and how finely.
+class CountLimits:
+    """The range that is counted, and the resolution.
 
     Attributes:
-        range_start, range_end: offsets of the whole range, of which a counter counts a part.
-        bucket_ms: a day, or an hour.
-        gap_limit: so many of the longest gaps are told.
+        range_start, range_end: offsets of the whole range; a counter counts a part of it.
+        bucket_ms: a day or an hour.
+        gap_limit: how many of the longest gaps to keep.
         cell_size: offsets in a cell.
     """
 
@@ -59,19 +59,19 @@ class Limits:
 
     @property
     def cell_count(self) -> int:
-        """Cells of the whole range."""
+        """The cells of the whole range."""
         return -(-(self.range_end - self.range_start) // self.cell_size)
 
 
 @dataclass
 class Counter:
-    """Takes the pieces of a part of a range.
+    """Counts the pieces of a part of a range.
 
-    Without `start_offset` and `end_offset` the part is what the batches cover. With them it is exactly that: batches that reach over
-    its bounds are counted by the part in which they begin, their records where they are.
+    Without `start_offset` and `end_offset` the part is what the batches cover. With them, a batch across a bound is
+    counted in the part in which it starts, and its records in the parts of their offsets.
     """
 
-    limits: Limits
+    limits: CountLimits
     start_offset: int | None = None
     end_offset: int | None = None
     _counts: dict[str, int] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class Counter:
             self._begin(self.start_offset)
 
     def add(self, piece: Piece) -> None:
-        """Count it; pieces come in order of offsets."""
+        """Count a piece; pieces come ordered by offset."""
         start = max(piece.start_offset, self.limits.range_start if self.start_offset is None else self.start_offset)
         stop = min(piece.end_offset, self.limits.range_end if self.end_offset is None else self.end_offset)
         if start >= stop:
@@ -107,7 +107,7 @@ class Counter:
         self._note_gaps(records.offsets, hidden_starts, hidden_stops - hidden_starts, piece.hidden_is_control, stop)
 
     def summary(self) -> RangeSummary:
-        """What was counted."""
+        """Return what was counted."""
         limits = self.limits
         start = limits.range_start if self._start is None else self._start
         rest = self._open or Run(start, start)
@@ -138,7 +138,7 @@ class Counter:
             self._counts[name] = self._counts.get(name, 0) + int(count)
 
     def _count_batches(self, piece: Piece) -> None:
-        """Batches that begin here; one that reaches into the range from before it begins at its first offset."""
+        """Count batches that start in this part; one that starts before the range counts at the range's start."""
         begins = np.maximum(piece.base_offsets, self.limits.range_start)
         mine = begins < (self.limits.range_end if self.end_offset is None else self.end_offset)
         if self.start_offset is not None:
@@ -171,7 +171,7 @@ class Counter:
 
     def _count_buckets(self, buckets: np.ndarray, sizes: np.ndarray) -> None:
         low, high = int(buckets.min()), int(buckets.max())
-        if high - low < NARROW:  # as of nearly all topics
+        if high - low < NARROW:  # true for nearly all topics
             found, places = np.arange(low, high + 1), buckets - low
         else:
             found, places = np.unique(buckets, return_inverse=True)
@@ -197,7 +197,7 @@ class Counter:
             self._aborted_cells += self._cells(np.concatenate(offsets))
 
     def _note_gaps(self, offsets: np.ndarray, starts: np.ndarray, sizes: np.ndarray, is_control: np.ndarray, stop: int) -> None:
-        """Gap number i is before record number i; the last one, behind the last record, stays open."""
+        """Note gaps: gap number i is before record number i, and the one after the last record stays open."""
         before = self._open or Run(stop, stop)
         count = len(offsets)
         owners = np.searchsorted(offsets, starts)

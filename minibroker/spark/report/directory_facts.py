@@ -1,7 +1,8 @@
-"""What the files of a broker tell without a scan, and without the broker: the same as brokers do (cluster_facts), as far as it is on disk.
+"""Read from a broker's files what brokers know without a scan (cluster_facts), as far as it is on disk.
 
-Bounds come from segments and checkpoints, producers from the newest snapshot and the batches behind it, groups from `__consumer_offsets`
-and transactions from `__transaction_state` in the same directories. Of groups only brokers know the state, of share groups the offsets.
+Bounds come from segments and checkpoints, producers from the newest snapshot and the batches after it, groups
+from `__consumer_offsets` and transactions from `__transaction_state` in the same directories. Only brokers know
+the states of groups and the offsets of share groups.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ T = TypeVar("T")
 
 
 class DirectoryFacts:
-    """Reads log directories; `notes` are what is not to be had there."""
+    """Collects the facts of log directories; `notes` say what they do not hold."""
 
     def __init__(self, files: Files, path: str, *, is_committed: bool) -> None:
         self._files = files
@@ -44,7 +45,7 @@ class DirectoryFacts:
         self.notes: list[str] = []
 
     def collect(self, keys: Sequence[TopicPartition], times: Sequence[int]) -> Facts:
-        """All of these partitions. SourceError, CorruptLogError."""
+        """Return the facts of these partitions. SourceError, CorruptLogError."""
         wanted = set(keys)
         names = ",".join(sorted({topic for topic, _ in keys}))
         folders = {(each.topic, each.partition): each for each in self._folders(names) if (each.topic, each.partition) in wanted}
@@ -62,7 +63,7 @@ class DirectoryFacts:
         try:
             return read()
         except (CorruptLogError, KafkaError, WireError) as error:
-            self.notes.append(f"{what} are not told: {error}")
+            self.notes.append(f"{what} are unknown: {error}")
             return None
 
     def _folders(self, topics: str) -> list[PartitionFolder]:
@@ -81,7 +82,7 @@ class DirectoryFacts:
         )
 
     def _cleaned(self, topics: set[str]) -> dict[str, bool]:
-        """Topics that a broker compacted, by its checkpoints."""
+        """Return which topics a broker has compacted, from its checkpoints."""
         cleaned: set[str] = set()
         for path in self._path.split(","):
             with suppress(CorruptLogError):
@@ -89,11 +90,11 @@ class DirectoryFacts:
         return {topic: topic in cleaned for topic in topics}
 
     def _internal(self, topic: str) -> Iterator[list[RecordBatch]]:
-        """The batches of each partition of a topic of Kafka's own, where the directories have it."""
+        """Yield the batches of each partition of an internal topic, if the directories have it."""
         try:
             folders = self._folders(topic)
         except OptionError:
-            return  # nobody used it yet, or `path` is one partition's folder
+            return  # it does not exist yet, or `path` is one partition's folder
         for folder in folders:
             yield [batch for segment in folder.segments for batch in _batches(folder, segment, 0)]
             folder.close()
@@ -183,7 +184,7 @@ def _record_at(folder: PartitionFolder, offset: int) -> Record | None:
 
 
 def _largest(folder: PartitionFolder) -> TimeOffset:
-    """The first record with the largest timestamp of the log, as ListOffsets finds it: of markers, too."""
+    """Return the first record with the largest timestamp in the log, as ListOffsets does; markers count as well."""
     nothing = TimeOffset(MAX_TIMESTAMP, None, None)
     best: tuple[int, SegmentFile] | None = None
     for segment in folder.segments_from(folder.log_start_offset):

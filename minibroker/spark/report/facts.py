@@ -1,4 +1,4 @@
-"""What is known of partitions without a scan, whoever told it: brokers (cluster_facts) or the files of one (directory_facts)."""
+"""Facts of partitions that are known without a scan, from brokers (cluster_facts) or files (directory_facts)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from minibroker.spark.report.results import GroupOffset, TimeOffset, Transaction
 
 
 class Producer(NamedTuple):
-    """As DescribeProducers tells: -1 where nothing is known, or no transaction is open."""
+    """A producer, as DescribeProducers returns it; -1 for unknown values, and for no open transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -22,7 +22,7 @@ class Producer(NamedTuple):
 
 
 class PartitionFacts(NamedTuple):
-    """One partition; see PartitionInfo."""
+    """The facts of one partition; see PartitionInfo."""
 
     leader: int | None
     bounds: Bounds
@@ -33,7 +33,7 @@ class PartitionFacts(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """All of them, by topic and partition. `compacted`: of topics whose configuration is known; for a directory, see `cleaned`."""
+    """All facts, by topic and partition. `compacted` has the topics whose configuration is known, or was found on disk."""
 
     partitions: Mapping[TopicPartition, PartitionFacts]
     transactions: tuple[TransactionInfo, ...]

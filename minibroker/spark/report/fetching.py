@@ -1,4 +1,4 @@
-"""The batches of a range of offsets, fetched from the partition's leader: the next ones are on their way while the last are counted."""
+"""Fetch the batches of a range of offsets from the partition's leader; request the next ones while the last are counted."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAX_WAIT_MS = 500
 
 @dataclass(frozen=True, slots=True)
 class FetchTask:
-    """A range of a topic with this id, read from a cluster; "" where the id is not known."""
+    """A task that reads a range of a topic with this id ("" if unknown) from a cluster."""
 
     bootstrap_servers: str
     isolation_level: str
@@ -39,13 +39,13 @@ class FetchTask:
     range: PartitionRange
 
     def pieces(self) -> Iterator[Piece]:
-        """All of the range, in order. SourceError, ClientError, KafkaError, CorruptLogError."""
+        """Yield the pieces of the range, in order. SourceError, ClientError, KafkaError, CorruptLogError."""
         with Client(self.bootstrap_servers) as client:
             yield from RangeFetcher(client, self).pieces()
 
 
 class RangeFetcher:
-    """Reads one range to its end; retriable errors are tried again until the client's time-out without an answer that helps."""
+    """Reads one range to its end; retries retriable errors until the client's time-out."""
 
     def __init__(self, client: Client, task: FetchTask) -> None:
         self._client = client
@@ -53,12 +53,12 @@ class RangeFetcher:
         self._position = start_offset
         self._task = task
         self._isolation = ISOLATION_LEVELS[task.isolation_level]
-        self._is_throttled = False  # the last answer: it may be empty for that alone
+        self._is_throttled = False  # whether the last answer was, and may be empty for that reason
         self._pending: Connection | None = None  # where the next answer comes from
         self._metadata: k03_metadata.TopicResult | None = None
 
     def pieces(self) -> Iterator[Piece]:
-        """What the batches say."""
+        """Yield the pieces of the range."""
         patience = self._client.deadline()
         while self._position < self._end_offset:
             try:
@@ -72,14 +72,14 @@ class RangeFetcher:
             data = bytes(result.records or b"")
             if not data:
                 if self._reaches_end(result) and not self._is_throttled:
-                    return  # compaction took the end of the range
+                    return  # compaction removed the end of the range
                 patience.pause(SourceError(f"{self._topic}-{self._partition}: the leader sends nothing from offset {self._position} on"))
                 continue
             patience = self._client.deadline()
             yield from self._read(data, result)
 
     def _read(self, data: bytes, result: k01_fetch.PartitionResult) -> Iterator[Piece]:
-        """The batches of one answer; the next one is asked for before they are decoded."""
+        """Yield the pieces of one answer; request the next answer before decoding this one."""
         is_aborted: IsAborted = nothing_aborted
         if self._isolation == READ_COMMITTED:
             is_aborted = aborted_in_fetch(result.aborted_transactions or ())
@@ -95,7 +95,7 @@ class RangeFetcher:
             data = data[read.size :]
         if not found:
             raise SourceError(
-                f"{self._topic}-{self._partition}: the leader's answer for offset {self._position} begins with no whole batch"
+                f"{self._topic}-{self._partition}: the leader's answer for offset {self._position} does not start with a whole batch"
             )
         if self._position < self._end_offset:
             self._ask_ahead()
@@ -103,7 +103,7 @@ class RangeFetcher:
             yield from read.pieces
 
     def _where(self, position: int) -> str:
-        return f"{self._topic}-{self._partition}, {position} bytes behind offset {self._position} as the leader sends it"
+        return f"{self._topic}-{self._partition}, {position} bytes after offset {self._position} in the leader's answer"
 
     def _fetched(self) -> k01_fetch.PartitionResult:
         deadline = self._deadline()
@@ -119,14 +119,14 @@ class RangeFetcher:
         error = refusal(result.error_code, f"{self._topic}-{self._partition}")
         if isinstance(error, OffsetOutOfRange):
             raise SourceError(
-                f"{self._topic}-{self._partition}: offset {self._position} was deleted while it was to be read: run it again"
+                f"{self._topic}-{self._partition}: offset {self._position} was deleted before it was read: run it again"
             ) from error
         if error is not None:
             raise error
         return result
 
     def _ask_ahead(self) -> None:
-        """A failure here shows when the answer is due."""
+        """Send the next request; a failure shows when its answer is due."""
         try:
             self._send(self._deadline())
         except (BrokerUnreachable, KafkaError):
@@ -157,13 +157,13 @@ class RangeFetcher:
         return Deadline(None if timeout_ms is None else timeout_ms + MAX_WAIT_MS)
 
     def _reaches_end(self, result: k01_fetch.PartitionResult) -> bool:
-        """Whether the leader has the whole range, so that an empty answer says that nothing is left of it."""
+        """Return whether the leader has the whole range, so that an empty answer means that no record is left."""
         is_committed = self._isolation == READ_COMMITTED and result.last_stable_offset >= 0
         return (result.last_stable_offset if is_committed else result.high_watermark) >= self._end_offset
 
 
 def aborted_in_fetch(transactions: Iterable[k01_fetch.AbortedTransaction]) -> IsAborted:
-    """Of the batches of one answer, each call those that follow the last one's."""
+    """Return a function that tells aborted batches of one answer; call it for batches in order."""
     is_aborted = AbortedInFetch(transactions)
 
     def among(headers: np.ndarray, batches: Sequence[memoryview]) -> np.ndarray:

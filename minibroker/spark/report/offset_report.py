@@ -26,32 +26,32 @@ class OffsetReport(ReportValues):
     """What topics hold, and how to show it."""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON; `schema_version` counts up when a field changes its meaning or goes."""
+        """Return the report for JSON; `schema_version` increases when a field is removed or changes its meaning."""
         return {"schema_version": SCHEMA_VERSION, **asdict(self), "taken_at": time_text(self.taken_at)}
 
     def to_json(self, *, indent: int | None = 2) -> str:
-        """The report as one JSON object."""
+        """Return the report as one JSON object."""
         return json.dumps(self.as_dict(), indent=indent, ensure_ascii=False)
 
     def to_text(self) -> str:
-        """The report as tables for people."""
+        """Return the report as text tables."""
         return report_text(self)
 
     def draw(self, path: str | Path, *, theme: str | None = None) -> None:
-        """Write the report as a picture, PNG or SVG by the name of the file.
+        """Write the report as a picture, PNG or SVG by the file's suffix.
 
         Args:
-            path: where to.
-            theme: light or dark; without it a PNG is light, and an SVG follows its reader's page.
+            path: of the file.
+            theme: light or dark. Default: a PNG is light, an SVG follows its reader's page.
 
         Raises:
-            SourceError: another ending, another theme, no matplotlib, a file that cannot be written.
+            SourceError: an unknown suffix or theme, no matplotlib, or a file that cannot be written.
         """
         draw(self, path, theme=theme)
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """One flat row a partition: bounds, and what was counted."""
+        """One flat row per partition: bounds and counts."""
         found = []
         for topic in self.topics:
             for each in topic.partitions:
@@ -62,12 +62,12 @@ class OffsetReport(ReportValues):
         return found
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """`rows` as a DataFrame."""
+        """Return `rows` as a DataFrame."""
         columns = ["topic string", "partition int", *(f"{name} long" for name in (*_BOUNDS, *_COUNTS))]
         return spark.createDataFrame([tuple(row.values()) for row in self.rows], ", ".join(columns))
 
     def bucket_frame(self, spark: SparkSession) -> DataFrame:
-        """Records and bytes by topic, partition and day (or hour), as a DataFrame."""
+        """Return records and bytes by topic, partition and day (or hour), as a DataFrame."""
         rows = [
             (topic.topic, each.partition, bucket.start, bucket.records, bucket.bytes)
             for topic in self.topics

@@ -1,4 +1,4 @@
-"""From bytes of a log to what is counted: the batches of a chunk, checked, those that count decompressed, their fields measured."""
+"""Turn bytes of a log into pieces to count: check the batches of a chunk, decompress wanted ones, measure their fields."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from minibroker.spark.kafka_log.fields import PADDING, Fields, MalformedBatchErr
 from minibroker.spark.kafka_log.frames import frame_positions, read_frame_headers, read_head
 from minibroker.spark.report.counting import Piece, Records
 
-GROUP_BYTES = 8 << 20  #: of records, measured at once; a larger batch is a group of its own
+GROUP_BYTES = 8 << 20  #: of records measured at once; a larger batch is its own group
 
-#: Given headers and whole batches, which are void because their transaction was aborted.
+#: Return from headers and whole batches which batches belong to aborted transactions.
 IsAborted = Callable[[np.ndarray, Sequence[memoryview]], np.ndarray]
 
 
 class Chunk(NamedTuple):
-    """Bytes of a log that begin with a batch and may end inside of one."""
+    """Bytes of a log that start with a batch and may end within one."""
 
     data: bytes
-    where: Callable[[int], str]  #: words for a position in `data`
+    where: Callable[[int], str]  #: describes a position in `data`
     is_aborted: IsAborted
-    start_offset: int  #: batches that end below it do not count
-    end_offset: int  #: nor do those that begin at it or above
+    start_offset: int  #: skip batches that end below it
+    end_offset: int  #: skip batches that start at or above it
 
 
-class Read(NamedTuple):
-    """How far a chunk was understood: `size` bytes of whole batches, the offset behind them, and what they say."""
+class ReadChunk(NamedTuple):
+    """The readable part of a chunk: `size` bytes of whole batches, the offset after them, and their pieces."""
 
     size: int
     next_offset: int
@@ -50,20 +50,20 @@ class Read(NamedTuple):
 
 
 def nothing_aborted(headers: np.ndarray, batches: Sequence[memoryview]) -> np.ndarray:  # noqa: ARG001  an IsAborted
-    """For read_uncommitted."""
+    """Return that no batch is aborted, for read_uncommitted."""
     return np.zeros(len(headers), bool)
 
 
-def read_chunk(chunk: Chunk) -> Read:
-    """The batches at the beginning of a chunk, of one format; none (size 0) when no whole one is there. Nothing is decoded yet.
+def read_chunk(chunk: Chunk) -> ReadChunk:
+    """Return the whole batches at the start of a chunk, of one format; size 0 if there is none.
 
-    Iterating `pieces` raises CorruptLogError for a batch that is not as it was written.
+    They are decoded when `pieces` is iterated, which raises CorruptLogError for a corrupt batch.
     """
     positions, size = frame_positions(chunk.data)
     if positions:
         headers = read_frame_headers(chunk.data, positions)
         next_offset = int(headers["base_offset"][-1]) + int(headers["last_offset_delta"][-1]) + 1
-        return Read(size, next_offset, _pieces(chunk, headers, positions))
+        return ReadChunk(size, next_offset, _pieces(chunk, headers, positions))
     return _read_old(chunk)
 
 
@@ -101,7 +101,7 @@ def _pieces(chunk: Chunk, headers: np.ndarray, positions: list[int]) -> Iterator
 
 
 def _check(chunk: Chunk, headers: np.ndarray, places: list[int], batches: list[memoryview]) -> None:
-    """Every batch that counts is as it was written, in CRC and in order."""
+    """Check CRC and order of the wanted batches; CorruptLogError."""
     for expected, place, batch in zip(headers["crc"].tolist(), places, batches, strict=True):
         if crc32c(batch[ATTRIBUTES_POSITION:]) != expected:
             raise CorruptLogError(f"{chunk.where(place)}: corrupt batch: its CRC is wrong")
@@ -109,11 +109,11 @@ def _check(chunk: Chunk, headers: np.ndarray, places: list[int], batches: list[m
     stops = starts + headers["last_offset_delta"] + 1
     falls = np.flatnonzero(np.concatenate([[False], starts[1:] < stops[:-1]]) | (stops <= starts))
     if falls.size:
-        raise CorruptLogError(f"{chunk.where(places[int(falls[0])])}: corrupt batch: its offsets do not follow those before")
+        raise CorruptLogError(f"{chunk.where(places[int(falls[0])])}: corrupt batch: its offsets do not follow those of the batch before")
 
 
 class _Group(NamedTuple):
-    """Batches of a chunk, and the number of the first one that was not decoded yet."""
+    """The batches of a chunk, and the number of the first one that is not decoded yet."""
 
     places: list[int]
     batches: list[memoryview]
@@ -122,7 +122,7 @@ class _Group(NamedTuple):
 
 
 def _payloads(chunk: Chunk, headers: np.ndarray, group: _Group) -> tuple[list[memoryview | bytes], int]:
-    """Uncompressed records of the batches that count, from the first on, and the number of the batch where a group is full."""
+    """Return the uncompressed records of wanted batches from the first on, and the number of the batch after the group."""
     places, batches, is_hidden, first = group
     payloads: list[memoryview | bytes] = []
     size = 0
@@ -144,7 +144,7 @@ def _payloads(chunk: Chunk, headers: np.ndarray, group: _Group) -> tuple[list[me
 
 
 def _records(chunk: Chunk, headers: np.ndarray, places: list[int], payloads: list[memoryview | bytes]) -> Records:
-    """All records of these batches."""
+    """Measure all records of these batches."""
     lengths = np.array([len(payload) for payload in payloads], np.int64)
     stops = np.cumsum(lengths)
     counts, last_deltas = headers["record_count"].astype(np.int64), headers["last_offset_delta"].astype(np.int64)
@@ -171,16 +171,16 @@ def _header_sizes(fields: Fields) -> np.ndarray:
     return sizes
 
 
-# Old formats: few and old, so one by one
+# Formats v0 and v1 are rare, so their records are read one by one.
 
 
-def _read_old(chunk: Chunk) -> Read:
+def _read_old(chunk: Chunk) -> ReadChunk:
     records: list[Record] = []
     spans: list[tuple[int, int, int]] = []  # base offset, size, codec
     index, next_offset = 0, chunk.start_offset
     while (head := read_head(chunk.data, index)) is not None:
         if not head.is_possible:
-            raise CorruptLogError(f"{chunk.where(index)}: no batch begins there")
+            raise CorruptLogError(f"{chunk.where(index)}: no batch starts there")
         if head.magic == MAGIC_V2 or index + head.size > len(chunk.data):
             break
         try:
@@ -195,7 +195,7 @@ def _read_old(chunk: Chunk) -> Read:
         if next_offset > chunk.start_offset and (not found or found[0].offset < chunk.end_offset):
             records += found
             spans.append((found[0].offset if found else head.offset, head.size, int(batch.compression)))
-    return Read(index, next_offset, iter([_old_piece(records, spans, next_offset)] if spans else []))
+    return ReadChunk(index, next_offset, iter([_old_piece(records, spans, next_offset)] if spans else []))
 
 
 def _old_piece(records: list[Record], spans: list[tuple[int, int, int]], end_offset: int) -> Piece:

@@ -1,4 +1,4 @@
-"""The report itself: what brokers or files tell, and what Spark counts, put together."""
+"""`report`: combine what brokers or files know with what Spark counts."""
 
 from __future__ import annotations
 
@@ -59,34 +59,34 @@ def report(
     now_ms: Callable[[], int] = _now_ms,
     connect: Connect = connect,
 ) -> OffsetReport:
-    """What topics hold, and who is how far in them. docs/report.md has an example.
+    """Return what topics hold, and how far groups have read them. docs/report.md has an example.
 
     Args:
-        spark: the session that scans, or what makes it when it is needed; None with scan=False.
-        bootstrap_servers: the cluster; or else
-        data_dir: a broker's log directory, or several with a comma between; no broker is asked.
-        topics: their names. Without them and without `pattern`: all that are not Kafka's own.
+        spark: the session that scans, or a function that starts it when needed; None with scan=False.
+        bootstrap_servers: the cluster. Give this or data_dir.
+        data_dir: a broker's log directory, or several with a comma between; no broker is needed.
+        topics: their names. Default, without `pattern`: all topics that are not internal.
         pattern: a regular expression that whole names match.
-        starting: where the scan begins (sources/positions.py); bounds and groups are always told whole.
+        starting: where the scan starts (sources/positions.py); bounds and groups are always complete.
         ending: where it ends.
-        times: epoch ms; the report has the first offset as late as each of them.
-        isolation_level: read_committed counts what was committed, up to the last stable offset.
-        scan: False asks for bounds, producers, transactions and groups alone, which takes no Spark and no time.
+        times: epoch ms; the report has the first offset at or after each of them.
+        isolation_level: read_committed counts committed records up to the last stable offset.
+        scan: False reports only bounds, producers, transactions and groups, which is fast and needs no Spark.
         bucket: count records by day or by hour, in UTC.
-        gaps: so many of the longest gaps of a partition are listed; all are counted.
+        gaps: how many of the longest gaps of a partition to list; all gaps are counted.
         now_ms: the clock.
-        connect: how the driver's look-ups reach brokers.
+        connect: opens the connections of the driver's look-ups.
 
     Raises:
-        SourceError: no such topic, offsets that are not there, a directory that is none, arguments that contradict each other.
-        ClientError, KafkaError: no broker answers, or it refuses.
-        CorruptLogError: a batch that is not as it was written, with where it is.
+        SourceError: no such topic or offsets, an invalid directory, or arguments that contradict each other.
+        ClientError, KafkaError: no broker answers, or a broker rejects a request.
+        CorruptLogError: a corrupt batch, with its position.
     """
     source = _source(bootstrap_servers, data_dir, isolation_level, connect)
     if bucket not in BUCKETS:
-        raise SourceError(f"records are counted by {' or by '.join(BUCKETS)}, not by {bucket!r}")
+        raise SourceError(f"bucket must be {' or '.join(BUCKETS)}, got {bucket!r}")
     if gaps < 0:
-        raise SourceError(f"{gaps} gaps cannot be listed: give 0 or more")
+        raise SourceError(f"gaps must be at least 0, got {gaps}")
     resolved = source.resolve(
         topics, pattern=pattern if topics or pattern else ".*", starting=as_position(starting), ending=as_position(ending)
     )
@@ -120,7 +120,7 @@ def _source(
     if (bootstrap_servers is None) == (data_dir is None):
         raise SourceError("give either bootstrap servers or a log directory")
     if isolation_level not in ISOLATION_LEVELS:
-        raise SourceError(f"the isolation level is {isolation_level!r}; it can be {' or '.join(ISOLATION_LEVELS)}")
+        raise SourceError(f"isolation_level must be {' or '.join(ISOLATION_LEVELS)}, got {isolation_level!r}")
     if bootstrap_servers is not None:
         return ClusterSource(bootstrap_servers, isolation_level=isolation_level, connect=connect)
     return LogDirectorySource(data_dir or "", isolation_level=isolation_level)
@@ -131,10 +131,10 @@ def _facts(source: ClusterSource | LogDirectorySource, resolved: ResolvedTopics,
     isolation = ISOLATION_LEVELS[source.isolation_level]
     if isinstance(source, ClusterSource):
         with source.client() as client:
-            told = ClusterFacts(client, isolation=isolation)
-            return told.collect(keys, times), told.notes
-    found = DirectoryFacts(RealFiles(), source.path, is_committed=isolation == READ_COMMITTED)
-    return found.collect(keys, times), found.notes
+            cluster = ClusterFacts(client, isolation=isolation)
+            return cluster.collect(keys, times), cluster.notes
+    directory = DirectoryFacts(RealFiles(), source.path, is_committed=isolation == READ_COMMITTED)
+    return directory.collect(keys, times), directory.notes
 
 
 def _topics(

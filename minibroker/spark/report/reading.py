@@ -1,4 +1,4 @@
-"""The batches of a LogRange of `kafka-log`, read from files, a few megabytes at a time."""
+"""Read the batches of a LogRange of `kafka-log` from files, a few megabytes at a time."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ CHUNK_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class ReadTask:
-    """A LogRange as `kafka-log` plans it."""
+    """A task that reads a LogRange."""
 
     range: LogRange
 
     def pieces(self) -> Iterator[Piece]:
-        """All of it, in order. CorruptLogError."""
+        """Yield the pieces of the range, in order. CorruptLogError."""
         return pieces_of(RealFiles(), self.range)
 
 
 def pieces_of(files: Files, wanted: LogRange) -> Iterator[Piece]:
-    """What the batches say."""
+    """Yield the pieces of a LogRange."""
     is_aborted = aborted_by_ranges(wanted.aborted)
     for part in wanted.slices:
         handle = files.handles.handle(part.path, READ_ONLY)
@@ -53,7 +53,7 @@ def _slice_pieces(files: Files, handle: FileHandle, part: LogSlice, wanted: LogR
             continue
         head = read_head(data)
         if head is None or not head.is_possible or position + head.size > part.end_position or head.size <= len(data):
-            raise CorruptLogError(f"{_where(handle.path, position, 0)}: no batch begins there")
+            raise CorruptLogError(f"{_where(handle.path, position, 0)}: no batch starts there")
         size = head.size
 
 
@@ -62,6 +62,6 @@ def _where(path: str, base: int, position: int) -> str:
 
 
 def aborted_by_ranges(ranges: Sequence[AbortedRange]) -> IsAborted:
-    """Of any batches."""
+    """Return a function that tells aborted batches, in any order."""
     aborted = AbortedBatches(ranges)
     return lambda headers, _: aborted.among(headers)

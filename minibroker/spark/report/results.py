@@ -1,4 +1,4 @@
-"""What a report says, as plain values. docs/report.md tells what the fields mean; they are the same in Python and in JSON."""
+"""What a report has found, as plain values. docs/report.md explains the fields, which are the same in JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BUCKETS = {"day": DAY_MS, "hour": HOUR_MS}
 
 @dataclass(frozen=True, slots=True)
 class TimeOffset:
-    """The first record as late as `timestamp`; None where no record is. Times in epoch ms."""
+    """The first record at or after `timestamp`; None if there is none. Times in epoch ms."""
 
     timestamp: int
     offset: int | None
@@ -21,7 +21,7 @@ class TimeOffset:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A run of offsets without a record, first_offset and last_offset among them, and how many of them are so for which reason."""
+    """A run of offsets without a record, from first_offset to last_offset inclusive, with counts by reason."""
 
     first_offset: int
     last_offset: int
@@ -32,13 +32,13 @@ class Gap:
 
     @property
     def size(self) -> int:
-        """Offsets in it."""
+        """The number of offsets."""
         return self.last_offset - self.first_offset + 1
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Records of a day or an hour in UTC that begins at `start`, such as 2026-11-22 or 2026-11-22T14; None: without a timestamp."""
+    """The records of a day or hour in UTC that starts at `start` (2026-11-22, 2026-11-22T14); None: without a timestamp."""
 
     start: str | None
     records: int
@@ -47,17 +47,18 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a scan of [start_offset, end_offset) found; end_offset is not read.
+    """What a scan of [start_offset, end_offset) has found.
 
     Attributes:
-        records, bytes: bytes are those of keys, values and headers.
-        batches, batch_bytes: as they are stored, compressed and with what belongs to them.
+        records, bytes: bytes of keys, values and headers.
+        batches, batch_bytes: as stored, compressed and with headers.
         codecs: batches by codec.
         control, aborted, compacted, missing: offsets without a record, by reason.
-        gap_count, gaps: runs of such offsets, and the longest of them.
-        first_timestamp, last_timestamp, last_timestamp_offset: of records; None without one.
+        gap_count, gaps: runs of offsets without a record, and the longest of them.
+        first_timestamp, last_timestamp, last_timestamp_offset: of records; None without records.
         buckets: records by day or hour.
-        record_cells, aborted_cells: records, and offsets of aborted transactions, in each `cell_size` offsets from start_offset on.
+        record_cells, aborted_cells: records, and offsets of aborted transactions, per `cell_size` offsets from
+            start_offset on.
     """
 
     start_offset: int
@@ -87,10 +88,10 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class ProducerInfo:
-    """A producer that a partition remembers; None where nothing is known, or nothing is open.
+    """A producer that a partition knows; None for unknown values, and for no open transaction.
 
-    `transactional_id` is None for a producer without transactions, and for one that no coordinator knows of: an open transaction of
-    such a one hangs.
+    `transactional_id` is None for a producer without transactions, and for one that no coordinator knows. An open
+    transaction of the latter hangs.
     """
 
     producer_id: int
@@ -108,8 +109,8 @@ class PartitionInfo:
 
     Attributes:
         leader: node id of the broker that leads it; None for a log directory.
-        size: bytes of its segments on the leader's disk; None where the broker does not tell.
-        max_timestamp, max_timestamp_offset: as ListOffsets has it: of whatever is in the log, markers too.
+        size: bytes of its segments on the leader's disk; None if the broker does not report it.
+        max_timestamp, max_timestamp_offset: from ListOffsets, which includes markers.
         contents: None without a scan.
     """
 
@@ -128,15 +129,15 @@ class PartitionInfo:
 
     @property
     def offsets(self) -> int:
-        """How many offsets there are, with a record or without."""
+        """The number of offsets, with or without a record."""
         return self.high_watermark - self.log_start_offset
 
 
 @dataclass(frozen=True, slots=True)
 class GroupOffset:
-    """How far a group has read a partition.
+    """The committed offset of a group in a partition.
 
-    `lag` is to the high watermark, in offsets; of a share group in records that are still to be delivered. None where nobody tells.
+    `lag` is in offsets up to the high watermark; for a share group, the records still to be delivered. None if unknown.
     """
 
     group: str
@@ -150,7 +151,7 @@ class GroupOffset:
 
 @dataclass(frozen=True, slots=True)
 class TransactionInfo:
-    """A transactional id that wrote to these topics, or has a transaction open in them. Times in epoch ms."""
+    """A transactional id that wrote to these topics, or has an open transaction in them. Times in epoch ms."""
 
     transactional_id: str
     producer_id: int
@@ -158,12 +159,12 @@ class TransactionInfo:
     state: str
     timeout_ms: int
     start_timestamp: int | None
-    partitions: tuple[str, ...]  #: topic-partition of the open transaction, of all topics
+    partitions: tuple[str, ...]  #: of the open transaction, as topic-partition, in all topics
 
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """A topic; `topic_id` is "" where unknown, `is_compacted` None."""
+    """A topic; if unknown, `topic_id` is "" and `is_compacted` None."""
 
     topic: str
     topic_id: str
@@ -172,11 +173,11 @@ class TopicInfo:
 
     @property
     def contents(self) -> tuple[Contents, ...]:
-        """Of all its partitions; empty without a scan."""
+        """The contents of all its partitions; empty without a scan."""
         return tuple(each.contents for each in self.partitions if each.contents is not None)
 
     def by_bucket(self) -> dict[str | None, tuple[int, int]]:
-        """Records and bytes of all partitions, by day or hour, sorted; those without a timestamp first."""
+        """Return records and bytes of all partitions by day or hour, sorted; records without a timestamp come first."""
         found: dict[str | None, tuple[int, int]] = {}
         for contents in self.contents:
             for bucket in contents.buckets:
@@ -191,11 +192,11 @@ class ReportValues:
 
     Attributes:
         source: the bootstrap servers, or the log directories.
-        isolation_level: for whom records count.
+        isolation_level: of the reader for whom records are counted.
         taken_at: epoch ms.
-        bucket: what records are counted by: day or hour.
+        bucket: day or hour.
         is_scanned: whether records were counted at all.
-        notes: what could not be found out, and why; one line each.
+        notes: what is unknown, and why; one line each.
     """
 
     source: str
@@ -211,7 +212,7 @@ class ReportValues:
 
 
 def time_text(timestamp: int) -> str:
-    """Epoch ms as 2026-11-22T14:03:00.123Z; years of more than four digits as they are."""
+    """Return epoch ms as 2026-11-22T14:03:00.123Z; years may have more than four digits."""
     try:
         moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=timestamp)
     except OverflowError:
@@ -220,14 +221,14 @@ def time_text(timestamp: int) -> str:
 
 
 def bucket_text(number: int, bucket_ms: int) -> str:
-    """The day 2026-11-22, or the hour 2026-11-22T14, by its number since 1970; of any year."""
+    """Return the day 2026-11-22, or the hour 2026-11-22T14, with this number since 1970; any year."""
     days, hours = divmod(number * bucket_ms // HOUR_MS, 24)
     year, month, day = civil_date(days)
     return f"{year:04}-{month:02}-{day:02}" + (f"T{hours:02}" if bucket_ms < DAY_MS else "")
 
 
 def civil_date(days: int) -> tuple[int, int, int]:
-    """Year, month and day of so many days since 1970, in the Gregorian calendar without end (Howard Hinnant's algorithm)."""
+    """Return year, month and day from days since 1970, in the proleptic Gregorian calendar (Howard Hinnant's algorithm)."""
     days += 719_468
     era, of_era = divmod(days, 146_097)
     year_of_era = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
@@ -238,5 +239,5 @@ def civil_date(days: int) -> tuple[int, int, int]:
 
 
 def _order(start: str | None) -> tuple[int, str]:
-    """Longer years come later."""
+    """Return a sort key; longer years come later."""
     return (0, "") if start is None else (len(start), start)

@@ -1,7 +1,7 @@
-"""Offsets without a record, and the summaries of ranges, which are joined from left to right: what is counted apart is counted once.
+"""Summaries of ranges of offsets, joined from left to right, so that parts can be counted separately.
 
-Why an offset has no record: a marker ends a transaction there (control), its transaction was aborted (aborted), or no batch has it any
-more (absent), which is what compaction leaves behind.
+An offset has no record because a marker ends a transaction there (control), its transaction was aborted
+(aborted), or no batch has it any longer (absent), such as after compaction.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from typing import NamedTuple
 
-CELLS = 240  #: of a range, at most: what a picture can show
+CELLS = 240  #: the most of a range, as many as a picture can show
 NO_TIMESTAMP = -1
-NO_BUCKET = -(1 << 62)  #: of records without a timestamp, which old message formats allow
+NO_BUCKET = -(1 << 62)  #: for records without a timestamp, which old message formats allow
 
 
 class Run(NamedTuple):
@@ -27,16 +27,16 @@ class Run(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Offsets in it."""
+        """The number of offsets."""
         return self.end_offset - self.first_offset
 
     @property
     def absent(self) -> int:
-        """Those that no batch has."""
+        """The offsets that no batch has."""
         return self.size - self.control - self.aborted
 
     def followed_by(self, other: Run) -> Run:
-        """Both and what lies between, which no batch has."""
+        """Return both runs and the offsets between, which no batch has."""
         return Run(self.first_offset, other.end_offset, self.control + other.control, self.aborted + other.aborted)
 
 
@@ -50,19 +50,19 @@ class Latest:
 
 @dataclass(frozen=True, slots=True)
 class RangeSummary:
-    """What the offsets [start_offset, end_offset) of a partition hold.
+    """The content of the offsets [start_offset, end_offset) of a partition.
 
     Attributes:
         record_count, key_bytes, value_bytes, header_bytes: of records; bytes of keys, values, and names and values of headers.
-        batch_count, batch_bytes: of batches that begin in the range, as they are stored.
-        codecs: batches by the number of their codec.
+        batch_count, batch_bytes: of batches that start in the range, as stored.
+        codecs: batches by codec number.
         control_count, aborted_count: offsets of markers and of aborted transactions.
-        leading, trailing: offsets before the first and behind the last record; without any record, all are leading.
+        leading, trailing: offsets before the first and after the last record; without records, all are leading.
         gap_count: runs between records.
-        gaps: the longest of them.
-        buckets: (records, bytes) by number of the day, or of the hour, since 1970.
-        record_cells, aborted_cells: counts by cell, of a range that is cut into cells of equal size.
-        first_timestamp: the smallest one of a record; NO_TIMESTAMP without any.
+        gaps: the longest of these runs.
+        buckets: (records, bytes) by the number of the day or hour since 1970.
+        record_cells, aborted_cells: counts by cell; the range is cut into cells of equal size.
+        first_timestamp: the smallest timestamp of a record; NO_TIMESTAMP without one.
     """
 
     start_offset: int
@@ -88,33 +88,33 @@ class RangeSummary:
 
     @property
     def bytes(self) -> int:
-        """Of keys, values and headers."""
+        """Bytes of keys, values and headers."""
         return self.key_bytes + self.value_bytes + self.header_bytes
 
     @property
     def absent_count(self) -> int:
-        """Offsets that no batch has."""
+        """The offsets that no batch has."""
         return self.end_offset - self.start_offset - self.record_count - self.control_count - self.aborted_count
 
     def all_gaps(self) -> tuple[int, tuple[Run, ...]]:
-        """How many runs without records there are, those at both ends too, and the longest."""
+        """Return the number of runs without records, including both ends, and the longest runs."""
         ends = [run for run in (self.leading, self.trailing) if run.size]
         return self.gap_count + len(ends), (*ends, *self.gaps)
 
 
 def cell_size(offset_count: int) -> int:
-    """Offsets in a cell of a range of so many."""
+    """Return the offsets per cell of a range of `offset_count` offsets."""
     return max(1, -(-offset_count // CELLS))
 
 
 def empty(offset: int) -> RangeSummary:
-    """Of no offset at all."""
+    """Return the summary of an empty range."""
     nothing = Run(offset, offset)
     return RangeSummary(offset, offset, nothing, nothing)
 
 
 def joined(summaries: Iterable[RangeSummary], start_offset: int, end_offset: int, *, gap_limit: int) -> RangeSummary:
-    """One summary of [start_offset, end_offset) from those of its parts, in whatever order; offsets between parts are in no batch."""
+    """Join the summaries of parts, in any order, to that of [start_offset, end_offset); no batch has offsets between parts."""
     parts = sorted((each for each in summaries if each.start_offset < each.end_offset), key=lambda each: each.start_offset)
     whole = reduce(lambda left, right: _join(left, right, gap_limit), [*parts, empty(end_offset)], empty(start_offset))
     no_cells = (0,) * -(-(end_offset - start_offset) // cell_size(end_offset - start_offset))  # no part has a batch of the range
@@ -127,7 +127,7 @@ def joined(summaries: Iterable[RangeSummary], start_offset: int, end_offset: int
 
 
 def longest(runs: Iterable[Run], limit: int) -> tuple[Run, ...]:
-    """The `limit` longest, earlier ones first among equals, in order of offsets."""
+    """Return the `limit` longest runs, of equal ones the earlier, ordered by offset."""
     kept = sorted(runs, key=lambda run: (-run.size, run.first_offset))[:limit]
     return tuple(sorted(kept))
 
@@ -180,12 +180,12 @@ def _sum_cells(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]
 
 
 def encode(summary: RangeSummary) -> bytes:
-    """For its way from an executor to the driver."""
+    """Encode a summary for its way from an executor to the driver."""
     return json.dumps(asdict(summary), separators=(",", ":")).encode()
 
 
 def decode(data: bytes) -> RangeSummary:
-    """The reverse."""
+    """Decode a summary."""
     found = json.loads(data)
     return RangeSummary(
         **{

@@ -1,4 +1,4 @@
-"""A report as text: for each topic its partitions, its days, its longest gaps and its producers; then groups and transactions."""
+"""Print a report as text: per topic its partitions, days, longest gaps and producers; then groups and transactions."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from minibroker.spark.report.results import ReportValues, TopicInfo, time_text
 from minibroker.spark.sizes import size_text
 
 MOST_BUCKETS = 31
-MOST_ROWS = 20  #: of gaps and of producers
+MOST_ROWS = 20  #: of gaps, and of producers
 REASONS = ("control", "aborted", "compacted", "missing")  #: why an offset has no record
-#: columns that are not shown where nothing is in them, or nothing but 0
+#: columns that are left out if all cells are empty, and those that are left out if all are 0
 OPTIONAL = frozenset({"leader", "on disk", "state", "type", "open since offset", "transactional id", "open in"})
 OPTIONAL_COUNTS = frozenset({*REASONS, "gaps"})
 
@@ -22,7 +22,7 @@ Row = Sequence[Any]
 
 
 def report_text(report: ReportValues) -> str:
-    """All of it, sections with an empty line between."""
+    """Return the text, with empty lines between sections."""
     scanned = f"{report.isolation_level}, records by {report.bucket} in UTC" if report.is_scanned else "records were not counted"
     cluster = f"cluster {report.cluster_id}, " if report.cluster_id else ""
     parts = [f"{report.source}, {cluster}{time_text(report.taken_at)[:19]}Z, {scanned}"]
@@ -35,14 +35,14 @@ def report_text(report: ReportValues) -> str:
 
 
 def _topic(report: ReportValues, topic: TopicInfo) -> list[str]:
-    told = [f"{len(topic.partitions):,} partition{'s' * (len(topic.partitions) != 1)}"]
+    facts = [f"{len(topic.partitions):,} partition{'s' * (len(topic.partitions) != 1)}"]
     if topic.topic_id:
-        told.append(f"topic id {topic.topic_id}")
+        facts.append(f"topic id {topic.topic_id}")
     if topic.contents:
-        told.insert(
+        facts.insert(
             0, f"{sum(each.records for each in topic.contents):,} records of {size_text(sum(each.bytes for each in topic.contents))}"
         )
-    parts = [f"{topic.topic}: {', '.join(told)}\n{_partitions(topic)}"]
+    parts = [f"{topic.topic}: {', '.join(facts)}\n{_partitions(topic)}"]
     more = [_times(topic), _buckets(topic, report.bucket), _gaps(topic), _producers(topic)]
     return parts + [text for text in more if text]
 
@@ -73,7 +73,7 @@ def _times(topic: TopicInfo) -> str:
 
 
 def _buckets(topic: TopicInfo, bucket: str) -> str:
-    """Of all partitions; the last ones when there are many."""
+    """Return the days of all partitions; the last ones if there are many."""
     found = list(topic.by_bucket().items())
     hidden = found[:-MOST_BUCKETS]
     rows: list[Row] = [[start or "no timestamp", records, size_text(size)] for start, (records, size) in found[-MOST_BUCKETS:]]
@@ -84,7 +84,7 @@ def _buckets(topic: TopicInfo, bucket: str) -> str:
 
 
 def _gaps(topic: TopicInfo) -> str:
-    """The longest of all partitions."""
+    """Return the longest gaps of all partitions."""
     found = [(each.partition, gap) for each in topic.partitions if each.contents for gap in each.contents.gaps]
     chosen = sorted(sorted(found, key=lambda each: -each[1].size)[:MOST_ROWS], key=lambda each: (each[0], each[1].first_offset))
     rows = [
@@ -97,7 +97,7 @@ def _gaps(topic: TopicInfo) -> str:
 
 
 def _producers(topic: TopicInfo) -> str:
-    """Those with an open transaction, and those that wrote last."""
+    """Return the producers with an open transaction, and those that wrote last."""
     found = [(each.partition, producer) for each in topic.partitions for producer in each.producers]
     found.sort(key=lambda each: (each[1].current_txn_start_offset is None, -(each[1].last_timestamp or 0)))
     rows = [
@@ -142,9 +142,9 @@ def _transactions(report: ReportValues) -> list[str]:
 
 
 def _table(headers: Sequence[str], rows: Iterable[Row]) -> str:
-    """Columns under their names in capitals, numbers to the right; without rows, nothing."""
+    """Return a table with headers in capitals and numbers aligned right; empty without rows."""
     found = list(rows)
-    kept = [index for index, name in enumerate(headers) if _is_told(name, [row[index] for row in found])]
+    kept = [index for index, name in enumerate(headers) if _is_shown(name, [row[index] for row in found])]
     if not found:
         return ""
     is_number = [all(isinstance(row[index], int | None) for row in found) or headers[index] in {"bytes", "on disk"} for index in kept]
@@ -159,7 +159,7 @@ def _table(headers: Sequence[str], rows: Iterable[Row]) -> str:
     return "\n".join(line.rstrip() for line in text.splitlines())
 
 
-def _is_told(name: str, values: Sequence[Any]) -> bool:
+def _is_shown(name: str, values: Sequence[Any]) -> bool:
     if name in OPTIONAL_COUNTS:
         return any(values)
     return name not in OPTIONAL or any(value is not None for value in values)

@@ -1,11 +1,10 @@
-"""Where the records of a pipeline come from: ranges of offsets that are resolved once, on the driver, and frames of exactly these.
+"""Sources of records: ranges of offsets, resolved once on the driver, and DataFrames of exactly these ranges.
 
-    cluster         a Kafka cluster, by Spark's connector          log_directory   a broker's files, by `kafka-log`
-    table           an archive, a table of files, a DataFrame      columns         what all of them give
-    positions       where to begin and end, as users write it      resolution      positions -> ranges (ranges), checked
-    source          what cluster and log_directory have in common
-    errors          what a user can do something about            conditions     many of Spark's conditions as one
+    cluster       a Kafka cluster, read by Spark's connector    log_directory   a broker's files, read by `kafka-log`
+    table         an archive, a table of files, a DataFrame     source          the interface of the first two
+    positions     starts and ends as users write them           resolution      positions -> ranges, checked
+    ranges        ranges, and the columns of all sources
 
-Invariants: nothing is read beyond a resolved range, however much is written meanwhile; a range that cannot be read whole is an error, never
-a smaller range. Only `frame` and `table` need PySpark.
+Invariants: nothing outside of a resolved range is read, even if clients write meanwhile. A range that
+cannot be read whole is an error, never a smaller range. Look-ups need no PySpark; `table` does.
 """

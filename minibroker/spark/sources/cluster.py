@@ -1,4 +1,4 @@
-"""A Kafka cluster as a source: looked up by our client on the driver, read by Spark's own connector."""
+"""A Kafka cluster as a source: minibroker's client looks up offsets on the driver, Spark's connector reads records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: what a source says itself, for exact ranges
+#: options of the connector that a source sets itself, to read exact ranges
 OURS = frozenset(
     {
         "kafka.bootstrap.servers",
@@ -53,12 +53,13 @@ class ClusterSource:
 
     Args:
         bootstrap_servers: as in Kafka.
-        isolation_level: read_committed ends at the last stable offset and leaves aborted transactions out.
-        options: more of the connector's, such as kafka.fetch.max.bytes or minPartitions.
-        connect: how the driver's look-ups reach brokers.
+        isolation_level: read_committed ends at the last stable offset and skips aborted transactions.
+        options: more options of the connector, such as kafka.fetch.max.bytes or minPartitions.
+        connect: opens the connections of the driver's look-ups.
 
     Raises:
-        SourceError: an option that is ours, TLS or SASL (our client speaks PLAINTEXT only), another isolation level.
+        SourceError: an option that the source sets itself, TLS or SASL (the client supports only PLAINTEXT), or an
+            unknown isolation level.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class ClusterSource:
         connect: Connect = connect,
     ) -> None:
         if isolation_level not in ISOLATION_LEVELS:
-            raise SourceError(f"the isolation level is {isolation_level!r}; it can be {' or '.join(ISOLATION_LEVELS)}")
+            raise SourceError(f"isolation_level must be {' or '.join(ISOLATION_LEVELS)}, got {isolation_level!r}")
         self.bootstrap_servers = bootstrap_servers
         self.isolation_level = isolation_level
         self.options = dict(options or {})
@@ -83,23 +84,23 @@ class ClusterSource:
                 raise SourceError(f"kafka.security.protocol={value} is not supported: pipelines look up offsets over PLAINTEXT only")
 
     def client(self) -> Client:
-        """For look-ups on the driver; a context manager."""
+        """Return a client for look-ups on the driver; a context manager."""
         return Client(self.bootstrap_servers, connect=self._connect)
 
     def resolve(
         self, topics: Sequence[str] = (), *, pattern: str | None = None, starting: Position = EARLIEST, ending: Position = LATEST
     ) -> ResolvedTopics:
-        """What there is now, as ranges.
+        """Return the ranges that exist now.
 
         Args:
-            topics: their names; with `pattern`, these too.
-            pattern: a regular expression that whole names match; Kafka's own topics are left out.
+            topics: names, in addition to those that match `pattern`.
+            pattern: a regular expression that whole names match; internal topics are left out.
             starting: the first offset of each partition.
             ending: the offset after the last one.
 
         Raises:
-            SourceError: no such topic, offsets that are not there.
-            ClientError, KafkaError: no broker answers, or it refuses.
+            SourceError: no such topic, or offsets that do not exist.
+            ClientError, KafkaError: no broker answers, or a broker rejects the request.
         """
 
         def resolved(client: Client) -> ResolvedTopics:
@@ -112,13 +113,13 @@ class ClusterSource:
         return self._asking(resolved)
 
     def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
-        """The ids that topics have now; "" where unknown."""
+        """Return the ids that topics have now; "" if unknown."""
         return self._asking(lambda client: _ids(_topics(client, topics, None)))
 
     def frame(self, spark: SparkSession, ranges: Sequence[PartitionRange], *, min_partitions: int = 0) -> DataFrame:
-        """The records of these ranges, COLUMNS; several ranges of one partition are fine as long as they do not overlap.
+        """Return the records of these ranges, with COLUMNS. Ranges of one partition must not overlap.
 
-        `min_partitions`: at least so many tasks, unless the option minPartitions says another number.
+        `min_partitions` is the least number of tasks, unless the option minPartitions is given.
         """
         frames = [self._one_frame(spark, layer, min_partitions) for layer in layers(ranges)]
         if not frames:
@@ -126,7 +127,7 @@ class ClusterSource:
         return reduce(lambda one, other: one.unionAll(other), frames)
 
     def stream(self, spark: SparkSession, ranges: Sequence[PartitionRange], *, max_offsets_per_trigger: int | None = None) -> DataFrame:
-        """A streaming frame of the topics of these ranges, from their start offsets on, without an end; COLUMNS."""
+        """Return a streaming frame with COLUMNS of the topics of these ranges, from their start offsets on, without an end."""
         starting = json.loads(reading_options(ranges)["startingOffsets"])
         options = {**self.connector_options(), "subscribe": ",".join(sorted(starting)), "startingOffsets": json.dumps(starting)}
         if max_offsets_per_trigger is not None:
@@ -137,7 +138,7 @@ class ClusterSource:
         return f"cluster at {self.bootstrap_servers}"
 
     def connector_options(self) -> dict[str, str]:
-        """What every read through the connector has, in batch and as a stream."""
+        """Return the options of every read through the connector, as a batch or as a stream."""
         return {
             **self.options,
             "kafka.bootstrap.servers": self.bootstrap_servers,
@@ -147,7 +148,7 @@ class ClusterSource:
         }
 
     def _asking(self, ask: Callable[[Client], T]) -> T:
-        """Ask brokers. Where one answered before, a restart of it is waited for: pipelines live longer than that."""
+        """Call `ask` with a client. If the cluster was reached before, wait for brokers that restart."""
         deadline = Deadline(DEFAULT_TIMEOUT_MS)
         while True:
             try:
@@ -178,7 +179,7 @@ class ClusterSource:
                 raise start
             if isinstance(end, KafkaError):
                 raise end
-            found[key] = Bounds(start.offset, max(start.offset, end.offset))  # what deletion took between the two questions is not there
+            found[key] = Bounds(start.offset, max(start.offset, end.offset))  # retention may delete records between the two requests
         return found
 
     def _by_time(self, client: Client, keys: Collection[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
@@ -193,7 +194,7 @@ class ClusterSource:
 
 
 def _topics(client: Client, names: Sequence[str], pattern: str | None) -> list[k03_metadata.TopicResult]:
-    """The topics' metadata, sorted; each partition has been there, leader or not. Never creates a topic."""
+    """Return the topics' metadata, sorted, with all partitions, even those without a leader. Never create a topic."""
     wanted = list(dict.fromkeys(names))
     if pattern is not None:
         there = [str(topic.name) for topic in client.metadata(None).topics if not topic.is_internal]

@@ -1,4 +1,4 @@
-"""A broker's log directories as a source, by the data source `kafka-log`: no broker is needed, nor stopped."""
+"""A broker's log directories as a source, read by the data source `kafka-log`. The broker may run or be stopped."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-#: what a source says itself, for exact ranges
+#: options of kafka-log that a source sets itself, to read exact ranges
 OURS = CLUSTER_OURS | {"isolationlevel", "path"}
 
 
 class LogDirectorySource:
-    """Topics of a log directory, or of several, with a comma between.
+    """Topics of log directories.
 
     Args:
-        path: where a broker keeps its logs; executors must see it at the same place.
-        isolation_level: as for a cluster; an open transaction ends what can be read, too.
-        options: more of kafka-log's, such as minPartitions or mode.
+        path: a broker's log directory, or several with a comma between; executors need it at the same place.
+        isolation_level: as for a cluster; read_committed also stops at the first open transaction.
+        options: more options of kafka-log, such as minPartitions or mode.
 
     Raises:
-        SourceError: an option that is ours, or that makes no sense.
+        SourceError: an option that the source sets itself, or an invalid option.
     """
 
     def __init__(self, path: str, *, isolation_level: str = "read_committed", options: Mapping[str, str] | None = None) -> None:
@@ -51,12 +51,12 @@ class LogDirectorySource:
             if name.lower() in OURS:
                 raise SourceError(f"the option {name} is set by the pipeline: it reads exact ranges")
         self.options = {**(options or {}), "isolationLevel": isolation_level, "includeHeaders": "true"}
-        self.is_permissive = self._parsed({}).is_permissive  #: whether batches that are corrupt are left out
+        self.is_permissive = self._parsed({}).is_permissive  #: whether corrupt batches are skipped
 
     def resolve(
         self, topics: Sequence[str] = (), *, pattern: str | None = None, starting: Position = EARLIEST, ending: Position = LATEST
     ) -> ResolvedTopics:
-        """What there is now, as ranges. See ClusterSource.resolve. CorruptLogError where files are damaged."""
+        """Return the ranges that exist now; see ClusterSource.resolve. CorruptLogError if files are damaged."""
         files = RealFiles()
         names = list(dict.fromkeys(topics))
         if pattern is not None:
@@ -79,12 +79,12 @@ class LogDirectorySource:
         return ResolvedTopics(_topic_ids(files, folders.values()), ranges, self._cluster_id(files, options))
 
     def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
-        """The ids that topics have now; "" where unknown."""
+        """Return the ids that topics have now; "" if unknown."""
         files = RealFiles()
         return _topic_ids(files, open_folders(files, self._parsed({"subscribe": ",".join(topics)})))
 
     def stream(self, spark: SparkSession, ranges: Sequence[PartitionRange], *, max_offsets_per_trigger: int | None = None) -> DataFrame:
-        """A streaming frame of the topics of these ranges, from their start offsets on, without an end; COLUMNS."""
+        """Return a streaming frame with COLUMNS of the topics of these ranges, from their start offsets on, without an end."""
         _register(spark)
         starting = json.loads(reading_options(ranges)["startingOffsets"])
         options = {**self.options, "subscribe": ",".join(sorted(starting)), "startingOffsets": json.dumps(starting)}
@@ -96,9 +96,9 @@ class LogDirectorySource:
         return f"log directory {self.path}"
 
     def frame(self, spark: SparkSession, ranges: Sequence[PartitionRange], *, min_partitions: int = 0) -> DataFrame:
-        """The records of these ranges, COLUMNS; several ranges of one partition are fine as long as they do not overlap.
+        """Return the records of these ranges, with COLUMNS. Ranges of one partition must not overlap.
 
-        `min_partitions`: at least so many tasks, where files can be cut so, unless the option minPartitions says another number.
+        `min_partitions` is the least number of tasks, if files can be cut so, unless the option minPartitions is given.
         """
         _register(spark)
         frames = []

@@ -1,4 +1,4 @@
-"""What a pipeline reads, as plain values: offsets of partitions, and of which incarnation of the topics they are."""
+"""Ranges of offsets that a pipeline reads, the columns of their records, and conditions that select them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("key", "value", "headers", "topic", "partition", "offset", "timestamp", "timestampType")
 
-#: as SparkSession.createDataFrame and DataFrameReader.schema take it
+#: the types of COLUMNS, for SparkSession.createDataFrame and DataFrameReader.schema
 SCHEMA = (
     "key binary, value binary, headers array<struct<key: string, value: binary>>, topic string, partition int, offset long, "
     "timestamp timestamp, timestampType int"
@@ -22,7 +22,7 @@ SCHEMA = (
 
 
 class PartitionRange(NamedTuple):
-    """Offsets of a partition: start_offset <= offset < end_offset. Not each of them must have a record."""
+    """Offsets of a partition: start_offset <= offset < end_offset. Some of them may have no record."""
 
     topic: str
     partition: int
@@ -34,18 +34,19 @@ class PartitionRange(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Offsets in it."""
+        """The number of offsets."""
         return self.end_offset - self.start_offset
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedTopics:
-    """What was asked for, in numbers.
+    """The topics and ranges that a request of a user stands for.
 
     Attributes:
-        topic_ids: by topic, in the base64 form that Kafka's tools print; "" where unknown (old brokers, old directories, plain tables).
-        ranges: sorted; those without any offset are kept, so that every partition is named.
-        cluster_id: "" where unknown.
+        topic_ids: by topic, in the base64 form of Kafka's tools; "" if unknown (old brokers, old directories,
+            plain tables).
+        ranges: sorted; empty ranges are included, so that every partition is named.
+        cluster_id: "" if unknown.
     """
 
     topic_ids: Mapping[str, str]
@@ -54,7 +55,7 @@ class ResolvedTopics:
 
 
 def merged(ranges: Iterable[PartitionRange]) -> tuple[PartitionRange, ...]:
-    """The same offsets in as few ranges as possible, sorted; ranges that touch or overlap become one, empty ones go."""
+    """Return the same offsets in as few ranges as possible, sorted. Join ranges that touch or overlap; drop empty ones."""
     found: list[PartitionRange] = []
     for each in sorted(each for each in ranges if each.size > 0):
         last = found[-1] if found else None
@@ -66,7 +67,7 @@ def merged(ranges: Iterable[PartitionRange]) -> tuple[PartitionRange, ...]:
 
 
 def without(ranges: Iterable[PartitionRange], taken: Iterable[PartitionRange]) -> tuple[PartitionRange, ...]:
-    """The offsets of `ranges` that are not in `taken`; sorted, in as few ranges as possible."""
+    """Return the offsets of `ranges` that are not in `taken`; sorted, in as few ranges as possible."""
     by_partition: dict[tuple[str, int], list[PartitionRange]] = {}
     for each in merged(taken):
         by_partition.setdefault(each[:2], []).append(each)
@@ -82,13 +83,13 @@ def without(ranges: Iterable[PartitionRange], taken: Iterable[PartitionRange]) -
 
 
 def common(ranges: Iterable[PartitionRange], others: Iterable[PartitionRange]) -> tuple[PartitionRange, ...]:
-    """The offsets that both have; sorted, in as few ranges as possible."""
+    """Return the offsets that are in both; sorted, in as few ranges as possible."""
     ranges = merged(ranges)
     return without(ranges, without(ranges, others))
 
 
 def layers(ranges: Iterable[PartitionRange]) -> list[list[PartitionRange]]:
-    """Ranges that have offsets, in groups with one range a partition at most: what one load of a source can take."""
+    """Group the ranges that have offsets, with at most one range per partition: one load of a source takes no more."""
     found: list[dict[tuple[str, int], PartitionRange]] = []
     for each in sorted(each for each in ranges if each.size > 0):
         layer = next((layer for layer in found if each[:2] not in layer), None)
@@ -99,7 +100,7 @@ def layers(ranges: Iterable[PartitionRange]) -> list[list[PartitionRange]]:
 
 
 def reading_options(ranges: Iterable[PartitionRange]) -> dict[str, str]:
-    """The options of Spark's Kafka source, and of kafka-log, that read these ranges; one range a partition."""
+    """Return the options of Spark's Kafka source and of kafka-log that read these ranges, one per partition."""
     assigned: dict[str, list[int]] = {}
     starts: dict[str, dict[str, int]] = {}
     ends: dict[str, dict[str, int]] = {}
@@ -111,12 +112,15 @@ def reading_options(ranges: Iterable[PartitionRange]) -> dict[str, str]:
 
 
 def any_of(conditions: Sequence[Column]) -> Column:
-    """Whether one of them is true; there is one at least."""
+    """Return the condition that at least one of `conditions` (at least one) is true.
+
+    The tree is balanced: Spark walks trees by recursion, and a chain of a few hundred conditions overflows its stack.
+    """
     return _joined(or_, conditions)
 
 
 def all_of(conditions: Sequence[Column]) -> Column:
-    """Whether all of them are true; likewise."""
+    """Return the condition that all of `conditions` (at least one) are true; a balanced tree, as in any_of."""
     return _joined(and_, conditions)
 
 

@@ -1,4 +1,4 @@
-"""From positions to ranges: what was asked for against what there is. An offset that is not there is an error that says what there is."""
+"""Turn positions into ranges, checked against the offsets that exist. An error says which offsets exist."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from minibroker.spark.sources.ranges import PartitionRange
 
 
 class Bounds(NamedTuple):
-    """What a reader can have of a partition: start_offset <= offset < end_offset."""
+    """The offsets of a partition that a reader can read: start_offset <= offset < end_offset."""
 
     start_offset: int
     end_offset: int
 
 
-#: The first offset as late as a time (epoch ms) of each partition; a partition without such a record may be left out.
+#: Find the first offset at or after a time (epoch ms) in each partition; a partition without one may be left out.
 FindByTime = Callable[[Collection[TopicPartition], int], Mapping[TopicPartition, int]]
 
 
 def resolve_ranges(
     bounds: Mapping[TopicPartition, Bounds], starting: Position, ending: Position, find: FindByTime
 ) -> tuple[PartitionRange, ...]:
-    """A range for each partition, sorted.
+    """Return a range for each partition, sorted.
 
     Args:
-        bounds: of every partition that is to be read.
-        starting: the first offset, inclusive.
-        ending: exclusive.
+        bounds: of every partition to read.
+        starting: the first offset.
+        ending: the offset after the last one.
         find: looks up times.
 
     Raises:
-        SourceError: an offset that is not there, an end before its start, offsets for some of the partitions only.
+        SourceError: an offset that does not exist, an end before its start, or offsets for only some partitions.
     """
     starts = _offsets(bounds, starting, find, "start")
     ends = _offsets(bounds, ending, find, "end")
@@ -44,23 +44,23 @@ def resolve_ranges(
         there, start, end = bounds[key], starts[key], ends[key]
         for offset in (start, end):
             if not there.start_offset <= offset <= there.end_offset:
-                raise SourceError(f"{key[0]}-{key[1]} has no offset {offset}: it has {_told(there)}{_why(offset, there)}")
+                raise SourceError(f"{key[0]}-{key[1]} has no offset {offset}: it has {_range_text(there)}{_reason(offset, there)}")
         if end < start:
-            raise SourceError(f"{key[0]}-{key[1]} is to end at offset {end}, before it starts at {start}")
+            raise SourceError(f"the range of {key[0]}-{key[1]} ends at offset {end}, before its start at {start}")
         found.append(PartitionRange(*key, start, end))
     return tuple(found)
 
 
-def _told(there: Bounds) -> str:
+def _range_text(there: Bounds) -> str:
     if there.start_offset == there.end_offset:
         return f"no record, and its next offset is {there.end_offset}"
     return f"{there.start_offset} up to, but not including, {there.end_offset}"
 
 
-def _why(offset: int, there: Bounds) -> str:
+def _reason(offset: int, there: Bounds) -> str:
     if offset < there.start_offset:
         return " (older ones were deleted)"
-    return " (what is behind an open transaction is not there yet for read_committed)"
+    return " (read_committed does not see records after the start of an open transaction)"
 
 
 def _offsets(bounds: Mapping[TopicPartition, Bounds], position: Position, find: FindByTime, side: str) -> Mapping[TopicPartition, int]:
@@ -74,27 +74,27 @@ def _offsets(bounds: Mapping[TopicPartition, Bounds], position: Position, find: 
     for key, there in bounds.items():
         number = given[key] if given is not None else position.everywhere
         if number is None:
-            raise SourceError(f"the {side} is given neither as offsets nor as a time")
+            raise SourceError(f"the {side} has neither offsets nor a time")
         found[key] = {EARLIEST_OFFSET: there.start_offset, LATEST_OFFSET: there.end_offset}.get(number, number)
     return found
 
 
 def _check_coverage(there: Collection[TopicPartition], given: Collection[TopicPartition], side: str) -> None:
-    """As Spark's Kafka source: offsets are given for all partitions, or it was a mistake."""
+    """Raise SourceError unless offsets are given for all partitions, as Spark's Kafka source does."""
     unknown = sorted(set(given) - set(there))
     if unknown:
-        raise SourceError(f"the {side} names {unknown[0][0]}-{unknown[0][1]}, which is not read: there is no such partition, or topic")
+        raise SourceError(f"the {side} names {unknown[0][0]}-{unknown[0][1]}, which is not read: there is no such partition or topic")
     missing = sorted(set(there) - set(given))
     if missing:
-        raise SourceError(f"the {side} says nothing of {missing[0][0]}-{missing[0][1]}: give -2 (earliest), -1 (latest) or an offset")
+        raise SourceError(f"the {side} has no offset for {missing[0][0]}-{missing[0][1]}: give -2 (earliest), -1 (latest) or an offset")
 
 
 def topics_matching(pattern: str, names: Collection[str]) -> list[str]:
-    """Those whose whole name matches, sorted; SourceError for a pattern that is none, or matches nothing."""
+    """Return the names that match as a whole, sorted; SourceError for an invalid pattern, or one that matches nothing."""
     try:
         found = sorted(name for name in names if re.fullmatch(pattern, name))
     except re.error as error:
-        raise SourceError(f"the pattern {pattern!r} is no regular expression: {error}") from None
+        raise SourceError(f"the pattern {pattern!r} is not a regular expression: {error}") from None
     if not found:
         raise SourceError(f"the pattern {pattern!r} matches none of {len(names)} topics")
     return found

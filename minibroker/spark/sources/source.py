@@ -1,4 +1,4 @@
-"""What every source of records is, for pipelines that do not care which."""
+"""The interface of sources, for pipelines that work with any of them."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ if TYPE_CHECKING:
 
 
 class RecordSource(Protocol):
-    """Topics that can be read by ranges of offsets; `str()` says where they are."""
+    """Topics that can be read by ranges of offsets; `str()` is their place."""
 
     isolation_level: str
 
     def resolve(
         self, topics: Sequence[str] = (), *, pattern: str | None = None, starting: Position = EARLIEST, ending: Position = LATEST
     ) -> ResolvedTopics:
-        """What there is now, as ranges."""
+        """Return the ranges that exist now."""
 
     def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
-        """The ids that topics have now; "" where unknown."""
+        """Return the ids that topics have now; "" if unknown."""
 
     def frame(self, spark: SparkSession, ranges: Sequence[PartitionRange], *, min_partitions: int = 0) -> DataFrame:
-        """The records of these ranges, by at least so many tasks where there is enough to read."""
+        """Return the records of these ranges, read by at least `min_partitions` tasks if there is enough to read."""
 
     def stream(self, spark: SparkSession, ranges: Sequence[PartitionRange], *, max_offsets_per_trigger: int | None = None) -> DataFrame:
-        """A streaming frame of the topics of these ranges, from their start offsets on, without an end."""
+        """Return a streaming frame of the topics of these ranges, from their start offsets on, without an end."""
 
 
-TopicSource = ClusterSource | LogDirectorySource  #: those that are a broker's, running or not
+TopicSource = ClusterSource | LogDirectorySource  #: a broker's topics, whether the broker runs or not
 
 
 def source_of(bootstrap_servers: str, data_dir: str | None, isolation_level: str) -> TopicSource:
-    """The log directories, where they are given, else the cluster; SourceError as of their classes."""
+    """Return the log directories if given, else the cluster; SourceError as raised by their classes."""
     if data_dir is not None:
         return LogDirectorySource(data_dir, isolation_level=isolation_level)
     return ClusterSource(bootstrap_servers, isolation_level=isolation_level)

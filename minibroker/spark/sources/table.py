@@ -1,4 +1,4 @@
-"""A table as a source: files in Parquet or Delta, an archive of ours, or any DataFrame that has the columns."""
+"""A table as a source: files in Parquet or Delta, an archive, or any DataFrame that has the columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from minibroker.spark.sources.ranges import COLUMNS, SCHEMA, PartitionRange, Res
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-#: columns that a table may do without, and what they are then
+#: columns that a table may lack, with the value that they then have
 OPTIONAL = {"key": "null", "headers": "null", "timestamp": "null", "timestampType": "0"}
 
 
@@ -25,11 +25,11 @@ class TableSource:
     """Records of a table.
 
     Args:
-        table: where the files are, or a DataFrame.
-        format: `parquet` or `delta`; without it, what is found there.
-        topic: a name for records of a table that has no column `topic`.
+        table: the path of the files, or a DataFrame.
+        format: `parquet` or `delta`. Default: an archive's format if it is one, else Parquet.
+        topic: the topic of all records, for a table without a column `topic`.
 
-    A table may have more columns than COLUMNS, which are left out, and may lack those of OPTIONAL.
+    Columns other than COLUMNS are ignored. The columns in OPTIONAL may be missing.
     """
 
     def __init__(self, table: str | DataFrame, *, format: str | None = None, topic: str | None = None) -> None:  # noqa: A002  Spark's name
@@ -38,7 +38,7 @@ class TableSource:
         self.topic = topic
 
     def frame(self, spark: SparkSession, ranges: Sequence[PartitionRange] | None = None) -> DataFrame:
-        """The records of these ranges, or all; COLUMNS. SourceError when there is no such table, or it lacks columns."""
+        """Return the records of these ranges, or all, with COLUMNS. SourceError for no such table, or missing columns."""
         found = self._columns(self._load(spark))
         if ranges is None:
             return found
@@ -46,7 +46,7 @@ class TableSource:
         return found.where(condition) if condition is not None else spark.createDataFrame([], SCHEMA)
 
     def covered(self, spark: SparkSession, topics: Sequence[str] = ()) -> ResolvedTopics:
-        """What the table has, as ranges: of an archive those that were archived, else from the first to the last offset that is there."""
+        """Return the ranges of the table: what was archived for an archive, else from the first to the last offset."""
         archived = self._archived(spark, topics)
         if archived is not None:
             return archived
@@ -64,7 +64,7 @@ class TableSource:
         return self.table if isinstance(self.table, str) else "the DataFrame"
 
     def _archived(self, spark: SparkSession, topics: Sequence[str]) -> ResolvedTopics | None:
-        """What the manifest says; gaps that somebody allowed are left out. None when the table is no archive."""
+        """Return the archived ranges from the manifest, without allowed gaps; None if the table is not an archive."""
         if not isinstance(self.table, str) or self.format is not None or not is_archive(spark, self.table):
             return None
         manifest = read_manifest(spark, self.table)
@@ -77,7 +77,8 @@ class TableSource:
             PartitionRange(*gap)
             for run in manifest.runs
             for gap in run.gaps
-            if gap.topic in found and current(run.topics)[gap.topic].folder == found[gap.topic].folder  # not of one that it replaced
+            if gap.topic in found
+            and current(run.topics)[gap.topic].folder == found[gap.topic].folder  # the gap of an older topic of this name does not count
         ]
         ranges = without([each for topic in chosen for each in topic.ranges], gaps)
         return ResolvedTopics({each.topic: each.topic_id for each in chosen}, ranges, chosen[0].cluster_id if chosen else "")
@@ -90,14 +91,14 @@ class TableSource:
         files, path = open_folder(spark, self.table)
         if files.size(f"{path}/_temporary") is not None:
             raise SourceError(
-                f"{self.table} is half written: the job that wrote it died, or is still at work (it holds _temporary; what is beside it is "
-                "not all there was to be)"
+                f"{self.table} is half written: the job that wrote it died, or is still running (it holds _temporary, so the files "
+                "beside it are incomplete)"
             )
         try:
             return spark.read.format(self.format or "parquet").load(self.table)
         except AnalysisException as error:
             first = str(error).strip().splitlines()[0]
-            raise SourceError(f"{self.table} is no table that Spark can read: {first}") from None
+            raise SourceError(f"{self.table} is not a table that Spark can read: {first}") from None
 
     def _columns(self, frame: DataFrame) -> DataFrame:
         types = dict(part.split(" ", 1) for part in _fields(SCHEMA))
@@ -116,7 +117,7 @@ class TableSource:
 
 
 def _fields(schema: str) -> list[str]:
-    """The fields of SCHEMA; commas within <> belong to a type."""
+    """Return the fields of SCHEMA; commas within <> belong to a type."""
     found, depth = [""], 0
     for letter in schema:
         depth += {"<": 1, ">": -1}.get(letter, 0)
@@ -128,7 +129,7 @@ def _fields(schema: str) -> list[str]:
 
 
 def _within(ranges: Sequence[PartitionRange]) -> Column | None:
-    """Whether a record is in one of the ranges."""
+    """Return the condition that a record is in one of the ranges; None if no range has offsets."""
     conditions = [
         (F.col("topic") == each.topic)
         & (F.col("partition") == each.partition)

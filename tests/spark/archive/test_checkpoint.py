@@ -62,7 +62,7 @@ def test_a_new_partition_begins_at_0(tmp_path: Path) -> None:
 def test_a_damaged_checkpoint(tmp_path: Path, text: str) -> None:
     found = checkpoint(tmp_path, (5, 3), committed=1)
     (tmp_path / "offsets" / "1").write_text(text)
-    with pytest.raises(SourceError, match="offsets/1 is not what Spark writes"):
+    with pytest.raises(SourceError, match="offsets/1 is not a file of a checkpoint"):
         found.latest()
 
 

@@ -60,12 +60,12 @@ def test_archive_show_and_read(spark: Any, pipelines: Any, tmp_path: Path, monke
 
         for wrong, says in (
             (["oders", "--to", path], "there is no topic oders in the cluster"),
-            (["t", "--to", f"{tmp_path}/data"], f"{tmp_path}/data is not empty and no archive of ours"),
+            (["t", "--to", f"{tmp_path}/data"], f"{tmp_path}/data is not empty and not an archive"),
             (
                 ["t", "--to", path, "--starting", "earliest"],
-                "t-0 [0, 12) is archived already: leave it out, or pass over it with --overlap skip",
+                "t-0 [0, 12) is archived already: leave it out, or skip it with --overlap skip",
             ),
-            (["t", "--to", path, "--isolation-level", "read_uncommitted"], "was begun with read_committed"),
+            (["t", "--to", path, "--isolation-level", "read_uncommitted"], "was created with read_committed"),
             (["t", "--to", path, "--starting", '{"t": {"0": 13}}'], "t-0 has no offset 13: it has 0 up to, but not including, 12"),
             (["--runs", "--to", f"{tmp_path}/nothing"], f"there is no archive at {tmp_path}/nothing"),
         ):
@@ -89,7 +89,7 @@ def test_archive_show_and_read(spark: Any, pipelines: Any, tmp_path: Path, monke
     with pytest.raises(SourceError, match="has no record of topic u"):
         source.covered(spark, ["u"])
     (tmp_path / "half" / "_temporary").mkdir(parents=True)
-    with pytest.raises(SourceError, match="is half written: the job that wrote it died, or is still at work"):
+    with pytest.raises(SourceError, match="is half written: the job that wrote it died, or is still running"):
         TableSource(str(tmp_path / "half")).frame(spark)
 
 

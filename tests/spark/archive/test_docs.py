@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from minibroker.cli.spark.archive import archive as command
-from minibroker.demo.flights import Flights
-from minibroker.demo.produce import produce
+from minibroker.demo.flights import Flights, produce
 from minibroker.spark import session as spark_session
 from tests.spark.archive.reading import archived, consumed
 from tests.support.broker_process import BrokerProcess

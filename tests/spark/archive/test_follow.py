@@ -72,7 +72,7 @@ def test_batch_after_batch(spark: Any, broker: BrokerProcess, tmp_path: Path, mo
     assert run(checkpoint=given) == [(0, 17, 19, 1), (1, 20, 24, 0)]
     write(1)
     archive(spark, broker.bootstrap, path, ["t"])
-    with pytest.raises(SourceError, match=f"the checkpoint at {given} is not where the archive ends"):
+    with pytest.raises(SourceError, match=f"the checkpoint at {given} does not match the archive's end"):
         run(checkpoint=given)
 
 

@@ -91,7 +91,7 @@ def test_a_range_that_is_archived_in_part() -> None:
 @pytest.mark.parametrize(
     ("there", "says"),
     [
-        (resolved((0, 0, 3), topic_id="id-2"), "topic t was created anew: its id is id-2, the archive has id-1"),
+        (resolved((0, 0, 3), topic_id="id-2"), "topic t was recreated: its id is id-2, the archive has id-1"),
         (resolved((0, 0, 3), topic_id="", cluster_id="other"), "topic t is in cluster other, the archive has it from cluster cluster"),
     ],
 )
@@ -114,7 +114,7 @@ def test_an_unknown_id_is_no_other_id() -> None:
 
 def test_created_anew_while_it_was_read() -> None:
     check_ids((ARCHIVED,), {"t": "id-1"})
-    with pytest.raises(SourceError, match=r"created anew.*while it was read; nothing of this run was kept"):
+    with pytest.raises(SourceError, match=r"recreated.*while it was read; nothing of this run was kept"):
         check_ids((ARCHIVED,), {"t": "id-2"})
 
 

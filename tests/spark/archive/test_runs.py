@@ -84,6 +84,6 @@ def test_gaps_alone_are_a_run(tmp_path: Path) -> None:
 
 def test_a_topic_that_is_created_anew_while_it_is_read(tmp_path: Path) -> None:
     made = writer(tmp_path, "other")
-    with pytest.raises(SourceError, match="created anew"):
+    with pytest.raises(SourceError, match="recreated"):
         made.write(PLANNED, [PartitionRange("t", 0, 0, 10)], [], unread)
     assert (made.archived(), list((tmp_path / "_minibroker" / "staging").iterdir())) == ((), [])

@@ -245,7 +245,7 @@ def test_folders_that_are_no_archives(tmp_path: Path) -> None:
         store.identity()
     (tmp_path / "_temporary").mkdir()
     (tmp_path / "part-0.parquet").touch()
-    with pytest.raises(SourceError, match=r"not empty and no archive of ours \(it holds _temporary, part-0.parquet\)"):
+    with pytest.raises(SourceError, match=r"not empty and not an archive \(it holds _temporary, part-0.parquet\)"):
         store.open("parquet", "read_committed")
     with pytest.raises(SourceError, match="is a file"):
         ArchiveStore(LocalTableFiles(), f"{tmp_path}/part-0.parquet").check_folder()
@@ -258,7 +258,7 @@ def test_an_archive_stays_what_it_is(tmp_path: Path) -> None:
     assert store.open("parquet", "read_committed") == made
     with pytest.raises(SourceError, match="is in parquet, not in delta"):
         store.open("delta", "read_committed")
-    with pytest.raises(SourceError, match="was begun with read_committed"):
+    with pytest.raises(SourceError, match="was created with read_committed"):
         store.open("parquet", "read_uncommitted")
 
 
@@ -288,5 +288,5 @@ def test_a_file_that_somebody_else_removed(tmp_path: Path) -> None:
         if store.unpublished() and len(published(path)) > 0:
             break
     next(path.glob("topic=*/*/*")).unlink()
-    with pytest.raises(SourceError, match="somebody else has changed"):
+    with pytest.raises(SourceError, match="another program has changed"):
         store.recover()

@@ -205,12 +205,12 @@ def test_names_and_columns(spark: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"match": "luck"}, "match is 'luck'"),
+        ({"match": "luck"}, "got 'luck'"),
         ({"range_size": 0}, "a range of 0"),
         ({"columns": ["offset"]}, "cannot compare 'offset'"),
-        ({"columns": []}, "no column is given"),
-        ({"match": "order", "whole": True}, "whole is for match=offset"),
-        ({"starting": "yesterday"}, "is no position"),
+        ({"columns": []}, "no column to compare"),
+        ({"match": "order", "whole": True}, "whole needs match=offset"),
+        ({"starting": "yesterday"}, "is not a position"),
         ({"topics": ["nothing"]}, "nothing"),
         ({"rename": {"t": "nothing"}}, "nothing"),
         ({"starting": '{"t": {"1": 5}}'}, "t-0"),

@@ -154,7 +154,7 @@ def test_projection_and_filters(spark: Any, filled: Filled) -> None:
 def test_what_is_wrong_is_told(spark: Any, filled: Filled, tmp_path: Path) -> None:
     register(spark)
     for path, options, words in [
-        (tmp_path, {}, "is no Kafka log directory"),
+        (tmp_path, {}, "is not a Kafka log directory"),
         (tmp_path / "nowhere", {}, "does not exist"),
         (filled.data_dir, {"subscribe": "nobody"}, "nobody: no such topic or partition"),
         (filled.data_dir, {"subscribe": TOPIC, "startingTimestamp": str(T * 2)}, "is as late as"),

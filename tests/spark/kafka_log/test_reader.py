@@ -245,12 +245,12 @@ def test_options_that_cannot_be_followed(data: Path, open_log: OpenLog, tmp_path
         ({"assign": '{"orders": [0, 7]}'}, "orders-7: no such topic or partition"),
         ({"assign": '{"orders": "0"}'}, "assign is"),
         ({"subscribe": "a", "subscribePattern": "b"}, "only one of"),
-        ({"subscribePattern": "("}, "no regular expression"),
+        ({"subscribePattern": "("}, "not a regular expression"),
         ({"startingOffsets": "latest"}, "nothing to read"),
         ({"endingOffsets": "earliest"}, "nothing to read"),
-        ({"startingOffsets": "soon"}, "no JSON"),
+        ({"startingOffsets": "soon"}, "not a JSON object"),
         ({"startingOffsets": '{"orders": {"0": -3}}'}, "has -3"),
-        ({"startingOffsets": '{"orders": {"1": 0}}'}, "startingOffsets says nothing of partition 0 of orders"),
+        ({"startingOffsets": '{"orders": {"1": 0}}'}, "startingOffsets has no offset for partition 0 of orders"),
         ({"endingOffsets": '{"orders": {"0": 1, "1": 0}}'}, "names partition 1 of orders"),
         ({"startingTimestamp": "yesterday"}, "not epoch milliseconds"),
         ({"isolationLevel": "serializable"}, "isolationLevel"),
@@ -258,7 +258,7 @@ def test_options_that_cannot_be_followed(data: Path, open_log: OpenLog, tmp_path
         ({"columnNameOfCorruptRecord": "c"}, "needs mode=PERMISSIVE"),
         ({"includeHeaders": "yes"}, "includeHeaders"),
         ({"minPartitions": "-1"}, "minPartitions"),
-        (between(0, 9), "offset 9 of orders-0 is not there: it has 0 up to 1"),
+        (between(0, 9), "offset 9 of orders-0 does not exist: it has 0 up to 1"),
     ]
     for options, words in cases:
         with pytest.raises(OptionError, match=words):
@@ -267,7 +267,7 @@ def test_options_that_cannot_be_followed(data: Path, open_log: OpenLog, tmp_path
     (tmp_path / "dbus-1").mkdir()
     (tmp_path / "dbus-1" / "system.conf").touch()
     (tmp_path / "apt-2").touch()
-    for path, words in [(tmp_path, "no Kafka log directory"), (tmp_path / "none", "does not exist"), (tmp_path / "file", "is a file")]:
+    for path, words in [(tmp_path, "not a Kafka log directory"), (tmp_path / "none", "does not exist"), (tmp_path / "file", "is a file")]:
         (tmp_path / "file").touch()
         with pytest.raises(OptionError, match=words):
             rows_of(path)

@@ -18,7 +18,7 @@ from minibroker.spark.replay.encode import narrow
 from minibroker.spark.replay.frame import hash_int, spread_numbers
 from minibroker.spark.replay.keys import KeyPartitioner, murmur2
 from minibroker.spark.replay.ledger import Ledger, OffsetRun, Run, WrittenRanges, check_name, transactional_id
-from minibroker.spark.replay.scan import Scanned, check_targets
+from minibroker.spark.replay.scan import ScannedPartition, check_targets
 from minibroker.spark.replay.task import Pace
 
 
@@ -79,7 +79,7 @@ def test_pace() -> None:
 
 @pytest.mark.parametrize("name", ["", "a/b", "a b", "x" * 201, "ü"])
 def test_names_that_cannot_be(name: str) -> None:
-    with pytest.raises(ReplayError, match="the replay's name is"):
+    with pytest.raises(ReplayError, match="the replay's name must be"):
         check_name(name)
 
 
@@ -91,8 +91,8 @@ def test_transactional_ids_are_those_of_one_replay() -> None:
     assert not transactional_id("a-b", "c", 1).startswith(transactional_id("a"))
 
 
-def scanned(source_topic: str, topic: str) -> Scanned:
-    return Scanned(source_topic, topic, 0, records=5, old_first=0, old_last=4)
+def scanned(source_topic: str, topic: str) -> ScannedPartition:
+    return ScannedPartition(source_topic, topic, 0, records=5, old_first=0, old_last=4)
 
 
 def test_a_target_has_one_source_in_all_runs() -> None:
@@ -112,5 +112,5 @@ def test_a_source_topic_that_was_created_anew() -> None:
     ledger.note(WrittenRanges(1, ("target", 0), ("a", 0), 5, 100, [OffsetRun(0, 0, 5)]))
     for same in ({"a": "id-1", "b": "id-6"}, {"a": ""}, {}):
         check_sources(beginning, same)
-    with pytest.raises(ReplayError, match=r"a topic a that was deleted and created anew since \(it was id-1, the source has id-2\)"):
+    with pytest.raises(ReplayError, match=r"a topic a that was deleted and recreated since \(it was id-1, the source has id-2\)"):
         check_sources(beginning, {"a": "id-2"})

@@ -239,10 +239,10 @@ def test_a_name_stands_for_one_replay(spark: Any, ours: str, table: str) -> None
 
     run()
     for options, words in (
-        ({"topic": "twice-as"}, "was begun with topic once, not twice-as: take another name"),
-        ({"where": None}, "was begun with condition offset < 5, not unset"),
-        ({"starting": parse_position("@1600000000100")}, "was begun with start unset, not @1600000000100"),
-        ({"source": spark.read.parquet(table)}, r"was begun with the source .*flights, not a DataFrame"),
+        ({"topic": "twice-as"}, "was started with topic once, not twice-as: take another name"),
+        ({"where": None}, "was started with condition offset < 5, not unset"),
+        ({"starting": parse_position("@1600000000100")}, "was started with start unset, not @1600000000100"),
+        ({"source": spark.read.parquet(table)}, r"was started with the source .*flights, not a DataFrame"),
     ):
         with pytest.raises(ReplayError, match=words):
             run(**options)
@@ -252,7 +252,7 @@ def test_a_name_stands_for_one_replay(spark: Any, ours: str, table: str) -> None
         run()
     with Client(ours) as client:
         create_topics(client, ["once"], partition_count=3)
-    with pytest.raises(ReplayError, match=r"topic once was deleted and created anew \(it was .*\) since replay named"):
+    with pytest.raises(ReplayError, match=r"topic once was deleted and recreated \(it was .*\) since replay named"):
         run()
 
 

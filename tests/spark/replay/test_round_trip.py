@@ -57,5 +57,5 @@ def test_an_archive_that_is_replayed_is_equal_to_its_topic(spark: Any, tmp_path:
         Commands(broker.bootstrap)("topics", "delete", "orders")
         fill(broker.bootstrap)
         archive(spark, broker.bootstrap, f"{tmp_path}/archive", ["orders"], allow_recreated=True)
-        with pytest.raises(ReplayError, match="a topic orders that was deleted and created anew since"):  # not: nothing new at its offsets
+        with pytest.raises(ReplayError, match="a topic orders that was deleted and recreated since"):  # not: nothing new at its offsets
             replay(spark, source=f"{tmp_path}/archive", bootstrap_servers=broker.bootstrap, name="again", **arguments)

@@ -235,7 +235,7 @@ def test_the_driver_goes_on_behind_a_worker_that_died() -> None:
         beginning = replaying.begin("next-run")
         committed = [offset for offset in OLD_OFFSETS if offset < beginning.next_offsets.get((replaying.topic, 1), 0)]
         assert list(read_committed(replaying.broker, replaying.topic, 1).values()) == [b"value %d" % offset for offset in committed]
-        with pytest.raises(ReplayError, match=r"another run of replay it-\d+ has begun"):
+        with pytest.raises(ReplayError, match=r"another run of replay it-\d+ has started"):
             replaying.attempt()
         replaying.run_id = "next-run"
         replaying.attempt()

@@ -271,13 +271,13 @@ def test_what_is_wrong_is_told(spark: Any, broker: Broker, tmp_path: Path) -> No
     wrong: list[tuple[dict[str, Any], str]] = [
         ({**cluster, "topics": ["nobody"]}, "no topic nobody"),
         ({**files, "topics": ["nobody"]}, "nobody: no such topic"),
-        ({"data_dir": str(tmp_path)}, "is no Kafka log directory"),
+        ({"data_dir": str(tmp_path)}, "is not a Kafka log directory"),
         ({**cluster, "topics": [ORDERS], "ending": json.dumps({ORDERS: {0: 5000, 1: -1, 2: -1}})}, "orders-0 has no offset 5000"),
         ({**cluster, "topics": [ORDERS], "starting": json.dumps({ORDERS: {0: 1, 1: -2, 2: -2}})}, "older ones were deleted"),
         ({**cluster, **files}, "either bootstrap servers or a log directory"),
-        ({**cluster, "bucket": "week"}, "by day or by hour"),
-        ({**cluster, "gaps": -1}, "give 0 or more"),
-        ({**cluster, "isolation_level": "all"}, "isolation level is 'all'"),
+        ({**cluster, "bucket": "week"}, "must be day or hour"),
+        ({**cluster, "gaps": -1}, "gaps must be at least 0"),
+        ({**cluster, "isolation_level": "all"}, "got 'all'"),
     ]
     for arguments, words in wrong:
         with pytest.raises(SourceError, match=words) as caught:

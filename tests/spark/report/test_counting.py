@@ -23,7 +23,7 @@ from minibroker.records.legacy_builder import build_message_set
 from minibroker.records.record import Record
 from minibroker.schemas import k01_fetch
 from minibroker.spark.kafka_log.ranges import AbortedRange
-from minibroker.spark.report.counting import Counter, Limits
+from minibroker.spark.report.counting import Counter, CountLimits
 from minibroker.spark.report.fetching import aborted_in_fetch
 from minibroker.spark.report.pieces import Chunk, IsAborted, nothing_aborted, read_chunk
 from minibroker.spark.report.reading import aborted_by_ranges
@@ -116,8 +116,8 @@ def random_record(rng: random.Random) -> Kept:
     return Kept(timestamp, rng.choice([None, b"", b"k" * rng.randrange(300)]), rng.choice([None, b"", b"v" * rng.randrange(300)]), headers)
 
 
-def limits_of(start: int, end: int, *, bucket_ms: int = DAY_MS, gap_limit: int = 4) -> Limits:
-    return Limits(start, end, bucket_ms, gap_limit, cell_size(end - start))
+def limits_of(start: int, end: int, *, bucket_ms: int = DAY_MS, gap_limit: int = 4) -> CountLimits:
+    return CountLimits(start, end, bucket_ms, gap_limit, cell_size(end - start))
 
 
 def chunks(rng: random.Random, batches: Sequence[tuple[int, int, bytes]]) -> Iterator[list[tuple[int, int, bytes]]]:
@@ -137,7 +137,7 @@ def count(counter: Counter, data: bytes, is_aborted: IsAborted, start: int, end:
         data = data[read.size :]
 
 
-def as_fetched(rng: random.Random, log: Log, limits: Limits, start: int, end: int) -> RangeSummary:
+def as_fetched(rng: random.Random, log: Log, limits: CountLimits, start: int, end: int) -> RangeSummary:
     """As a leader sends it: each answer begins with the batch of the offset asked for, and lists what was aborted in it."""
     counter = Counter(limits, start, end)
     wanted = [each for each in log.batches if each[1] > start and each[0] < end]
@@ -150,14 +150,14 @@ def as_fetched(rng: random.Random, log: Log, limits: Limits, start: int, end: in
     return counter.summary()
 
 
-def as_read(rng: random.Random, log: Log, limits: Limits, batches: Sequence[tuple[int, int, bytes]]) -> RangeSummary:
+def as_read(rng: random.Random, log: Log, limits: CountLimits, batches: Sequence[tuple[int, int, bytes]]) -> RangeSummary:
     counter = Counter(limits)
     for part in chunks(rng, batches):
         count(counter, b"".join(data for _, _, data in part), aborted_by_ranges(log.aborted), limits.range_start, limits.range_end)
     return counter.summary()
 
 
-def check(found: RangeSummary, model: Model, limits: Limits) -> None:
+def check(found: RangeSummary, model: Model, limits: CountLimits) -> None:
     reasons = model.reasons()
     assert (found.start_offset, found.end_offset) == (model.start, model.end)
     assert found.record_count == len(model.records)
@@ -254,7 +254,7 @@ def flipped(data: bytes, position: int) -> bytes:
     [
         (lambda first, second: first + flipped(second, len(second) - 1), "120: corrupt batch: its CRC is wrong"),
         (lambda first, second: second + first, "120: corrupt batch: its offsets do not follow"),
-        (lambda first, second: first + b"\x00" * 8 + b"\xff" * 60, "^0: no batch begins there"),
+        (lambda first, second: first + b"\x00" * 8 + b"\xff" * 60, "^0: no batch starts there"),
     ],
 )
 def test_damage_is_told_with_its_place(damage: Callable[[bytes, bytes], bytes], words: str) -> None:

@@ -114,7 +114,7 @@ def test_damage_in_what_is_secondary_is_noted(tmp_path: Path) -> None:
     log.write_bytes(log.read_bytes()[:-9] + b"\xff" * 9 + log.read_bytes())
     found = report(data_dir=str(tmp_path), topics=["orders"], scan=False)
     assert only(found).high_watermark == 3
-    assert [note.partition(" are not told: ")[0] for note in found.notes] == ["groups"]
+    assert [note.partition(" are unknown: ")[0] for note in found.notes] == ["groups"]
     log = tmp_path / "orders-0" / "00000000000000000000.log"
     log.write_bytes(log.read_bytes()[:8] + b"\x00\x00\x00\x01" + log.read_bytes()[12:] + log.read_bytes())
     with pytest.raises(CorruptLogError, match=r"orders-0/0{20}\.log"):

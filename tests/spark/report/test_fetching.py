@@ -17,7 +17,7 @@ from minibroker.records.control import ControlType
 from minibroker.schemas import k18_api_versions, k19_create_topics, k20_delete_topics, k21_delete_records
 from minibroker.spark.errors import SourceError
 from minibroker.spark.report import fetching, report
-from minibroker.spark.report.counting import Counter, Limits
+from minibroker.spark.report.counting import Counter, CountLimits
 from minibroker.spark.report.fetching import FetchTask, RangeFetcher
 from minibroker.spark.report.runs import RangeSummary
 from minibroker.spark.sources.cluster import ClusterSource
@@ -49,7 +49,7 @@ def task(broker: BrokerInMemory, isolation_level: str = "read_committed") -> Fet
 
 def counted(wanted: FetchTask, connect: Connect, *, timeout_ms: int = 30_000) -> RangeSummary:
     start, end = wanted.range.start_offset, wanted.range.end_offset
-    counter = Counter(Limits(start, end, 86_400_000, 10, 1), start, end)
+    counter = Counter(CountLimits(start, end, 86_400_000, 10, 1), start, end)
     with Client("memory:1", connect=connect, timeout_ms=timeout_ms) as client:
         for piece in RangeFetcher(client, wanted).pieces():
             counter.add(piece)
@@ -95,7 +95,7 @@ def test_records_that_are_deleted_meanwhile(broker: BrokerInMemory) -> None:
     wanted = task(broker)
     partition = k21_delete_records.Partition(partition_index=0, offset=5)
     broker.ask(k21_delete_records.Request(topics=[k21_delete_records.Topic(name="orders", partitions=[partition])], timeout_ms=1000))
-    with pytest.raises(SourceError, match="orders-0: offset 0 was deleted while it was to be read: run it again"):
+    with pytest.raises(SourceError, match="orders-0: offset 0 was deleted before it was read: run it again"):
         counted(wanted, connector(broker))
 
 
@@ -131,10 +131,10 @@ def test_what_old_brokers_do_not_know_is_noted(broker: BrokerInMemory) -> None:
         return connection
 
     found = report(bootstrap_servers="memory:1", scan=False, connect=connect)
-    assert [note.partition(" are not told: ")[0] for note in found.notes] == ["sizes", "producers", "transactions"]
+    assert [note.partition(" are unknown: ")[0] for note in found.notes] == ["sizes", "producers", "transactions"]
     (info,) = found.topics[0].partitions
     assert (info.log_start_offset, info.last_stable_offset, info.high_watermark, info.size, info.producers) == (0, 33, 34, None, ())
-    assert "Note: sizes are not told: localhost:9092 does not serve DescribeLogDirs" in found.to_text()
+    assert "Note: sizes are unknown: localhost:9092 does not serve DescribeLogDirs" in found.to_text()
 
 
 def test_no_topic_is_made_by_asking_for_it(broker: BrokerInMemory) -> None:

@@ -61,8 +61,8 @@ def test_what_is_too_much_is_cut_and_said() -> None:
 
 def test_groups_transactions_and_notes() -> None:
     transaction = TransactionInfo("importer", 3, 0, "Ongoing", 60_000, NOW, ("orders-0", "orders-1"))
-    found = replace(report_of(topic_of("orders", 1), groups=GROUPS), transactions=(transaction,), notes=("sizes are not told: no",))
+    found = replace(report_of(topic_of("orders", 1), groups=GROUPS), transactions=(transaction,), notes=("sizes are unknown: no",))
     text = found.to_text()
     assert re.search(r"^group-b +classic +Empty +orders +0 +500 +20000$", text, re.MULTILINE)
     assert re.search(r"^importer +Ongoing +3 +0 +60000 +2026-11-22T14:36:26.000Z +orders-0,orders-1$", text, re.MULTILINE)
-    assert text.endswith("Note: sizes are not told: no")
+    assert text.endswith("Note: sizes are unknown: no")

@@ -60,7 +60,7 @@ def test_ranges_of_many_partitions(spark: Any) -> None:
 
 
 def test_tables_that_are_none(spark: Any, tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="is no table that Spark can read"):
+    with pytest.raises(SourceError, match="is not a table that Spark can read"):
         TableSource(f"{tmp_path}/nothing").frame(spark)
     with pytest.raises(SourceError, match="the DataFrame has no column value; it has id"):
         TableSource(spark.range(3)).frame(spark)

@@ -1,4 +1,4 @@
-"""Which bars a picture shows: the days (or hours) of a report, or weeks, months, years of them when there are too many."""
+"""Choose the bars of a picture: the days (or hours) of a report, or weeks, months or years if there are too many."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HOURS = 24
 
 
 class Bars(NamedTuple):
-    """One bar for each span of time, without a hole: `labels` name some of them, by number."""
+    """One bar for each span of time, without a break; `labels` name some of them, by number."""
 
     unit: str
     records: list[int]
@@ -23,7 +23,7 @@ class Bars(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """A span of time: its name, from an hour's number since 1970 to its own number, and what one is called."""
+    """A span of time: its name, its number from an hour's number since 1970, and its label from its number."""
 
     name: str
     number_of: Callable[[int], int]
@@ -55,7 +55,7 @@ UNITS = (
 
 
 def bars_of(buckets: Iterable[tuple[str | None, tuple[int, int]]], bucket: str, *, label_count: int = 4) -> Bars | None:
-    """The bars of (start, (records, bytes)) by day or hour; None where nothing has a time."""
+    """Return the bars of (start, (records, bytes)) by day or hour; None if nothing has a time."""
     timed: dict[int, tuple[int, int]] = {}
     without_time = 0
     for start, counts in buckets:
@@ -80,14 +80,14 @@ def bars_of(buckets: Iterable[tuple[str | None, tuple[int, int]]], bucket: str, 
 
 
 def _hour(start: str) -> int:
-    """The number of the hour of 2026-11-22 or 2026-11-22T14, of any year."""
+    """Return the number of the hour of 2026-11-22 or 2026-11-22T14; any year."""
     date, _, hour = start.partition("T")
     year, month, day = date.rsplit("-", 2)
     return days_of(int(year), int(month), int(day)) * HOURS + int(hour or 0)
 
 
 def days_of(year: int, month: int, day: int) -> int:
-    """Days since 1970; the reverse of civil_date."""
+    """Return days since 1970; the inverse of civil_date."""
     year -= month <= 2
     era, of_era = divmod(year, 400)
     of_year = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5 + day - 1

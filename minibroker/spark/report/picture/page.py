@@ -1,4 +1,4 @@
-"""A whole picture: a head, a section for each topic (strips at the left, days at the right), a legend."""
+"""Draw a whole picture: a head, a section per topic (strips on the left, bars on the right), a legend."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PNG_DPI = 144
-WIDTH = 12.0  #: inches, as all of these
+WIDTH = 12.0  #: inches, like the next ones
 HEAD, FOOT, LEGEND_LINE = 0.85, 0.2, 0.24
 TITLE, AXIS = 0.66, 0.56  #: above and below the strips of a section
 ROW, THIN_ROW, MOST_ROWS = 0.25, 0.18, 7.0
 BARS_LEAST, BARS_MOST = 1.55, 3.6
 MOST_TOPICS = 8
-LISTED = 8  #: of partitions that are too many to be all told in words
+LISTED = 8  #: partitions named in a list if there are too many for labels
 DOT = "  \u00b7  "
 LEFT, STRIPS_RIGHT, STRIPS_ALONE, RIGHT = 0.045, 0.45, 0.75, 0.985  #: of the width
 BARS_AXIS = 0.075  #: of the width, for the figures at the left of bars
@@ -48,7 +48,7 @@ BYTES_SHARE = 0.3  #: of the height of bars
 
 @dataclass(frozen=True)
 class Page:
-    """A figure that is being drawn: `top` of what is not drawn yet, and its height, in inches from below."""
+    """A figure that is being drawn, with its height in inches."""
 
     figure: Figure
     report: ReportValues
@@ -57,11 +57,11 @@ class Page:
     height: float
 
     def box(self, left: float, bottom: float, right: float, top: float) -> tuple[float, float, float, float]:
-        """As axes take it; left and right are parts of the width."""
+        """Return a box for `add_axes`; left and right are parts of the width, bottom and top inches."""
         return left, bottom / self.height, right - left, (top - bottom) / self.height
 
     def text(self, x: float, y: float, words: str, **options: Any) -> None:
-        """At a height in inches."""
+        """Write text at a height in inches."""
         self.figure.text(x, y / self.height, words, va="center", **options)
 
 
@@ -80,7 +80,7 @@ def render(report: ReportValues, theme: str | None, *, is_svg: bool) -> bytes:
 
 
 def make_figure(report: ReportValues, theme: Theme) -> Figure:
-    """The picture, to be saved."""
+    """Return the picture as a figure."""
     shown = sorted(report.topics, key=lambda each: -sum(one.offsets for one in each.partitions))[:MOST_TOPICS]
     shown.sort(key=lambda each: each.topic)
     colours = group_colours(report.groups, theme)
@@ -111,7 +111,7 @@ def make_figure(report: ReportValues, theme: Theme) -> Figure:
 
 
 def group_colours(groups: Sequence[GroupOffset], theme: Theme) -> dict[str, str]:
-    """The groups that lag most have a colour each, the others share one."""
+    """Return a colour for each group: the groups that lag most have their own, the others share one."""
     lags: dict[str, int] = defaultdict(int)
     for each in groups:
         lags[each.group] += each.lag or 0
@@ -133,17 +133,17 @@ def _head(page: Page, shown: Sequence[TopicInfo]) -> None:
     report = page.report
     title = f"Offsets of {shown[0].topic}" if len(report.topics) == 1 else f"Offsets of {len(report.topics)} topics"
     page.text(0.015, page.height - 0.3, title, size=15, weight="bold")
-    told = [report.source, f"cluster {report.cluster_id}" if report.cluster_id else ""]
-    told.append(f"{time_text(report.taken_at)[:16].replace('T', ' ')} UTC")
+    facts = [report.source, f"cluster {report.cluster_id}" if report.cluster_id else ""]
+    facts.append(f"{time_text(report.taken_at)[:16].replace('T', ' ')} UTC")
     if report.is_scanned:
-        told.append(f"counted as a {report.isolation_level} reader")
+        facts.append(f"counted as a {report.isolation_level} reader")
     if len(shown) < len(report.topics):
-        told.append(f"the {len(shown)} largest are shown")
-    page.text(0.015, page.height - 0.6, DOT.join(each for each in told if each), size=9, color=page.theme.faint)
+        facts.append(f"the {len(shown)} largest are shown")
+    page.text(0.015, page.height - 0.6, DOT.join(each for each in facts if each), size=9, color=page.theme.faint)
 
 
 def _section(page: Page, topic: TopicInfo, top: float) -> None:
-    """A topic, from `top` downwards."""
+    """Draw a topic, from `top` downwards."""
     theme, rows, infos = page.theme, _rows_height(topic), topic.partitions
     page.figure.add_artist(Line2D((0.015, RIGHT), (top / page.height,) * 2, color=theme.grid, linewidth=1))
     page.text(0.015, top - 0.17, topic.topic, size=11.5, weight="bold")
@@ -166,7 +166,7 @@ def _section(page: Page, topic: TopicInfo, top: float) -> None:
 
 
 def _largest(page: Page, topic: TopicInfo, groups: Sequence[GroupOffset], left: float, top: float) -> None:
-    """The partitions with most records and those that lag most, in words: the strips are too thin for them."""
+    """List the partitions with most records and those that lag most, if strips are too thin for labels."""
     lags = largest_lags(groups)
     by_size = sorted(topic.partitions, key=lambda each: -(each.contents.records if each.contents else each.offsets))
     by_lag = sorted((each for each in topic.partitions if lags.get(each.partition)), key=lambda each: -lags[each.partition])
@@ -184,26 +184,26 @@ def _largest(page: Page, topic: TopicInfo, groups: Sequence[GroupOffset], left: 
 
 
 def _facts(topic: TopicInfo) -> str:
-    """A topic in a line."""
-    told = [f"{len(topic.partitions):,} partition{'s' * (len(topic.partitions) != 1)}"]
+    """Return the figures of a topic in one line."""
+    facts = [f"{len(topic.partitions):,} partition{'s' * (len(topic.partitions) != 1)}"]
     found = topic.contents
     if found:
-        told += [
+        facts += [
             f"{sum(each.records for each in found):,} records",
             f"{size_text(sum(each.bytes for each in found))} of keys, values and headers",
         ]
         for name in ("aborted", "compacted", "missing"):
             count = sum(getattr(each, name) for each in found)
             if count:
-                told.append(f"{count:,} {name}")
+                facts.append(f"{count:,} {name}")
     sizes = [each.size for each in topic.partitions if each.size is not None]
     if sizes:
-        told.append(f"{size_text(sum(sizes))} on disk")
-    return DOT.join(told)
+        facts.append(f"{size_text(sum(sizes))} on disk")
+    return DOT.join(facts)
 
 
 def _bars(page: Page, bars: Bars, left: float, top: float, height: float) -> None:
-    """Records above, bytes below, on one axis of time."""
+    """Draw records above and bytes below, on one time axis."""
     gap = max(0.14 * height, 0.24)
     low = (height - gap) * BYTES_SHARE
     upper = page.figure.add_axes(page.box(left, top - height + low + gap, RIGHT, top))
@@ -241,7 +241,7 @@ def _bar_chart(axes: Axes, values: Sequence[int], title: str, colour: str, theme
 
 
 def legend_lines(report: ReportValues, shown: Sequence[TopicInfo], colours: Mapping[str, str], theme: Theme) -> list[list[Any]]:
-    """What is in the picture, and nothing else: colours, then marks."""
+    """Return the legend of what is in the picture: colours, then marks."""
     infos = [each for topic in shown for each in topic.partitions]
     found = [each.contents for each in infos if each.contents is not None]
     patches = [Patch(color=theme.records, label="records")] if found else []
@@ -257,7 +257,7 @@ def legend_lines(report: ReportValues, shown: Sequence[TopicInfo], colours: Mapp
 
 
 def _marks(report: ReportValues, shown: Sequence[TopicInfo], colours: Mapping[str, str], theme: Theme) -> list[Any]:
-    """Groups and times."""
+    """Return the legend of groups and times."""
     names = {topic.topic for topic in shown}
     lags: dict[str, int] = defaultdict(int)
     for each in report.groups:

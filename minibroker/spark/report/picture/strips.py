@@ -1,6 +1,7 @@
-"""The left of a picture: a strip a partition, from its first offset to its last, and how far groups have come in it.
+"""Draw the left of a picture: a strip per partition, from its first offset to its last, with the offsets of groups.
 
-A strip is filled as high as offsets have records: what is full was never compacted, aborted offsets stand on top.
+The filled height is the share of offsets that have records, so a full strip was never compacted. Aborted offsets
+are drawn on top.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from minibroker.spark.sizes import size_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MANY = 40  #: partitions from which on rows are too thin for words
-WIDELY_APART = 4  #: offsets spread over so many times the longest strip: then each begins at the left
+MANY = 40  #: with more partitions, rows are too thin for labels
+WIDELY_APART = 4  #: if offsets spread over this multiple of the longest strip, all strips start at the left
 STRIP_HEIGHT = 0.72  #: of a row
-LEAST_OPEN = 0.004  #: of the width: an open transaction is seen, however short
-SHORTENED_FROM = 4_000_000  #: offsets on an axis from which on its ticks are in millions
-LONG_NUMBER = 100_000_000  #: from here on few ticks have room
+LEAST_OPEN = 0.004  #: of the width: the least for an open transaction, so that it is visible
+SHORTENED_FROM = 4_000_000  #: with this many offsets on an axis, ticks are in millions
+LONG_NUMBER = 100_000_000  #: for larger numbers, few ticks have room
 LETTER, GAP, START = 0.068, 0.13, 0.12  #: inches: of a letter, between columns, before the first
 
 
 class Row(NamedTuple):
-    """A partition, and by how much its offsets are shifted."""
+    """A partition, its row, and the shift of its offsets."""
 
     info: PartitionInfo
     place: int
@@ -38,7 +39,7 @@ class Row(NamedTuple):
 
 
 def draw_strips(axes: Axes, topic: TopicInfo, groups: Sequence[GroupOffset], colours: Mapping[str, str], theme: Theme) -> None:
-    """All partitions of a topic; `colours` are those of groups."""
+    """Draw all partitions of a topic; `colours` are those of groups."""
     infos = topic.partitions
     low, high = min(each.log_start_offset for each in infos), max(each.high_watermark for each in infos)
     longest = max(1, *(each.offsets for each in infos))
@@ -52,7 +53,7 @@ def draw_strips(axes: Axes, topic: TopicInfo, groups: Sequence[GroupOffset], col
         _strip(shapes, row, theme)
         if not row.info.offsets and len(rows) <= MANY:
             _nothing(axes, row, theme)
-    for colour in (theme.uncounted, theme.track, theme.records, theme.aborted, theme.open, theme.faint):  # later ones lie above
+    for colour in (theme.uncounted, theme.track, theme.records, theme.aborted, theme.open, theme.faint):  # later ones are drawn above
         if colour in shapes.by_colour:
             axes.add_collection(PolyCollection(shapes.by_colour[colour], facecolors=colour, linewidths=0))
     _times(axes, rows, theme)
@@ -64,18 +65,18 @@ def draw_strips(axes: Axes, topic: TopicInfo, groups: Sequence[GroupOffset], col
 
 @dataclass
 class Shapes:
-    """Polygons by colour, each a row of points: thousands of strips are drawn at once. `width` is that of the axes, in offsets."""
+    """Polygons by colour, each an array of points, so that thousands of strips are drawn at once. `width`: of the axes, in offsets."""
 
     by_colour: dict[str, list[np.ndarray]]
     width: int
 
     def add(self, colour: str, xs: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> None:
-        """What lies between two lines over the same xs."""
+        """Add the area between two lines over the same xs."""
         points = np.concatenate([np.column_stack([xs, lower]), np.column_stack([xs, upper])[::-1]])
         self.by_colour.setdefault(colour, []).append(points)
 
     def add_bar(self, colour: str, first: float, end: float, bottom: float) -> None:
-        """A rectangle as high as a strip."""
+        """Add a rectangle as high as a strip."""
         self.add(colour, np.array([first, end]), np.full(2, bottom), np.full(2, bottom - STRIP_HEIGHT))
 
 
@@ -101,13 +102,13 @@ def _nothing(axes: Axes, row: Row, theme: Theme) -> None:
 
 
 def is_whole(info: PartitionInfo) -> bool:
-    """Whether all was counted that a reader could have."""
+    """Return whether all offsets were counted that a reader can read."""
     found = info.contents
     return found is not None and found.start_offset <= info.log_start_offset and found.end_offset >= info.last_stable_offset
 
 
 def _fill(shapes: Shapes, contents: Contents, shift: int, bottom: float, theme: Theme) -> None:
-    """Two steps on top of each other, cell by cell: records, and offsets of aborted transactions."""
+    """Draw two stacked areas, cell by cell: records, and offsets of aborted transactions."""
     count = len(contents.record_cells)
     if not count:
         return
@@ -120,7 +121,7 @@ def _fill(shapes: Shapes, contents: Contents, shift: int, bottom: float, theme: 
     records = np.array(contents.record_cells) / sizes * STRIP_HEIGHT
     aborted = np.array(contents.aborted_cells) / sizes * STRIP_HEIGHT
     changes = np.flatnonzero((np.diff(records) != 0) | (np.diff(aborted) != 0)) + 1
-    firsts = np.concatenate([[0], changes])  # of cells that look alike
+    firsts = np.concatenate([[0], changes])  # of cells with equal values
     edges, records, aborted = edges[np.concatenate([firsts, [count]])], records[firsts], aborted[firsts]
     for lower, upper, colour in ((np.zeros(len(records)), records, theme.records), (records, records + aborted, theme.aborted)):
         if (upper > lower).any():
@@ -134,7 +135,7 @@ def _times(axes: Axes, rows: Sequence[Row], theme: Theme) -> None:
 
 
 def _groups(axes: Axes, rows: Sequence[Row], groups: Sequence[GroupOffset], colours: Mapping[str, str], theme: Theme) -> None:
-    """A mark where each group reads next."""
+    """Draw a mark at each group's committed offset."""
     by_partition = {row.info.partition: row for row in rows}
     is_roomy = len(rows) <= MANY
     for group, colour in colours.items():
@@ -148,7 +149,7 @@ def _groups(axes: Axes, rows: Sequence[Row], groups: Sequence[GroupOffset], colo
 
 
 def _names(axes: Axes, rows: Sequence[Row]) -> None:
-    """The number of each partition at its left; of some alone when there are many."""
+    """Label partitions with their numbers; only some of them if there are many."""
     step = 1 if len(rows) <= MANY else 10 ** (len(str(len(rows) // 25)))
     axes.set_yticks([row.place for row in rows[::step]], [str(row.info.partition) for row in rows[::step]])
     axes.tick_params(axis="y", length=0, labelsize=8, pad=4)
@@ -168,9 +169,9 @@ def _ticks(axes: Axes, theme: Theme) -> None:
 
 
 def write_columns(axes: Axes, columns: Sequence[tuple[str, Sequence[str]]], *, width: float, theme: Theme, start: float = START) -> None:
-    """Figures beside the rows of `axes`, which is `width` inches wide, each column as wide as its longest word; headings above.
+    """Write columns beside the rows of `axes`, which is `width` inches wide; each is as wide as its longest word.
 
-    The first one begins `start` inches behind the right edge.
+    The first one starts `start` inches after the right edge.
     """
     left = start
     for name, words in columns:
@@ -188,7 +189,7 @@ def write_columns(axes: Axes, columns: Sequence[tuple[str, Sequence[str]]], *, w
 
 
 def columns_width(columns: Sequence[tuple[str, Sequence[str]]]) -> float:
-    """Inches that they take beside the strips."""
+    """Return the inches that columns take beside the strips."""
     return START + sum(_column_width(name, words) for name, words in columns)
 
 
@@ -197,7 +198,7 @@ def _column_width(name: str, words: Sequence[str]) -> float:
 
 
 def columns_of(infos: Sequence[PartitionInfo], groups: Sequence[GroupOffset]) -> list[tuple[str, list[str]]]:
-    """Name and words of each column: what was counted, or else what is there; and the largest lag of a group."""
+    """Return header and cells of each column: counts, or else offsets and sizes; and the largest lag of a group."""
     found: list[tuple[str, list[str]]] = []
     if any(info.contents for info in infos):
         found.append(("records", [f"{info.contents.records:,}" if info.contents else "" for info in infos]))
@@ -212,7 +213,7 @@ def columns_of(infos: Sequence[PartitionInfo], groups: Sequence[GroupOffset]) ->
 
 
 def largest_lags(groups: Sequence[GroupOffset]) -> dict[int, int]:
-    """Of any group, by partition."""
+    """Return the largest lag of any group, by partition."""
     found: dict[int, int] = {}
     for each in groups:
         found[each.partition] = max(found.get(each.partition, 0), each.lag or 0)
@@ -220,7 +221,7 @@ def largest_lags(groups: Sequence[GroupOffset]) -> dict[int, int]:
 
 
 def short_number(value: float) -> str:
-    """1,200 as it is, then 1.2 M and 1.2 bn: for axes."""
+    """Return a number for axes: 1,200 unchanged, then 1.2 M and 1.2 bn."""
     for limit, unit in ((1e12, "tn"), (1e9, "bn"), (1e6, "M")):
         if abs(value) >= limit:
             return f"{value / limit:,.3f}".rstrip("0").rstrip(".") + f" {unit}"

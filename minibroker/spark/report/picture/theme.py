@@ -1,7 +1,7 @@
-"""Colours of light and of dark pages, and SVG that is light or dark as its reader's page is.
+"""Colours of light and dark pages, and SVG that follows its reader's page.
 
-Such an SVG has the light colours, and rules that turn each into its dark one. Rules name colours as they stand in the file, so the
-colours of a theme are all different. Programs that know no such rules show the light page.
+Such an SVG has the light colours, and CSS rules that replace each with its dark one. The rules match colours in
+the file, so all colours of a theme differ. Programs without support for these rules show the light page.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Theme:
     grid: str
     track: str  #: offsets without a record
     records: str
-    uncounted: str  #: records that were not looked at
+    uncounted: str  #: records that were not counted
     aborted: str
-    open: str  #: behind an open transaction
+    open: str  #: after the start of an open transaction
     bytes: str
     group_1: str
     group_2: str
@@ -35,7 +35,7 @@ class Theme:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Of the groups that have a colour of their own."""
+        """The colours of the groups that have their own."""
         return self.group_1, self.group_2, self.group_3
 
 
@@ -76,7 +76,7 @@ THEMES = {"light": LIGHT, "dark": DARK}
 
 @contextmanager
 def style(theme: Theme) -> Iterator[None]:
-    """Have matplotlib draw in these colours."""
+    """Make matplotlib draw in these colours."""
     settings: dict[Any, Any] = {
         "font.family": "sans-serif",
         "font.size": 9,
@@ -97,7 +97,7 @@ def style(theme: Theme) -> Iterator[None]:
 
 
 def follow_reader(svg: str) -> str:
-    """The SVG of a light page, dark where its reader prefers that."""
+    """Return the SVG of a light page with rules for readers that prefer dark pages."""
     rules = []
     for light, dark in zip(astuple(LIGHT), astuple(DARK), strict=True):
         rules += [f'[style*="{name}: {light}"]{{{name}:{dark} !important}}' for name in ("fill", "stroke")]
