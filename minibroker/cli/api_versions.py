@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+import minibroker.schemas
 from minibroker.cli.options import client_command, fail_with, output_option
 from minibroker.cli.output import FORMATS, emit
 from minibroker.client.api_names import api_name
@@ -106,8 +107,6 @@ def _features(answer: k18_api_versions.Response) -> list[dict[str, Any]]:
 
 def _known_versions() -> dict[int, tuple[int, int]]:
     """Return the versions that our schemas declare, by API key."""
-    import minibroker.schemas  # noqa: PLC0415  only this command reads all of them
-
     stems = [module.name for module in iter_modules(minibroker.schemas.__path__) if module.name.startswith("k")]
     modules = [import_module(f"minibroker.schemas.{stem}") for stem in stems]
     return {module.API_KEY: module.VERSIONS for module in modules}

@@ -11,6 +11,8 @@ from typing import Final
 
 import click
 
+from minibroker.client.client import Client
+
 _TIMEOUT_MS: Final = 1000
 
 
@@ -65,7 +67,6 @@ def _ask(ctx: click.Context, what: str) -> set[str]:
     # Only completions need these imports.
     from minibroker.cli.failures import failure_of  # noqa: PLC0415
     from minibroker.client import configs, groups  # noqa: PLC0415
-    from minibroker.client.client import Client  # noqa: PLC0415
 
     bootstrap = ctx.params.get("bootstrap_server") or os.environ.get("MINIBROKER_BOOTSTRAP_SERVER") or "localhost:9092"
     try:

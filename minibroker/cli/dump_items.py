@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from typing import Any
@@ -124,8 +125,6 @@ def _content(value: str | dict[str, str]) -> str:
     """Return a key or value as text. Bytes that are not UTF-8 become replacement characters, as in Java."""
     if isinstance(value, str):
         return value
-    import base64  # noqa: PLC0415  bytes are rare
-
     return base64.b64decode(value["base64"]).decode(errors="replace")
 
 

@@ -9,10 +9,10 @@ import click
 
 from minibroker.cli.completions import group_ids, topic_names
 from minibroker.cli.group_rows import MEMBER_COLUMNS, OFFSET_COLUMNS, STATE_COLUMNS, member_row, offset_rows, state_row
+from minibroker.cli.offsets import TopicPartitions, partitions_of
 from minibroker.cli.options import client_command, fail_with, output_option
 from minibroker.cli.output import FORMATS, emit
 from minibroker.cli.reset_offsets import offsets_by_type, reset_offsets, type_of
-from minibroker.cli.topic_partitions import TopicPartitions, partitions_of
 from minibroker.client import groups as admin
 from minibroker.client.client import Client
 from minibroker.client.described_groups import DescribedGroup, describe_groups

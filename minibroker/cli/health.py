@@ -9,7 +9,7 @@ import os
 
 import click
 
-from minibroker.cli.health_check import TIMEOUT_S, own_listeners, said_by
+from minibroker.cli.health_check import TIMEOUT_S, file_properties, own_listeners, said_by
 from minibroker.client.address import parse_bootstrap
 from minibroker.client.errors import TimedOut, describe
 
@@ -62,9 +62,5 @@ def _properties(config_file: str | None) -> dict[str, str]:
     """Return the properties of this environment and of a file."""
     from minibroker.config import sources  # noqa: PLC0415  not needed where an address is given
 
-    given = {}
-    if config_file is not None:
-        from pathlib import Path  # noqa: PLC0415  only a file pays for it
-
-        given = sources.from_file(Path(config_file))
+    given = {} if config_file is None else file_properties(config_file)
     return given | sources.from_environment(os.environ)

@@ -42,14 +42,11 @@ def own_listeners(properties: Mapping[str, str]) -> list[Address]:
 
 def quick(words: Sequence[str], environment: Mapping[str, str]) -> int | None:
     """Run `health` or `container --health` without options and return the exit code; None if click must parse options."""
-    if list(words) == ["health"] and not environment.get("MINIBROKER_BOOTSTRAP_SERVER"):
-        properties = _of_environment
-    elif list(words) == ["container", "--health"] and not environment.get("MINIBROKER_SERVE_OPTIONS"):
-        properties = _of_container
-    else:
+    is_container = list(words) == ["container", "--health"] and not environment.get("MINIBROKER_SERVE_OPTIONS")
+    if not is_container and (list(words) != ["health"] or environment.get("MINIBROKER_BOOTSTRAP_SERVER")):
         return None
     try:
-        print(said_by(own_listeners(properties(environment)), TIMEOUT_S))
+        print(said_by(own_listeners(_properties(environment, is_container=is_container)), TIMEOUT_S))
     except (ClientError, KafkaError, ConfigurationError, OSError) as error:
         print(f"Error: {' '.join(describe(error).split())}", file=sys.stderr)
         return 1
@@ -58,20 +55,22 @@ def quick(words: Sequence[str], environment: Mapping[str, str]) -> int | None:
     return 0
 
 
-def _of_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    from minibroker.config import sources  # noqa: PLC0415  as above
+def _properties(environment: Mapping[str, str], *, is_container: bool) -> dict[str, str]:
+    from minibroker.config import sources  # noqa: PLC0415  not needed if an address is given
 
-    return sources.from_environment(environment)
+    if not is_container:
+        return sources.from_environment(environment)
+    from minibroker.cli.container.settings import CONFIG_FILE, image_environment, own_address  # noqa: PLC0415  only containers need it
 
-
-def _of_container(environment: Mapping[str, str]) -> dict[str, str]:
-    from minibroker.cli.container.settings import CONFIG_FILE, image_environment, own_address  # noqa: PLC0415  only what is run is imported
-    from minibroker.config import sources  # noqa: PLC0415  as above
-
-    from_file = {}
-    if os.path.isfile(CONFIG_FILE):  # noqa: PTH113  pathlib costs more than it does
-        from pathlib import Path  # noqa: PLC0415  only a file pays for it
-
-        from_file = sources.from_file(Path(CONFIG_FILE))
+    from_file = file_properties(CONFIG_FILE) if os.path.isfile(CONFIG_FILE) else {}  # noqa: PTH113  pathlib takes longer to import
     own = image_environment(environment, from_file, own_address())
     return from_file | sources.from_environment({**environment, **own})
+
+
+def file_properties(path: str) -> dict[str, str]:
+    """Return the properties in a file."""
+    from pathlib import Path  # noqa: PLC0415  only a file needs it
+
+    from minibroker.config import sources  # noqa: PLC0415  not needed if an address is given
+
+    return sources.from_file(Path(path))

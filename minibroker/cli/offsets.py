@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import click
 
@@ -205,3 +206,30 @@ def _partitions(
     if not keys and not errors and (names or matches):
         errors.append(UnknownTopicOrPartition("no topic and partition matches"))
     return keys, errors
+
+
+Scope = tuple[str, frozenset[int] | None]
+
+
+class TopicPartitions(click.ParamType[Scope]):
+    """A topic's name and its partitions (`orders:0,2,5-7`, as in Kafka's tools); None for all of them. A topic's name has no colon."""
+
+    name = "topic"
+
+    def convert(self, value: str | Scope, param: click.Parameter | None, ctx: click.Context | None) -> Scope:
+        """Return the name and the partitions."""
+        if isinstance(value, tuple):
+            return value
+        topic, colon, partitions = value.partition(":")
+        if not topic:
+            self.fail(f"{value!r} names no topic", param, ctx)
+        return topic, Partitions().convert(partitions, param, ctx) if colon else None
+
+
+def partitions_of(scopes: Iterable[Scope], there: Iterable[TopicPartition]) -> set[TopicPartition]:
+    """Return the requested partitions: those with a number, and of whole topics those in `there`."""
+    existing = list(there)
+    found: set[TopicPartition] = set()
+    for topic, indexes in scopes:
+        found |= {key for key in existing if key[0] == topic} if indexes is None else {(topic, index) for index in indexes}
+    return found

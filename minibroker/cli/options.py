@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from minibroker.client.client import Client
+from minibroker.client.errors import describe
 
 Command = Callable[..., Any]
 
@@ -68,8 +69,6 @@ def pairs(values: tuple[str, ...], option: str) -> dict[str, str]:
 
 def fail_with(errors: list[Exception]) -> None:
     """Fail after a part of the work was done: each error is a line on stderr, and the last one sets the exit code."""
-    from minibroker.client.errors import describe  # noqa: PLC0415  only a failure pays for it
-
     for error in errors[:-1]:
         click.echo(f"Error: {describe(error)}", err=True)
     if errors:

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import click
 
 from minibroker.cli.completions import group_ids, topic_names
+from minibroker.cli.offsets import Scope, TopicPartitions, partitions_of
 from minibroker.cli.options import client_command, fail_with, output_option
 from minibroker.cli.output import FORMATS, emit
-from minibroker.cli.topic_partitions import Scope, TopicPartitions, partitions_of
 from minibroker.client import group_resets
 from minibroker.client.client import Client
 from minibroker.client.described_groups import DescribedGroup, describe_groups

@@ -182,7 +182,7 @@ async def _serve(config: BrokerConfig, broker_count: int, racks: list[str], lab:
     try:
         _say_ready(broker, config.log_dirs, broker_count)
         if says_it_like_kafka:
-            from minibroker.cli.container.ready_lines import kafka_ready_lines  # noqa: PLC0415  for the container image only
+            from minibroker.cli.container.settings import kafka_ready_lines  # noqa: PLC0415  for the container image only
 
             click.echo("\n".join(kafka_ready_lines(config.node_id)))
     except OSError:

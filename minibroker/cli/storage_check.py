@@ -17,7 +17,7 @@ import click
 
 from minibroker.background import WorkLost
 from minibroker.cli.options import output_option
-from minibroker.cli.storage_directories import with_directories
+from minibroker.cli.storage_info import with_directories
 from minibroker.cluster.directories.storage_checking import StorageCheck, StorageTotals
 from minibroker.coordinator.record_checking import record_check_of
 from minibroker.log.findings import ERROR, Finding

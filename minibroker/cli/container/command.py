@@ -67,7 +67,7 @@ def container(config_file: str, seed_dir: str, *, is_health_check: bool, serve_o
             return
         wanted = with_seeds(parse_topics(os.environ.get(VARIABLE, "")), Path(seed_dir))
         if wanted:
-            from minibroker.cli.container.preparing import prepare  # noqa: PLC0415  as above
+            from minibroker.cli.container.preparing import prepare  # noqa: PLC0415  only containers with topics need it
 
             given = _given(options)
             properties = from_file | sources.from_environment(os.environ) | _properties(given)
@@ -75,9 +75,7 @@ def container(config_file: str, seed_dir: str, *, is_health_check: bool, serve_o
                 click.echo(line)
     except ConfigurationError as error:
         raise click.ClickException(str(error)) from error
-    from minibroker.cli.serve import serve  # noqa: PLC0415  as above
-
-    serve.main(args=[*config_arguments, "--ready-lines", "kafka", *options], prog_name="minibroker serve", standalone_mode=False)
+    _serve_command().main(args=[*config_arguments, "--ready-lines", "kafka", *options], prog_name="minibroker serve", standalone_mode=False)
 
 
 def _take_old_names(advertised: str) -> None:
@@ -109,9 +107,13 @@ def _options_of(text: str) -> list[str]:
 
 def _given(options: list[str]) -> dict[str, Any]:
     """Options of `serve` by name: the broker that makes the topics must have some of them, too."""
-    from minibroker.cli.serve import serve  # noqa: PLC0415  only containers with topics pay for it here
+    return _serve_command().make_context("serve", list(options), resilient_parsing=True).params
 
-    return serve.make_context("serve", list(options), resilient_parsing=True).params
+
+def _serve_command() -> click.Command:
+    from minibroker.cli.serve import serve  # noqa: PLC0415  a health check does not load the broker
+
+    return serve
 
 
 def _properties(given: dict[str, Any]) -> dict[str, str]:

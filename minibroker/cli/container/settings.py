@@ -12,6 +12,7 @@ With a listener of the user's own nothing is added to it.
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Mapping
 
 from minibroker.config import sources
@@ -87,3 +88,15 @@ def _listeners_of_advertised(advertised: str) -> dict[str, str]:
             return {}
         found.append(f"{name}://{ANY_HOSTS[0]}:{port}")
     return {"KAFKA_LISTENERS": ",".join(found)}
+
+
+def kafka_ready_lines(node_id: int) -> list[str]:
+    """In the form of Kafka's own log: for Testcontainers the first two, for others the last one."""
+    moment = time.time()
+    head = f"[{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(moment))},{int(moment * 1000) % 1000:03d}] INFO"
+    life = f"[BrokerLifecycleManager id={node_id}] The broker has been unfenced. Transitioning from RECOVERY to RUNNING."
+    return [
+        f"{head} {life} (kafka.server.BrokerLifecycleManager)",
+        f"{head} [KafkaServer id={node_id}] started (kafka.server.KafkaServer)",
+        f"{head} [KafkaRaftServer nodeId={node_id}] Kafka Server started (kafka.server.KafkaRaftServer)",
+    ]

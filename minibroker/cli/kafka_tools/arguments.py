@@ -6,9 +6,10 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from minibroker.client.client import Client
+from minibroker.errors import KafkaError
 
 KAFKA_VERSION = "4.3.1"  #: what --version prints: the Kafka whose tools these are like
 TIMEOUT_MS = 30_000
@@ -98,6 +99,51 @@ def split_configs(text: str) -> dict[str, str]:
     return found
 
 
+def failure_text(error: Exception) -> str | None:
+    """Return the line that a tool prints for an error; None for a bug, which keeps its traceback."""
+    from minibroker.cli.failures import failure_of  # noqa: PLC0415  only a failure needs it
+
+    if isinstance(error, UsageError):
+        return str(error)
+    if isinstance(error, KafkaError):
+        return f"Error: {words_of(error)} [{error.name}]"
+    failure = failure_of(error)
+    return None if failure is None else f"Error: {failure.message}"
+
+
 def words_of(error: BaseException) -> str:
     """What a broker said, without what we say it is about."""
     return str(error).partition(": ")[2] or str(error)
+
+
+_PACKAGE: Final = "org.apache.kafka.common.errors"
+_ENDING: Final = re.compile(r"(Failed|Error|Exception)?$")
+#: ours -> Java's, where it is not ours with `Exception` in the place of `Failed`, `Error` or nothing
+_OTHERS: Final = {
+    "CorruptMessage": "CorruptRecordException",
+    "RequestTimedOut": "TimeoutException",
+    "MessageTooLarge": "RecordTooLargeException",
+    "StaleControllerEpoch": "ControllerMovedException",
+    "OffsetMetadataTooLarge": "OffsetMetadataTooLarge",
+    "RecordListTooLarge": "RecordBatchTooLargeException",
+    "TopicAlreadyExists": "TopicExistsException",
+    "InvalidConfig": "InvalidConfigurationException",
+    "OutOfOrderSequenceNumber": "OutOfOrderSequenceException",
+    "DuplicateSequenceNumber": "DuplicateSequenceException",
+    "InvalidProducerIdMapping": "InvalidPidMappingException",
+    "InvalidTransactionTimeout": "InvalidTxnTimeoutException",
+    "DelegationTokenAuthDisabled": "DelegationTokenDisabledException",
+    "DelegationTokenRequestNotAllowed": "UnsupportedByAuthenticationException",
+    "NonEmptyGroup": "GroupNotEmptyException",
+    "FeatureUpdateFailed": "FeatureUpdateFailedException",
+    "PrincipalDeserializationFailure": "PrincipalDeserializationException",
+    "InvalidRegularExpression": "InvalidRegularExpression",
+}
+
+
+def java_name(error: KafkaError) -> str:
+    """With its package."""
+    name = type(error).__name__
+    if name == "InvalidRecord":
+        return "org.apache.kafka.common.InvalidRecordException"
+    return f"{_PACKAGE}.{_OTHERS.get(name) or _ENDING.sub('', name, count=1) + 'Exception'}"

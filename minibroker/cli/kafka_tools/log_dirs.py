@@ -7,8 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from minibroker.cli.kafka_tools.arguments import UsageError, add_bootstrap, client_of, parser
-from minibroker.cli.kafka_tools.java_names import java_name
+from minibroker.cli.kafka_tools.arguments import UsageError, add_bootstrap, client_of, java_name, parser
 from minibroker.client.errors import refusal
 from minibroker.client.log_dirs import describe_log_dirs
 from minibroker.errors import KafkaError

@@ -9,25 +9,40 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import PurePath
 
-#: tool -> module of this package
+#: tool -> module of this package and its function, `(arguments) -> exit code`
 TOOLS: dict[str, str] = {
-    "cub": "cub",
-    "kafka-broker-api-versions": "broker_api_versions",
-    "kafka-cluster": "cluster",
-    "kafka-configs": "configs",
-    "kafka-console-consumer": "console_consumer",
-    "kafka-console-producer": "console_producer",
-    "kafka-consumer-groups": "consumer_groups",
-    "kafka-delete-records": "delete_records",
-    "kafka-dump-log": "dump_log",
-    "kafka-get-offsets": "get_offsets",
-    "kafka-log-dirs": "log_dirs",
-    "kafka-run-class": "run_class",
-    "kafka-server-start": "server_start",
-    "kafka-server-stop": "server_stop",
-    "kafka-storage": "storage",
-    "kafka-topics": "topics",
-    "zookeeper-server-start": "zookeeper",
+    "cub": "brokers.run_cub",
+    "kafka-broker-api-versions": "brokers.run_broker_api_versions",
+    "kafka-cluster": "brokers.run_cluster",
+    "kafka-configs": "configs.run",
+    "kafka-console-consumer": "console_consumer.run",
+    "kafka-console-producer": "console_producer.run",
+    "kafka-consumer-groups": "consumer_groups.run",
+    "kafka-delete-records": "offsets.run_delete_records",
+    "kafka-dump-log": "main.run_dump_log",
+    "kafka-get-offsets": "offsets.run_get_offsets",
+    "kafka-log-dirs": "log_dirs.run",
+    "kafka-run-class": "main.run_class",
+    "kafka-server-start": "server.run_server_start",
+    "kafka-server-stop": "server.run_server_stop",
+    "kafka-storage": "storage.run",
+    "kafka-topics": "topics.run",
+    "zookeeper-server-start": "server.run_zookeeper_start",
+}
+#: Kafka's class of a tool -> tool, for kafka-run-class
+CLASSES = {
+    "GetOffsetShell": "kafka-get-offsets",
+    "DumpLogSegments": "kafka-dump-log",
+    "TopicCommand": "kafka-topics",
+    "ConsoleConsumer": "kafka-console-consumer",
+    "ConsoleProducer": "kafka-console-producer",
+    "ConsumerGroupCommand": "kafka-consumer-groups",
+    "ConfigCommand": "kafka-configs",
+    "BrokerApiVersionsCommand": "kafka-broker-api-versions",
+    "ClusterTool": "kafka-cluster",
+    "StorageTool": "kafka-storage",
+    "LogDirsCommand": "kafka-log-dirs",
+    "DeleteRecordsCommand": "kafka-delete-records",
 }
 
 
@@ -51,27 +66,41 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run_tool(name: str, arguments: Sequence[str]) -> int:
     """The tool's exit code; 1, and one line on stderr, where it fails."""
     if name not in TOOLS:
-        print(f"{name} is no tool of minibroker; there are {', '.join(TOOLS)}", file=sys.stderr)
+        print(f"{name} is not a tool of minibroker; there are {', '.join(TOOLS)}", file=sys.stderr)
         return 1
     try:
-        code: int = import_module(f"minibroker.cli.kafka_tools.{TOOLS[name]}").run(list(arguments))
+        return _run(name, list(arguments))
     except BrokenPipeError:
         return 0
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        from minibroker.cli.failures import failure_of  # noqa: PLC0415  only a failure pays for it
-        from minibroker.cli.kafka_tools.arguments import UsageError, words_of  # noqa: PLC0415  as above
-        from minibroker.errors import KafkaError  # noqa: PLC0415  as above
+        from minibroker.cli.kafka_tools.arguments import failure_text  # noqa: PLC0415  only a failure needs it
 
-        if isinstance(error, UsageError):
-            words = str(error)
-        elif isinstance(error, KafkaError):
-            words = f"Error: {words_of(error)} [{error.name}]"
-        elif (failure := failure_of(error)) is not None:
-            words = f"Error: {failure.message}"
-        else:
+        words = failure_text(error)
+        if words is None:
             raise
         print(words, file=sys.stderr)
         return 1
+
+
+def run_dump_log(arguments: Sequence[str]) -> int:
+    """Run `minibroker dump-log`, which takes the options of DumpLogSegments."""
+    import_module("minibroker.cli.dump_log").dump_log.main(list(arguments), prog_name="kafka-dump-log", standalone_mode=False)
+    return 0
+
+
+def run_class(arguments: Sequence[str]) -> int:
+    """Run the tool of a class, in any package."""
+    name = arguments[0].rpartition(".")[2] if arguments else ""
+    if name not in CLASSES:
+        words = f"kafka-run-class: {name or 'no class'} is not a class that minibroker has: {', '.join(CLASSES)}"
+        print(words, file=sys.stderr)
+        return 1
+    return _run(CLASSES[name], arguments[1:])
+
+
+def _run(name: str, arguments: Sequence[str]) -> int:
+    module, function = TOOLS[name].split(".")
+    code: int = getattr(import_module(f"minibroker.cli.kafka_tools.{module}"), function)(arguments)
     return code

@@ -15,6 +15,7 @@ from minibroker.spark.sources.positions import EARLIEST, Position
 
 if TYPE_CHECKING:
     from minibroker.spark.archive import ArchiveStream, Run
+    from minibroker.spark.sources.source import TopicSource
 
 COLUMNS = ("run", "topic", "partition", "start_offset", "end_offset", "record_count")
 
@@ -82,17 +83,15 @@ def archive(run: SparkRun, *, path: str, runs: bool, follow: bool, output: str, 
 
 
 def _archive_now(run: SparkRun, path: str, output: str, given: Mapping[str, Any], *, is_ranged: bool) -> None:
-    from minibroker.spark.archive import archive as archive_topics  # noqa: PLC0415  --help needs none of it
-    from minibroker.spark.archive.batch import OFFSETS_PER_RUN  # noqa: PLC0415
-    from minibroker.spark.sources.source import source_of  # noqa: PLC0415
+    from minibroker.spark.archive import batch  # noqa: PLC0415  --help needs no PySpark
 
     starting: Position | None = given["starting"] if is_ranged else None
     _check_folder(path)
-    source = source_of(run.bootstrap_server, given["data_dir"], given["isolation_level"])
+    source = _source(run, given)
     source.resolve(
         given["topics"], pattern=given["pattern"], starting=starting or EARLIEST, ending=given["ending"]
     )  # mistakes are told at once
-    result = archive_topics(
+    result = batch.archive(
         _session(run, given["format_"]),
         source,
         path,
@@ -100,7 +99,7 @@ def _archive_now(run: SparkRun, path: str, output: str, given: Mapping[str, Any]
         starting=starting,
         ending=given["ending"],
         overlap=given["overlap"],
-        offsets_per_run=given["max_offsets"] or OFFSETS_PER_RUN,
+        offsets_per_run=given["max_offsets"] or batch.OFFSETS_PER_RUN,
         **_common(given),
     )
     run.finish()
@@ -114,13 +113,12 @@ def _archive_now(run: SparkRun, path: str, output: str, given: Mapping[str, Any]
 
 
 def _follow(run: SparkRun, path: str, output: str, given: Mapping[str, Any]) -> None:
-    from minibroker.spark.archive import follow as follow_topics  # noqa: PLC0415  --help needs none of it
-    from minibroker.spark.sources.source import source_of  # noqa: PLC0415
+    from minibroker.spark.archive import streaming  # noqa: PLC0415  --help needs no PySpark
 
     _check_folder(path)
-    source = source_of(run.bootstrap_server, given["data_dir"], given["isolation_level"])
+    source = _source(run, given)
     source.resolve(given["topics"], pattern=given["pattern"], starting=given["starting"])
-    stream = follow_topics(
+    stream = streaming.follow(
         _session(run, given["format_"]),
         source,
         path,
@@ -158,7 +156,7 @@ def _tell_runs(run: SparkRun, stream: ArchiveStream, output: str) -> None:
 
 
 def _show_runs(run: SparkRun, path: str, output: str) -> None:
-    from minibroker.spark.archive import read_manifest  # noqa: PLC0415  --help needs none of it
+    from minibroker.spark.archive import read_manifest  # noqa: PLC0415  --help needs no PySpark
 
     manifest = read_manifest(None if is_here(path) else run.session(), path)
     run.finish()
@@ -168,19 +166,24 @@ def _show_runs(run: SparkRun, path: str, output: str) -> None:
         click.echo(f"{manifest.record_count:,} records, {size_text(size)}, {manifest.identity.isolation_level}: {manifest.path}", err=True)
 
 
+def _source(run: SparkRun, given: Mapping[str, Any]) -> TopicSource:
+    from minibroker.spark.sources.source import source_of  # noqa: PLC0415  --help needs no numpy
+
+    return source_of(run.bootstrap_server, given["data_dir"], given["isolation_level"])
+
+
 def _check_folder(path: str) -> None:
     """SourceError for one that cannot be an archive, before Spark has started."""
-    from minibroker.spark.archive.files import LocalTableFiles, local_path  # noqa: PLC0415  --help needs none of it
-    from minibroker.spark.archive.store import ArchiveStore  # noqa: PLC0415
+    from minibroker.spark.archive import files, store  # noqa: PLC0415  --help needs no PySpark
 
     if is_here(path):
-        ArchiveStore(LocalTableFiles(), local_path(path)).check_folder()
+        store.ArchiveStore(files.LocalTableFiles(), files.local_path(path)).check_folder()
 
 
 def _session(run: SparkRun, format_: str) -> Any:
-    from minibroker.spark.archive.delta import CONF, PACKAGES  # noqa: PLC0415  --help needs none of it
+    from minibroker.spark.archive import delta  # noqa: PLC0415  --help needs no PySpark
 
-    return run.session(packages=PACKAGES, conf=CONF) if format_ == "delta" else run.session()
+    return run.session(packages=delta.PACKAGES, conf=delta.CONF) if format_ == "delta" else run.session()
 
 
 def _common(given: Mapping[str, Any]) -> dict[str, Any]:

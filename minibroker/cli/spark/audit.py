@@ -99,20 +99,17 @@ def audit(
     A side is HOST:PORT,... (a cluster), a log directory, or the path of a table; `kafka:`, `log:`, `table:` and `delta:` before it say
     which. With one side alone, the left one is the cluster of --bootstrap-server. Exit code 0: equal; 1: different, or failed.
     """
-    from minibroker.spark.audit.sides import parse_side  # noqa: PLC0415  only this command pays for it
+    from minibroker.spark import audit as pipeline  # noqa: PLC0415  --help needs no PySpark
 
     if len(sides) > 2:
         raise click.UsageError("an audit has two sides; name topics by --topic")
     texts = sides if len(sides) == 2 else (f"kafka:{run.bootstrap_server}", *sides)
-    left, right = (parse_side(text, isolation_level=isolation_level) for text in texts)
+    left, right = (pipeline.parse_side(text, isolation_level=isolation_level) for text in texts)
     names = pairs(rename, "--rename")
     _look_up(left, topics, pattern, starting, ending)
     _look_up(right, [names.get(topic, topic) for topic in topics])
-    session = run.session()
-    from minibroker.spark.audit import audit as compare  # noqa: PLC0415  needs PySpark, which may be missing
-
-    result = compare(
-        session,
+    result = pipeline.audit(
+        run.session(),
         left,
         right,
         topics=topics,
@@ -134,16 +131,11 @@ def audit(
 
 def _look_up(side: Side, topics: Any, pattern: str | None = None, *bounds: Position) -> None:
     """What is misspelt is told before Spark starts, where Spark is not needed for it."""
-    from minibroker.spark.sources.table import TableSource  # noqa: PLC0415  only this command pays for it
-
-    if isinstance(side, TableSource):
-        if isinstance(side.table, str):
-            require_folder(side.table)
-        return
-    if not (topics or pattern):
-        return
     starting, ending = bounds or (EARLIEST, LATEST)
-    side.resolve(topics, pattern=pattern, starting=starting, ending=ending)
+    if not hasattr(side, "resolve"):
+        require_folder(str(side.table))
+    elif topics or pattern:
+        side.resolve(topics, pattern=pattern, starting=starting, ending=ending)
 
 
 def _lines(result: AuditResult) -> Iterator[str]:

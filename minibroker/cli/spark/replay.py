@@ -78,15 +78,13 @@ def replay(
     TABLE is an archive, or a folder of Parquet or Delta with the columns of Spark's Kafka source. Records keep key, value, headers,
     partition and order. A run that ended early, or found more in the table since, goes on when it is run again with the same --name.
     """
-    from minibroker.spark.replay import Creation  # noqa: PLC0415  --help needs none of it
-    from minibroker.spark.replay import replay as start  # noqa: PLC0415
-    from minibroker.spark.replay.ledger import check_name  # noqa: PLC0415
+    from minibroker.spark.replay import job, ledger, targets  # noqa: PLC0415  --help needs no PySpark
 
-    check_name(name)
+    ledger.check_name(name)
     require_folder(table)
     renamed = pairs(rename, "--rename")
-    creation = Creation(create, partitions, pairs(configs, "--config"))
-    result = start(
+    creation = targets.Creation(create, partitions, pairs(configs, "--config"))
+    result = job.replay(
         run.session(),
         source=table,
         bootstrap_servers=run.bootstrap_server,

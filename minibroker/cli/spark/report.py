@@ -95,12 +95,11 @@ def report(
     transactions, the lag of groups. --starting and --ending say what is counted; the rest is told whole. The JSON's fields are explained
     in docs/report.md.
     """
-    from minibroker.spark.report import report as make_report  # noqa: PLC0415  only this command pays for it
-    from minibroker.spark.report.picture import check  # noqa: PLC0415
+    from minibroker.spark.report import picture, pipeline  # noqa: PLC0415  --help needs no numpy
 
     for path in pictures:
-        check(path, theme)
-    found = make_report(
+        picture.check(path, theme)
+    found = pipeline.report(
         run.session,
         bootstrap_servers=None if data_dir else run.bootstrap_server,
         data_dir=data_dir,

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
+from tabulate import tabulate
 
 from minibroker.cli.spark.options import SparkRun, range_options, require_folder, spark_command
 from minibroker.spark.progress import phase
@@ -69,7 +70,7 @@ def _asked(
     run: SparkRun, query: str, data_dir: str | None, archive: str | None, wanted: tuple[Position, Position, str], *, text: bool
 ) -> DataFrame:
     """The query's rows, not read yet."""
-    from minibroker.spark import sql as of_spark  # noqa: PLC0415  --help needs none of it
+    from minibroker.spark import sql as of_spark  # noqa: PLC0415  --help needs no numpy
     from minibroker.spark.sources.source import source_of  # noqa: PLC0415
 
     starting, ending, isolation_level = wanted
@@ -103,8 +104,6 @@ def _print(run: SparkRun, found: DataFrame, output: str, limit: int | None) -> N
 
 
 def _print_table(run: SparkRun, found: DataFrame, limit: int) -> None:
-    from tabulate import tabulate  # noqa: PLC0415  only tables pay for it
-
     rows = [["" if cell is None else cell for cell in row] for row in _strings(found).limit(limit + 1).collect()]
     run.finish()
     numeric = {"tinyint", "smallint", "int", "bigint", "float", "double"}
@@ -126,9 +125,8 @@ def _print_csv(run: SparkRun, found: DataFrame) -> None:
 
 
 def _print_json(run: SparkRun, found: DataFrame, output: str) -> None:
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415  as everybody calls it; an extra
-
-    whole = found.select(F.to_json(F.struct(*(f"`{name.replace('`', '``')}`" for name in found.columns)), {"ignoreNullFields": "false"}))
+    names = ", ".join(f"`{name.replace('`', '``')}`" for name in found.columns)
+    whole = found.selectExpr(f"to_json(struct({names}), map('ignoreNullFields', 'false'))")
     rows = (str(row[0]) for row in _rows(run, whole))
     if output == "jsonl":
         for row in rows:
@@ -150,13 +148,11 @@ def _rows(run: SparkRun, found: DataFrame) -> Iterator[Sequence[object]]:
 
 def _strings(found: DataFrame) -> DataFrame:
     """Each column as Spark spells it; bytes as text where they are text, else in hexadecimal."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415  as everybody calls it; an extra
-
     kinds = [kind for _, kind in found.dtypes]
     numbered = found.toDF(*(f"c{number}" for number in range(len(kinds))))
     columns = []
     for number, kind in enumerate(kinds):
         name = f"c{number}"
-        bytes_told = f"if(is_valid_utf8(cast({name} AS string)), cast({name} AS string), concat('0x', hex({name})))"
-        columns.append(F.expr(bytes_told if kind == "binary" else f"cast({name} AS string)").alias(name))
-    return numbered.select(*columns)
+        bytes_text = f"if(is_valid_utf8(cast({name} AS string)), cast({name} AS string), concat('0x', hex({name})))"
+        columns.append(f"{bytes_text if kind == 'binary' else f'cast({name} AS string)'} AS {name}")
+    return numbered.selectExpr(*columns)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.cli.kafka_tools.delete_records import offsets_of
 from minibroker.cli.kafka_tools.main import run_tool
+from minibroker.cli.kafka_tools.offsets import offsets_of
 from minibroker.testing import BrokerThread
 
 

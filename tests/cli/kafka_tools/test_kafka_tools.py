@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.cli.kafka_tools.java_names import java_name
+from minibroker.cli.kafka_tools.arguments import java_name
 from minibroker.cli.kafka_tools.main import run_tool
 from minibroker.client.client import Client
 from minibroker.client.described_groups import DescribedGroup, describe_groups

@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 
@@ -18,7 +19,25 @@ from minibroker.cli.kafka_tools.arguments import UsageError, parser, properties
 from minibroker.config import sources
 
 
-def run(arguments: Sequence[str]) -> int:
+def run_server_start(arguments: Sequence[str]) -> int:
+    """Serve until told to stop."""
+    made = parser("kafka-server-start", "Start a broker.")
+    made.add_argument("-daemon", action="store_true", help="Refused: the broker of a container is its first process.")
+    made.add_argument("file", metavar="server.properties")
+    made.add_argument("--override", action="append", default=[], metavar="NAME=VALUE")
+    options = made.parse_args(arguments)
+    if options.daemon:
+        made.error("-daemon is not served: put the command into the background with &")
+    from minibroker.cli.container.command import container  # noqa: PLC0415  behind --help
+
+    command = ["--config", options.file]
+    for override in options.override:
+        command += ["--set", override]
+    container.main(command, prog_name="kafka-server-start", standalone_mode=False)
+    return 0
+
+
+def run_zookeeper_start(arguments: Sequence[str]) -> int:
     """Keep ZooKeeper's port open until told to stop."""
     made = parser("zookeeper-server-start", "Open ZooKeeper's port. Nobody is served there: no ZooKeeper is needed.")
     made.add_argument("file", metavar="zookeeper.properties", help="Its clientPort is opened; nothing else is read.")
@@ -61,3 +80,24 @@ def _client_port(file: str, overrides: Mapping[str, str]) -> int:
 def _end(number: int, _frame: FrameType | None) -> None:
     """As the first process of a container, too, which ignores what it does not handle."""
     sys.exit(128 + number)
+
+
+def run_server_stop(arguments: Sequence[str]) -> int:
+    """SIGTERM to every broker among the processes that we see; 1 when there is none."""
+    parser("kafka-server-stop", "Stop the broker.").parse_args(arguments)
+    found = [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if _is_broker(folder)]
+    for number in found:
+        os.kill(number, signal.SIGTERM)
+    if not found:
+        print("No kafka server to stop", file=sys.stderr)
+    return 0 if found else 1
+
+
+def _is_broker(folder: Path) -> bool:
+    try:
+        words = (folder / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return folder.name != str(os.getpid()) and any(
+        before.endswith(b"minibroker") and word in {b"container", b"serve"} for before, word in pairwise(words)
+    )
