@@ -172,8 +172,8 @@ def test_any_user_on_a_read_only_root_with_old_names_and_a_wrong_setting(image: 
         assert found.log_dir_count == 1
         lines = [line for line in container.logs().splitlines() if line.startswith("Warning: ") or " WARNING " in line]
         (line,) = lines
-        assert line.startswith("Warning: KAFKA_ADVERTISED_HOST_NAME=localhost and KAFKA_ADVERTISED_PORT=9095: Kafka 4 does not know such")
-        assert "taken as KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:9095" in line
+        assert line.startswith("Warning: KAFKA_ADVERTISED_HOST_NAME=localhost and KAFKA_ADVERTISED_PORT=9095: Kafka 4 does not know these")
+        assert "used as KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:9095" in line
     with Container(image, environment={"KAFKA_CREATE_TOPICS": "orders:x"}, ready=None) as container:
         assert podman("wait", container.name).strip() == "1"
         assert container.logs().splitlines()[-1].startswith("Error: KAFKA_CREATE_TOPICS: 'orders:x' is not name:partitions:replicas")

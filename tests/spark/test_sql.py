@@ -99,8 +99,8 @@ def test_ranges_log_directories_tables_and_mistakes(pipelines: Commands, broker:
     assert "cannot be resolved. Did you mean" in ask("SELECT nonsense FROM TOPIC", *at, code=1).err
     assert ask("SELEC * FROM TOPIC", *at, code=1).err == "Error: Syntax error at or near 'SELEC'.\n"
     assert ask("SELECT 1/0 FROM TOPIC", *at, code=1).err.startswith("Error: Division by zero.")
-    assert ask("SELECT key, key FROM TOPIC", *at, code=1).err.startswith("Error: two columns are called key")
+    assert ask("SELECT key, key FROM TOPIC", *at, code=1).err.startswith("Error: two columns are named key")
     assert "is not a position" in ask(count, "--starting", "soon", code=2).err
-    assert "begin with 'spark.'" in ask(count, "--conf", "a=b", code=2).err
+    assert "start with 'spark.'" in ask(count, "--conf", "a=b", code=2).err
     assert ask(count, "--data-dir", f"{tmp_path}/none", code=1).err == f"Error: {tmp_path}/none does not exist\n"
     assert "exclude each other" in ask(count, "--data-dir", "a", "--archive", "b", code=2).err

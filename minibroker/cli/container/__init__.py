@@ -1,7 +1,7 @@
-"""What the container image runs, `minibroker container`: the image's conventions around `minibroker serve`.
+"""The command of the container image, `minibroker container`: `minibroker serve` with the image's conventions.
 
-settings        what an image promises of listeners and directories, where nobody says anything else
-wanted_topics   KAFKA_CREATE_TOPICS and the folder of seed data, as topics to make
-preparing       they are made before anybody can connect, and again from the beginning when that was interrupted
+settings        the image's defaults for listeners and directories
+wanted_topics   topics to create: KAFKA_CREATE_TOPICS and the folder of seed data
+preparing       creates them before clients can connect, and starts over after an interruption
 command         the command, which ends in `serve`
 """

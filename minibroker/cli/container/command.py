@@ -1,4 +1,4 @@
-"""`minibroker container`: what the container image runs; `minibroker serve` with the image's conventions (docs/container.md)."""
+"""`minibroker container`: the container image's command, `minibroker serve` with its conventions (docs/container.md)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SERVE_OPTIONS = "MINIBROKER_SERVE_OPTIONS"
 
 
 @click.command(
-    short_help="Run a broker as the container image does.",
+    short_help="Run a broker like the container image.",
     context_settings={"ignore_unknown_options": True},
     epilog="""\b
 Examples:
@@ -32,7 +32,7 @@ Examples:
 """,
 )
 @click.option(
-    "--config", "config_file", default=CONFIG_FILE, show_default=True, metavar="FILE", help="A server.properties file, where it is there."
+    "--config", "config_file", default=CONFIG_FILE, show_default=True, metavar="FILE", help="A server.properties file, if it exists."
 )
 @click.option(
     "--seed-dir",
@@ -41,18 +41,18 @@ Examples:
     default=SEED_DIR,
     show_default=True,
     metavar="DIR",
-    help="Files TOPIC.txt and TOPIC.jsonl, where it is there: records that new topics begin with.",
+    help="Folder of files TOPIC.txt and TOPIC.jsonl with the first records of new topics, if it exists.",
 )
-@click.option("--health", "is_health_check", is_flag=True, help="Ask whether the broker of this container serves, and end with 0 or 1.")
+@click.option("--health", "is_health_check", is_flag=True, help="Check whether the broker of this container is healthy; exit with 0 or 1.")
 @click.argument("serve_options", nargs=-1, type=click.UNPROCESSED)
 def container(config_file: str, seed_dir: str, *, is_health_check: bool, serve_options: tuple[str, ...]) -> None:
-    """Run a broker as the container image does.
+    """Run a broker like the container image.
 
-    It takes the options of 'minibroker serve', and those in MINIBROKER_SERVE_OPTIONS. It has the image's defaults for listeners and
-    log.dirs, makes the topics of KAFKA_CREATE_TOPICS and of the seed data before anybody can connect, and prints the lines by which
-    other programs know that Apache Kafka is ready.
+    It takes the options of 'minibroker serve', and those in MINIBROKER_SERVE_OPTIONS. It uses the image's defaults for listeners and
+    log.dirs, creates the topics of KAFKA_CREATE_TOPICS and of the seed data before clients can connect, and prints the lines by which
+    other programs recognise that Apache Kafka is ready.
     """
-    _end_when_told()
+    _exit_on_sigterm()
     file = Path(config_file)
     from_file = sources.from_file(file) if file.is_file() else {}
     added = image_environment(os.environ, from_file, own_address())
@@ -79,15 +79,15 @@ def container(config_file: str, seed_dir: str, *, is_health_check: bool, serve_o
 
 
 def _take_old_names(advertised: str) -> None:
-    """Say once what was made of them; `serve` need not say that it does not know them."""
+    """Replace old variables, with one warning; `serve` would warn that it does not know them."""
     given = [f"{name}={os.environ.pop(name)}" for name in OLD_NAMES if name in os.environ]
-    what = f"{' and '.join(given)}: Kafka 4 does not know such variables"
-    click.echo(f"Warning: {what}; taken as KAFKA_ADVERTISED_LISTENERS={advertised}, which is to be written instead", err=True)
+    what = f"{' and '.join(given)}: Kafka 4 does not know these variables"
+    click.echo(f"Warning: {what}; used as KAFKA_ADVERTISED_LISTENERS={advertised}; set that instead", err=True)
 
 
 def _ask_health(config_arguments: list[str], options: list[str]) -> None:
-    """Ask where the container's options say that it listens, else where its environment and file do."""
-    from minibroker.cli.health import health  # noqa: PLC0415  only what is run is imported
+    """Check the listeners of the container's options, else those of its environment and file."""
+    from minibroker.cli.health import health  # noqa: PLC0415  only a health check needs it
 
     given = _given(options) if options else {}
     listeners = _properties(given).get("listeners")
@@ -102,11 +102,11 @@ def _options_of(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise ConfigurationError(f"{SERVE_OPTIONS}: {text!r} cannot be taken apart as a shell would: {error}") from error
+        raise ConfigurationError(f"{SERVE_OPTIONS}: {text!r} cannot be split like in a shell: {error}") from error
 
 
 def _given(options: list[str]) -> dict[str, Any]:
-    """Options of `serve` by name: the broker that makes the topics must have some of them, too."""
+    """Return the options of `serve` by name; the broker that creates the topics needs some of them."""
     return _serve_command().make_context("serve", list(options), resilient_parsing=True).params
 
 
@@ -123,8 +123,8 @@ def _properties(given: dict[str, Any]) -> dict[str, str]:
     return found
 
 
-def _end_when_told() -> None:
-    """The first process of a container ignores a SIGTERM that it does not handle; `serve` has a handler of its own, later."""
+def _exit_on_sigterm() -> None:
+    """Exit on SIGTERM, which the first process of a container ignores without a handler; `serve` installs its own later."""
 
     def end(number: int, _frame: FrameType | None) -> None:
         sys.exit(128 + number)

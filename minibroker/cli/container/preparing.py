@@ -1,8 +1,9 @@
-"""Topics and seed data are made before anybody can connect: by a broker on the same directories that listens on loopback alone.
+"""Create topics and seed data before clients can connect, with a broker on the same directories that listens only on loopback.
 
 Invariants:
-- A topic that is there is left as it is, whatever it holds: a container that starts again on its volume adds nothing.
-- A topic that was not finished, because the container died, is made anew: until all are done their names stand in a file beside the logs.
+- An existing topic is not changed, so a container that restarts on its volume adds nothing.
+- A topic that is incomplete because the container died is created again: until all are complete, a file beside the
+  logs holds their names.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from minibroker.errors import ConfigurationError, KafkaError, UnknownTopicOrPart
 from minibroker.server.loop import run
 from minibroker.testing.simulation.broker import SimulatedBroker
 
-UNFINISHED: Final = ".minibroker-unfinished-topics"  #: in the first log directory; neither we nor Apache Kafka look at such a file
+UNFINISHED: Final = ".minibroker-unfinished-topics"  #: in the first log directory; minibroker and Apache Kafka ignore such a file
 _TIMEOUT_MS: Final = 60_000
 
 
 def prepare(properties: Mapping[str, str], wanted: Sequence[WantedTopic], *, broker_count: int = 1) -> list[str]:
-    """Make the topics that are not there, with their seed data, on as many brokers as clients will see; says of each what it has.
+    """Create missing topics with their seed data, on as many brokers as clients will see; return a line per topic.
 
     Raises:
-        ConfigurationError: the directories cannot be used, a topic is refused, or a seed file is no seed.
+        ConfigurationError: the directories cannot be used, the broker rejects a topic, or a seed file is invalid.
     """
     config = BrokerConfig({**properties, **_alone(properties)})
     lines: list[str] = []
@@ -51,7 +52,7 @@ def prepare(properties: Mapping[str, str], wanted: Sequence[WantedTopic], *, bro
 
 
 def _alone(properties: Mapping[str, str]) -> dict[str, str]:
-    """Nobody else can reach a broker with these listeners."""
+    """Return listeners that only this process can reach."""
     controllers = [name.strip() for name in properties.get("controller.listener.names", "").split(",")]
     name = "PREPARING" if "PLAINTEXT" in controllers else "PLAINTEXT"
     return {"listeners": f"{name}://127.0.0.1:0", "advertised.listeners": "", "listener.security.protocol.map": f"{name}:PLAINTEXT"}

@@ -1,12 +1,13 @@
-"""Defaults of the container image, as environment variables that nobody set: weaker than the file and the environment.
+"""Defaults of the container image, as environment variables; the file and the environment override them.
 
     log.dirs               /var/lib/kafka/data
-    listeners              nothing said: PLAINTEXT on 9092 for the host, told localhost:9092, and DOCKER on 19092 for other
-                           containers, told this container's address. Only advertised.listeners said, as compose files for
-                           Confluent's images do: the same names and ports on every interface.
-    advertised.listeners   of KAFKA_ADVERTISED_HOST_NAME and KAFKA_ADVERTISED_PORT, where an old compose file has them and no listener
+    listeners              if nothing is set: PLAINTEXT on 9092 for the host, advertised as localhost:9092, and DOCKER on 19092
+                           for other containers, advertised with this container's address. If only advertised.listeners is
+                           set, as in compose files for Confluent's images: the same names and ports on all interfaces.
+    advertised.listeners   from KAFKA_ADVERTISED_HOST_NAME and KAFKA_ADVERTISED_PORT, if an old compose file sets these and no
+                           listener
 
-With a listener of the user's own nothing is added to it.
+If the user sets listeners, nothing is added to them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ OLD_NAMES = ("KAFKA_ADVERTISED_HOST_NAME", "KAFKA_ADVERTISED_PORT")
 
 
 def image_environment(environment: Mapping[str, str], from_file: Mapping[str, str], address: str | None) -> dict[str, str]:
-    """The variables to add to `environment`, given what the properties file says and this container's address."""
+    """Return the variables to add to `environment`, from the properties file and this container's address."""
     said = {**from_file, **sources.from_environment(environment)}
     added = _without_empty_items(environment)
     if not said.get("log.dirs") and not said.get("log.dir"):
@@ -42,7 +43,7 @@ def image_environment(environment: Mapping[str, str], from_file: Mapping[str, st
 
 
 def advertised_by_old_names(environment: Mapping[str, str], from_file: Mapping[str, str]) -> str | None:
-    """The advertised listener that variables of before Kafka 3.0 mean; None without them, and where newer ones say it."""
+    """Return the advertised listener of variables from before Kafka 3.0; None without them, or if newer ones are set."""
     said = {**from_file, **sources.from_environment(environment)}
     host_name, port = map(environment.get, OLD_NAMES)
     if not host_name or said.get("advertised.listeners") or said.get("listeners"):
@@ -51,14 +52,14 @@ def advertised_by_old_names(environment: Mapping[str, str], from_file: Mapping[s
 
 
 def _without_empty_items(environment: Mapping[str, str]) -> dict[str, str]:
-    """Start scripts join lists of listeners with a comma, though one of them may be empty."""
+    """Return listener variables without empty items, which start scripts leave when they join lists."""
     found = {name: environment[name] for name in ("KAFKA_LISTENERS", "KAFKA_ADVERTISED_LISTENERS") if name in environment}
     clean = {name: ",".join(filter(None, map(str.strip, text.split(",")))) for name, text in found.items()}
     return {name: text for name, text in clean.items() if text != found[name]}
 
 
 def own_address() -> str | None:
-    """The address at which other containers reach this one; None where there is no network."""
+    """Return the address at which other containers reach this one; None without a network."""
     try:
         found = socket.gethostbyname(socket.gethostname())
     except OSError:
@@ -79,7 +80,7 @@ def _own_listeners(said: Mapping[str, str], address: str | None) -> dict[str, st
 
 
 def _listeners_of_advertised(advertised: str) -> dict[str, str]:
-    """Listen on the ports that clients are told, on every interface; what is no address is left for `serve` to refuse."""
+    """Return listeners on the advertised ports, on all interfaces; empty for an invalid address, which `serve` rejects."""
     found = []
     for each in filter(None, map(str.strip, advertised.split(","))):
         name, _, address = each.partition("://")
@@ -91,7 +92,7 @@ def _listeners_of_advertised(advertised: str) -> dict[str, str]:
 
 
 def kafka_ready_lines(node_id: int) -> list[str]:
-    """In the form of Kafka's own log: for Testcontainers the first two, for others the last one."""
+    """Return lines of Kafka's log that other programs wait for: Testcontainers for the first two, others for the last."""
     moment = time.time()
     head = f"[{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(moment))},{int(moment * 1000) % 1000:03d}] INFO"
     life = f"[BrokerLifecycleManager id={node_id}] The broker has been unfenced. Transitioning from RECOVERY to RUNNING."

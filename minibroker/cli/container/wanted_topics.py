@@ -1,12 +1,13 @@
-"""Topics that a container begins with: those of KAFKA_CREATE_TOPICS, and one for each file of a folder of seed data.
+"""Topics that a container creates: those of KAFKA_CREATE_TOPICS, and one for each file in a folder of seed data.
 
-    KAFKA_CREATE_TOPICS=orders:3:1,users:1:1:compact      name[:partitions[:replicas[:cleanup.policy]]], with commas or blanks between them
+    KAFKA_CREATE_TOPICS=orders:3:1,users:1:1:compact      name[:partitions[:replicas[:cleanup.policy]]], separated by commas or blanks
 
-    orders.txt      a record for each line, the line its value
-    users.jsonl     a JSON object for each line, as `minibroker consume -o jsonl` prints them: value, key, headers, partition, timestamp;
-                    whatever is not there is null, none, chosen by the key, now
+    orders.txt      a record per line, whose value is the line
+    users.jsonl     a JSON object per line, like the output of `minibroker consume -o jsonl`: value, key, headers, partition,
+                    timestamp. Defaults: null, null, none, by key, now.
 
-A topic of a seed file that KAFKA_CREATE_TOPICS does not name has the broker's number of partitions, or as many as the file asks for.
+A topic of a seed file that is not in KAFKA_CREATE_TOPICS has the broker's default of partitions, or as many as the file
+needs.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _POLICIES = {"compact": "compact", "delete": "delete", "compact+delete": "compac
 
 
 class WantedTopic(NamedTuple):
-    """A topic to make where there is none of its name; `seed` is the file of its first records."""
+    """A topic to create if it does not exist; `seed` is the file of its first records."""
 
     name: str
     partition_count: int = BROKER_DEFAULT
@@ -40,7 +41,7 @@ class WantedTopic(NamedTuple):
 
 
 def parse_topics(text: str) -> dict[str, WantedTopic]:
-    """Topics of KAFKA_CREATE_TOPICS by name; raises ConfigurationError."""
+    """Return the topics of KAFKA_CREATE_TOPICS by name; ConfigurationError."""
     found: dict[str, WantedTopic] = {}
     for item in filter(None, re.split(r"[,\s]+", text)):
         match = _FORM.fullmatch(item)
@@ -49,7 +50,7 @@ def parse_topics(text: str) -> dict[str, WantedTopic]:
                 f"{VARIABLE}: {item!r} is not name:partitions:replicas[:compact|delete|compact+delete], e.g. orders:3:1"
             )
         if match[1] in found:
-            raise ConfigurationError(f"{VARIABLE}: {match[1]} is there twice")
+            raise ConfigurationError(f"{VARIABLE}: {match[1]} is listed twice")
         found[match[1]] = WantedTopic(
             match[1], int(match[2] or BROKER_DEFAULT), int(match[3] or BROKER_DEFAULT), _POLICIES[match[4]] if match[4] else None
         )
@@ -57,7 +58,7 @@ def parse_topics(text: str) -> dict[str, WantedTopic]:
 
 
 def with_seeds(topics: dict[str, WantedTopic], folder: Path) -> list[WantedTopic]:
-    """These topics and those of the folder's files, which need not be there; raises ConfigurationError for a file that is no seed."""
+    """Return these topics and those of the folder's files, if it exists; ConfigurationError for an invalid file."""
     found = dict(topics)
     for file in sorted(folder.iterdir()) if folder.is_dir() else ():
         if file.name.startswith(".") or not file.is_file():
@@ -72,7 +73,7 @@ def with_seeds(topics: dict[str, WantedTopic], folder: Path) -> list[WantedTopic
 
 
 def seed_records(file: Path) -> Iterator[tuple[Record, int | None]]:
-    """Records of a seed file and the partitions that they name; raises ConfigurationError with the line that is wrong."""
+    """Yield the records of a seed file and the partitions that they name; ConfigurationError with the line number."""
     now_ms = time.time_ns() // 1_000_000
     with file.open("rb") as stream:
         for number, line in enumerate(stream, start=1):
@@ -87,7 +88,7 @@ def seed_records(file: Path) -> Iterator[tuple[Record, int | None]]:
 
 
 def partitions_named(file: Path) -> int:
-    """How many partitions a seed file needs for the partitions that it names; 0 when it names none."""
+    """Return the number of partitions that a seed file needs; 0 if it names none."""
     if file.suffix == ".txt":
         return 0
     return max((partition + 1 for _, partition in seed_records(file) if partition is not None), default=0)

@@ -1,9 +1,9 @@
-"""Kafka's own command-line tools by their names and options, for scripts and compose files that call them where no Kafka is installed.
+"""Kafka's command-line tools with their names and options, for scripts and compose files on machines without Kafka.
 
-    main       which tool, and how it fails
-    arguments  options as Kafka's tools take them
-    topics, groups, configs, ...   a module for each tool: `run(arguments) -> exit code`
+    main       the table of tools, and how a tool fails
+    arguments  options as in Kafka's tools
+    brokers, topics, server, ...   one or several tools each: functions `(arguments) -> exit code`
 
-They print what Kafka's tools print, where scripts read it: held against them in tests/cli/kafka_tools/test_kafka_tools.py. What a tool
-does not do here is an option that it does not know.
+Where scripts read output, the tools print the same as Kafka's: tests/cli/kafka_tools/test_kafka_tools.py compares both.
+Options that are not supported are unknown options.
 """

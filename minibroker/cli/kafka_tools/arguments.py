@@ -1,4 +1,4 @@
-"""Options as Kafka's tools take them: whole words, with `=` or a blank."""
+"""Options and messages as in Kafka's tools: whole words, with `=` or a blank; the Java names of errors."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any, Final, NoReturn
 from minibroker.client.client import Client
 from minibroker.errors import KafkaError
 
-KAFKA_VERSION = "4.3.1"  #: what --version prints: the Kafka whose tools these are like
+KAFKA_VERSION = "4.3.1"  #: the output of --version: the Kafka version whose tools these emulate
 TIMEOUT_MS = 30_000
 
 
 class UsageError(Exception):
-    """Options that do not go together; one line, exit code 1 as in Kafka's tools."""
+    """Options that do not fit together; one line, exit code 1 as in Kafka's tools."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Wrong options are one line on stderr."""
+    """A parser that prints one line on stderr for wrong options."""
 
     def error(self, message: str) -> NoReturn:
-        """In Kafka's words where scripts may look for them."""
+        """Print the error with Kafka's message where scripts may look for it, and exit."""
         unknown = re.fullmatch(r"unrecognized arguments: -*([\w-]+).*", message)
         missing = re.fullmatch(r"the following arguments are required: (--[\w-]+).*", message)
         words = f"{unknown[1]} is not a recognized option" if unknown else f"{missing[1]} must be specified" if missing else message
@@ -32,7 +32,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser(prog: str, what: str) -> Parser:
-    """A parser with what every tool has."""
+    """Return a parser with the options of all tools."""
     made = Parser(prog=prog, description=what, formatter_class=argparse.RawDescriptionHelpFormatter, add_help=False, allow_abbrev=False)
     made.add_argument("--help", action="help", help="Print usage information.")
     made.add_argument("--version", action="version", version=KAFKA_VERSION, help="Display Kafka version.")
@@ -40,24 +40,24 @@ def parser(prog: str, what: str) -> Parser:
 
 
 def add_bootstrap(to: argparse.ArgumentParser, *aliases: str) -> None:
-    """--bootstrap-server, and the file of a client's properties, which must be there."""
+    """Add --bootstrap-server, and --command-config for a file of client properties."""
     to.add_argument("--bootstrap-server", *aliases, required=True, metavar="HOST:PORT,...", help="REQUIRED: The brokers to connect to.")
-    to.add_argument("--command-config", type=argparse.FileType("rb"), metavar="FILE", help="Properties of the client; none is needed here.")
+    to.add_argument("--command-config", type=argparse.FileType("rb"), metavar="FILE", help="Properties of the client; none is needed.")
 
 
 def client_of(options: argparse.Namespace, timeout_ms: int = TIMEOUT_MS) -> Client:
-    """The client of a tool; UsageError where its properties ask for what it does not speak."""
+    """Return the client of a tool; UsageError if its properties ask for a security protocol other than PLAINTEXT."""
     file = getattr(options, "command_config", None)
     if file is not None and file.seekable():
         file.seek(0)
         protocol = properties((), file).get("security.protocol", "PLAINTEXT").upper()
         if protocol != "PLAINTEXT":
-            raise UsageError(f"{file.name}: security.protocol={protocol} is not served: this tool speaks PLAINTEXT alone")
+            raise UsageError(f"{file.name}: security.protocol={protocol} is not supported: this tool supports only PLAINTEXT")
     return Client(options.bootstrap_server, timeout_ms=timeout_ms)
 
 
 def the_one(options: argparse.Namespace, actions: Sequence[str], message: str) -> str:
-    """Which of these options was given; UsageError unless it is one."""
+    """Return which of these options was given; UsageError unless exactly one was."""
     given = [action for action in actions if getattr(options, action.replace("-", "_")) not in (None, False)]
     if len(given) != 1:
         raise UsageError(message)
@@ -65,10 +65,10 @@ def the_one(options: argparse.Namespace, actions: Sequence[str], message: str) -
 
 
 def properties(pairs: Sequence[str] | None, file: Any = None) -> dict[str, str]:
-    """`name=value` of repeated options, over those of a properties file."""
+    """Return `name=value` of repeated options, which override those of a properties file."""
     found: dict[str, str] = {}
     if file is not None:
-        import javaproperties  # noqa: PLC0415  only a file pays for it
+        import javaproperties  # noqa: PLC0415  only a file needs it
 
         found = dict(javaproperties.load(file))
     for pair in pairs or ():
@@ -80,7 +80,7 @@ def properties(pairs: Sequence[str] | None, file: Any = None) -> dict[str, str]:
 
 
 def include_list(text: str) -> re.Pattern[str]:
-    """Topics by a regular expression, or a list of them: Kafka's IncludeList."""
+    """Return the pattern of a list of topics or regular expressions: Kafka's IncludeList."""
     regex = re.sub(r"^[\"']+|[\"']+$", "", text.strip().replace(",", "|").replace(" ", ""))
     try:
         return re.compile(regex)
@@ -89,7 +89,7 @@ def include_list(text: str) -> re.Pattern[str]:
 
 
 def split_configs(text: str) -> dict[str, str]:
-    """`a=b,c=[d,e]` of --add-config: square brackets hold lists together."""
+    """Return `a=b,c=[d,e]` of --add-config as a dict; lists are in square brackets."""
     found = {}
     for match in re.finditer(r"([^=,\s]+)=(\[[^\]]*\]|[^,]*)", text):
         value = match[2]
@@ -112,13 +112,13 @@ def failure_text(error: Exception) -> str | None:
 
 
 def words_of(error: BaseException) -> str:
-    """What a broker said, without what we say it is about."""
+    """Return a broker's message without the prefix that names the object."""
     return str(error).partition(": ")[2] or str(error)
 
 
 _PACKAGE: Final = "org.apache.kafka.common.errors"
 _ENDING: Final = re.compile(r"(Failed|Error|Exception)?$")
-#: ours -> Java's, where it is not ours with `Exception` in the place of `Failed`, `Error` or nothing
+#: our class -> Java's class, where it is not our name with the ending `Exception` for `Failed`, `Error` or none
 _OTHERS: Final = {
     "CorruptMessage": "CorruptRecordException",
     "RequestTimedOut": "TimeoutException",
@@ -142,7 +142,7 @@ _OTHERS: Final = {
 
 
 def java_name(error: KafkaError) -> str:
-    """With its package."""
+    """Return the Java client's class of an error, which Kafka's tools print and scripts look for."""
     name = type(error).__name__
     if name == "InvalidRecord":
         return "org.apache.kafka.common.InvalidRecordException"

@@ -1,4 +1,4 @@
-"""kafka-cluster: the id of a cluster."""
+"""kafka-cluster, kafka-broker-api-versions, and `cub kafka-ready` of Confluent's utility belt: tools that wait for brokers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from minibroker.errors import KafkaError
 
 
 def run_cluster(arguments: Sequence[str]) -> int:
-    """Print it as Kafka's ClusterTool does."""
+    """Print the id of the cluster like Kafka's ClusterTool."""
     made = parser("kafka-cluster", "The Kafka cluster tool.")
     made.add_argument("command", choices=["cluster-id"])
     add_bootstrap(made)
@@ -24,7 +24,7 @@ def run_cluster(arguments: Sequence[str]) -> int:
 
 
 def run_broker_api_versions(arguments: Sequence[str]) -> int:
-    """Print the APIs of every broker, with the version that our own client would use."""
+    """Print the APIs of all brokers, with the versions that minibroker's client would use."""
     made = parser("kafka-broker-api-versions", "This tool helps to retrieve broker version information.")
     add_bootstrap(made)
     with client_of(made.parse_args(arguments)) as client:
@@ -45,7 +45,7 @@ _PAUSE_S = 0.1
 
 
 def run_cub(arguments: Sequence[str]) -> int:
-    """Wait until so many brokers are in the cluster; 1 when they are not in time."""
+    """Wait until the cluster has the expected number of brokers; 1 after the time-out."""
     made = parser("cub", "Wait for brokers.")
     made.add_argument("command", choices=["kafka-ready"])
     made.add_argument("-b", "--bootstrap-server", required=True)

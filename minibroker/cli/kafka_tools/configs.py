@@ -20,7 +20,7 @@ SINGULAR: Final = {
     "client-metrics": "client-metric",
     "groups": "group",
 }
-#: Kafka's names of where a config comes from (DescribeConfigs)
+#: Kafka's names of the sources of a config (DescribeConfigs)
 SOURCES: Final = {
     1: "DYNAMIC_TOPIC_CONFIG",
     2: "DYNAMIC_BROKER_CONFIG",
@@ -35,7 +35,7 @@ _STATIC: Final = (4, 5)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Print what Kafka's ConfigCommand prints."""
+    """Run the tool, with the output of Kafka's ConfigCommand."""
     options = _parser().parse_args(arguments)
     the_one(options, ("describe", "alter"), "Command must include exactly one action: --describe, --alter")
     kind, entity = _entity(options)
@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
         made.add_argument(f"--{name}", action="store_true")
     made.add_argument("--entity-type", choices=list(TYPES))
     made.add_argument("--entity-name")
-    made.add_argument("--add-config", metavar="NAME=VALUE,...", help="A list as a value stands in square brackets.")
+    made.add_argument("--add-config", metavar="NAME=VALUE,...", help="Configs to set; put a list in square brackets.")
     made.add_argument("--add-config-file", metavar="FILE")
     made.add_argument("--delete-config", metavar="NAME,...")
     for name in ("topic", "broker", "broker-logger", "client-metrics", "group"):
@@ -83,7 +83,7 @@ def _alter(client: Client, kind: str, entity: str | None, options: argparse.Name
         raise UsageError("At least one of --entity-name or --entity-default must be specified with --alter")
     changes = []
     if options.add_config_file:
-        from minibroker.config import sources  # noqa: PLC0415  only a file pays for it
+        from minibroker.config import sources  # noqa: PLC0415  only a file needs it
 
         changes += [Change(name, SET, value) for name, value in sources.from_file(Path(options.add_config_file)).items()]
     if options.add_config:
@@ -110,7 +110,7 @@ def _describe(client: Client, kind: str, entity: str, *, everything: bool) -> No
 
 
 def _is_own(kind: str, entity: str, config: k32_describe_configs.Config) -> bool:
-    """Whether it was set for this very entity while the broker ran."""
+    """Return whether a config was set dynamically for this entity."""
     if kind == "topics":
         return config.config_source == 1
     if kind == "brokers":

@@ -1,4 +1,4 @@
-"""kafka-console-consumer: records of topics to stdout, as a member of a group where --group is given."""
+"""kafka-console-consumer: print records of topics to stdout, with --group as a member of a group."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COMMIT_INTERVAL_MS = 5_000  #: Kafka's default of auto.commit.interval.ms
 
 
 class Formatter:
-    """Kafka's DefaultMessageFormatter: which parts of a record are printed, and what stands between them."""
+    """Kafka's DefaultMessageFormatter: the parts of a record to print, and their separators."""
 
     def __init__(self, given: dict[str, str]) -> None:
         def is_on(name: str, *, default: bool = False) -> bool:
@@ -43,7 +43,7 @@ class Formatter:
         self._key_text, self._value_text = (_reader(given.get(f"{part}.deserializer", "")) for part in ("key", "value"))
 
     def __call__(self, consumed: Consumed) -> bytes:
-        """One record."""
+        """Return one record as bytes."""
         record = consumed.record
         parts = []
         if self._timestamp:
@@ -63,16 +63,16 @@ class Formatter:
 
 
 def _reader(deserializer: str) -> Callable[[bytes], bytes]:
-    """Numbers are printed as such, texts and bytes as they are; UsageError for a class that makes something else of them."""
+    """Return the function that prints a value: numbers as text, other bytes unchanged; UsageError for other classes."""
     if _NUMBER.search(deserializer):
         return lambda content: b"%d" % int.from_bytes(content, "big", signed=True)
     if _BYTES.search(deserializer) is None:
-        raise UsageError(f"{deserializer} is not served; there are those of Kafka for String, ByteArray, Long, Integer and Short")
+        raise UsageError(f"{deserializer} is not supported: give Kafka's deserializer for String, ByteArray, Long, Integer or Short")
     return bytes
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Print records until there are so many, until none comes for too long, or for ever."""
+    """Print records up to a count, until none arrives for too long, or forever."""
     options = _parser().parse_args(arguments)
     if (options.topic is None) == (options.include is None):
         raise UsageError("Exactly one of --include/--topic is required.")
@@ -114,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--offset", help="earliest, latest or a number; with --partition.")
     made.add_argument("--from-beginning", action="store_true")
     made.add_argument("--max-messages", type=int, default=-1)
-    made.add_argument("--timeout-ms", type=int, default=-1, help="End when no record came for so long.")
+    made.add_argument("--timeout-ms", type=int, default=-1, help="Exit if no record arrives for this time.")
     made.add_argument("--group")
     made.add_argument("--isolation-level", choices=list(ISOLATION_LEVELS), default="read_uncommitted")
     for name in ("property", "formatter-property", "consumer-property", "command-property"):
@@ -139,13 +139,13 @@ def _topics(client: Client, options: argparse.Namespace) -> list[str]:
 
 
 class _Reading:
-    """Consumers of topics, one for each."""
+    """Consumers of topics, one per topic."""
 
     def __init__(self) -> None:
         self.consumers: dict[str, Consumer] = {}
 
     def poll(self) -> Iterator[Consumed]:
-        """What comes within POLL_MS."""
+        """Yield the records that arrive within POLL_MS."""
         self.keep_up()
         if not self.consumers:
             time.sleep(POLL_MS / 1000)
@@ -155,17 +155,17 @@ class _Reading:
                 yield consumed
 
     def keep_up(self) -> None:
-        """Before each poll."""
+        """Do what is due before each poll."""
 
     def passed(self, topic: str, consumed: Consumed) -> None:
-        """A record was given out."""
+        """Note that a record was printed."""
 
     def close(self) -> None:
-        """No more is read."""
+        """Stop reading."""
 
 
 class _Alone(_Reading):
-    """All partitions, or one, without a group."""
+    """Reads all partitions, or one, without a group."""
 
     def __init__(self, client: Client, topics: Sequence[str], options: argparse.Namespace, reset: int, isolation: int) -> None:
         super().__init__()
@@ -184,7 +184,7 @@ class _Alone(_Reading):
 
 
 class _InGroup(_Reading):
-    """The partitions that a group gives us; what was printed is committed now and then, when partitions go, and at the end."""
+    """Reads the partitions assigned by a group; commits printed offsets regularly, before revocations, and at the end."""
 
     def __init__(  # noqa: PLR0917  one for each setting of a consumer
         self, client: Client, group: str, topics: Sequence[str], reset: int, isolation: int, commit_interval_ms: int | None
@@ -231,7 +231,7 @@ class _InGroup(_Reading):
 
 
 def _commit_interval_ms(settings: dict[str, str]) -> int | None:
-    """Of the consumer's properties; None where it is to commit nothing. UsageError, in Kafka's words, for what is no interval."""
+    """Return the interval from the consumer's properties; None to commit nothing. UsageError with Kafka's message."""
     name = "auto.commit.interval.ms"
     text = settings.get(name, str(_COMMIT_INTERVAL_MS)).strip()
     if _INT.fullmatch(text) is None or not -INT32_MAX - 1 <= int(text) <= INT32_MAX:

@@ -1,4 +1,4 @@
-"""kafka-console-producer: a record for each line of stdin."""
+"""kafka-console-producer: write a record for each line of stdin."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DEFAULTS = {
 
 
 class LineReader:
-    """Kafka's LineMessageReader: headers, key and value of a line; UsageError with the line's number for a line without one of them."""
+    """Kafka's LineMessageReader: parses headers, key and value of a line; UsageError with the line number if one is missing."""
 
     def __init__(self, given: dict[str, str]) -> None:
         texts = _DEFAULTS | given
@@ -38,7 +38,7 @@ class LineReader:
         self._number = 0
 
     def record(self, line: bytes) -> Record:
-        """One line."""
+        """Return the record of one line."""
         self._number += 1
         headers: Headers = ()
         key: bytes | None = None
@@ -70,7 +70,7 @@ class LineReader:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Send lines as they come; 1 when a line or the broker is wrong."""
+    """Send lines as they arrive; 1 for an invalid line or a failure of the broker."""
     options = _parser().parse_args(arguments)
     reader = LineReader(properties([*options.property, *options.reader_property], options.reader_config))
     settings = properties([*options.producer_property, *options.command_property], options.command_config)
@@ -84,13 +84,13 @@ def run(arguments: Sequence[str]) -> int:
         try:
             for line in messages(Path("-"), b"\n", Progress(()), prompt):
                 producer.add(reader.record(line.removesuffix(b"\r")))
-        finally:  # what stands before a wrong line is sent, as Kafka's tool does
+        finally:  # lines before an invalid line are sent, as in Kafka's tool
             producer.flush()
     return 0
 
 
 def _prompter(flush: Callable[[], None]) -> Callable[[], None]:
-    """What is done when no line comes: everything is sent, and a person is asked for more."""
+    """Return the function for times without input: flush, and print a prompt on a terminal."""
     if not sys.stdin.isatty():
         return flush
 
@@ -111,9 +111,9 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--command-config", "--producer.config", dest="command_config", type=argparse.FileType("rb"))
     made.add_argument("--compression-codec", nargs="?", default="", help="none, gzip (also without a value), snappy, lz4 or zstd.")
     made.add_argument("--request-required-acks", choices=list(ACKS))
-    made.add_argument("--sync", action="store_true", help="As it is always: what was read is sent when no more comes.")
+    made.add_argument("--sync", action="store_true", help="Accepted; lines are always sent when no more input is available.")
     for name in ("batch-size", "timeout", "request-timeout-ms", "max-block-ms", "max-memory-bytes", "max-partition-memory-bytes"):
-        made.add_argument(f"--{name}", type=int, help="Accepted; our client sizes its batches itself.")
+        made.add_argument(f"--{name}", type=int, help="Accepted; the client chooses its batch sizes itself.")
     for name in ("message-send-max-retries", "metadata-expiry-ms", "retry-backoff-ms", "socket-buffer-size"):
         made.add_argument(f"--{name}", type=int, help=argparse.SUPPRESS)
     made.add_argument("--line-reader", help=argparse.SUPPRESS, choices=["org.apache.kafka.tools.LineMessageReader"])

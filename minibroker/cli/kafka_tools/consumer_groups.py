@@ -1,4 +1,4 @@
-"""kafka-consumer-groups: list and describe groups, reset and delete their offsets, delete them. As in Kafka, failures end with 0."""
+"""kafka-consumer-groups: list and describe groups, reset and delete their offsets, delete them. As in Kafka, failures exit with 0."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ RESET = (("GROUP", 15), ("TOPIC", 15), ("PARTITION", 10), ("NEW-OFFSET", 0))
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Print what Kafka's ConsumerGroupCommand prints."""
+    """Run the tool, with the output of Kafka's ConsumerGroupCommand."""
     options = _parser().parse_args(arguments)
     words = "Command must include exactly one action: --list, --describe, --delete, --reset-offsets, --delete-offsets"
     action = the_one(options, ACTIONS, words)
@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _show(columns: Sequence[tuple[str, int]], rows: Iterable[Sequence[object]]) -> None:
-    """Rows under a head, in columns as wide as Kafka makes them."""
+    """Print rows with headers, in columns of Kafka's widths."""
     cells = [[name for name, _ in columns], *([("-" if cell is None else str(cell)) for cell in row] for row in rows)]
     widths = [max(least, *(len(row[index]) for row in cells)) if least else 0 for index, (_, least) in enumerate(columns)]
     print()
@@ -152,7 +152,7 @@ def _delete(client: Client, options: argparse.Namespace) -> None:
 
 
 def _partitions(client: Client, options: argparse.Namespace, committed: Offsets) -> list[TopicPartition]:
-    """Those of --topic, or with --all-topics all that the group committed."""
+    """Return the partitions of --topic, or with --all-topics all committed ones."""
     if options.all_topics:
         return sorted(committed)
     if not options.topic:

@@ -1,4 +1,4 @@
-"""kafka-log-dirs: what is in the log directories of brokers, in bytes, as JSON."""
+"""kafka-log-dirs: show the sizes of brokers' log directories as JSON."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from minibroker.schemas.k35_describe_log_dirs import LogDirResult
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Print what Kafka's LogDirsCommand prints, partitions in the order of their names."""
+    """Run the tool, with the output of Kafka's LogDirsCommand; partitions are sorted by name."""
     made = parser("kafka-log-dirs", "This tool helps to query log directory usage on the specified brokers.")
     add_bootstrap(made)
     made.add_argument("--describe", action="store_true", help="REQUIRED: Describe the log directories.")
-    made.add_argument("--broker-list", default="", metavar="ID,...", help="The brokers to ask; all without it.")
-    made.add_argument("--topic-list", default="", metavar="TOPIC,...", help="The topics to show; all without it.")
+    made.add_argument("--broker-list", default="", metavar="ID,...", help="The brokers to ask.  [default: all]")
+    made.add_argument("--topic-list", default="", metavar="TOPIC,...", help="The topics to show.  [default: all]")
     options = made.parse_args(arguments)
     if not options.describe:
         raise UsageError('Missing required argument "[describe]"')

@@ -1,4 +1,4 @@
-"""Which tool is called, by the name of the link that was run or by `minibroker kafka-tool NAME`, and how a tool fails."""
+"""Run a tool by the name of the link that was called, or by `minibroker kafka-tool NAME`; turn failures into one line."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ CLASSES = {
 
 
 def names() -> list[str]:
-    """Every tool, by Kafka's name without `.sh`."""
+    """Return the names of all tools, without `.sh`."""
     return list(TOOLS)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the tool by whose name this process was started, and end; SIGTERM (`timeout 5 ...`) ends it as Ctrl-C does."""
+    """Run the tool whose name started this process, and exit; SIGTERM (`timeout 5 ...`) stops it like Ctrl-C."""
     name, *rest = sys.argv if arguments is None else arguments
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     code = run_tool(PurePath(name).name.removesuffix(".sh"), rest)
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run_tool(name: str, arguments: Sequence[str]) -> int:
-    """The tool's exit code; 1, and one line on stderr, where it fails."""
+    """Return the tool's exit code; after a failure 1, with one line on stderr."""
     if name not in TOOLS:
         print(f"{name} is not a tool of minibroker; there are {', '.join(TOOLS)}", file=sys.stderr)
         return 1

@@ -1,4 +1,4 @@
-"""kafka-delete-records: deletes records below the offsets of a JSON file. As in Kafka, what a broker refuses is printed and ends with 0."""
+"""kafka-delete-records and kafka-get-offsets. As in Kafka, deletions that a broker rejects are printed, and the exit code is 0."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import delete_records
 from minibroker.errors import KafkaError
 
-VERSION = 1  #: of the file's form
+VERSION = 1  #: of the file format
 
 
 def run_delete_records(arguments: Sequence[str]) -> int:
-    """Print what Kafka's DeleteRecordsCommand prints."""
+    """Delete records below the offsets of a JSON file, with the output of Kafka's DeleteRecordsCommand."""
     made = parser("kafka-delete-records", "This tool helps to delete records of the given partitions down to the specified offset.")
     add_bootstrap(made)
     made.add_argument(
         "--offset-json-file",
         required=True,
         metavar="FILE",
-        help='{"partitions": [{"topic": "orders", "partition": 1, "offset": 7}], "version": 1}; offset -1: all that there is.',
+        help='{"partitions": [{"topic": "orders", "partition": 1, "offset": 7}], "version": 1}; offset -1: all records.',
     )
     options = made.parse_args(arguments)
     try:
@@ -43,7 +43,7 @@ def run_delete_records(arguments: Sequence[str]) -> int:
 
 
 def offsets_of(text: str) -> dict[TopicPartition, int]:
-    """The offset of each partition in the file, in its order; UsageError, in Kafka's words, for what is not of its form."""
+    """Return the offset of each partition in the file, in its order; UsageError with Kafka's message for an invalid file."""
     try:
         given = json.loads(text)
     except ValueError as error:
@@ -67,11 +67,11 @@ def offsets_of(text: str) -> dict[TopicPartition, int]:
 
 
 class _Kind(NamedTuple):
-    """What a value of the file is to be."""
+    """The expected kind of a value in the file."""
 
-    name: str  #: as Kafka names it
+    name: str  #: Kafka's name
     type: type
-    bits: int = 0  #: of a number, with its sign
+    bits: int = 0  #: of a signed number
 
 
 _STRING = _Kind("`String` value", str)
@@ -95,7 +95,7 @@ def _checked(value: Any, kind: _Kind) -> Any:
 
 
 def run_get_offsets(arguments: Sequence[str]) -> int:
-    """Done by `minibroker offsets -o shell`, which has GetOffsetShell's options."""
+    """Run `minibroker offsets -o shell`, which has GetOffsetShell's options and output: topic:partition:offset."""
     made = parser("kafka-get-offsets", "An interactive shell for getting topic-partition offsets.")
     add_bootstrap(made, "--broker-list")
     made.add_argument("--topic")
@@ -104,7 +104,7 @@ def run_get_offsets(arguments: Sequence[str]) -> int:
     made.add_argument("--time", default="latest")
     made.add_argument("--exclude-internal-topics", action="store_true")
     options = made.parse_args(arguments)
-    from minibroker.cli.offsets import offsets  # noqa: PLC0415  behind --help
+    from minibroker.cli.offsets import offsets  # noqa: PLC0415  --help does not need it
 
     command = ["-b", options.bootstrap_server, "-o", "shell", "--time", options.time]
     command += [] if options.exclude_internal_topics else ["--internal"]
@@ -120,7 +120,7 @@ def run_get_offsets(arguments: Sequence[str]) -> int:
 
 
 def _inclusive(partitions: str) -> str:
-    """`5`, or `0-2` for 0 and 1, as Kafka has it: our own ranges end with their last number."""
+    """Return our form of `5` or `0-2`: Kafka's range ends before its last number, ours with it."""
     match = re.fullmatch(r"(\d+)(?:-(\d+))?", partitions)
     if match is None or (match[2] and int(match[2]) <= int(match[1])):
         raise UsageError(f"--topic-partitions: {partitions} is neither a partition nor a range such as 0-2, which ends before 2")

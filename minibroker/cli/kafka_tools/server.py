@@ -1,7 +1,8 @@
-"""zookeeper-server-start: start scripts for images with ZooKeeper call it. Nothing is kept here: the broker keeps its own metadata.
+"""kafka-server-start, kafka-server-stop and zookeeper-server-start, for scripts in containers.
 
-Its port is open, because some programs wait for it before they take the container for started (Testcontainers for Node). Whoever
-connects is turned away at once. With -daemon a process of its own keeps the port, when the command has ended with 0.
+Start scripts for images with ZooKeeper call the last one. It stores nothing, since the broker keeps its own metadata. It
+only opens ZooKeeper's port, because some programs wait for that (Testcontainers for Node), and closes each connection
+immediately. With -daemon, a child process keeps the port open after the command has exited with 0.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from minibroker.config import sources
 
 
 def run_server_start(arguments: Sequence[str]) -> int:
-    """Serve until told to stop."""
+    """Start a broker with the properties of a file and the image's conventions, and wait until a signal stops it."""
     made = parser("kafka-server-start", "Start a broker.")
-    made.add_argument("-daemon", action="store_true", help="Refused: the broker of a container is its first process.")
+    made.add_argument("-daemon", action="store_true", help="Not supported: the broker is the first process of its container.")
     made.add_argument("file", metavar="server.properties")
     made.add_argument("--override", action="append", default=[], metavar="NAME=VALUE")
     options = made.parse_args(arguments)
     if options.daemon:
-        made.error("-daemon is not served: put the command into the background with &")
-    from minibroker.cli.container.command import container  # noqa: PLC0415  behind --help
+        made.error("-daemon is not supported: run the command in the background with &")
+    from minibroker.cli.container.command import container  # noqa: PLC0415  --help does not need it
 
     command = ["--config", options.file]
     for override in options.override:
@@ -38,11 +39,11 @@ def run_server_start(arguments: Sequence[str]) -> int:
 
 
 def run_zookeeper_start(arguments: Sequence[str]) -> int:
-    """Keep ZooKeeper's port open until told to stop."""
-    made = parser("zookeeper-server-start", "Open ZooKeeper's port. Nobody is served there: no ZooKeeper is needed.")
-    made.add_argument("file", metavar="zookeeper.properties", help="Its clientPort is opened; nothing else is read.")
+    """Keep ZooKeeper's port open until a signal stops it."""
+    made = parser("zookeeper-server-start", "Open ZooKeeper's port and close all connections: no ZooKeeper is needed.")
+    made.add_argument("file", metavar="zookeeper.properties", help="The file with clientPort; nothing else is read.")
     made.add_argument("-daemon", action="store_true", help="Return as soon as the port is open.")
-    made.add_argument("--override", action="append", default=[], metavar="NAME=VALUE", help="Over what the file says.")
+    made.add_argument("--override", action="append", default=[], metavar="NAME=VALUE", help="Override a property of the file.")
     options = made.parse_args(arguments)
     port = _client_port(options.file, properties(options.override))
     signal.signal(signal.SIGTERM, _end)
@@ -56,9 +57,9 @@ def run_zookeeper_start(arguments: Sequence[str]) -> int:
 
 
 def _is_detached() -> bool:
-    """Fork: true in the new process, which has a session of its own, and neither input nor output: nobody waits for its end.
+    """Fork; return True in the child, which has its own session and no input or output, so that no process waits for it.
 
-    What listens is open in both: there is no moment without the port.
+    The listening socket is open in both processes, so the port is never closed.
     """
     if os.fork():
         return False
@@ -78,12 +79,12 @@ def _client_port(file: str, overrides: Mapping[str, str]) -> int:
 
 
 def _end(number: int, _frame: FrameType | None) -> None:
-    """As the first process of a container, too, which ignores what it does not handle."""
+    """Exit; without a handler, the first process of a container ignores SIGTERM."""
     sys.exit(128 + number)
 
 
 def run_server_stop(arguments: Sequence[str]) -> int:
-    """SIGTERM to every broker among the processes that we see; 1 when there is none."""
+    """Send SIGTERM to all visible broker processes; 1 if there is none."""
     parser("kafka-server-stop", "Stop the broker.").parse_args(arguments)
     found = [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if _is_broker(folder)]
     for number in found:

@@ -1,6 +1,6 @@
-"""kafka-storage: ids and directories of a cluster, before its first start, which start scripts of containers prepare by it.
+"""kafka-storage: prepare a cluster's id and directories before its first start, for start scripts of containers.
 
-With CLUSTER_ID in the environment `format` leaves everything to the broker, which takes that id: scripts give another one by -t.
+With CLUSTER_ID in the environment, `format` does nothing, since the broker uses that id; scripts give another one with -t.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from minibroker.config import sources
 
 
 def run(arguments: Sequence[str]) -> int:
-    """`random-uuid`, `format` and `info`."""
+    """Run `random-uuid`, `format` or `info`."""
     made = parser("kafka-storage", "The Kafka storage tool.")
     made.add_argument("command", choices=["random-uuid", "format", "info"])
     made.add_argument("-t", "--cluster-id")

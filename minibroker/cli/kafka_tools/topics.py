@@ -15,7 +15,7 @@ from minibroker.schemas.k03_metadata import PartitionResult, TopicResult
 from minibroker.schemas.k75_describe_topic_partitions import PartitionResult as PartitionLeaders
 
 ACTIONS = ("list", "describe", "create", "alter", "delete")
-_REPLICAS_MAX = 32_767  #: an int16 of the protocol
+_REPLICAS_MAX = 32_767  #: an int16 in the protocol
 _METRICS = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
     "To avoid issues it is best to use either, but not both."
@@ -23,7 +23,7 @@ _METRICS = (
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Print what Kafka's TopicCommand prints."""
+    """Run the tool, with the output of Kafka's TopicCommand."""
     options = _parser().parse_args(arguments)
     action = the_one(options, ACTIONS, "Command must include exactly one action: --list, --describe, --create, --alter or --delete")
     if action in {"create", "alter", "delete"} and options.topic is None:
@@ -38,7 +38,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 class _RefusedError(Exception):
-    """What the tool itself says no to, such as a topic that is not there; in Kafka's words."""
+    """A failure that the tool itself detects, such as an unknown topic; with Kafka's message."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     add_bootstrap(made)
     for action in ACTIONS:
         made.add_argument(f"--{action}", action="store_true")
-    made.add_argument("--topic", help="The topic; a regular expression, but for --create.")
+    made.add_argument("--topic", help="The topic; a regular expression, except for --create.")
     made.add_argument("--topic-id", help="The id of the topic to describe.")
     made.add_argument("--partitions", type=int)
     made.add_argument("--replication-factor", type=int)
@@ -64,7 +64,7 @@ def _list(client: Client, options: argparse.Namespace) -> None:
 
 
 def _chosen(client: Client, options: argparse.Namespace, *, must: bool) -> list[TopicResult]:
-    """Topics that --topic names, all without it; _RefusedError when it names none."""
+    """Return the topics that match --topic, or all; _RefusedError if none matches."""
     found = sorted(client.metadata(None).topics, key=lambda topic: topic.name or "")
     if options.exclude_internal:
         found = [topic for topic in found if not topic.is_internal]

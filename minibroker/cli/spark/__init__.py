@@ -1,4 +1,4 @@
-"""`minibroker spark`: pipelines between topics and tables. Nothing here imports PySpark before a command runs."""
+"""`minibroker spark`: pipelines between topics and tables. PySpark is imported when a command runs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ COMMANDS = {
     name: (f"minibroker.cli.spark.{name}", name, words)
     for name, words in {
         "archive": "Write topics to a table, each record exactly once.",
-        "audit": "Compare topics with an archive, or with another cluster's.",
+        "audit": "Compare topics with an archive or another cluster.",
         "replay": "Write the records of a table to topics.",
         "report": "Show what topics hold: offsets, days, gaps, producers, lag.",
-        "sql": "Ask topics, log directories and archives by SQL.",
+        "sql": "Query topics, log directories and archives with SQL.",
     }.items()
     if find_spec(f"minibroker.cli.spark.{name}")
 }
@@ -30,7 +30,7 @@ Examples:
 """,
 )
 def spark() -> None:
-    """Pipelines between topics and tables, on Spark.
+    """Run pipelines between topics and tables, on Spark.
 
     They need Java 17 or 21 and `pip install 'minibroker[spark]'`, and work with any Kafka cluster.
     """

@@ -1,4 +1,4 @@
-"""`minibroker spark archive`: topics to tables, by minibroker.spark.archive."""
+"""`minibroker spark archive`: archive topics to tables with minibroker.spark.archive."""
 
 from __future__ import annotations
 
@@ -31,8 +31,10 @@ Examples:
 """
 )
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...", shell_complete=topic_names)
-@click.option("--to", "path", required=True, metavar="DIR", help="The archive: a folder on any file system of Spark's; made if needed.")
-@click.option("--pattern", metavar="REGEX", help="Topics whose whole name matches.")
+@click.option(
+    "--to", "path", required=True, metavar="DIR", help="The archive: a folder on any file system that Spark supports; created if needed."
+)
+@click.option("--pattern", metavar="REGEX", help="Archive topics whose whole name matches.")
 @click.option("--data-dir", metavar="DIR,...", help="Read a broker's log directories instead of a cluster.")
 @range_options
 @click.option(
@@ -42,29 +44,29 @@ Examples:
     show_default=True,
     help="With --starting: what to do with offsets that are archived already.",
 )
-@click.option("--allow-gaps", is_flag=True, help="Go on although offsets were deleted before they were archived; the manifest tells them.")
-@click.option("--allow-recreated", is_flag=True, help="Archive a topic that was deleted and created anew beside the old one.")
+@click.option("--allow-gaps", is_flag=True, help="Continue if offsets were deleted before they were archived; the manifest lists them.")
+@click.option("--allow-recreated", is_flag=True, help="Archive a topic that was deleted and recreated beside the old one.")
 @click.option(
-    "--format", "format_", type=click.Choice(["parquet", "delta"]), default="parquet", show_default=True, help="Of a new archive."
+    "--format", "format_", type=click.Choice(["parquet", "delta"]), default="parquet", show_default=True, help="Format of a new archive."
 )
 @click.option(
     "--compression",
     type=click.Choice(["zstd", "snappy", "lz4", "gzip", "none"]),
     default="zstd",
     show_default=True,
-    help="Of the files.",
+    help="Compression of the files.",
 )
-@click.option("--follow", is_flag=True, help="Go on as the topics grow, until Ctrl-C.")
-@click.option("--every", default="10 seconds", show_default=True, metavar="TIME", help="With --follow: so often a run.")
-@click.option("--checkpoint", metavar="DIR", help="With --follow: where the query keeps its state.  [default: in the archive]")
-@click.option("--max-offsets", type=click.IntRange(min=1), metavar="N", help="At most so many offsets a run.  [default: 50,000,000]")
-@click.option("--runs", is_flag=True, help="Archive nothing; show what was archived by which run.")
+@click.option("--follow", is_flag=True, help="Continue as the topics grow, until Ctrl-C.")
+@click.option("--every", default="10 seconds", show_default=True, metavar="TIME", help="With --follow: the time between runs.")
+@click.option("--checkpoint", metavar="DIR", help="With --follow: folder for the state of the query.  [default: in the archive]")
+@click.option("--max-offsets", type=click.IntRange(min=1), metavar="N", help="The most offsets in a run.  [default: 50,000,000]")
+@click.option("--runs", is_flag=True, help="Archive nothing; show what each run has archived.")
 @spark_command("table", "json", "jsonl", "yaml")
 def archive(run: SparkRun, *, path: str, runs: bool, follow: bool, output: str, **given: Any) -> None:
     """Write topics to a table, each record exactly once.
 
-    Every run goes on where the archive ends, up to where the topics end now: run it as often as you like, and again after it was killed.
-    With --starting it archives exactly that range. With --follow, --starting says where topics begin that are not archived yet.
+    Each run continues where the archive ends, up to the ends of the topics. Run it again at any time, also after it was killed. With
+    --starting it archives exactly that range. With --follow, --starting is the start of topics that are not archived yet.
     """
     ctx = click.get_current_context()
     is_ranged = ctx.get_parameter_source("starting") is not click.core.ParameterSource.DEFAULT
@@ -74,11 +76,11 @@ def archive(run: SparkRun, *, path: str, runs: bool, follow: bool, output: str, 
     if not follow:
         for name in ("every", "checkpoint"):
             if ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
-                raise click.UsageError(f"--{name} goes with --follow")
+                raise click.UsageError(f"--{name} needs --follow")
         _archive_now(run, path, output, given, is_ranged=is_ranged)
     else:
         if ctx.get_parameter_source("ending") is not click.core.ParameterSource.DEFAULT:
-            raise click.UsageError("--ending does not go with --follow, which has no end")
+            raise click.UsageError("--ending and --follow exclude each other")
         _follow(run, path, output, given)
 
 
@@ -90,7 +92,7 @@ def _archive_now(run: SparkRun, path: str, output: str, given: Mapping[str, Any]
     source = _source(run, given)
     source.resolve(
         given["topics"], pattern=given["pattern"], starting=starting or EARLIEST, ending=given["ending"]
-    )  # mistakes are told at once
+    )  # report mistakes before Spark starts
     result = batch.archive(
         _session(run, given["format_"]),
         source,
@@ -103,7 +105,7 @@ def _archive_now(run: SparkRun, path: str, output: str, given: Mapping[str, Any]
         **_common(given),
     )
     run.finish()
-    _tell_recovered(result.recovered)
+    _print_recovered(result.recovered)
     for each in result.skipped:
         click.echo(f"Archived already: {each}.", err=True)
     emit(_items(result.runs), output, columns=COLUMNS)
@@ -129,20 +131,20 @@ def _follow(run: SparkRun, path: str, output: str, given: Mapping[str, Any]) -> 
         max_offsets_per_trigger=given["max_offsets"],
         **_common(given),
     )
-    _tell_recovered(stream.recovered)
+    _print_recovered(stream.recovered)
     with stream:
-        _tell_runs(run, stream, output)
+        _print_runs(run, stream, output)
 
 
-def _tell_runs(run: SparkRun, stream: ArchiveStream, output: str) -> None:
-    """Each run when it is there, until the stream ends or Ctrl-C."""
+def _print_runs(run: SparkRun, stream: ArchiveStream, output: str) -> None:
+    """Print each run when it is committed, until the stream stops or Ctrl-C."""
     run.finish()
-    told = 0
+    printed = 0
 
-    def tell() -> None:
-        nonlocal told
-        for each in stream.runs[told:]:
-            told += 1
+    def print_new_runs() -> None:
+        nonlocal printed
+        for each in stream.runs[printed:]:
+            printed += 1
             if output == "table":
                 click.echo(f"run {each.number}: {each.record_count:,} records, {size_text(each.size)}")
             else:
@@ -150,9 +152,9 @@ def _tell_runs(run: SparkRun, stream: ArchiveStream, output: str) -> None:
 
     try:
         while not stream.wait(1):
-            tell()
+            print_new_runs()
     finally:
-        tell()
+        print_new_runs()
 
 
 def _show_runs(run: SparkRun, path: str, output: str) -> None:
@@ -173,7 +175,7 @@ def _source(run: SparkRun, given: Mapping[str, Any]) -> TopicSource:
 
 
 def _check_folder(path: str) -> None:
-    """SourceError for one that cannot be an archive, before Spark has started."""
+    """Raise SourceError before Spark starts if a local folder cannot be an archive."""
     from minibroker.spark.archive import files, store  # noqa: PLC0415  --help needs no PySpark
 
     if is_here(path):
@@ -192,7 +194,7 @@ def _common(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _items(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """A row for each range, and for each gap that was allowed; files are named once, with their run."""
+    """Return a row for each range and each allowed gap."""
     items: list[dict[str, Any]] = []
     for run in runs:
         items += [{"run": run.number, **each._asdict(), "is_gap": False} for each in run.ranges]
@@ -200,9 +202,9 @@ def _items(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return items
 
 
-def _tell_recovered(recovered: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+def _print_recovered(recovered: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
     finished, removed = recovered
     for number in finished:
-        click.echo(f"Run {number} had been interrupted behind its commit: finished.", err=True)
+        click.echo(f"Run {number} had been interrupted after its commit: finished.", err=True)
     for number in removed:
         click.echo(f"Run {number} had been interrupted before its commit: removed, and done again.", err=True)

@@ -1,4 +1,4 @@
-"""`minibroker spark audit`: two sides compared, by minibroker.spark.audit."""
+"""`minibroker spark audit`: compare two sides with minibroker.spark.audit."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from minibroker.spark.audit.sides import Side
 
 COLUMNS = ("topic", "partition", "left_offsets", "right_offsets", "left_count", "right_count", "ranges", "different_ranges", "equal")
-DIFFERENT = 1  #: the exit code
+DIFFERENT = 1  #: exit code for a difference
 
 
 @click.command(
-    short_help="Compare topics with an archive, or with another cluster's.",
+    short_help="Compare topics with an archive or another cluster.",
     epilog="""\b
 Examples:
   minibroker spark audit ./archive --topic flights
@@ -40,33 +40,35 @@ Examples:
     multiple=True,
     metavar="TOPIC",
     shell_complete=topic_names,
-    help="May be given several times.  [default: all of a table that is one of the sides]",
+    help="Compare this topic; may be given several times.  [default: all topics of a table that is a side]",
 )
-@click.option("--pattern", metavar="REGEX", help="Topics of the left side whose whole name matches.")
-@click.option("--rename", multiple=True, metavar="LEFT=RIGHT", help="A topic has another name on the right; may be given several times.")
+@click.option("--pattern", metavar="REGEX", help="Compare topics of the left side whose whole name matches.")
+@click.option("--rename", multiple=True, metavar="LEFT=RIGHT", help="Name of a topic on the right side; may be given several times.")
 @click.option(
     "--match",
     type=click.Choice(["offset", "order"]),
     default="offset",
     show_default=True,
-    help="Compare records of one offset, or the n-th records of a partition, as after a replay.",
+    help="Compare records of the same offset, or the n-th records of a partition, such as after a replay.",
 )
 @click.option(
     "--columns",
     default="key,value,headers,timestamp",
     show_default=True,
     metavar="NAME,...",
-    help="What is compared of each record; also timestampType.",
+    help="Columns to compare; timestampType is possible as well.",
 )
 @range_options
-@click.option("--whole", is_flag=True, help="What only one side has is a difference, where no bound was given.  [default: it is told]")
+@click.option(
+    "--whole", is_flag=True, help="Count offsets that only one side has as differences, if no bound is given.  [default: list them]"
+)
 @click.option(
     "--range-size",
     type=click.IntRange(min=1),
     default=10_000,
     show_default=True,
     metavar="N",
-    help="So many offsets have one digest, and are looked into when it differs.",
+    help="Offsets per digest; a range with a difference is searched.",
 )
 @click.option(
     "--max-ranges",
@@ -74,7 +76,7 @@ Examples:
     default=100,
     show_default=True,
     metavar="N",
-    help="List at most so many different ranges in JSON.",
+    help="The most ranges with differences to list in JSON.",
 )
 @spark_command("table", "json")
 def audit(
@@ -94,15 +96,15 @@ def audit(
     max_ranges: int,
     output: str,
 ) -> None:
-    """Compare topics with an archive, or with another cluster's.
+    """Compare topics with an archive or another cluster.
 
-    A side is HOST:PORT,... (a cluster), a log directory, or the path of a table; `kafka:`, `log:`, `table:` and `delta:` before it say
-    which. With one side alone, the left one is the cluster of --bootstrap-server. Exit code 0: equal; 1: different, or failed.
+    A side is HOST:PORT,... (a cluster), a log directory, or the path of a table. The prefixes `kafka:`, `log:`, `table:` and `delta:`
+    choose explicitly. With one side, the left one is the cluster of --bootstrap-server. Exit code 0: equal; 1: different, or failed.
     """
     from minibroker.spark import audit as pipeline  # noqa: PLC0415  --help needs no PySpark
 
     if len(sides) > 2:
-        raise click.UsageError("an audit has two sides; name topics by --topic")
+        raise click.UsageError("give at most two sides; name topics with --topic")
     texts = sides if len(sides) == 2 else (f"kafka:{run.bootstrap_server}", *sides)
     left, right = (pipeline.parse_side(text, isolation_level=isolation_level) for text in texts)
     names = pairs(rename, "--rename")
@@ -130,7 +132,7 @@ def audit(
 
 
 def _look_up(side: Side, topics: Any, pattern: str | None = None, *bounds: Position) -> None:
-    """What is misspelt is told before Spark starts, where Spark is not needed for it."""
+    """Look up a side before Spark starts, to report mistakes early."""
     starting, ending = bounds or (EARLIEST, LATEST)
     if not hasattr(side, "resolve"):
         require_folder(str(side.table))
@@ -139,7 +141,7 @@ def _look_up(side: Side, topics: Any, pattern: str | None = None, *bounds: Posit
 
 
 def _lines(result: AuditResult) -> Iterator[str]:
-    """For people."""
+    """Yield the lines of the text output."""
     yield f"left   {result.left}"
     yield f"right  {result.right}"
     yield table([_row(each) for each in result.partitions], COLUMNS)
@@ -149,7 +151,7 @@ def _lines(result: AuditResult) -> Iterator[str]:
             yield f"{each.topic}-{each.partition}: not compared: {offsets}, which only the {unseen.side} side has"
     for each in result.partitions:
         if each.first_difference is not None:
-            yield from _told(result, each, each.first_difference)
+            yield from _difference_lines(result, each, each.first_difference)
     total = sum(each.different_range_count for each in result.partitions)
     if result.is_equal:
         yield f"Equal: {result.left_count} records, by {', '.join(result.columns)}"
@@ -171,7 +173,7 @@ def _row(each: PartitionAudit) -> dict[str, Any]:
     }
 
 
-def _told(result: AuditResult, each: PartitionAudit, first: Difference) -> Iterator[str]:
+def _difference_lines(result: AuditResult, each: PartitionAudit, first: Difference) -> Iterator[str]:
     place = "offset" if result.match == "offset" else "record"
     what = f"{first.kind}: {', '.join(first.columns)}" if first.columns else first.kind
     if result.match == "offset":
@@ -195,7 +197,7 @@ def _shown(record: SeenRecord | None) -> str:
 
 
 def _data(data: bytes | None, size: int | None) -> str:
-    """As a text of one line."""
+    """Return bytes as text of one line."""
     if data is None:
         return "null"
     text = json.dumps(data.decode(errors="backslashreplace"), ensure_ascii=False)

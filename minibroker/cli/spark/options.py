@@ -1,10 +1,10 @@
-"""What pipelines have in common: where Spark runs, which cluster, how it is shown, and one line when it fails.
+"""The options and the frame of all pipeline commands: where Spark runs, which cluster, progress, one line for a failure.
 
 @click.command(epilog=...)
 @click.argument("topics", nargs=-1, required=True)
 @spark_command("table", "json")                     # --master --conf --spark-log -b -o
 def archive(run: SparkRun, topics: tuple[str, ...], output: str) -> None:
-    ...                                             # look-ups that need no Spark come first: their errors are told at once
+    ...                                             # look-ups that need no Spark come first and report errors early
     result = api.archive(run.session(), ...)        # Spark starts here; from now on progress is shown
     run.finish()                                    # the bar is gone: now print
     emit(...)
@@ -39,19 +39,19 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 
-#: what the extra `spark` brings; some of it is needed before Spark starts
+#: packages of the extra `spark`; some are needed before Spark starts
 EXTRA = frozenset({"pyspark", "py4j", "pyarrow", "numpy", "numba", "matplotlib"})
 KEPT_LOGS = 20
-CLOSE_TIMEOUT_S = 10.0  #: nobody waits longer after Ctrl-C
+CLOSE_TIMEOUT_S = 10.0  #: the longest wait after Ctrl-C
 
 
 def open_session(app_name: str, **settings: Any) -> SparkSession:
-    """Start Spark; tests put the session that they share in its place (fixture `pipelines` of tests/spark)."""
+    """Start Spark; tests replace this function by their shared session (fixture `pipelines` of tests/spark)."""
     return spark_session.kafka_session(app_name, **settings)
 
 
 def close_session(spark: SparkSession) -> None:
-    """Stop Spark, unless its JVM is gone already."""
+    """Stop Spark, unless its JVM is gone."""
     try:
         spark.sparkContext.cancelAllJobs()
         spark.stop()
@@ -72,10 +72,10 @@ class SparkRun:
         self._progress = Progress(sys.stderr)
         self._session: SparkSession | None = None
         self._leftovers = Leftovers(Path.cwd())
-        self._logging: logging.Handler = logging.NullHandler()  #: what Python's side of Spark logs, beside what Java's does
+        self._logging: logging.Handler = logging.NullHandler()  #: for log lines of PySpark, in the same file as those of Java
 
     def session(self, *, packages: Sequence[str] = (), conf: Mapping[str, str] | None = None) -> SparkSession:
-        """Start Spark, once; `packages` are more Maven coordinates that this run needs, `conf` what it needs of Spark (the user's wins)."""
+        """Start Spark once. `packages` are more Maven coordinates, `conf` more properties; the user's properties override them."""
         if self._session is None:
             self.log.parent.mkdir(parents=True, exist_ok=True)
             if not self._keeps_log:
@@ -92,7 +92,7 @@ class SparkRun:
         return self._session
 
     def finish(self) -> None:
-        """No progress any more; call it before printing."""
+        """Stop showing progress; call this before printing."""
         self._progress.stop()
 
     def __enter__(self) -> Self:
@@ -115,7 +115,7 @@ class SparkRun:
             raise failure from error
 
     def _failure(self, error: BaseException) -> click.ClickException | None:
-        """An exception of Spark's as one line, which names the log where that says more; None for others, which go on as they are."""
+        """Return an exception of Spark as one line, with the log's path if the log says more; None for other exceptions."""
         if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").partition(".")[0]) in EXTRA:
             return click.ClickException(f"{package} is not installed: pip install 'minibroker[spark]'")
         if not is_sparks(error):
@@ -127,28 +127,28 @@ class SparkRun:
 
 
 def is_here(path: str) -> bool:
-    """Whether a path is one of this machine, about which Spark need not be asked; Hadoop may be configured for another."""
+    """Return whether a path is local, so that it can be checked without Spark; Hadoop may be configured otherwise."""
     return path.startswith("file:") or ("://" not in path and "HADOOP_CONF_DIR" not in os.environ)
 
 
 def require_folder(path: str) -> None:
-    """Tell before Spark starts that a folder of this machine is not there; other file systems are Spark's to know."""
-    from minibroker.spark.archive.files import local_path  # noqa: PLC0415  --help needs none of it
+    """Raise SourceError before Spark starts if a local folder does not exist; only Spark can check other file systems."""
+    from minibroker.spark.archive.files import local_path  # noqa: PLC0415  --help needs no PySpark
 
     if is_here(path) and not Path(local_path(path)).exists():
         raise SourceError(f"{path} does not exist")
 
 
 def _take_back_interrupts() -> None:
-    """Ctrl-C raises KeyboardInterrupt, and nothing more: PySpark's handler asks Java on a connection that waits for another answer."""
+    """Restore Python's handler for Ctrl-C: PySpark's handler calls Java on a connection that waits for another answer."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _close(spark: SparkSession, timeout_s: float | None) -> None:
-    """Stop Spark, in a thread of its own: after Ctrl-C this thread's connection to Java still waits for the answer of what was interrupted.
+    """Stop Spark in another thread: after Ctrl-C, this thread's connection to Java still waits for an answer.
 
-    What is not done within the time is left to Spark's process, which ends with this one.
+    After the time-out, Spark's process stops by itself, together with this one.
     """
     closing = threading.Thread(target=close_session, args=(spark,), name="closing", daemon=True)
     closing.start()
@@ -156,19 +156,19 @@ def _close(spark: SparkSession, timeout_s: float | None) -> None:
 
 
 def _log_path(app_name: str) -> Path:
-    """A file of this run alone; removed when nothing failed."""
+    """Return the log file of this run, which is removed unless the run fails."""
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{app_name.replace(' ', '-')}-{os.getpid()}.log"
     return spark_session.cache_home() / "logs" / name
 
 
 def _forget_old(folder: Path) -> None:
-    """Keep the newest logs of runs that failed; their names begin with their times."""
+    """Delete all but the newest logs of failed runs; their names start with a time."""
     for log in sorted(folder.glob("*.log"))[:-KEPT_LOGS]:
         log.unlink(missing_ok=True)
 
 
 def spark_command(*formats: str) -> Callable[[Command], Command]:
-    """Give a command the options of all pipelines and pass it a SparkRun; `formats` are those of -o, the first is the default."""
+    """Add the options of all pipelines to a command, and pass it a SparkRun; `formats` are for -o, the first is the default."""
 
     def decorate(function: Command) -> Command:
         @click.option(
@@ -180,12 +180,12 @@ def spark_command(*formats: str) -> Callable[[Command], Command]:
             metavar="URL",
             help="Where Spark runs: local[N], spark://HOST:PORT, yarn, k8s://...",
         )
-        @click.option("--conf", "conf", multiple=True, metavar="NAME=VALUE", help="A property of Spark's; may be given several times.")
+        @click.option("--conf", "conf", multiple=True, metavar="NAME=VALUE", help="Set a property of Spark; may be given several times.")
         @click.option(
             "--spark-log",
             type=click.Path(dir_okay=False, path_type=Path),
             metavar="FILE",
-            help="Keep Spark's own log here.  [default: a file that is removed unless Spark fails]",
+            help="Write Spark's log to this file.  [default: a file that is removed unless Spark fails]",
         )
         @bootstrap_option
         @functools.wraps(function)
@@ -193,8 +193,8 @@ def spark_command(*formats: str) -> Callable[[Command], Command]:
             settings = pairs(conf, "--conf")
             for name in settings:
                 if not name.startswith("spark."):
-                    raise click.BadParameter(f"{name!r}: names of Spark's properties begin with 'spark.'", param_hint="--conf")
-            logging.getLogger("SQLQueryContextLogger").propagate = False  # it has a handler of its own on standard error
+                    raise click.BadParameter(f"{name!r}: names of Spark's properties start with 'spark.'", param_hint="--conf")
+            logging.getLogger("SQLQueryContextLogger").propagate = False  # it has its own handler for standard error
             logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
             app_name = click.get_current_context().command_path
             with SparkRun(app_name, master, settings, bootstrap_server, spark_log) as spark_run:
@@ -206,12 +206,12 @@ def spark_command(*formats: str) -> Callable[[Command], Command]:
 
 
 class PositionParam(click.ParamType[Position]):
-    """Where to begin or end, as minibroker.spark.sources.positions has it."""
+    """A position of minibroker.spark.sources.positions."""
 
     name = "position"
 
     def convert(self, value: str | Position, param: click.Parameter | None, ctx: click.Context | None) -> Position:
-        """The position; a text that is none is wrong usage."""
+        """Return the position; fail for an invalid text."""
         if not isinstance(value, str):
             return value
         try:
@@ -221,7 +221,7 @@ class PositionParam(click.ParamType[Position]):
 
 
 def position_options(function: Command) -> Command:
-    """Give a command --starting and --ending, Positions."""
+    """Add --starting and --ending to a command, as Positions."""
     for option in (
         click.option(
             "--ending",
@@ -229,7 +229,7 @@ def position_options(function: Command) -> Command:
             default="latest",
             show_default=True,
             metavar="POSITION",
-            help="Where to end, exclusive; as for --starting.",
+            help="The end, exclusive; in the same form as --starting.",
         ),
         click.option(
             "--starting",
@@ -237,7 +237,7 @@ def position_options(function: Command) -> Command:
             default="earliest",
             show_default=True,
             metavar="POSITION",
-            help='Where to begin: earliest, latest, @TIME (ISO, or epoch ms), or JSON of offsets: {"orders": {"0": 23, "1": -2}}.',
+            help='The start: earliest, latest, @TIME (ISO, or epoch ms), or JSON of offsets: {"orders": {"0": 23, "1": -2}}.',
         ),
     ):
         function = option(function)
@@ -245,12 +245,12 @@ def position_options(function: Command) -> Command:
 
 
 def range_options(function: Command) -> Command:
-    """Give a command what it reads of topics: position_options and --isolation-level."""
+    """Add position_options and --isolation-level to a command."""
     isolation_level = click.option(
         "--isolation-level",
         type=click.Choice(["read_committed", "read_uncommitted"]),
         default="read_committed",
         show_default=True,
-        help="Whether records of aborted and open transactions are read.",
+        help="Whether to read records of aborted and open transactions.",
     )
     return position_options(isolation_level(function))

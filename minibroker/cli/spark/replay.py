@@ -30,14 +30,20 @@ Examples:
 """,
 )
 @click.argument("table", metavar="TABLE")
-@click.option("--name", required=True, metavar="NAME", help="Of this replay: run again with it, it goes on where it ended.")
-@click.option("-t", "--topic", "topics", multiple=True, metavar="TOPIC", help="Only records of this topic; may be given several times.")
-@click.option("--to", metavar="TOPIC", help="Where records go.  [default: to topics of their own names]")
-@click.option("--rename", multiple=True, metavar="OLD=NEW", help="Records of topic OLD go to NEW; may be given several times.")
-@position_options
-@click.option("--where", metavar="SQL", help="Only records for which this condition on key, value, headers, ... is true.")
+@click.option("--name", required=True, metavar="NAME", help="Name of the replay; run it again with the same name to resume it.")
 @click.option(
-    "--timestamps", type=click.Choice(["now", "keep"]), default="now", show_default=True, help="Of the records in their new topics."
+    "-t", "--topic", "topics", multiple=True, metavar="TOPIC", help="Replay only records of this topic; may be given several times."
+)
+@click.option("--to", metavar="TOPIC", help="Target topic of all records.  [default: the topics of the records]")
+@click.option("--rename", multiple=True, metavar="OLD=NEW", help="Write records of topic OLD to NEW; may be given several times.")
+@position_options
+@click.option("--where", metavar="SQL", help="Replay only records for which this SQL condition is true.")
+@click.option(
+    "--timestamps",
+    type=click.Choice(["now", "keep"]),
+    default="now",
+    show_default=True,
+    help="Timestamps of the records in their new topics.",
 )
 @click.option(
     "-z",
@@ -45,13 +51,13 @@ Examples:
     type=click.Choice([codec.name.lower() for codec in Compression]),
     default="lz4",
     show_default=True,
-    help="Of batches.",
+    help="Compression of batches.",
 )
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="RECORDS", help="At most so many records a second in all.")
-@click.option("--mapping", metavar="DIR", help="Write which old offsets became which new ones, as Parquet.")
-@click.option("--create/--no-create", default=True, show_default=True, help="Create topics that are missing.")
-@click.option("--partitions", type=click.IntRange(min=1), metavar="N", help="Of topics that are created.  [default: as the table has]")
-@click.option("--config", "configs", multiple=True, metavar="NAME=VALUE", help="Of topics that are created; may be given several times.")
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="RECORDS", help="The most records per second in all.")
+@click.option("--mapping", metavar="DIR", help="Write the mapping of old to new offsets to this folder, as Parquet.")
+@click.option("--create/--no-create", default=True, show_default=True, help="Create missing topics.")
+@click.option("--partitions", type=click.IntRange(min=1), metavar="N", help="Partitions of created topics.  [default: as in the table]")
+@click.option("--config", "configs", multiple=True, metavar="NAME=VALUE", help="Config of created topics; may be given several times.")
 @spark_command("table", "json")
 def replay(
     run: SparkRun,
@@ -76,7 +82,7 @@ def replay(
     """Write the records of a table to topics, each exactly once.
 
     TABLE is an archive, or a folder of Parquet or Delta with the columns of Spark's Kafka source. Records keep key, value, headers,
-    partition and order. A run that ended early, or found more in the table since, goes on when it is run again with the same --name.
+    partition and order. Run it again with the same --name to resume an interrupted run, or to write new records of the table.
     """
     from minibroker.spark.replay import job, ledger, targets  # noqa: PLC0415  --help needs no PySpark
 

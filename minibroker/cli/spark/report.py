@@ -1,4 +1,4 @@
-"""`minibroker spark report`: what topics hold, by minibroker.spark.report."""
+"""`minibroker spark report`: report what topics hold with minibroker.spark.report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Moment(click.ParamType[int]):
     name = "time"
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """In epoch ms."""
+        """Return epoch ms."""
         if isinstance(value, int):
             return value
         try:
@@ -44,7 +44,9 @@ Examples:
 """,
 )
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...", shell_complete=topic_names)
-@click.option("--pattern", metavar="REGEX", help="Topics whose whole name matches. Without it and without a TOPIC: all but Kafka's own.")
+@click.option(
+    "--pattern", metavar="REGEX", help="Report topics whose whole name matches.  [default, without TOPIC: all that are not internal]"
+)
 @click.option("--data-dir", metavar="DIR,...", help="Read a broker's log directories instead of asking a cluster.")
 @range_options
 @click.option(
@@ -53,12 +55,19 @@ Examples:
     multiple=True,
     type=Moment(),
     metavar="TIME",
-    help="Show the first offset as late as this; may be given several times.",
+    help="Show the first offset at or after this time; may be given several times.",
 )
-@click.option("--no-scan", is_flag=True, help="Count no records: what brokers know is shown at once, without Spark.")
-@click.option("--by", "bucket", type=click.Choice(["day", "hour"]), default="day", show_default=True, help="Count records by this, in UTC.")
+@click.option("--no-scan", is_flag=True, help="Count no records: show only what brokers know, quickly and without Spark.")
 @click.option(
-    "--gaps", type=click.IntRange(min=0), default=DEFAULT_GAPS, show_default=True, metavar="N", help="List so many gaps of each partition."
+    "--by", "bucket", type=click.Choice(["day", "hour"]), default="day", show_default=True, help="Count records by day or hour, in UTC."
+)
+@click.option(
+    "--gaps",
+    type=click.IntRange(min=0),
+    default=DEFAULT_GAPS,
+    show_default=True,
+    metavar="N",
+    help="Number of gaps to list for each partition.",
 )
 @click.option(
     "--picture",
@@ -66,7 +75,7 @@ Examples:
     multiple=True,
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Also draw it, as .png or .svg; may be given several times.",
+    help="Also draw the report as .png or .svg; may be given several times.",
 )
 @click.option(
     "--theme", type=click.Choice(["light", "dark"]), help="Colours of the picture.  [default: light; an SVG follows its reader's page]"
@@ -89,11 +98,10 @@ def report(
     theme: str | None,
     output: str,
 ) -> None:
-    """Show what topics hold, and who is how far in them.
+    """Show what topics hold, and how far groups have read them.
 
-    Of each partition: where it begins and ends, records and bytes by day, gaps and why they are there, producers and their open
-    transactions, the lag of groups. --starting and --ending say what is counted; the rest is told whole. The JSON's fields are explained
-    in docs/report.md.
+    For each partition: start and end, records and bytes by day, gaps and their reasons, producers and their open transactions, and the
+    lag of groups. --starting and --ending limit what is counted; the rest is complete. docs/report.md explains the JSON.
     """
     from minibroker.spark.report import picture, pipeline  # noqa: PLC0415  --help needs no numpy
 

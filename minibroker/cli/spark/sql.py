@@ -1,4 +1,4 @@
-"""`minibroker spark sql`: a query on topics, wherever their records are."""
+"""`minibroker spark sql`: query topics, log directories and archives with SQL."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 TABLE_ROWS = 100
-#: a table of files in the query itself: parquet.`/path`
+#: a table of files within a query: parquet.`/path`
 FILES = re.compile(r"\b\w+\.`")
 
 
@@ -33,11 +33,11 @@ Examples:
 """
 )
 @click.argument("query", metavar="QUERY")
-@click.option("--data-dir", metavar="DIR,...", help="Ask a broker's log directories, not the broker.")
-@click.option("--archive", metavar="DIR", help="Ask an archive, or another table of records.")
+@click.option("--data-dir", metavar="DIR,...", help="Query a broker's log directories instead of the broker.")
+@click.option("--archive", metavar="DIR", help="Query an archive, or another table of records.")
 @range_options
-@click.option("--text", is_flag=True, help="Key and value are strings, not bytes.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="ROWS", help=f"At most so many rows.  [default: {TABLE_ROWS} in a table]")
+@click.option("--text", is_flag=True, help="Show key and value as strings instead of bytes.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="ROWS", help=f"The most rows to print.  [default: {TABLE_ROWS} in a table]")
 @spark_command("table", "json", "jsonl", "csv")
 def sql(
     run: SparkRun,
@@ -52,16 +52,16 @@ def sql(
     limit: int | None,
     output: str,
 ) -> None:
-    """Ask topics, log directories and archives by SQL.
+    """Query topics, log directories and archives with SQL.
 
     Each topic is a view with the columns of Spark's Kafka source: key, value, headers, topic, partition, offset, timestamp, timestampType.
-    Names with dots or dashes stand in backticks. QUERY is - to read it from standard input.
+    Put names with dots or dashes in backticks. Give - as QUERY to read it from standard input.
     """
     if data_dir is not None and archive is not None:
         raise click.UsageError("--data-dir and --archive exclude each other")
     if query == "-":
         query = sys.stdin.read()
-    with phase("asking Spark"):
+    with phase("running the query"):
         found = _asked(run, query, data_dir, archive, (starting, ending, isolation_level), text=text)
         _print(run, found, output, limit)
 
@@ -69,7 +69,7 @@ def sql(
 def _asked(
     run: SparkRun, query: str, data_dir: str | None, archive: str | None, wanted: tuple[Position, Position, str], *, text: bool
 ) -> DataFrame:
-    """The query's rows, not read yet."""
+    """Return the query's rows, not read yet."""
     from minibroker.spark import sql as of_spark  # noqa: PLC0415  --help needs no numpy
     from minibroker.spark.sources.source import source_of  # noqa: PLC0415
 
@@ -95,7 +95,7 @@ def _print(run: SparkRun, found: DataFrame, output: str, limit: int | None) -> N
     if output in {"json", "jsonl"}:
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise click.ClickException(f"two columns are called {twice}: give one another name (AS), or ask for -o table or csv")
+            raise click.ClickException(f"two columns are named {twice}: rename one (AS), or use -o table or csv")
         _print_json(run, found.limit(limit) if limit else found, output)
     elif output == "csv":
         _print_csv(run, found.limit(limit) if limit else found)
@@ -117,7 +117,7 @@ def _print_table(run: SparkRun, found: DataFrame, limit: int) -> None:
 def _print_csv(run: SparkRun, found: DataFrame) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     rows = _rows(run, _strings(found))
-    first = next(rows, None)  # what is wrong with a query is told before anything is printed
+    first = next(rows, None)  # errors of the query are raised before anything is printed
     writer.writerow(found.columns)
     if first is not None:
         writer.writerow(first)
@@ -140,14 +140,14 @@ def _print_json(run: SparkRun, found: DataFrame, output: str) -> None:
 
 
 def _rows(run: SparkRun, found: DataFrame) -> Iterator[Sequence[object]]:
-    """Rows one after the other: the driver holds those of one of Spark's partitions. Progress is not shown between rows on one terminal."""
+    """Yield rows; the driver holds those of one Spark partition. On a terminal, stop showing progress between rows."""
     if sys.stdout.isatty():
         run.finish()
     yield from found.toLocalIterator()
 
 
 def _strings(found: DataFrame) -> DataFrame:
-    """Each column as Spark spells it; bytes as text where they are text, else in hexadecimal."""
+    """Return all columns as text; bytes as text if they are UTF-8, else in hexadecimal."""
     kinds = [kind for _, kind in found.dtypes]
     numbered = found.toDF(*(f"c{number}" for number in range(len(kinds))))
     columns = []

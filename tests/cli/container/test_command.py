@@ -15,7 +15,7 @@ from tests.support.broker_process import BrokerProcess
 @pytest.mark.parametrize(
     ("variable", "value", "message"),
     [
-        ("MINIBROKER_SERVE_OPTIONS", "--set 'x=1", """MINIBROKER_SERVE_OPTIONS: "--set 'x=1" cannot be taken apart as a shell would: """),
+        ("MINIBROKER_SERVE_OPTIONS", "--set 'x=1", """MINIBROKER_SERVE_OPTIONS: "--set 'x=1" cannot be split like in a shell: """),
         ("MINIBROKER_SERVE_OPTIONS", "--broker 3", "No such option '--broker'."),
         ("KAFKA_LISTENERS", "9092", "listeners: '9092' is not NAME://HOST:PORT"),
         ("KAFKA_ADVERTISED_LISTENERS", "localhost:9092", "advertised.listeners: 'localhost:9092' is not NAME://HOST:PORT"),

@@ -33,7 +33,7 @@ def test_what_is_no_topic_is_told(text: str) -> None:
 
 
 def test_a_topic_twice_is_told() -> None:
-    with pytest.raises(ConfigurationError, match="orders is there twice"):
+    with pytest.raises(ConfigurationError, match="orders is listed twice"):
         parse_topics("orders:1:1,orders:2:1")
 
 

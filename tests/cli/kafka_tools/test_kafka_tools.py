@@ -59,10 +59,10 @@ REFUSED = {
     "kafka-consumer-groups --describe --group g --verbose": "verbose is not a recognized option\nSee kafka-consumer-groups --help",
     "kafka-console-consumer --include *": "* is an invalid regex.",
     "kafka-console-consumer --topic a --property value.deserializer=my.Deserializer": (
-        "my.Deserializer is not served; there are those of Kafka for String, ByteArray, Long, Integer and Short"
+        "my.Deserializer is not supported: give Kafka's deserializer for String, ByteArray, Long, Integer or Short"
     ),
     "kafka-log-dirs --describe --broker-list x": "--broker-list: x is not a list of broker ids such as 1,2",
-    "kafka-topics --list --command-config FILE": "FILE: security.protocol=SASL_SSL is not served: this tool speaks PLAINTEXT alone",
+    "kafka-topics --list --command-config FILE": "FILE: security.protocol=SASL_SSL is not supported: this tool supports only PLAINTEXT",
     "kafka-delete-records --offset-json-file FILE.none": "Unable to read file FILE.none",
 }
 

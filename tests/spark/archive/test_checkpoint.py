@@ -81,7 +81,7 @@ def test_who_is_how_far(tmp_path: Path, committed: int, ends: tuple[int, int], *
     found = checkpoint(tmp_path, (5, 3), (9, 3), committed=committed)
     assert agrees(found, archived(*ends), frozenset("t"), is_ours=True) is fits
     if not fits:
-        with pytest.raises(SourceError, match="not where the archive ends"):
+        with pytest.raises(SourceError, match="does not match the archive's end"):
             agrees(found, archived(*ends), frozenset("t"), is_ours=False)
 
 

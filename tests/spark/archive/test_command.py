@@ -45,7 +45,7 @@ def test_archive_show_and_read(spark: Any, pipelines: Any, tmp_path: Path, monke
             patching.setattr(ArchiveStore, "publish", interrupted)
             assert pipelines("archive", "t", "--to", path, "-b", broker.bootstrap, code=130).out == ""
         ran = pipelines("archive", "t", "--to", path, "--data-dir", str(broker.data_dir))
-        assert "Run 2 had been interrupted behind its commit: finished." in ran.err
+        assert "Run 2 had been interrupted after its commit: finished." in ran.err
         assert "0 records, 0 B, in 0 runs" in ran.err
 
         CLIENTS["confluent-kafka"].write(broker.bootstrap, "t", rows[:2])

@@ -104,7 +104,7 @@ def test_another_topic_of_the_same_name(there: ResolvedTopics, says: str) -> Non
     second = dataclasses.replace(found.topics[1], ranges=found.ranges)
     assert continued(resolved((0, 0, 9), topic_id="id-3"), Allowed(recreated=True), ARCHIVED, second).topics[2].folder == "t@3"
     if second.topic_id:
-        with pytest.raises(SourceError, match=r"the archive has this one, too, from before \(topic=t\)"):
+        with pytest.raises(SourceError, match=r"the archive already has this topic from before \(topic=t\)"):
             continued(resolved((0, 0, 12)), Allowed(recreated=True), ARCHIVED, second)
 
 

@@ -206,7 +206,7 @@ def test_names_and_columns(spark: Any) -> None:
     ("options", "words"),
     [
         ({"match": "luck"}, "got 'luck'"),
-        ({"range_size": 0}, "a range of 0"),
+        ({"range_size": 0}, "range_size must be at least 1"),
         ({"columns": ["offset"]}, "cannot compare 'offset'"),
         ({"columns": []}, "no column to compare"),
         ({"match": "order", "whole": True}, "whole needs match=offset"),
@@ -214,7 +214,7 @@ def test_names_and_columns(spark: Any) -> None:
         ({"topics": ["nothing"]}, "nothing"),
         ({"rename": {"t": "nothing"}}, "nothing"),
         ({"starting": '{"t": {"1": 5}}'}, "t-0"),
-        ({"starting": '{"t": {"0": 9}}', "ending": '{"t": {"0": 5}}'}, "before it starts"),
+        ({"starting": '{"t": {"0": 9}}', "ending": '{"t": {"0": 5}}'}, "before its start"),
     ],
 )
 def test_what_is_wrong_is_told(spark: Any, options: dict[str, Any], words: str) -> None:

@@ -154,7 +154,7 @@ def test_timestamps_find_the_first_record_as_late(data: Path, open_log: OpenLog)
             log.close()
             for path in (data / "orders-0").glob("*.*index"):
                 path.unlink()
-    with pytest.raises(OptionError, match="no record of orders-0 is as late as"):
+    with pytest.raises(OptionError, match="no record of orders-0 is at or after"):
         values_of(data, startingTimestamp=NOW_MS + 10**6)
 
 

@@ -35,7 +35,7 @@ def test_offsets_and_names_within_them() -> None:
 
 
 def test_times_end_where_the_partition_ends() -> None:
-    with pytest.raises(SourceError, match="before it starts"):
+    with pytest.raises(SourceError, match="before its start"):
         found(Position(timestamp_ms=15), Position(timestamp_ms=12))
     assert resolve_ranges({("a", 0): Bounds(10, 20)}, Position(timestamp_ms=12), Position(timestamp_ms=99), dict.fromkeys) == (
         PartitionRange("a", 0, 12, 20),
