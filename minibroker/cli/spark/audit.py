@@ -104,7 +104,7 @@ def audit(
     from minibroker.spark import audit as pipeline  # noqa: PLC0415  --help needs no PySpark
 
     if len(sides) > 2:
-        raise click.UsageError("give at most two sides; name topics with --topic")
+        raise click.UsageError("an audit has two sides: name topics with --topic")
     texts = sides if len(sides) == 2 else (f"kafka:{run.bootstrap_server}", *sides)
     left, right = (pipeline.parse_side(text, isolation_level=isolation_level) for text in texts)
     names = pairs(rename, "--rename")

@@ -119,15 +119,13 @@ def replay(
 ) -> ReplayResult:
     """Write records to topics, each exactly once, in the order of their offsets, to their old partition numbers.
 
-    Run it again with the same name to resume: it continues after the committed records. That also applies if the
-    source has more records now. Records are written in transactions, so read_committed sees a transaction whole or
-    not at all.
+    Run it again with the same name to resume, or to write records that the source has got since. Records are written
+    in transactions, so read_committed sees a transaction whole or not at all.
 
     Args:
         spark: a session; see `minibroker.spark.session.kafka_session`.
         source: a table (an archive, a folder of Parquet), or a DataFrame with a column value and optional key, headers,
-            topic, partition, offset and timestamp. Without `partition` the key decides, as in Kafka's producer. Without
-            `offset` the replay cannot be resumed.
+            topic, partition, offset, timestamp. Without `partition` the key decides; without `offset` it cannot be resumed.
         bootstrap_servers: of the target cluster.
         name: of the replay; its ledger, group and transactional ids contain it.
         topic: the target topic of all records.
@@ -145,8 +143,7 @@ def replay(
         tuning: sizes and times.
 
     Raises:
-        ReplayError, SourceError: the request is invalid or cannot be fulfilled; unless the message says otherwise, nothing
-            was written.
+        ReplayError, SourceError: the replay is not possible; unless the message says otherwise, nothing was written.
         ClientError, KafkaError: no broker answers, or a broker rejects a request.
     """
     began_s = time.monotonic()
