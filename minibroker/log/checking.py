@@ -1,7 +1,7 @@
-"""A partition's folder, verified without changing anything: first `plan`, then its segments one by one in any order, then `join`.
+"""Verify a partition's folder without changing it: first `plan`, then `check_segment` for each segment in any order, then `join`.
 
-Beside what each segment says of itself (segment_checking.py): that they follow each other, that leader-epoch-checkpoint tells the same
-epochs as the batches, and that the log reaches as far as the checkpoints of its directory say.
+segment_checking.py checks each segment. This module checks that the segments follow each other, that leader-epoch-checkpoint has the same
+epochs as the batches, and that the log reaches as far as the checkpoints of its directory.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from minibroker.storage.log_file_names import LOG, SNAPSHOT, SWAP, file_name, pa
 
 
 class Expected(NamedTuple):
-    """What a directory says of one of its partitions; None where it says nothing."""
+    """What the files of a log directory say about one partition; None if they say nothing."""
 
     directory: str  #: the partition's folder
-    was_clean: bool = False  #: the last broker on it stopped in order
+    was_clean: bool = False  #: the last broker on it had a clean shutdown
     is_compacted: bool = True  #: offsets may be missing; also when that is not known
     needs_indexes: bool = True
     recovery_point: int | None = None
@@ -35,7 +35,7 @@ class Expected(NamedTuple):
 
 
 def plan(files: Files, expected: Expected, findings: Findings) -> list[SegmentTask]:
-    """The segments of a folder, and what its names alone tell. OSError when it cannot be listed."""
+    """Return the segments of a folder, and report what its names show. Raises OSError if it cannot be listed."""
     directory = expected.directory
     names = set(files.names(directory))
     parsed = [found for name in names if (found := parse_file_name(name)) is not None]
@@ -71,7 +71,7 @@ def plan(files: Files, expected: Expected, findings: Findings) -> list[SegmentTa
 
 
 def join(files: Files, expected: Expected, reports: Sequence[SegmentReport], findings: Findings) -> None:
-    """What holds between the segments of a folder, whose reports come in order of their offsets."""
+    """Check the reports of all segments against each other; they come in order of their offsets."""
     if not reports:
         return
     _check_sequence(expected, reports, findings)
@@ -82,11 +82,11 @@ def join(files: Files, expected: Expected, reports: Sequence[SegmentReport], fin
         found = parse_file_name(name)
         if found is not None and found[1] == SNAPSHOT and found[0] > end_offset and reports[-1].is_whole:
             severity = ERROR if expected.was_clean else WARNING
-            findings.add(severity, f"{expected.directory}/{name}", f"lies behind the end of the log, offset {end_offset}")
+            findings.add(severity, f"{expected.directory}/{name}", f"lies after the end of the log, offset {end_offset}")
 
 
 def _check_sequence(expected: Expected, reports: Sequence[SegmentReport], findings: Findings) -> None:
-    """Offsets without a gap, unless compaction may have made it."""
+    """Check that there is no gap in the offsets, unless compaction may have made it."""
     if expected.is_compacted:
         return
     for report, following in zip(reports, [*reports, None][1:], strict=True):
@@ -119,7 +119,7 @@ def _check_offsets(expected: Expected, end_offset: int, findings: Findings) -> N
 
 
 def _check_epochs(files: Files, expected: Expected, reports: Sequence[SegmentReport], findings: Findings) -> None:
-    """The checkpoint names the epoch of each batch; where it begins later than the log, that was deleted logically."""
+    """Check that the checkpoint has the epoch of each batch. If it begins later than the log, earlier records were deleted logically."""
     checkpoint = LeaderEpochCheckpoint(files, f"{expected.directory}/{leader_epoch_checkpoint.NAME}")
     epochs = [each for report in reports for each in report.epochs]
     try:
@@ -145,5 +145,5 @@ def _check_epochs(files: Files, expected: Expected, reports: Sequence[SegmentRep
 
 
 def all_findings(findings: Findings, reports: Sequence[SegmentReport]) -> list[Finding]:
-    """Those of the segments, then those of the whole."""
+    """Return the findings of the segments, then those of the folder."""
     return [*(finding for report in reports for finding in report.findings), *findings.all()]

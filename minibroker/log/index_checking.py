@@ -1,8 +1,8 @@
-"""The two sparse indexes of a segment, held against its batches while those pass by.
+"""Compare the two sparse indexes of a segment with its batches.
 
-An entry of the offset index names the last offset of a batch and where it begins. (Kafka before 4 indexed several batches that came in one
-request by the last offset of the last one: a look-up then begins a little early, so that is allowed.) An entry of the time index names the
-largest timestamp so far and a batch that has it; the last one must be the segment's largest, because look-ups pass over segments by it.
+An entry of the offset index has the last offset and the position of a batch. (Kafka before 4 indexed several batches of one request
+by the last offset of the last one: a look-up then begins a little early, so that is allowed.) An entry of the time index names the
+largest timestamp so far and a batch that has it; the last one must be the segment's largest, because look-ups skip segments by it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ANY_SIZE = 1 << 40
 
 
 class _IndexCheck:
-    """What both have in common. `is_stale`: the next start makes the index anew, so that what is wrong with it is a warning."""
+    """The base of both checks. `is_stale`: the next start rebuilds the index, so that a wrong entry is only a warning."""
 
     def __init__(self, files: Files, index: IndexFile, findings: Findings, *, is_stale: bool, is_needed: bool) -> None:
         self._findings = findings
@@ -35,15 +35,15 @@ class _IndexCheck:
         elif index.is_damaged:
             self.is_there = False
             if is_needed:
-                findings.add(WARNING, self.path, "is missing; it is made anew when it is needed")
+                findings.add(WARNING, self.path, "is missing; it is rebuilt when it is needed")
 
     def wrong(self, number: int, words: str, kind: str = "wrong entries") -> None:
-        """An entry that is not true."""
+        """Report a wrong entry."""
         self._findings.add(self._severity, self.path, f"entry {number} {words}", number * self._entry_size, kind=kind)
 
 
 class OffsetIndexCheck(_IndexCheck):
-    """`at` tells the entry of a batch's position, `see` is called for each batch that has one or when `awaits` is reached."""
+    """`at` has the entries by position. `see` is called for each batch with an entry, or when `awaits` is reached."""
 
     def __init__(self, files: Files, path: str, base_offset: int, log_size: int, findings: Findings, **options: bool) -> None:
         index = OffsetIndex(files, path, base_offset, _ANY_SIZE)
@@ -57,13 +57,13 @@ class OffsetIndexCheck(_IndexCheck):
                 words = f"(offset {offset}, position {position}) does not follow the one before it"
                 self.wrong(number, words, "entries that do not follow")
             elif position >= log_size:
-                self.wrong(number, f"(offset {offset}) points to {position}, behind the end of the segment", "entries beyond the end")
+                self.wrong(number, f"(offset {offset}) points to {position}, after the end of the segment", "entries beyond the end")
             else:
                 self.at[position] = number, offset
             previous_offset, previous_position = offset, position
 
     def see(self, position: int, last_offset: int) -> None:
-        """A batch."""
+        """Check a batch."""
         if last_offset >= self.awaits:
             if last_offset > self.awaits:
                 self.wrong(self._awaiting, f"names offset {self.awaits}, which no batch ends with")
@@ -78,11 +78,11 @@ class OffsetIndexCheck(_IndexCheck):
             self._awaiting, self.awaits = number, offset
 
     def finish(self) -> None:
-        """All batches were seen."""
+        """Report the remaining entries, after all batches."""
         for position, (number, offset) in self.at.items():
             self.wrong(number, f"names offset {offset} at position {position}, where no batch begins")
         if self.awaits != _NEVER:
-            self.wrong(self._awaiting, f"names offset {self.awaits}, behind the end of the segment")
+            self.wrong(self._awaiting, f"names offset {self.awaits}, after the end of the segment")
 
 
 class TimeIndexCheck(_IndexCheck):
@@ -108,7 +108,7 @@ class TimeIndexCheck(_IndexCheck):
         self._number, self._timestamp, self.awaits = next(self._entries, (0, 0, _NEVER))
 
     def see(self, base_offset: int, last_offset: int, timestamp: int, largest: int) -> None:
-        """A batch with its largest timestamp, and the largest up to its end."""
+        """Check a batch, given its largest timestamp and the largest one up to its end."""
         while self.awaits <= last_offset:
             if self.awaits < base_offset:
                 self.wrong(self._number, f"names offset {self.awaits}, which no batch has")
@@ -118,9 +118,9 @@ class TimeIndexCheck(_IndexCheck):
             self._next()
 
     def finish(self, largest: int) -> None:
-        """All batches were seen."""
+        """Report the remaining entries, after all batches."""
         while self.awaits != _NEVER:
-            self.wrong(self._number, f"names offset {self.awaits}, behind the end of the segment")
+            self.wrong(self._number, f"names offset {self.awaits}, after the end of the segment")
             self._next()
         if self.is_there and not self._is_stale and self._last_timestamp < largest:
             words = f"ends with timestamp {self._last_timestamp}, but the segment has {largest}: look-ups by time miss records"

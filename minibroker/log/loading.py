@@ -185,7 +185,7 @@ class Loader:
             end_offset, is_whole = self._recover_segment(segment, max(end_offset, segment.base_offset), limit_offset)
             if not is_whole:
                 for later in segments[index + 1 :]:
-                    logger.warning("%s: removed, it lies behind the end of the log", later.log.path)
+                    logger.warning("%s: removed, it lies after the end of the log", later.log.path)
                     self._remove_segment(later)
                 if segments[index + 1 :]:
                     self._files.sync_directory(self._directory)  # none may come back among what is appended now

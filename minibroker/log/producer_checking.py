@@ -1,7 +1,7 @@
-"""Producers and transactions of a segment, held against its `.txnindex` and its producer snapshots while the batches pass by.
+"""Compare the producers and transactions of a segment with its `.txnindex` and its producer snapshots.
 
-Which transactions are open where the segment begins, the snapshot there tells; without one, what began earlier is not known, and less is
-certain. Compaction removes batches that those files still speak of, so what is missing counts only where no offset is.
+The snapshot at the start of the segment has the transactions that are open there. Without it, earlier transactions are unknown, and fewer
+checks are possible. Compaction removes batches that those files still contain, so missing batches count only if no offset is missing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Place = tuple[int, int]
 
 
 class _Aborted(NamedTuple):
-    """A transaction, as its abort marker and the batches before it in this segment tell."""
+    """An aborted transaction, from its marker and the batches before it in this segment."""
 
     producer_id: int
     first_offset: int | None  #: None: none of its batches is here
@@ -34,7 +34,7 @@ class _Aborted(NamedTuple):
 
 
 class ProducerCheck:
-    """Told of every batch of a producer.
+    """Checks the batches of producers, given to `note` one by one.
 
     Args:
         log_path: of the segment.
@@ -71,7 +71,7 @@ class ProducerCheck:
         self._begin()
 
     def _begin(self) -> None:
-        """Take over what is open where the segment begins."""
+        """Load the transactions that are open at the start of the segment."""
         with suppress(CorruptLogError, FileNotFoundError):  # the segment before says what is wrong with it
             for entry in producer_snapshot.decode(read_all(self._files, self._log_path.removesuffix(LOG) + SNAPSHOT)):
                 if entry.current_txn_first_offset >= 0:
@@ -80,11 +80,11 @@ class ProducerCheck:
 
     @property
     def next_snapshot(self) -> int:
-        """`compare` is to be called before the first batch at or behind it."""
+        """The next snapshot: `compare` has to be called before the first batch at or after it."""
         return self._snapshots[0] if self._snapshots else 1 << 63
 
     def note(self, position: int, size: int, base_offset: int, attributes: int, producer_id: int) -> None:
-        """One batch of a producer, its CRC being right."""
+        """Note one batch of a producer, whose CRC is right."""
         if attributes & CONTROL_FLAG:
             self._end_transaction((position, size), base_offset, producer_id)
             return
@@ -110,7 +110,7 @@ class ProducerCheck:
         self._known.add(producer_id)
 
     def compare(self, offset: int) -> None:
-        """Hold the snapshots up to `offset` against what the batches before them say."""
+        """Compare the snapshots up to `offset` with the batches before them."""
         while self._snapshots and self._snapshots[0] <= offset:
             self._compare(self._snapshots.pop(0))
 
@@ -127,7 +127,7 @@ class ProducerCheck:
                 self._disagreements.append((path, words))
 
     def _read(self, offset: int) -> tuple[str | None, list[producer_snapshot.ProducerEntry]]:
-        """A snapshot's path, if it can be read, and its entries, as far as they can be true."""
+        """Return a snapshot's path, if it can be read, and its plausible entries."""
         path = f"{self._log_path.rpartition('/')[0]}/{file_name(offset, SNAPSHOT)}"
         try:
             entries = producer_snapshot.decode(read_all(self._files, path))
@@ -136,8 +136,8 @@ class ProducerCheck:
             return None, []
         for entry in entries:
             if entry.last_offset >= offset:
-                words = f"producer {entry.producer_id} has the last offset {entry.last_offset}, behind the snapshot's own"
-                self._findings.add(ERROR, path, words, kind="offsets behind the snapshot")
+                words = f"producer {entry.producer_id} has the last offset {entry.last_offset}, after the snapshot's own"
+                self._findings.add(ERROR, path, words, kind="offsets after the snapshot")
         return path, [entry for entry in entries if entry.last_offset < offset]
 
     def _compare_producer(self, path: str, entry: producer_snapshot.ProducerEntry) -> None:
@@ -164,7 +164,7 @@ class ProducerCheck:
                 self._disagreements.append((path, f"producer {entry.producer_id} has {name} {found}, the log says {expected}"))
 
     def finish(self, end_offset: int, *, has_gaps: bool) -> None:
-        """The segment was read up to `end_offset`."""
+        """Finish the check after the segment was read up to `end_offset`."""
         self.compare(end_offset)
         for offset in self._snapshots:
             self._read(offset)  # of batches that are not here any more
@@ -193,7 +193,7 @@ class ProducerCheck:
         return entries
 
     def _compare_aborted(self, entries: list[transaction_index.AbortedTxn], *, has_gaps: bool) -> None:
-        """Where offsets are missing, a marker that is there must still be the one that its entry speaks of."""
+        """Compare the entries of `.txnindex`. If offsets are missing, existing markers must still agree with their entries."""
         for number, entry in enumerate(entries):
             found = self._aborted.get(entry.last_offset)
             if found is None:
@@ -218,5 +218,5 @@ class ProducerCheck:
 
 
 def _disagrees(found: int, expected: int | None, *, is_certain: bool) -> bool:
-    """Whether an offset is not the expected one; or higher, when that is not known for certain."""
+    """Whether an offset differs from the expected one; if that is not certain, whether it is higher."""
     return expected is not None and (found != expected if is_certain else found > expected)

@@ -1,7 +1,7 @@
-"""One segment, verified without changing anything: its batches, both indexes, aborted transactions, producer snapshots.
+"""Verify one segment without changing it: its batches, both indexes, aborted transactions, producer snapshots.
 
-A segment stands alone, so that several can be checked at one time in several processes: `SegmentTask` and `SegmentReport` can be pickled.
-What holds between segments is said in checking.py.
+Segments are checked independently, also in several processes: `SegmentTask` and `SegmentReport` can be pickled. checking.py compares
+segments with each other.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ RecordCheck = Callable[[Record], str | None]  #: what is wrong with a record, wh
 
 
 class SegmentTask(NamedTuple):
-    """What to check, and what is known of it beforehand."""
+    """A segment to check, and what is already known about it."""
 
     directory: str
     base_offset: int
-    next_base_offset: int | None = None  #: of the segment behind it; None: it is the last one
-    is_recovered: bool = False  #: the next start recovers it: its end may be torn, and its indexes are made anew
-    needs_indexes: bool = True  #: a missing index is worth a word
+    next_base_offset: int | None = None  #: of the next segment; None: it is the last one
+    is_recovered: bool = False  #: the next start recovers it: its end may be torn, and its indexes are rebuilt
+    needs_indexes: bool = True  #: a missing index is a finding
     snapshots: tuple[int, ...] = ()  #: offsets of the producer snapshots that belong to it
-    is_first: bool = False  #: of its log, and nothing was ever before it
+    is_first: bool = False  #: the first segment its log ever had
     deep: bool = False  #: decode every record
     record_check: RecordCheck | None = None  #: decode every record and have it checked
 
 
 class SegmentReport(NamedTuple):
-    """What a segment is, and what is wrong with it."""
+    """The contents of a segment, and its findings."""
 
     base_offset: int
     size: int  #: bytes of the `.log`
@@ -54,7 +54,7 @@ class SegmentReport(NamedTuple):
 
 
 def check_segment(files: Files, task: SegmentTask) -> SegmentReport:
-    """Read everything of a segment once. What cannot be read is a finding, too."""
+    """Read everything of a segment once. Unreadable parts are findings as well."""
     check = _SegmentCheck(files, task)
     try:
         check.run()
@@ -74,7 +74,7 @@ class _SegmentCheck:
         self._log = files.handles.handle(self.path, READ_ONLY)
         self._size = 0
         self._batch_count = 0
-        self._position = 0  #: behind the last batch
+        self._position = 0  #: after the last batch
         self._next_offset = task.base_offset
         self._has_gaps = False
         self._first_gap: tuple[int, int, int] | None = None
@@ -82,7 +82,7 @@ class _SegmentCheck:
         self._largest = NO_TIMESTAMP
 
     def result(self) -> SegmentReport:
-        """What came of it."""
+        """Return the report."""
         return SegmentReport(
             self._task.base_offset,
             self._size,
@@ -96,7 +96,7 @@ class _SegmentCheck:
         )
 
     def run(self) -> None:
-        """The log beside its indexes, then what is left of those."""
+        """Check the log together with its indexes, then the remaining index entries."""
         task = self._task
         self._size = self._files.size(self.path)
         options = {"is_stale": task.is_recovered, "is_needed": task.needs_indexes and self._size > 0}
@@ -170,7 +170,7 @@ class _SegmentCheck:
             self.findings.add(ERROR, self.path, words)
 
     def _judge(self, batch: VerifiedBatch) -> None:
-        """A batch that is not simply the next one."""
+        """Check a batch that does not simply follow the previous one."""
         position, _, base_offset, last_offset, _, _, _, _, count, is_right = batch
         expected = self._next_offset
         if not is_right:
@@ -205,7 +205,7 @@ class _SegmentCheck:
         return leader_epoch
 
     def _decode(self, position: int, size: int) -> None:
-        """Every record: its offset lies within the batch, behind the one before."""
+        """Decode every record: its offset must lie in the batch, after the previous one."""
         batch = self._read_batch(position, size)
         offset, count = batch.base_offset - 1, 0
         try:
@@ -229,7 +229,7 @@ class _SegmentCheck:
             self.findings.add(ERROR, self.path, words, position, kind="records that their coordinator cannot use")
 
     def _end_of_batches(self, error: CorruptMessage) -> None:
-        """No batch where one should begin: a tail that a crash left, or damage."""
+        """Report a position without a batch: a tail that a crash left, or damage."""
         position = self._position
         rest = self._size - position
         head = self._files.read_at(self._log.opened(), LOG_OVERHEAD, position)
@@ -256,5 +256,5 @@ class _SegmentCheck:
 
 
 def check_segments(files: Files, tasks: Sequence[SegmentTask]) -> list[tuple[str, SegmentReport]]:
-    """Several of them, with their folders: a piece of work for one process."""
+    """Check several segments: the work for one process."""
     return [(task.directory, check_segment(files, task)) for task in tasks]

@@ -76,7 +76,7 @@ def decode_records(batch: RecordBatch, *, max_bytes: int = MAX_DECOMPRESSED_BYTE
         try:
             offset_delta, timestamp_delta, key, value, headers, position = decode_record(payload, position)
         except IndexError:
-            raise InvalidRecord(f"record {index} of {batch.record_count} goes on behind the end of its batch") from None
+            raise InvalidRecord(f"record {index} of {batch.record_count} goes on after the end of its batch") from None
         if not previous_delta < offset_delta <= last_offset_delta:
             raise InvalidRecord(f"record {index}: offset delta {offset_delta} after {previous_delta}, last is {last_offset_delta}")
         previous_delta = offset_delta

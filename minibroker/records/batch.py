@@ -3,7 +3,7 @@
     position  size  field
            0     8  base_offset
            8     4  batch_length              bytes that follow this field: the batch's size is 12 + batch_length
-          12     4  partition_leader_epoch    outside the CRC, so that a broker writes it without summing again
+          12     4  partition_leader_epoch    outside the CRC, so that a broker writes it without a new CRC
           16     1  magic                     2
           17     4  crc                       CRC-32C of everything from attributes to the end
           21     2  attributes                bits 0-2 compression, 3 timestamp type (1: LogAppendTime), 4 transactional,
@@ -19,11 +19,11 @@
 
 All numbers are big-endian and signed, crc excepted. Sources: KIP-98, org.apache.kafka.common.record.DefaultRecordBatch.
 
-Formats v0 and v1 share the first 17 bytes but for what lies at 12. `RecordBatch` refuses a batch of theirs with
-UnsupportedForMessageFormat, never with CorruptMessage; any_format.py reads it as a `LegacyBatch`.
+Formats v0 and v1 have the same first 17 bytes, except for those at 12. For them `RecordBatch` raises UnsupportedForMessageFormat, never
+CorruptMessage; any_format.py reads them as a `LegacyBatch`.
 
-What owns the bytes: the view keeps a memoryview and never copies. `assign_offsets` and `stamp_log_append_time` write into it;
-a view made before them shows what was there before.
+A RecordBatch keeps a memoryview and never copies. `assign_offsets` and `stamp_log_append_time` write into the bytes; a RecordBatch made
+before keeps the old values in its attributes.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class TimestampType(IntEnum):
 
     @classmethod
     def from_name(cls, name: str) -> TimestampType:
-        """The type that `message.timestamp.type` names: CreateTime or LogAppendTime. ValueError for another."""
+        """Return the type that `message.timestamp.type` names: CreateTime or LogAppendTime. Raises ValueError."""
         try:
             return {"CreateTime": cls.CREATE_TIME, "LogAppendTime": cls.LOG_APPEND_TIME}[name]
         except KeyError:
@@ -86,15 +86,15 @@ class TimestampType(IntEnum):
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
-    """The sequence number `increment` later: after 2^31-1 comes 0."""
+    """Return the sequence number `increment` later: after 2^31-1 comes 0."""
     return (sequence + increment) & INT32_MAX
 
 
 class RecordBatch:
-    """One batch seen through `data`, from `position` on; `data` may go on behind it.
+    """A view of one batch in `data`, from `position` on; `data` may be longer.
 
-    Raises CorruptMessage when the bytes there cannot be a whole batch, UnsupportedForMessageFormat for formats v0 and v1. Neither
-    the CRC nor the records are looked at.
+    Raises CorruptMessage if the bytes there cannot be a whole batch, UnsupportedForMessageFormat for formats v0 and v1. Neither the CRC nor
+    the records are checked.
     """
 
     __slots__ = (
@@ -180,12 +180,12 @@ class RecordBatch:
 
     @property
     def compression(self) -> Compression:
-        """The codec of the payload; UnsupportedCompressionType for an id that no codec has."""
+        """The codec of the payload. Raises UnsupportedCompressionType for an unknown id."""
         return Compression.of(self.attributes & COMPRESSION_MASK)
 
     @property
     def is_compressed(self) -> bool:
-        """Whether the payload is compressed, by whatever codec."""
+        """Whether the payload is compressed."""
         return self.attributes & COMPRESSION_MASK != 0
 
     @property
@@ -205,7 +205,7 @@ class RecordBatch:
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Whether compaction has set the time after which tombstones and markers go; `base_timestamp` is that time."""
+        """Whether `base_timestamp` is the time after which compaction removes tombstones and markers."""
         return self.attributes & DELETE_HORIZON_FLAG != 0
 
     @property
@@ -214,7 +214,7 @@ class RecordBatch:
         return self.producer_id > NO_PRODUCER_ID
 
     def check_crc(self) -> bool:
-        """Whether the bytes from attributes to the end are those that the writer summed."""
+        """Whether the CRC of the bytes from attributes to the end is correct."""
         return crc32c(self.data[ATTRIBUTES_POSITION:]) == self.crc
 
     def __repr__(self) -> str:
@@ -225,7 +225,7 @@ class RecordBatch:
 
 
 def _unreadable(view: memoryview, position: int) -> CorruptMessage | UnsupportedForMessageFormat:
-    """Why there is no batch of format v2 at `position`."""
+    """Return the error that says why there is no batch of format v2 at `position`."""
     remaining = len(view) - position
     if remaining <= MAGIC_POSITION:
         return CorruptMessage(f"{remaining} bytes at position {position} are less than the head of a record batch")
@@ -241,14 +241,14 @@ def _unreadable(view: memoryview, position: int) -> CorruptMessage | Unsupported
 
 
 def assign_offsets(data: memoryview, base_offset: int, partition_leader_epoch: int) -> None:
-    """Write what the log gives into the one batch that `data` is; both lie outside the CRC."""
+    """Write base offset and leader epoch into the batch `data`; both lie outside the CRC."""
     _pack_head(data, 0, base_offset, len(data) - LOG_OVERHEAD, partition_leader_epoch)
 
 
 def stamp_log_append_time(data: memoryview, now_ms: int) -> None:
-    """Make `now_ms` the time of every record of the one batch that `data` is, and sum again.
+    """Set the LogAppendTime of the batch `data` to `now_ms`, and write its new CRC.
 
-    Records keep their timestamp deltas, which readers ignore from now on, as in Kafka (DefaultRecordBatch.setMaxTimestamp).
+    Records keep their timestamp deltas, which readers ignore then, as in Kafka (DefaultRecordBatch.setMaxTimestamp).
     """
     attributes: int = _ATTRIBUTES.unpack_from(data, ATTRIBUTES_POSITION)[0]
     _ATTRIBUTES.pack_into(data, ATTRIBUTES_POSITION, attributes | LOG_APPEND_TIME_FLAG)

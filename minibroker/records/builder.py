@@ -1,4 +1,4 @@
-"""Makes record batches of format v2 from records: for clients, tests, recompression, markers and what compaction leaves."""
+"""Build record batches of format v2 from records: for clients, tests, recompression, markers and compaction."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def build_batch(
     delete_horizon_ms: int | None = None,
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
 ) -> bytearray:
-    """One batch with `records` in it.
+    """Build one batch of `records`.
 
-    Records are numbered from `base_offset` on, whatever their own offsets are, as a producer numbers them; with `keep_offsets` they
-    keep theirs, which must not lie below `base_offset` (what compaction leaves has gaps, and may have no record at all).
-    `last_offset_delta`, `max_timestamp` (epoch ms): those of the records unless given. `level` is the codec's, None its default.
+    Records are numbered from `base_offset` on, as a producer numbers them, whatever their own offsets are. With `keep_offsets` they keep
+    their offsets, which must not lie below `base_offset`: after compaction a batch has gaps, and may have no record at all.
+    `last_offset_delta` and `max_timestamp` (epoch ms) are those of the records by default. `level` is the codec's, None its default.
     """
     count = len(records)
     base_timestamp = records[0].timestamp if records else NO_TIMESTAMP
@@ -107,7 +107,7 @@ def frame_batch(  # noqa: PLR0917  fields of the header, in its order
     record_count: int,
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
 ) -> bytearray:
-    """The batch around records that are encoded, and compressed as `attributes` say; fields as in batch.py."""
+    """Build a batch of records that are already encoded, and compressed as `attributes` say; fields as in batch.py."""
     summed = _pack_summed(
         attributes, last_offset_delta, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, record_count
     )

@@ -1,7 +1,7 @@
-"""CRC-32C (Castagnoli) by the `crc32c` package, whose package module is left aside.
+"""CRC-32C (Castagnoli) from the `crc32c` package, without importing the package module.
 
 `import crc32c` reads its own version through importlib.metadata, which costs 40 ms of the 400 that a cold start may take;
-the extension module inside it loads in one. Where the package is laid out differently, the plain import is used.
+the extension module inside it loads in one. If the package has another layout, the plain import is used.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class Checksum(Protocol):
-    """The one function of the package."""
+    """The function of the package."""
 
     def __call__(self, data: Buffer, checksum: int = 0, /) -> int:
-        """The sum of what `checksum` is of, and `data` behind it."""
+        """Return the checksum of `data`, continuing from `checksum`."""
 
 
 def _load_extension() -> ModuleType | None:
-    """The module `crc32c._crc32c` without running `crc32c/__init__.py`; None when it cannot be found."""
+    """Load `crc32c._crc32c` without running `crc32c/__init__.py`; None if it cannot be found."""
     package = PathFinder.find_spec("crc32c")
     if package is None or not package.submodule_search_locations:
         return None

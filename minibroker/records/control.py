@@ -27,10 +27,10 @@ _END_TRANSACTION = Struct(">hi")
 
 
 class ControlType(IntEnum):
-    """What a control record says."""
+    """The type of a control record."""
 
-    ABORT = 0  #: the transaction of the batch's producer id ends, its records are void
-    COMMIT = 1  #: it ends, its records count
+    ABORT = 0  #: the transaction of the batch's producer id is aborted
+    COMMIT = 1  #: the transaction is committed
     LEADER_CHANGE = 2  #: the metadata log: a new leader's epoch begins
     SNAPSHOT_HEADER = 3
     SNAPSHOT_FOOTER = 4
@@ -40,12 +40,12 @@ class ControlType(IntEnum):
 
 
 def control_key(control_type: ControlType) -> bytes:
-    """The key of a control record of this type."""
+    """Return the key of a control record of this type."""
     return _KEY.pack(CONTROL_KEY_VERSION, control_type)
 
 
 def parse_control_key(key: bytes | None) -> ControlType:
-    """The type that a control record's key names, UNKNOWN for a number of later times; InvalidRecord when it is no such key."""
+    """Return the type in a control record's key, UNKNOWN for a type of a later Kafka. Raises InvalidRecord for another key."""
     if key is None or len(key) < _KEY.size:
         raise InvalidRecord(f"a control record with the key {key!r}")
     version, number = _KEY.unpack_from(key)
@@ -57,19 +57,19 @@ def parse_control_key(key: bytes | None) -> ControlType:
 
 
 class EndTransactionMarker(NamedTuple):
-    """The end of a transaction as its coordinator writes it into every partition of it. `control_type`: COMMIT or ABORT."""
+    """The marker that a coordinator writes into each partition of a transaction. `control_type`: COMMIT or ABORT."""
 
     control_type: ControlType
     coordinator_epoch: int
 
     def to_record(self, timestamp: int) -> Record:
-        """The control record that says so; `timestamp` in epoch ms."""
+        """Return the control record of the marker; `timestamp` in epoch ms."""
         value = _END_TRANSACTION.pack(END_TRANSACTION_VERSION, self.coordinator_epoch)
         return Record(0, timestamp, control_key(self.control_type), value)
 
     @classmethod
     def from_record(cls, record: Record) -> EndTransactionMarker:
-        """The marker that a control record holds; InvalidRecord when it is another one or broken."""
+        """Return the marker of a control record. Raises InvalidRecord if it is another one or broken."""
         control_type = parse_control_key(record.key)
         if control_type not in {ControlType.ABORT, ControlType.COMMIT}:
             raise InvalidRecord(f"a control record of type {control_type.name} ends no transaction")
@@ -90,7 +90,7 @@ def build_end_transaction_batch(
     base_offset: int = 0,
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
 ) -> bytearray:
-    """The control batch that ends a transaction in one partition, as MemoryRecords.withEndTransactionMarker: no sequence."""
+    """Build the control batch that ends a transaction in one partition; without a sequence, as MemoryRecords.withEndTransactionMarker."""
     return build_batch(
         [marker.to_record(timestamp)],
         base_offset=base_offset,

@@ -1,18 +1,18 @@
-"""Between the message formats: up to v2 what old producers send, down to v0 or v1 what old consumers read.
+"""Convert between the message formats: up to v2 what old producers send, down to v0 or v1 what old consumers read.
 
-    up      all messages become one batch, with their codec unless the topic names another; from v0 they have no timestamps. Refused:
+    up      all messages become one batch, with their codec unless the topic names another; from v0 they have no timestamps. Rejected:
                 no whole message: INVALID_RECORD; an impossible size or magic, a wrong CRC: CORRUPT_MESSAGE
                 a message larger than max.message.bytes, and the new batch when it is: MESSAGE_TOO_LARGE
                 messages of two formats, a compressed set that is not alone or holds compressed messages, zstd, a null key in a
-                compacted topic, what does not add up inside: INVALID_RECORD
-                a timestamp out of bounds or below -1, LogAppendTime said by a client: INVALID_TIMESTAMP
-            The offsets that clients write mean nothing. A partial message at the end is left out.
+                compacted topic, an inconsistent content: INVALID_RECORD
+                a timestamp out of bounds or below -1, LogAppendTime from a client: INVALID_TIMESTAMP
+            Offsets from clients are ignored. A partial message at the end is dropped.
     down    headers and control batches are dropped; timestamps are kept in v1. A batch becomes one compressed set in its own codec, or
-            a message a record; offsets stay as they are. zstd: UNSUPPORTED_COMPRESSION_TYPE.
+            a message for each record; offsets do not change. zstd: UNSUPPORTED_COMPRESSION_TYPE.
 
 Sources: UnifiedLog.analyzeAndValidateRecords, LogValidator and RecordsUtil.downConvert of Apache Kafka 3.9.1, the last to serve Produce
-below 3 and Fetch below 4; its bytes and answers are in tests/golden/records. Stricter: inner sets that end in a torn message. Clearer: an
-unknown codec and a payload that its codec cannot read, where Kafka answers UNKNOWN_SERVER_ERROR.
+below 3 and Fetch below 4; its bytes and answers are in tests/golden/records. Stricter than Kafka: inner sets that end in a torn message.
+Clearer: an unknown codec, and a payload that its codec cannot read, where Kafka answers UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ _STEP_MESSAGES = 50  #: between two pauses: less than a millisecond
 
 
 def upgrade_in_steps(data: memoryview, rules: ProduceRules, *, now_ms: Callable[[], int]) -> Steps[RecordBatch]:
-    """Make one batch of format v2 of the messages of format v0 or v1 that `data` is. Raises KafkaError when they are refused.
+    """Convert the messages of format v0 or v1 in `data` into one batch of format v2. Raises KafkaError if they are rejected.
 
-    No message is kept: what they become is one payload.
+    Messages are not kept in memory, only the new payload.
     """
     yield from _check_messages(data, rules)
     upgrade = _Upgrade(rules, now_ms())
@@ -72,7 +72,7 @@ def upgrade_in_steps(data: memoryview, rules: ProduceRules, *, now_ms: Callable[
 
 
 class _Upgrade:
-    """A batch of format v2 that grows by old messages."""
+    """A batch of format v2 to which old messages are added."""
 
     def __init__(self, rules: ProduceRules, now_ms: int) -> None:
         self._rules = rules
@@ -121,7 +121,7 @@ class _Upgrade:
         self.end_batch()
 
     def end_batch(self) -> None:
-        """All messages of an old batch were added. Raises KafkaError when some are at fault."""
+        """Note that all messages of an old batch were added. Raises KafkaError if some are at fault."""
         judge, self._judge = self._judge, None
         if judge is not None and judge.error is not None:
             raise judge.error
@@ -151,7 +151,7 @@ def _messages_in(data: memoryview) -> Iterator[LegacyBatch]:
 
 
 def _check_messages(data: memoryview, rules: ProduceRules) -> Steps[None]:
-    """Check that the messages of `data` are within the limit, have a right CRC and one format, and that a compressed set is alone."""
+    """Check that the messages of `data` are within the limit, have correct CRCs and one format, and that a compressed set is alone."""
     count, magic, has_set = 0, MAGIC_V2, False
     for batch in split_batches(data, allow_partial=True):
         if batch.size > rules.max_message_bytes:
@@ -170,11 +170,11 @@ def _check_messages(data: memoryview, rules: ProduceRules) -> Steps[None]:
 
 
 def downgrade(data: Buffer, magic: int, first_offset: int, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Buffer:
-    """The batches of `data` in message format `magic` (0 or 1) at most, without control batches; empty when nothing is left.
+    """Convert the batches of `data` to message format `magic` (0 or 1), without control batches; may return nothing.
 
-    Batches that are of this format or an older one stay as they are. Of uncompressed ones only the records from `first_offset` on are
-    kept. UnsupportedCompressionType for zstd; InvalidRecord for a batch that cannot be decoded; `max_bytes` bounds what each one becomes
-    uncompressed, in its own format and in the other.
+    Batches of this format or an older one do not change. Of uncompressed ones only the records from `first_offset` on are kept.
+    `max_bytes` bounds each batch uncompressed, in its own format and in the other. Raises UnsupportedCompressionType for zstd,
+    InvalidRecord for a batch that cannot be decoded.
     """
     batches = list(split_batches(data, allow_partial=True))
     if all(batch.magic <= magic for batch in batches):
@@ -197,9 +197,9 @@ def downgrade(data: Buffer, magic: int, first_offset: int, *, max_bytes: int = M
 
 
 def downgrade_in_steps(data: bytes, magic: int, first_offset: int, *, max_count: int, max_bytes: int) -> Steps[bytes]:
-    """Convert a part of one batch of format v2, of any length: from `first_offset` on, uncompressed, at least one record.
+    """Convert a part of one batch of format v2 of any length, from `first_offset` on, without compression.
 
-    At most `max_count` records, and as many as are needed for `max_bytes`. Raises InvalidRecord, CorruptMessage.
+    At least one record, at most `max_count`, and as many as `max_bytes` need. Raises InvalidRecord, CorruptMessage.
     """
     batch = RecordBatch(data)
     if not batch.check_crc():
@@ -231,7 +231,7 @@ def downgrade_in_steps(data: bytes, magic: int, first_offset: int, *, max_count:
 
 
 def _is_whole(buffer: bytearray, position: int) -> bool:
-    """Whether all of the record at `position` is there."""
+    """Whether `buffer` has the whole record at `position`."""
     try:
         length, start = read_varint(cast("bytes", buffer), position)
     except IndexError:

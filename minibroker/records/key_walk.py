@@ -1,13 +1,13 @@
-"""Walks of compaction over the records of a batch of format v2: which keys there are, where records lie, records taken out.
+"""Walks of compaction over the records of a batch of format v2: their keys, their positions, and the removal of records.
 
-Nothing becomes a Record: a key is cut out of the payload, a record that stays is a span of it, (start, stop). A million records cost
-half a second where every key is read, a tenth where only spans are. Hence tight loops, with varints of one and two bytes read in place;
-the low bit of a zigzag number is its sign, and a length is negative only for null.
+No Record is made: a key is cut out of the payload, and a record that stays is a span of it, (start, stop). A million records cost half a
+second if every key is read, a tenth if only spans are. Hence the tight loops, which read varints of one and two bytes in place; the low
+bit of a zigzag number is its sign, and a length is negative only for null.
 
-A **code** is twice the offset of a record, plus one when its value is null (a tombstone): codes sort as offsets do.
+A **code** is twice the offset of a record, plus one if its value is null (a tombstone): codes sort as offsets do.
 
-The payload comes from a log: its CRC was right, and its records were checked when they were produced. So only what would lead a walk
-astray is looked at: it must end where the batch ends. InvalidRecord otherwise.
+The payload comes from a log: its CRC was right, and its records were checked when they were produced. So only
+this is checked: a walk must end where the batch ends. Otherwise it raises InvalidRecord.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _MAX_PLAIN_NUMBER: Final = 2 * MAX_PLAIN_KEY
 
 
 def digest(key: bytes) -> bytes:
-    """What stands for a longer key: 48 bytes of BLAKE2b."""
+    """Return the digest of a long key: 48 bytes of BLAKE2b."""
     from hashlib import blake2b  # noqa: PLC0415  costs milliseconds, and most keys are short
 
     return blake2b(key, digest_size=MAX_PLAIN_KEY + 1).digest()
 
 
 def map_key(key: bytes) -> bytes:
-    """A key as it stands in a map."""
+    """Return a key in the form that a map has."""
     return key if len(key) <= MAX_PLAIN_KEY else digest(key)
 
 
@@ -80,7 +80,7 @@ def note_keys(latest: dict[bytes, int], data: bytes, position: int, stop: int, c
 
 
 def walk_keys(data: bytes, position: int, stop: int, count: int, base_offset: int) -> Iterator[tuple[Span, int, bytes | None]]:
-    """Each record's span, code and key (as `map_key` has it; None for none): for what `note_keys` cannot do."""
+    """Yield each record's span, code and key (as `map_key` returns it; None for a null key)."""
     try:
         for _ in range(count):
             start = position
@@ -106,7 +106,7 @@ def walk_keys(data: bytes, position: int, stop: int, count: int, base_offset: in
 def spans_without(  # noqa: C901, PLR0912  a call costs as much as a field
     latest: dict[bytes, int], data: bytes, position: int, stop: int, count: int
 ) -> tuple[list[Span], list[Span]]:
-    """Spans of the records whose key is not in `latest`: those with a value, and the tombstones. Records without key are left out."""
+    """Return spans of the records whose key is not in `latest`: those with a value, and the tombstones. Skips records without key."""
     kept: list[Span] = []
     tombstones: list[Span] = []
     try:
@@ -151,7 +151,7 @@ def spans_without(  # noqa: C901, PLR0912  a call costs as much as a field
 
 
 def spans_at(data: bytes, position: int, stop: int, count: int, indexes: Sequence[int]) -> list[Span]:
-    """Spans of the records with these numbers, counted from 0; `indexes` grow, and at least one is wanted."""
+    """Return spans of the records with these indexes, which grow; at least one is given."""
     spans: list[Span] = []
     wanted = iter(indexes)
     next_wanted = next(wanted)
@@ -176,7 +176,7 @@ def spans_at(data: bytes, position: int, stop: int, count: int, indexes: Sequenc
 
 
 def timestamp_deltas(data: bytes, spans: Sequence[Span]) -> list[int]:
-    """The timestamp delta of each record, in ms against base_timestamp."""
+    """Return the timestamp delta of each record, in ms against base_timestamp."""
     deltas = []
     for position, _ in spans:
         while data[position] >= 0x80:
@@ -187,7 +187,7 @@ def timestamp_deltas(data: bytes, spans: Sequence[Span]) -> list[int]:
 
 
 def join_spans(data: bytes, spans: Sequence[Span]) -> bytes:
-    """The records of these spans, end to end."""
+    """Return the bytes of these spans, end to end."""
     parts = []
     start, stop = spans[0]
     for next_start, next_stop in spans:
@@ -200,7 +200,7 @@ def join_spans(data: bytes, spans: Sequence[Span]) -> bytes:
 
 
 def shift_timestamps(data: bytes, spans: Sequence[Span], shift_ms: int) -> bytes:
-    """The records of these spans, each timestamp delta larger by `shift_ms`: their batch gets another base_timestamp."""
+    """Return the records of these spans with `shift_ms` added to each timestamp delta, for a batch with another base_timestamp."""
     out = bytearray()
     for position, stop in spans:
         while data[position] >= 0x80:
@@ -215,7 +215,7 @@ def shift_timestamps(data: bytes, spans: Sequence[Span], shift_ms: int) -> bytes
 
 
 def _read_number(data: bytes, position: int, max_bits: int = 35) -> tuple[int, int]:
-    """A varint before its zigzag is undone, and the position behind it."""
+    """Return a varint before zigzag decoding, and the position after it."""
     number, position = read_varint(data, position, max_bits)
     return (number << 1) ^ (number >> 63), position
 

@@ -1,4 +1,4 @@
-"""Messages of formats v0 and v1, which old clients send and old segments hold, seen as batches.
+"""Messages of formats v0 and v1, from old clients and old segments, viewed as batches.
 
     position  size  field
            0     8  offset          of the message; of a compressed set the offset of its last message
@@ -6,22 +6,22 @@
           12     4  crc             CRC-32 (IEEE, as in zlib) of everything from magic to the end
           16     1  magic           0 or 1
           17     1  attributes      bits 0-2 compression: none, gzip, snappy, lz4; v1: 3 timestamp type (1: LogAppendTime)
-          18     8  timestamp       v1 only: epoch ms, -1 for none; of a compressed set the largest, or with LogAppendTime everyone's
+          18     8  timestamp       v1 only: epoch ms, -1 for none; of a compressed set the largest, or with LogAppendTime that of all
        18|26     4  key_length      -1: null; then the key
                  4  value_length    -1: null; then the value
 
 All numbers are big-endian and signed, crc excepted. There are no headers, producers, control records or leader epochs.
 
 A message with a codec in its attributes is a set: no key, and its value are messages of the same layout end to end, compressed together,
-none of which is compressed in turn. Their offsets are absolute in v0; in v1 they count from 0 (gaps stay), and the set's own
-offset is the last one's: base = offset - last inner offset. A set with offset 0, as librdkafka sends it, counts from 0 as well. A v0 set in
-lz4 has the header checksum that the first Java clients computed wrongly (codecs/lz4_header.py); readers pass over it.
+none of which is compressed in turn. Their offsets are absolute in v0; in v1 they count from 0 (gaps stay), and the set's own offset is
+that of its last message: base = offset - last inner offset. A set with offset 0, as librdkafka sends it, counts from 0 as well. A v0 set
+in lz4 has the header checksum that the first Java clients computed wrongly (codecs/lz4_header.py); readers ignore it.
 
-So `LegacyBatch` is one message or one set: a RecordBatch whose format cannot say most things. base_offset, last_offset_delta and
-record_count of a compressed set are known only after it was decompressed, which the first question for one of them does.
+So a `LegacyBatch` is one message or one set: a RecordBatch of a format without most fields. base_offset, last_offset_delta and
+record_count of a compressed set are known only after decompression, which the first access to one of them does.
 
 Sources: KIP-31, KIP-32, org.apache.kafka.common.record.LegacyRecord and AbstractLegacyRecordBatch. Stricter than those: lengths below -1,
-bytes behind the value, inner CRCs that are wrong, also when reading from a log.
+bytes after the value, and wrong inner CRCs, also when reading from a log.
 """
 
 from __future__ import annotations
@@ -64,25 +64,25 @@ _COMPUTED = ("base_offset", "last_offset_delta", "record_count")
 
 
 class Message(NamedTuple):
-    """One message as it lies in its set; `offset` is what is written there."""
+    """One message of a set; `offset` is the one in its bytes."""
 
     offset: int
     magic: int
-    timestamp: int  #: epoch ms, -1 for none; its own, whatever the set says
+    timestamp: int  #: epoch ms, -1 for none; its own, not that of the set
     key: bytes | None
     value: bytes | None
-    crc: int  #: of a message inside a set it is right: others are not let through
+    crc: int  #: checked if the message is inside a set
 
 
 class LegacyBatch(RecordBatch):
     """One message or compressed set of format v0 or v1, seen through `data`, from `position` on.
 
-    Raises CorruptMessage when the bytes there cannot be one. Neither the CRC nor what is inside is looked at.
+    Raises CorruptMessage if the bytes there cannot be one. Neither the CRC nor the content is checked.
     """
 
     __slots__ = ("offset",)
 
-    offset: int  #: the only one that its head tells: that of its last record
+    offset: int  #: the only one in its head: that of its last record
 
     def __init__(self, data: Buffer, position: int = 0) -> None:
         view = memoryview(data)
@@ -108,21 +108,21 @@ class LegacyBatch(RecordBatch):
             self.last_offset_delta = 0
             self.record_count = 1
 
-    if not TYPE_CHECKING:  # it would make every misspelt attribute an int
+    if not TYPE_CHECKING:  # for mypy, every misspelt attribute would be an Any
 
         def __getattr__(self, name: str) -> Any:
-            """What only the records of a compressed set tell; InvalidRecord and CorruptMessage as `LegacyBatch.decode`."""
+            """Compute the fields that need the records of a compressed set. Raises as `LegacyBatch.decode`."""
             if name not in _COMPUTED:
                 raise AttributeError(name)
             records = list(self.decode())
             self.last_offset_delta = records[-1].offset - records[0].offset
-            self.base_offset = self.offset - self.last_offset_delta  # also in v0, where a damaged offset shows by that
+            self.base_offset = self.offset - self.last_offset_delta  # also in v0, so that a damaged offset shows
             self.record_count = len(records)
             return getattr(self, name)
 
     @property
     def payload(self) -> memoryview:
-        """The value: of a compressed set its messages, compressed as `compression` says. InvalidRecord when there is none."""
+        """The value: for a compressed set its compressed messages. Raises InvalidRecord if it is null."""
         start, stop = _value_bounds(self.data, self.magic)
         if start < 0:
             raise InvalidRecord("a compressed message set whose value is null")
@@ -151,7 +151,7 @@ class LegacyBatch(RecordBatch):
         yield from records_of(self, messages_of(self, max_bytes=max_bytes))
 
     def check_crc(self) -> bool:
-        """Whether the bytes from magic to the end are those that the writer summed."""
+        """Whether the CRC of the bytes from magic to the end is correct."""
         return crc32(self.data[MAGIC_POSITION:]) == self.crc
 
     def __repr__(self) -> str:
@@ -159,7 +159,7 @@ class LegacyBatch(RecordBatch):
 
 
 def records_of(batch: LegacyBatch, messages: list[Message]) -> Iterator[Record]:
-    """Yield the `messages` of `batch` as records; InvalidRecord when their offsets do not fit to the batch's."""
+    """Yield the `messages` of `batch` as records; raises InvalidRecord if their offsets do not fit the batch's."""
     base_offset = base_offset_of(batch, messages[-1].offset)
     for message in messages:
         yield Record(base_offset + message.offset, timestamp_of(batch, message), message.key, message.value)
@@ -175,14 +175,14 @@ def base_offset_of(batch: LegacyBatch, last_offset: int) -> int:
 
 
 def timestamp_of(batch: LegacyBatch, message: Message) -> int:
-    """Return the timestamp that holds for `message`: the set's with LogAppendTime, else its own."""
+    """Return the effective timestamp of `message`: the set's with LogAppendTime, else its own."""
     return batch.max_timestamp if batch.timestamp_type and message.magic else message.timestamp
 
 
 def messages_of(batch: LegacyBatch, *, max_bytes: int = MAX_DECOMPRESSED_BYTES, may_be_torn: bool = True) -> list[Message]:
     """Return the messages inside a compressed set, at least one, or the one that `batch` is itself; errors as `LegacyBatch.decode`.
 
-    `may_be_torn`: a partial message after the whole ones is passed over, as Kafka's readers do, else InvalidRecord.
+    `may_be_torn`: skip a partial message at the end, as Kafka's readers do; otherwise raise InvalidRecord.
     """
     if not batch.is_compressed:
         return [message_of(batch)]
@@ -197,7 +197,7 @@ def message_of(batch: LegacyBatch) -> Message:
 
 
 def messages_in(content: bytes, *, may_be_torn: bool = True) -> Iterator[Message]:
-    """Yield the messages of a compressed set, which `content` is without its compression; as `messages_of`."""
+    """Yield the messages of a decompressed set; as `messages_of`."""
     position, end, count = 0, len(content), 0
     while position < end:
         if end - position < MIN_SIZES[0]:
@@ -235,7 +235,7 @@ def packed_messages(batch: LegacyBatch) -> tuple[Compression, Buffer]:
 
 
 def _key_and_value(data: bytes, position: int, stop: int, magic: int) -> tuple[bytes | None, bytes | None]:
-    """Key and value of the message from `position` to `stop`, which they must fill."""
+    """Return key and value of the message from `position` to `stop`, which they must fill."""
     start, key_stop = _field(data, position + MIN_SIZES[magic] - 8, stop)
     key = None if start < 0 else data[start:key_stop]
     start, value_stop = _field(data, key_stop, stop)
@@ -245,7 +245,7 @@ def _key_and_value(data: bytes, position: int, stop: int, magic: int) -> tuple[b
 
 
 def _value_bounds(data: memoryview, magic: int) -> tuple[int, int]:
-    """Where the value of the one message in `data` starts, -1 when it is null, and where it stops."""
+    """Return where the value of the one message in `data` starts (-1 if it is null) and stops."""
     _, key_stop = _field(data, MIN_SIZES[magic] - 8, len(data))
     start, stop = _field(data, key_stop, len(data))
     if stop != len(data):
@@ -254,7 +254,7 @@ def _value_bounds(data: memoryview, magic: int) -> tuple[int, int]:
 
 
 def _field(data: bytes | memoryview, position: int, stop: int) -> tuple[int, int]:
-    """Where a field starts, whose length is at `position`, -1 when it is null, and where it stops."""
+    """Return where the field whose length is at `position` starts (-1 if it is null) and stops."""
     if stop - position < 4:
         raise InvalidRecord(f"a length where {stop - position} bytes remain")
     length: int = _unpack_length(data, position)[0]

@@ -1,7 +1,7 @@
-"""Makes messages and compressed sets of formats v0 and v1 (legacy.py): for old consumers, and for tests.
+"""Build messages and compressed sets of formats v0 and v1 (legacy.py), for old consumers and for tests.
 
-As Apache Kafka's MemoryRecordsBuilder writes them: offsets inside a compressed set are absolute in v0, in v1 they count from the first
-record's; the set has the offset of its last record and, in v1, the largest timestamp.
+The result is that of Apache Kafka's MemoryRecordsBuilder. Offsets inside a compressed set are absolute in v0; in v1 they count from the
+first record's. The set has the offset of its last record and, in v1, the largest timestamp.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def build_message_set(
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> bytearray:
-    """`records` with their offsets, in message format `magic` (0 or 1): a message each, or one compressed set.
+    """Build a message for each of `records` in message format `magic` (0 or 1), or one compressed set.
 
-    Headers are left out, in v0 timestamps too; with LogAppendTime every record must have the same. UnsupportedCompressionType for zstd,
-    InvalidRecord when the messages take more than `max_bytes` before they are compressed.
+    Headers are dropped, and in v0 timestamps as well. With LogAppendTime all records must have the same timestamp. Raises
+    UnsupportedCompressionType for zstd, InvalidRecord if the uncompressed messages take more than `max_bytes`.
     """
     if compression is Compression.ZSTD:
         raise UnsupportedCompressionType(f"zstd does not exist in message format v{magic}")
@@ -72,7 +72,7 @@ def build_message_set(
 
 
 def write_message(out: bytearray, record: Record, magic: int, attributes: int, base_offset: int = 0) -> None:
-    """Append one message, its offset counted from `base_offset`; a timestamp below 0 is written as -1, none."""
+    """Append one message, its offset counted from `base_offset`; a negative timestamp is written as -1, none."""
     offset, timestamp, key, value, _ = record
     offset -= base_offset
     key_length = -1 if key is None else len(key)

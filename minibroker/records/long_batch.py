@@ -1,10 +1,10 @@
-"""Produced batches that take more than a few milliseconds to validate: in steps, between which the broker serves other clients.
+"""Validate long produced batches in steps, between which the broker serves other clients.
 
-The checks, their order and their errors are those of validate.py. What differs is the work:
+Checks, their order and their errors are those of validate.py. The work differs:
 
-    records        are walked piece by piece (long_walk.py); the payload is never in memory as a whole when it is decompressed
-    decompression  is done elsewhere, some pieces at a time: at a step that is a function, the caller runs it, in another thread if it
-                   can, and sends its result
+    records        are walked piece by piece (long_walk.py); the decompressed payload is never in memory as a whole
+    decompression  is done elsewhere, some pieces at a time: if a step is a function, the caller runs it, in another thread if possible, and
+                   sends its result
     recompression  needs the whole payload, and is done elsewhere as well
     content        of a compressed payload is bounded by `content_max`: a few kB may not become 100 MB
 
@@ -36,13 +36,13 @@ from minibroker.records.validate import (
     why_unsound,
 )
 
-SMALL_CONTENT: Final = 16 * 1024 * 1024  #: what a compressed payload of any size may become
-MAX_RATIO: Final = 1040  #: how many times its size a payload may become beyond that: gzip reaches 1032
-_PIECES_ELSEWHERE: Final = 4  #: pieces that are decompressed in one go
+SMALL_CONTENT: Final = 16 * 1024 * 1024  #: bytes of content that any compressed payload may have
+MAX_RATIO: Final = 1040  #: the largest ratio of content to payload beyond that: gzip reaches 1032
+_PIECES_ELSEWHERE: Final = 4  #: pieces that are decompressed at a time
 
 
 def content_max(payload_size: int, rules: ProduceRules) -> int:
-    """Bytes that a compressed payload of so many may become."""
+    """Return the bound of the content of a compressed payload of `payload_size` bytes."""
     return min(rules.max_decompressed_bytes, max(SMALL_CONTENT, payload_size * MAX_RATIO))
 
 
@@ -76,7 +76,7 @@ def validate_in_steps(
 
 
 def _walked(batch: RecordBatch, rules: ProduceRules, walk: LongWalk, content: BytesIO | None = None) -> Steps[LongWalk]:
-    """Walk all records of a batch; what is decompressed is added to `content`."""
+    """Walk all records of a batch; adds decompressed pieces to `content`."""
     payload = batch.data[HEADER_SIZE:]
     kind = Compression.of(batch.attributes & COMPRESSION_MASK)
     max_bytes = content_max(len(payload), rules) if kind else len(payload)
@@ -102,7 +102,7 @@ def _some_of(pieces: Iterator[bytes], *, is_elsewhere: bool) -> Steps[list[bytes
 
 
 def _judge(batch: RecordBatch, rules: ProduceRules, now_ms: int) -> Steps[None]:
-    """Walk again, and name the records at fault. Raises KafkaError when there are any."""
+    """Walk again to find the records at fault. Raises KafkaError if there are any."""
     judge = RecordJudge(batch, rules, now_ms)
     append_time_ms = batch.max_timestamp if batch.timestamp_type else None
 

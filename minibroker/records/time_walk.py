@@ -1,9 +1,9 @@
-"""The first record of a batch of format v2 that is late enough, found without making records.
+"""Find the first record of a batch of format v2 at or after a timestamp, without making records.
 
-Of each record its length, timestamp delta and offset delta are read, and the rest is jumped over. The records come from a log, as in
-records/key_walk.py: only what would lead the walk astray is looked at.
+The length, timestamp delta and offset delta of each record are read, and the rest is skipped. The records come from a log, as in
+records/key_walk.py: only what the walk relies on is checked.
 
-What is not found at once, among the first AT_ONCE_RECORDS and in AT_ONCE_CONTENT bytes, is found in steps (`first_in_steps`).
+If the answer is not among the first AT_ONCE_RECORDS and in AT_ONCE_CONTENT bytes, it is found in steps (`first_in_steps`).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _AT_ONCE = slice(AT_ONCE_RECORDS)
 
 
 def first_at_or_after(data: bytes, timestamp_ms: int, start_offset: int) -> tuple[int, int] | None:
-    """Timestamp and offset of the first record that is not below `timestamp_ms` nor below `start_offset`; None when there is none.
+    """Return timestamp and offset of the first record not below `timestamp_ms` and `start_offset`; None if there is none.
 
     `data` is a batch or the beginning of one, its whole header at least.
 
     Raises:
         IndexError: `data` ends before the answer.
         LongBatch: the answer takes more than a few milliseconds.
-        InvalidRecord: it is not a batch.
+        InvalidRecord: `data` is not a batch.
     """
     base_offset, batch_length, _, _, _, attributes, _, base_timestamp, max_timestamp, _, _, _, count = HEADER.unpack_from(data)
     position = HEADER_SIZE
@@ -53,13 +53,13 @@ def first_at_or_after(data: bytes, timestamp_ms: int, start_offset: int) -> tupl
 
 
 def _first(data: bytes, position: int, count: int, least_timestamp: int | None, least_offset: int) -> tuple[int, int] | None:
-    """The same in deltas; without `least_timestamp` any will do."""
+    """Return the same in deltas; without `least_timestamp` any timestamp matches."""
     for index in range(count)[_AT_ONCE]:
         length, position = read_varint(data, position)
         if length < 0:
             raise InvalidRecord(f"record {index} of {length} bytes")
         next_position = position + length
-        number = data[position + 1]  # behind the attributes
+        number = data[position + 1]  # after the attributes
         position += 2
         if number < 0x80:
             timestamp_delta = (number >> 1) ^ -(number & 1)

@@ -1,4 +1,4 @@
-"""What a producer sent, checked as Apache Kafka checks it, in its order and with its error codes.
+"""Validate a produced batch as Apache Kafka does, in the same order and with the same error codes.
 
     1  ProduceRequest.validateRecords      no whole batch: INVALID_RECORD; an impossible length or magic: CORRUPT_MESSAGE;
                                            a batch of format v0 or v1, two batches: INVALID_RECORD; zstd before Produce 7:
@@ -11,20 +11,19 @@
                                            a timestamp out of bounds: INVALID_TIMESTAMP; both name the records at fault
     5  the batch is made what the log takes: compressed as the topic says, max_timestamp and timestamp type as its clock says
 
-A partial batch behind the first one is cut off, as Kafka cuts it off. Checks of the producer's state (sequences, epochs, transactions) are
+A partial batch after the first one is cut off, as in Kafka. Checks of the producer's state (sequences, epochs, transactions) are
 the log's, and come after these.
 
-**What is not decoded.** No Record is made. Of every record the walk (walk.py) reads length, timestamp and offset, which is all that
-the broker itself relies on. Where key, value and headers lie inside a record is checked for batches of up to DEEP_RECORD_COUNT records,
-for compacted topics, and with `ProduceRules.deep` for all. For 64 records of 1 kB a deep walk takes 48 us instead of 20, and a client
-that lies there harms only its readers. Compressed payloads are decompressed for the walk, within `max_decompressed_bytes`, and stored
-as they came.
+**What is not decoded.** No Record is made. The walk (walk.py) reads length, timestamp and offset of every record: the broker itself relies
+on nothing else. The lengths of key, value and headers are checked for batches of up to DEEP_RECORD_COUNT records, for compacted topics,
+and with `ProduceRules.deep` for all. For 64 records of 1 kB a deep walk takes 48 us instead of 20, and wrong lengths there harm only
+readers. Compressed payloads are decompressed for the walk, within `max_decompressed_bytes`, and stored as they came.
 
 **What is not done at once.** A batch of more than AT_ONCE_RECORDS records, one that becomes larger than AT_ONCE_CONTENT when it is
 decompressed, and all of formats v0 and v1 are validated in steps (long_batch.py), between which the broker serves other clients.
 
 **Where we differ from Kafka 4.3.1** (tests/golden/records/lies_kafka_4.3.1.tsv holds its answers, test_validate.py compares). Stricter:
-offset deltas other than 0, 1, 2, ..., lengths below -1, record lengths that a compressed batch does not keep and bytes behind a
+offset deltas other than 0, 1, 2, ..., lengths below -1, wrong record lengths in a compressed batch and bytes after a
 compressed frame are INVALID_RECORD; Kafka stores some of these, and readers fail on them. Clearer: an unknown codec is
 UNSUPPORTED_COMPRESSION_TYPE, and a broken or bloated compressed payload INVALID_RECORD, where Kafka answers UNKNOWN_SERVER_ERROR or
 has no bound.
@@ -62,15 +61,15 @@ from minibroker.records.record import Record
 from minibroker.records.steps import LongBatch
 from minibroker.records.walk import walk_records
 
-DEEP_RECORD_COUNT = 32  #: batches of up to so many records are walked deeply, whatever the rules say
+DEEP_RECORD_COUNT = 32  #: batches of up to so many records are always walked deeply
 AT_ONCE_RECORDS = 8192  #: of a batch that is validated at once, in a few milliseconds
 AT_ONCE_CONTENT = 1024 * 1024  #: bytes of its payload when decompressed
 AT_ONCE_COMPRESSED = 64 * 1024  #: bytes of a payload that is compressed again at once
-MAX_RECORD_ERRORS = 1000  #: records at fault that an answer names; the others are counted
+MAX_RECORD_ERRORS = 1000  #: records at fault in one answer; more are only counted
 INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 V2_SINCE_PRODUCE = 3
 ZSTD_SINCE_PRODUCE = 7
-MIN_BATCH_LENGTH = 14  #: Kafka's RECORD_OVERHEAD_V0, below which it takes a length for garbage
+MIN_BATCH_LENGTH = 14  #: Kafka's RECORD_OVERHEAD_V0: smaller lengths are garbage
 
 _AT_ONCE_DELTAS = range(AT_ONCE_RECORDS)  #: what last_offset_delta may be
 _KEPT_ATTRIBUTES = LOG_APPEND_TIME_FLAG | TRANSACTIONAL_FLAG  #: by recompression; Kafka writes a new batch then
@@ -82,7 +81,7 @@ _CRC = Struct(">I")
 
 
 class ProduceRules(NamedTuple):
-    """What a topic asks of produced batches: its configuration, resolved once and kept until that changes."""
+    """A topic's rules for produced batches: its configuration, resolved once and kept until that changes."""
 
     max_message_bytes: int = 1_048_588  #: of a batch, as it arrives and as it is stored
     is_compacted: bool = False  #: every record needs a key
@@ -92,17 +91,17 @@ class ProduceRules(NamedTuple):
     compression: Compression | None = None  #: None: as the producer compressed it
     compression_level: int | None = None  #: None: the codec's default
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
-    deep: bool = False  #: look into every record, not only into those of small batches
+    deep: bool = False  #: check the fields of every record, not only in small batches
 
 
 def validate_at_once(data: memoryview, rules: ProduceRules, *, now_ms: int, produce_version: int | None = None) -> RecordBatch:
     """Return the one batch of `data`, ready for its offsets.
 
-    `data` must be writable: small corrections are made in it. The batch returned lies in `data`, or in new memory when it had to be
-    compressed anew. `produce_version` None stands for the newest.
+    `data` must be writable: small corrections are made in it. The returned batch lies in `data`, or in new memory if it was recompressed.
+    `produce_version` None means the newest.
 
     Raises:
-        KafkaError: it is refused; with `record_errors` where records are at fault.
+        KafkaError: the batch is rejected; with `record_errors` if records are at fault.
         LongBatch: `long_batch.validate_in_steps` has to validate it.
     """
     if produce_version is not None and produce_version < V2_SINCE_PRODUCE and is_legacy(data):
@@ -135,7 +134,7 @@ def validate_at_once(data: memoryview, rules: ProduceRules, *, now_ms: int, prod
 
 
 def stamped(batch: RecordBatch, most: int, rules: ProduceRules, now_ms: int) -> RecordBatch:
-    """Give the batch the timestamp type and the largest timestamp that its topic wants; `most` is that of its records."""
+    """Set the timestamp type and the largest timestamp that the topic requires; `most` is the largest one of the records."""
     if rules.timestamp_type:
         return _stamp(batch, batch.attributes | LOG_APPEND_TIME_FLAG, now_ms)
     return _stamp(batch, batch.attributes & ~LOG_APPEND_TIME_FLAG, max(most, NO_TIMESTAMP))
@@ -147,7 +146,7 @@ def is_legacy(data: memoryview) -> bool:
 
 
 def only_batch(data: memoryview, produce_version: int | None) -> RecordBatch:
-    """The batch that `data` begins with, when it is of format v2 and no other whole one follows."""
+    """Return the batch at the start of `data`. Raises KafkaError unless it has format v2 and no other whole batch follows."""
     try:
         batch = RecordBatch(data)
     except KafkaError:
@@ -160,7 +159,7 @@ def only_batch(data: memoryview, produce_version: int | None) -> RecordBatch:
 
 
 def _why_no_batch(data: memoryview) -> KafkaError:
-    """Kafka's answer to data that begins with no batch of format v2."""
+    """Return Kafka's error for data that does not begin with a batch of format v2."""
     size = _size_of_batch(data, 0)
     if size == 0:
         return InvalidRecord("a produce request must have at least one record batch per partition")
@@ -170,7 +169,7 @@ def _why_no_batch(data: memoryview) -> KafkaError:
 
 
 def _size_of_batch(data: memoryview, position: int) -> int:
-    """Bytes of the batch at `position`, 0 when `data` ends before it does; as Kafka's ByteBufferLogInputStream.nextBatch."""
+    """Return the size of the batch at `position`, 0 if `data` ends before it; as Kafka's ByteBufferLogInputStream.nextBatch."""
     remaining = len(data) - position
     if remaining < LOG_OVERHEAD:
         return 0
@@ -186,7 +185,7 @@ def _size_of_batch(data: memoryview, position: int) -> int:
 
 
 def _is_sound(batch: RecordBatch, rules: ProduceRules) -> bool:
-    """Steps 2 and 3: everything that the header tells, and the CRC."""
+    """Do steps 2 and 3: check the header fields and the CRC."""
     return (
         batch.base_offset == 0
         and batch.size <= rules.max_message_bytes
@@ -198,7 +197,7 @@ def _is_sound(batch: RecordBatch, rules: ProduceRules) -> bool:
 
 
 def why_unsound(batch: RecordBatch, rules: ProduceRules) -> KafkaError | None:
-    """Return Kafka's answer to a batch that is not sound, the first in its order; None when it only has many records."""
+    """Return Kafka's first error for a batch that is not sound; None if it only has many records."""
     if batch.base_offset != 0:
         return InvalidRecord(f"the base offset of a produced record batch should be 0, but it is {batch.base_offset}")
     if batch.size > rules.max_message_bytes:
@@ -217,12 +216,12 @@ def why_unsound(batch: RecordBatch, rules: ProduceRules) -> KafkaError | None:
 
 
 def too_large(size: int, rules: ProduceRules) -> MessageTooLarge:
-    """The answer to a batch of `size` bytes that is above the limit."""
+    """Return the error for a batch of `size` bytes, which is above the limit."""
     return MessageTooLarge(f"the record batch size is {size} bytes which exceeds the maximum configured value of {rules.max_message_bytes}")
 
 
 def fits(batch: RecordBatch, least: int, most: int, rules: ProduceRules, now_ms: int) -> bool:
-    """Whether the timestamps of a batch, from `least` to `most`, are such that no record need be asked for its own."""
+    """Whether the timestamps of a batch, from `least` to `most`, are within bounds, so that records need not be checked one by one."""
     if rules.timestamp_type:
         return not batch.attributes & LOG_APPEND_TIME_FLAG
     if most > INT64_MAX or least < -INT64_MAX - 1:
@@ -231,7 +230,7 @@ def fits(batch: RecordBatch, least: int, most: int, rules: ProduceRules, now_ms:
 
 
 def errors_of_records(batch: RecordBatch, records: Iterable[Record], rules: ProduceRules, now_ms: int) -> KafkaError | None:
-    """Ask each of the `records` of `batch` for itself, as LogValidator.validateRecord: the key first, then the timestamp."""
+    """Check each of the `records` of `batch`, as LogValidator.validateRecord: the key first, then the timestamp."""
     judge = RecordJudge(batch, rules, now_ms)
     for index, record in enumerate(records):
         judge.look_at(index, record.timestamp, record.key is None)
@@ -239,7 +238,7 @@ def errors_of_records(batch: RecordBatch, records: Iterable[Record], rules: Prod
 
 
 class RecordJudge:
-    """Finds the records of a batch that its topic refuses."""
+    """Finds the records of a batch that its topic rejects."""
 
     __slots__ = ("_count", "_found", "_has_invalid_timestamps", "_is_append_time", "_now_ms", "_rules")
 
@@ -252,7 +251,7 @@ class RecordJudge:
         self._has_invalid_timestamps = False
 
     def look_at(self, index: int, timestamp: int, is_keyless: bool) -> None:
-        """Judge one record."""
+        """Check one record."""
         rules = self._rules
         if rules.is_compacted and is_keyless:
             self._note(index, "Compacted topic cannot accept message without key")
@@ -273,7 +272,7 @@ class RecordJudge:
 
     @property
     def error(self) -> KafkaError | None:
-        """The answer to the batch; None when no record is at fault."""
+        """The error for the batch; None if no record is at fault."""
         if not self._count:
             return None
         if self._has_invalid_timestamps:
@@ -285,7 +284,7 @@ class RecordJudge:
 
 
 def repacked(batch: RecordBatch, packed: bytes | memoryview, kind: Compression, rules: ProduceRules) -> RecordBatch:
-    """The same records under another codec: the header keeps all but length, codec, CRC, and attributes that no producer has to set."""
+    """Return the same records with another codec. Length, codec, CRC and attributes that producers must not set change in the header."""
     size = HEADER_SIZE + len(packed)
     if size > rules.max_message_bytes:
         raise too_large(size, rules)
@@ -299,7 +298,7 @@ def repacked(batch: RecordBatch, packed: bytes | memoryview, kind: Compression, 
 
 
 def _stamp(batch: RecordBatch, attributes: int, max_timestamp: int) -> RecordBatch:
-    """The batch with another timestamp type or maximum, written in place and summed again."""
+    """Write another timestamp type or maximum and the new CRC into the batch."""
     data = batch.data
     _ATTRIBUTES.pack_into(data, ATTRIBUTES_POSITION, attributes)
     _TIMESTAMP.pack_into(data, MAX_TIMESTAMP_POSITION, max_timestamp)

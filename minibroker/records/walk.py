@@ -1,11 +1,11 @@
-"""A walk over the records of a produced batch: what the broker relies on, checked without making a Record.
+"""A walk over the records of a produced batch that checks what the broker relies on, without making a Record.
 
 Checked for every record: its length against the bytes that remain, its offset delta (0, 1, 2, ... as producers number), and its
-timestamp delta, whose extremes the walk returns. With `deep` also what is inside of it: key, value and headers fill the record
-exactly. The whole must end where the batch ends, after as many records as it announces.
+timestamp delta, whose extremes the walk returns. With `deep` also its content: key, value and headers fill the record
+exactly. The walk must end where the batch ends, after as many records as its header says.
 
-It costs 0.3 us a record, 0.75 us with `deep`; hence the tight loop, with varints of one and two bytes read in place. Records of one size
-are walked by columns (even_walk.py), ten times as fast, where it need not be deep.
+It costs 0.3 us a record, 0.75 us with `deep`; hence the tight loop, which reads varints of one and two bytes in place. Unless the walk
+is deep, records of one size are walked by columns (even_walk.py), ten times as fast.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from minibroker.records.record import MAX_VARLONG_BITS, read_varint
 
 
 def walk_records(data: bytes | memoryview, record_count: int, *, deep: bool) -> tuple[int, int, bool]:
-    """Walk all records of the uncompressed payload `data`; InvalidRecord when they are not what their batch announces.
+    """Walk all records of the uncompressed payload `data`. Raises InvalidRecord if they do not agree with their batch.
 
-    Returns the least and the largest timestamp delta, in ms against base_timestamp, and whether some record has no key, which
-    only a deep walk can tell.
+    Returns the least and the largest timestamp delta, in ms against base_timestamp, and whether some record has no key, which only a deep
+    walk finds out.
     """
     if not deep:
         extremes = walk_even(data, record_count)
@@ -47,7 +47,7 @@ def _walk(data: bytes | memoryview, record_count: int, *, deep: bool) -> tuple[i
         if number & 1:
             raise InvalidRecord(f"record {index} has a negative length")
         stop = position + (number >> 1)
-        number = data[position + 1]  # behind the attributes, of which none is in use
+        number = data[position + 1]  # after the attributes, of which none is in use
         position += 2
         if number >= 0x80:
             number = number & 0x7F | data[position] << 7
@@ -83,13 +83,13 @@ def _walk(data: bytes | memoryview, record_count: int, *, deep: bool) -> tuple[i
 
 
 def read_number(data: bytes | memoryview, position: int, max_bits: int = 35) -> tuple[int, int]:
-    """Return a varint before its zigzag is undone, and the position after it."""
+    """Return a varint before zigzag decoding, and the position after it."""
     number, position = read_varint(data, position, max_bits)
     return (number << 1) ^ (number >> 63), position
 
 
 def check_fields(data: bytes | memoryview, position: int, stop: int) -> bool:
-    """Check key, value and headers of one record, which fill it up to `stop`; whether its key is null."""
+    """Check that key, value and headers of one record fill it up to `stop`. Returns whether its key is null."""
     number = data[position]  # the key's length, then the value's, read in place where it is null or takes one byte: most do
     if number == 1 or not number & 0x81:
         position += 1 + (number >> 1)
@@ -108,7 +108,7 @@ def check_fields(data: bytes | memoryview, position: int, stop: int) -> bool:
 
 
 def _check_headers(data: bytes | memoryview, position: int, stop: int) -> None:
-    """A count and so many headers, which end at `stop`."""
+    """Check a count and so many headers, which must end at `stop`."""
     count, position = read_varint(data, position)
     if not 0 <= count <= (stop - position) // 2:  # a header is two lengths at least
         raise InvalidRecord(f"{count} headers in {stop - position} bytes")
@@ -122,7 +122,7 @@ def _check_headers(data: bytes | memoryview, position: int, stop: int) -> None:
 
 
 def _skip_bytes(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    """A length, -1 for null, and the position behind so many bytes, which may lie behind the record."""
+    """Return a length, -1 for null, and the position after so many bytes, which may be after the record."""
     number = data[position]
     position += 1
     if number >= 0x80:

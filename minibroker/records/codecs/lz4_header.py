@@ -1,4 +1,4 @@
-"""The header checksum of LZ4 frames in message format v0, which is not what LZ4 says.
+"""The header checksum of LZ4 frames in message format v0, which differs from the LZ4 specification.
 
     position  size  field
            0     4  magic             04 22 4D 18
@@ -8,8 +8,8 @@
                 0-4  dictionary id    4 bytes, if the flags say so
                  1  checksum          second byte of xxHash32 (seed 0) of everything from the flags up to here
 
-The first Java clients summed the magic as well; their readers expect that, and readers of all that they wrote must pass over the byte
-(KAFKA-3160, KIP-57). Format v1 has it right. Source: org.apache.kafka.common.compress.Lz4BlockOutputStream.
+The first Java clients included the magic in the checksum. Their readers expect that, and later readers must ignore the byte (KAFKA-3160,
+KIP-57). Format v1 is correct. Source: org.apache.kafka.common.compress.Lz4BlockOutputStream.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _PRIMES = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1)
 
 
 def with_right_checksum(frame: Buffer) -> bytearray:
-    """A copy of `frame` whose header checksum is as LZ4 says, whatever it was; InvalidRecord when it is shorter than its header."""
+    """Return a copy of `frame` with the header checksum of the LZ4 specification. Raises InvalidRecord if it is shorter than its header."""
     return _with_checksum(frame, _FLAGS)
 
 
 def with_old_checksum(frame: Buffer) -> bytearray:
-    """A copy of `frame` whose header checksum is what readers of message format v0 expect; it must have no content size."""
+    """Return a copy of `frame` with the header checksum that readers of message format v0 expect; it must have no content size."""
     return _with_checksum(frame, 0)
 
 
@@ -49,7 +49,7 @@ def _with_checksum(frame: Buffer, start: int) -> bytearray:
 
 
 def xxhash32_short(data: Buffer) -> int:
-    """xxHash32 with seed 0 of fewer than 16 bytes; longer input has rounds that are left out here."""
+    """Return xxHash32 with seed 0 of fewer than 16 bytes; the rounds for longer input are not implemented."""
     data = bytes(data)
     size = len(data)
     if size >= 16:
