@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from importlib import import_module
-from pathlib import Path
 from random import Random
 from typing import Any
 
+from minibroker.dispatch import registry
 from minibroker.errors import WireError
 from minibroker.wire import compiled
-from minibroker.wire.api import Api, api_of
+from minibroker.wire.api import Api
 from minibroker.wire.header import decode_response_header, response_header_version
 from minibroker.wire.schema import fields_of
 from tests.fuzz.world import CONCEPTS, World
@@ -20,14 +19,12 @@ UNKNOWN_SERVER_ERROR = -1
 UNKNOWN = "UNKNOWN_SERVER_ERROR"
 UNSUPPORTED_VERSION = 35
 API_VERSIONS = 18
-_FOLDER = Path(__file__).parents[2] / "minibroker" / "handlers"
 
 
 @cache
 def apis() -> dict[int, Api]:
     """Every API that the broker serves, by key."""
-    found = [api_of(import_module(f"minibroker.schemas.{file.stem}")) for file in sorted(_FOLDER.glob("k[0-9][0-9]_*.py"))]
-    return {api.key: api for api in found}
+    return {api.key: api for api in registry.load().apis()}
 
 
 class Verdict:
