@@ -1,12 +1,12 @@
-"""Requests seen before their handlers, and their answers behind them: for faults and for several brokers in one process.
+"""Wrap handlers with functions that see requests before them and answers after them: for faults and simulated brokers.
 
     registry = wrapped(load(), lambda handler: handler.around(partial(watched, handler)))
 
-A broker is given such a registry when it is made (server/broker.py); one that is not knows nothing of all this. What a handler gives may
-be there at once, later, or never come: `then` goes on with it whenever it is there, `after` changes a response.
+A broker gets such a registry when it is made (server/broker.py). A handler may answer at once, later, or never: `then` continues when
+the answer is ready, `after` changes a response.
 
-A function around a handler may answer by itself, raise a KafkaError (the answer says so as a whole), or a WireError (the connection is
-closed, behind the answers that are due).
+A function around a handler may answer itself, raise a KafkaError (the error of the whole answer), or a WireError (the connection is closed
+after the answers that are due).
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ def wrapped(registry: Registry, wrap: Callable[[Handler], Handler]) -> Registry:
 
 
 def then(result: Any, go_on: Next, on_error: Callable[[KafkaError], Any] | None = None) -> Any:
-    """Go on with what a handler gave: at once where it is there, else when it comes.
+    """Continue with a handler's result: at once, or when it is ready.
 
-    What `go_on` gives is the answer, which may come later itself. `on_error` makes a response of a KafkaError that comes up while waiting,
-    with which it goes on; without it the dispatcher answers that.
+    The answer is the result of `go_on`, which may be a Delayed itself. `on_error` makes a response of a KafkaError that is raised while the
+    request waits, and `go_on` gets it. Without `on_error` the dispatcher answers the error.
     """
     return _Then(result, go_on, on_error) if isinstance(result, Delayed) else go_on(result)
 
 
 def after(result: Any, transform: Callable[[Any], Any]) -> Any:
-    """The answer as `transform` makes it of the handler's response; where there is none (Produce with acks=0) it is not asked."""
+    """Transform the handler's response; a request without an answer (Produce with acks=0) is left as it is."""
     return then(result, lambda response: response if response is NO_RESPONSE else transform(response))
 
 
 def served(handler: Handler, ctx: Any, request: Any, go_on: Next) -> Any:
-    """Let the handler do it, and go on with its answer, also where that is an error of the whole request."""
+    """Call the handler, and continue with its answer, also if that is an error of the whole request."""
 
     def refused(error: KafkaError) -> Any:
         return refusal(handler, ctx, request, error)
@@ -62,7 +62,7 @@ def served(handler: Handler, ctx: Any, request: Any, go_on: Next) -> Any:
 
 
 def refusal(handler: Handler, ctx: Any, request: Any, error: KafkaError) -> Any:
-    """What the API says to a request that failed as a whole; WireError where it can say nothing (Produce with acks=0)."""
+    """Return the response to a request that failed as a whole; raises WireError if it has none (Produce with acks=0)."""
     if handler.on_error is not None:
         response = handler.on_error(ctx, request, error)
     else:
@@ -73,12 +73,12 @@ def refusal(handler: Handler, ctx: Any, request: Any, error: KafkaError) -> Any:
 
 
 def later(clock: Clock, delay_ms: int, work: Work) -> Delayed:
-    """An answer that `work` makes when `delay_ms` have gone by; `work` may give a Delayed itself."""
+    """Return an answer that `work` makes after `delay_ms`; `work` may return a Delayed itself."""
     return _Then(_Later(clock, delay_ms), lambda _: work(), None)
 
 
 class _Later(Delayed):
-    """Waits for a time, whoever waits behind it."""
+    """Waits for a time, also if other requests wait after it."""
 
     __slots__ = ("_timer",)
 
@@ -87,20 +87,20 @@ class _Later(Delayed):
         self._timer = clock.call_later_ms(delay_ms, partial(self.complete, NO_RESPONSE))
 
     def finished(self) -> None:
-        """Let go of the timer."""
+        """Cancel the timer."""
         super().finished()
         self._timer.cancel()
 
 
 class _Then(Delayed):
-    """Waits for another Delayed, and perhaps for a further one that follows from it."""
+    """Waits for another Delayed, and for a further one that `go_on` may return."""
 
     __slots__ = ("_go_on", "_inner", "_on_error")
 
     def __init__(self, inner: Delayed, go_on: Next, on_error: Callable[[KafkaError], Any] | None) -> None:
         super().__init__()
         self._inner = inner
-        self._go_on: Next | None = go_on  #: None: it has been asked, and what it gave is waited for
+        self._go_on: Next | None = go_on  #: None: it was called, and its Delayed is waited for
         self._on_error = on_error
         work = inner.adopt(self)
         if work is not None:
@@ -112,11 +112,11 @@ class _Then(Delayed):
         return self._inner.keeps_frame
 
     def run(self, work: Work) -> None:
-        """Owner of the inner one: its work is done within ours, whose errors become the answer."""
+        """Run the inner one's work, as its owner, within this one's, whose errors become the answer."""
         self.resolve(partial(self._step, work))
 
     def _step(self, work: Work) -> Any:
-        """What there is to answer now; None to wait on."""
+        """Return the answer, or None to go on waiting."""
         next_work: Work | None = work
         while next_work is not None:
             result = self._result(next_work)
@@ -142,18 +142,18 @@ class _Then(Delayed):
             return self._on_error(error.with_traceback(None))
 
     def finished(self) -> None:
-        """The one that is waited for is done with, too."""
+        """Finish the inner one as well."""
         super().finished()
-        self._go_on = self._on_error = None  # which may hold us: no work for the garbage collector
+        self._go_on = self._on_error = None  # they may refer to this object: no work for the garbage collector
         if not self._inner.done:
             self._inner.finished()
 
     def step_aside(self) -> None:
-        """Another request waits behind this one."""
+        """Another request waits after this one."""
         self._inner.step_aside()
 
     def cancel(self) -> None:
-        """Nobody waits any more."""
+        """Stop waiting: the client is gone."""
         if not self.done:
             self._inner.cancel()
             self.finished()

@@ -1,8 +1,8 @@
-"""Memory of answers that clients do not take, over all connections. Answers that are in files do not count: they stay there.
+"""Limit the memory of answers that clients do not take, over all connections. Answers in files do not count.
 
-A connection is held when it has more than HELD_SIZE of unsent answers, so it has at most that and one answer. What all connections have
-is bounded by UNSENT_MAX and one answer: above it, those are closed first that have taken nothing for longest. Clients that read their
-answers have none of them here, or take some between two looks.
+A connection with more than HELD_SIZE of unsent answers is held, so that it has at most that and one answer. All connections together have
+at most UNSENT_MAX and one answer. Above that, the connections are closed first that have taken nothing for longest. Clients that read
+their answers have no unsent ones, or take some between two looks.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class AnswerMemory:
         self.used = 0  #: at least what there is
 
     def changed(self, holder: AnswerHolder) -> None:
-        """The connection has other answers than at the last look."""
+        """Count the unsent answers of a connection again."""
         size = holder.unsent_size
         before = self._holders.get(holder, 0)
         if size <= HELD_SIZE:
@@ -50,11 +50,11 @@ class AnswerMemory:
             self._close_some(holder)
 
     def forget(self, holder: AnswerHolder) -> None:
-        """The connection is gone."""
+        """Forget a closed connection."""
         self.used -= self._holders.pop(holder, 0)
 
     def _look(self) -> None:
-        """Find out which clients took something."""
+        """Count again, and move clients that took something to the end."""
         for holder, before in list(self._holders.items()):
             size = holder.unsent_size
             if size < before:

@@ -1,6 +1,6 @@
 """Answers with slices of files, sent as fast as the client takes them.
 
-The transport owns the socket, so a slice is sent by sendfile only while the transport's own write buffer is empty. When the socket takes
+The transport owns the socket, so a slice is sent by sendfile only while the transport's write buffer is empty. When the socket takes
 no more, a few kilobytes of the slice go to the transport, which waits for the socket on either event loop:
 
     sendfile takes the whole slice      the next chunk
@@ -8,7 +8,7 @@ no more, a few kilobytes of the slice go to the transport, which waits for the s
                                         when its buffer is empty again: then sendfile goes on
     the client keeps up for TURN_SIZE   other connections have their turn first
 
-So a client that does not read costs `PIECE_SIZE` and a descriptor for each slice, not the size of its answer.
+A client that does not read therefore costs `PIECE_SIZE` and a descriptor for each slice, not the size of its answer.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""When the garbage collector of a serving process runs: almost never, and never for long, since it stops every client.
+"""Run the garbage collector of a serving process rarely and never for long, since it stops every client.
 
-What a broker usually does leaves nothing to it (tests/dispatch/test_garbage.py), so it only has to find what is unusual: it looks at few
-objects at a time, and passes over all that a start makes. Objects that stay are looked at twice: 1,000 new ones take 0.1 ms, the second
-look at 5,000 takes 1 ms; a third one, at all there are, comes with ten million. (Python's own thresholds stop a broker of 5,000
-partitions for 100 ms.)
+Usual requests leave no garbage cycles (tests/dispatch/test_garbage.py), so the collector only has to find unusual ones. It looks at few
+objects at a time, and never at those that the start creates. It looks twice at objects that stay: at 1,000 new ones for 0.1 ms, then at
+5,000 for 1 ms. A third look, at all objects, comes after ten million. (Python's default thresholds stop a broker of 5,000 partitions for
+100 ms.)
 
-    starting      put_off()    what is imported and opened stays: nothing to find
-    serving       settle()     what was made until now is never looked at again
+    starting      put_off()    imported modules and opened logs stay: there is nothing to find
+    serving       settle()     objects that exist now are never looked at again
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _THRESHOLDS: Final = (1_000, 5, 2_000)  #: new containers until a first look; fi
 
 
 def put_off() -> None:
-    """No collection until `settle`."""
+    """Disable the collector until `settle`."""
     gc.disable()
 
 
 def settle() -> None:
-    """Collect from now on, but nothing that is there already."""
+    """Enable the collector for objects that are created from now on."""
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
     gc.enable()

@@ -1,14 +1,14 @@
-"""Whether clients that connect can work with the address that they will be told: a line in the log when they cannot.
+"""Log a warning when a client connects that cannot use the advertised address.
 
-A client comes by one address and is told another, that of `advertised.listeners`, for everything else. Two mistakes are certain from here:
+A client connects to one address and then uses the address of `advertised.listeners`. The broker can detect two mistakes:
 
-    localhost, told to a client on another machine      it would look for the broker on its own machine
-    a name, told to a client on this machine, that      it would look for it in vain, as we did
-    this machine does not know
+    localhost, for a client on another machine          the client would connect to its own machine
+    a name that this machine cannot resolve, for a      the client could not resolve it either
+    client on this machine
 
-A client whose address is the gateway's proves nothing: it may be the host of our container, whose localhost has our port mapped. Nor do the
-networks by which programs that run containers in a virtual machine, or without root, let the host through.
-`minibroker doctor` asks from where the client is, and sees the rest.
+The address of the gateway proves nothing: the client may be on the host of a container, whose localhost has the port mapped. The same goes
+for networks through which the host reaches containers in a virtual machine, or without root. `minibroker doctor` runs where the client
+runs, and detects the rest.
 """
 
 from __future__ import annotations

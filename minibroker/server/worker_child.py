@@ -4,8 +4,8 @@
     standard output   results: size, then a pickled pair of (whether it was raised, what was returned or raised)
     standard error    the broker's own, for log lines
 
-It ends when its input does, also in the middle of its work: so it outlives no broker, not even one that was killed. It is nice, so that
-requests go first, and in a process group of its own: Ctrl-C at a terminal is the broker's to answer.
+It exits when its input ends, also in the middle of its work, so that it does not outlive a broker, not even one that was killed. It runs at
+a lower priority than requests, and in another process group: Ctrl-C at a terminal reaches the broker alone.
 """
 
 from __future__ import annotations

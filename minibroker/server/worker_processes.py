@@ -1,10 +1,10 @@
-"""Work that computes for seconds, such as compaction, in processes beside the broker: its loop shares no interpreter lock with them.
+"""Run work that computes for seconds, such as compaction, in child processes, which do not share the broker's interpreter lock.
 
-A process starts with the first work, is used again, and ends when there was none for a while: the memory that it took goes with it.
-A broker that never compacts never has one. Each piece of work has a thread that waits for its result. What work and results look like on
-the way is said in server/worker_child.py. A process that dies, or that is killed because its work is given up, is WorkLost to who waits.
+A process starts with the first work and is used again. It stops after a while without work, which frees its memory. A broker that never
+compacts has none. Each piece of work has a thread that waits for its result. server/worker_child.py describes how work and results are
+encoded. If a process dies, or is killed because its work is cancelled, the waiting caller gets WorkLost.
 
-Everything here runs on the loop's thread but what is said to run in a thread.
+Everything here runs on the loop's thread, except where a docstring names another thread.
 """
 
 from __future__ import annotations
