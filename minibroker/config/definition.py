@@ -26,7 +26,6 @@ TYPE_NAMES = {
     PASSWORD: "PASSWORD",
 }
 
-INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 _INTEGER_LIMITS = {INT: 2**31, SHORT: 2**15, LONG: 2**63}
 _DIGITS_MAX = len(str(2**63))

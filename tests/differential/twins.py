@@ -13,9 +13,9 @@ from typing import Any, Final
 from uuid import UUID
 
 from minibroker.client.address import parse_bootstrap
+from minibroker.client.connection import decode_response, encode_request
 from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable
-from minibroker.client.exchange import decode_response, encode_request
 from minibroker.client.transport import SocketTransport
 from minibroker.errors import KafkaError
 from minibroker.records.any_format import decode_records, split_batches

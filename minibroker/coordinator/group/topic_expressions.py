@@ -31,9 +31,6 @@ class MatchingTopics(NamedTuple):
     version: int
 
 
-NO_TOPICS: Final = MatchingTopics((), -1)
-
-
 def check_topic_expression(pattern: str) -> None:
     """Raise InvalidRegularExpression unless `pattern` can be matched against topic names."""
     Regex(pattern, longest_text_bytes=LONGEST_NAME)
