@@ -12,84 +12,23 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from functools import partial
 from struct import error as struct_error
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from minibroker.dispatch.context import ConnectionInfo, RequestContext, Services
-from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, Work
+from minibroker.dispatch.delayed import NO_RESPONSE, Answer, Delayed, MakeResponse
 from minibroker.dispatch.error_answer import error_answer
 from minibroker.dispatch.large_requests import LargeRequest
 from minibroker.dispatch.plan import HEADER_SIZE, SLICED_FROM, Plan, read_header
 from minibroker.errors import KafkaError, UnknownServerError, UnsupportedVersion, WireError
 from minibroker.schemas import k18_api_versions
 from minibroker.wire.header import decode_request_header
-from minibroker.wire.schema import Buffer
 
 if TYPE_CHECKING:
     from minibroker.dispatch.quotas import Quotas
 
 log = logging.getLogger(__name__)
-
-Answer = list[Buffer]  #: chunks with the size prefix in front; empty: the protocol has no answer
-
-
-class InFlight:
-    """A request whose answer is not there yet; the connection keeps its place in the order of answers."""
-
-    __slots__ = ("_ctx", "_delayed", "_dispatcher", "_on_done", "_plan", "_request", "answer", "error", "is_done", "keeps_frame")
-
-    error: WireError  #: why the connection must be closed; only there when `answer` is None and `is_done`
-
-    def __init__(self, dispatcher: Dispatcher, plan: Plan, ctx: RequestContext, request: Any, delayed: Delayed) -> None:
-        self.answer: Answer | None = None  #: None when done means: close the connection
-        self.is_done = False
-        self._dispatcher = dispatcher
-        self._plan = plan
-        self._ctx = ctx
-        self._request = request
-        self._delayed = delayed
-        self.keeps_frame = delayed.keeps_frame  #: the request's bytes are read until it is done
-        self._on_done: Callable[[], None] | None = None
-        delayed.bind(self)
-
-    def __str__(self) -> str:
-        ctx, api = self._ctx, self._plan.api
-        return f"{api.name} v{ctx.api_version} of client {ctx.client_id!r} at {ctx.connection.client_host} ({ctx.request_size:,} bytes)"
-
-    def run(self, work: Work) -> None:
-        """Owner of a Delayed: run `work` as the handler itself is run."""
-        try:
-            answer = self._dispatcher.run(self._plan, self._ctx, self._request, work)
-            if not isinstance(answer, list):
-                return
-            self.answer = answer
-        except WireError as error:
-            log.warning("closing a connection from %s: %s", self._ctx.connection.client_host, error)
-            self.error = error.with_traceback(None)  # which holds this object
-        self.is_done = True
-        self._delayed.finished()
-        on_done, self._on_done = self._on_done, None
-        if on_done is not None:
-            on_done()
-
-    def on_done(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once when the answer is there; at once if it is."""
-        if self.is_done:
-            callback()
-        else:
-            self._on_done = callback
-
-    def step_aside(self) -> None:
-        """Another request waits behind this one."""
-        if not self.is_done:
-            self._delayed.step_aside()
-
-    def cancel(self) -> None:
-        """The connection is gone."""
-        self._on_done = None
-        self._delayed.cancel()
 
 
 class Dispatcher:
@@ -114,7 +53,7 @@ class Dispatcher:
         client_id = frame[HEADER_SIZE : HEADER_SIZE + max(client_id_length, 0)].tobytes().decode(errors="replace")
         return f"{name} of client {client_id!r}"
 
-    def dispatch(self, connection: ConnectionInfo, frame: memoryview) -> Answer | InFlight:
+    def dispatch(self, connection: ConnectionInfo, frame: memoryview) -> Answer | Delayed:
         """Serve one request. `frame` is the bytes behind the size; they are the caller's again when this returns.
 
         Raises:
@@ -137,7 +76,7 @@ class Dispatcher:
             return answer
         return self._later(plan, ctx, request, answer)
 
-    def _dispatch_large(self, plan: Plan, connection: ConnectionInfo, frame: memoryview, client_id_length: int) -> Answer | InFlight:
+    def _dispatch_large(self, plan: Plan, connection: ConnectionInfo, frame: memoryview, client_id_length: int) -> Answer | Delayed:
         """Serve a request that may take long: in slices and in pieces, if it does."""
         services, size = self._services, len(frame)
         correlation_id = read_header(frame)[1]
@@ -150,7 +89,7 @@ class Dispatcher:
         ctx = RequestContext(services, connection, plan.version, correlation_id, client_id, size)
         large = LargeRequest(plan, ctx, partial(self._respond, plan, ctx))
         budget = services.config.minibroker_request_memory_bytes
-        work: Work | None = None
+        work: MakeResponse | None = None
         if request is None:
             decoding = large.decode(frame, position)
             decoded = services.slices.begin(decoding)
@@ -163,13 +102,21 @@ class Dispatcher:
         answer = self.run(plan, ctx, request, work)
         return answer if type(answer) is list else self._later(plan, ctx, request, answer)
 
-    def _later(self, plan: Plan, ctx: RequestContext, request: Any, answer: Answer | Delayed | None) -> Answer | InFlight:
+    def _later(self, plan: Plan, ctx: RequestContext, request: Any, answer: Answer | Delayed | None) -> Answer | Delayed:
         if isinstance(answer, Delayed):
-            return InFlight(self, plan, ctx, request, answer)
+            answer.bind(partial(self._run_later, plan, ctx, request), partial(_description, plan, ctx))
+            return answer
         log.error("%s returned nothing", plan.handle.__module__)
         return cast("Answer", self.run(plan, ctx, request, _fail))
 
-    def _respond(self, plan: Plan, ctx: RequestContext, request: Any, work: Work) -> Any:
+    def _run_later(self, plan: Plan, ctx: RequestContext, request: Any, work: MakeResponse) -> Answer | Delayed | None:
+        try:
+            return self.run(plan, ctx, request, work)
+        except WireError as error:
+            log.warning("closing a connection from %s: %s", ctx.connection.client_host, error)
+            raise
+
+    def _respond(self, plan: Plan, ctx: RequestContext, request: Any, work: MakeResponse) -> Any:
         """What `work` gives for a piece of a request, a response or a Delayed; errors become responses, all but WireError."""
         try:
             return work()
@@ -178,7 +125,7 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001  the request is answered
             return _error_response(plan, ctx, request, _failure(plan, ctx, error))
 
-    def run(self, plan: Plan, ctx: RequestContext, request: Any, work: Work | None = None) -> Answer | Delayed | None:
+    def run(self, plan: Plan, ctx: RequestContext, request: Any, work: MakeResponse | None = None) -> Answer | Delayed | None:
         """Run `work`, else the handler, and encode what it returns; errors become answers, and when those fail too, WireError.
 
         None and a Delayed are passed through.
@@ -223,7 +170,13 @@ class Dispatcher:
         return plan
 
 
-def _within(quotas: Quotas, plan: Plan, ctx: RequestContext, work: Work) -> Any:
+def _description(plan: Plan, ctx: RequestContext) -> str:
+    """Name a request for the log."""
+    where = f"client {ctx.client_id!r} at {ctx.connection.client_host}"
+    return f"{plan.api.name} v{ctx.api_version} of {where} ({ctx.request_size:,} bytes)"
+
+
+def _within(quotas: Quotas, plan: Plan, ctx: RequestContext, work: MakeResponse) -> Any:
     """What `work` returns; an answer with the time that the client is held for it."""
     began_ns = time.perf_counter_ns()
     response = work()

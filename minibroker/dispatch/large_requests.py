@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from minibroker.config.request_limits import REPEATED_MAX
-from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, Work
+from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, MakeResponse
 from minibroker.dispatch.pieces import Merged, Pieces
 from minibroker.dispatch.slices import Steps
 from minibroker.errors import InvalidRequest, KafkaError, PolicyViolation, WireError
@@ -62,7 +62,7 @@ class LargeRequest:
             return (yield from self._response(request))
         return (yield from self.serve_in_pieces(self._plan.pieces, request, budget))
 
-    def work(self, request: Any, budget: int) -> Work | None:
+    def work(self, request: Any, budget: int) -> MakeResponse | None:
         """Return what answers a request that was decoded at once; None if its handler does so as usual."""
         plan = self._plan
         refusal = None if plan.limit is None else plan.limit.refusal(request)

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from minibroker.clock import Clock
-from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, Work
+from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, MakeResponse
 from minibroker.dispatch.error_answer import error_answer
 from minibroker.dispatch.registry import Handler, Registry
 from minibroker.errors import KafkaError, WireError
@@ -72,7 +72,7 @@ def refusal(handler: Handler, ctx: Any, request: Any, error: KafkaError) -> Any:
     return response
 
 
-def later(clock: Clock, delay_ms: int, work: Work) -> Delayed:
+def later(clock: Clock, delay_ms: int, work: MakeResponse) -> Delayed:
     """Return an answer that `work` makes after `delay_ms`; `work` may return a Delayed itself."""
     return _Then(_Later(clock, delay_ms), lambda _: work(), None)
 
@@ -104,20 +104,20 @@ class _Then(Delayed):
         self._on_error = on_error
         work = inner.adopt(self)
         if work is not None:
-            self.run(work)
+            self.resume(work)
 
     @property
     def keeps_frame(self) -> bool:  # type: ignore[override]  # of a Delayed a constant of its class
         """As long as the inner one does."""
         return self._inner.keeps_frame
 
-    def run(self, work: Work) -> None:
-        """Run the inner one's work, as its owner, within this one's, whose errors become the answer."""
+    def resume(self, work: MakeResponse) -> None:
+        """Run the inner one's work within this one's, whose errors become the answer."""
         self.resolve(partial(self._step, work))
 
-    def _step(self, work: Work) -> Any:
+    def _step(self, work: MakeResponse) -> Any:
         """Return the answer, or None to go on waiting."""
-        next_work: Work | None = work
+        next_work: MakeResponse | None = work
         while next_work is not None:
             result = self._result(next_work)
             if result is None:
@@ -127,13 +127,13 @@ class _Then(Delayed):
                 result = go_on(result)
             if not isinstance(result, Delayed):
                 return result
-            if not self._inner.done:
+            if not self._inner.is_done:
                 self._inner.finished()
             self._inner = result
             next_work = result.adopt(self)
         return None
 
-    def _result(self, work: Work) -> Any:
+    def _result(self, work: MakeResponse) -> Any:
         try:
             return work()
         except KafkaError as error:
@@ -145,7 +145,7 @@ class _Then(Delayed):
         """Finish the inner one as well."""
         super().finished()
         self._go_on = self._on_error = None  # they may refer to this object: no work for the garbage collector
-        if not self._inner.done:
+        if not self._inner.is_done:
             self._inner.finished()
 
     def step_aside(self) -> None:
@@ -154,6 +154,6 @@ class _Then(Delayed):
 
     def cancel(self) -> None:
         """Stop waiting: the client is gone."""
-        if not self.done:
+        if not self.is_done:
             self._inner.cancel()
             self.finished()

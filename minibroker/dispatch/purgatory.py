@@ -45,7 +45,7 @@ class Parked(Delayed):
 
     def wake(self) -> None:
         """Something that this request watches has changed."""
-        if not self.is_marked and not self.done:
+        if not self.is_marked and not self.is_done:
             self.is_marked = True
             self._purgatory.mark(self)
 

@@ -38,7 +38,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from minibroker.dispatch.delayed import Delayed, Work
+from minibroker.dispatch.delayed import Delayed, MakeResponse
 
 if TYPE_CHECKING:
     from minibroker.clock import Clock
@@ -108,9 +108,9 @@ class Slices:
         request = None
         while self._queue:
             sliced = self._queue.popleft()
-            request = sliced.request
+            request = sliced.outermost
             sliced.go_on(deadline_s)
-            if sliced.is_ready and not sliced.done:
+            if sliced.is_ready and not sliced.is_done:
                 self.resume(sliced)
             if self.now_s() >= deadline_s:
                 break
@@ -133,15 +133,15 @@ class Sliced(Delayed):
         self._slices = slices
         self._steps: Any = steps
         self._awaited: Delayed | None = None  #: the Delayed that the generator waits for
-        self._wake_up: Work | None = None  #: what makes its response
+        self._wake_up: MakeResponse | None = None  #: what makes its response
         self._steps_aside = False  #: another request waits: nothing is to be waited for that need not be
 
     def go_on(self, deadline_s: float) -> None:
         """Do the next slice; its errors become the answer."""
         self.resolve(lambda: self.proceed(deadline_s))
 
-    def run(self, work: Work) -> None:
-        """Owner of the awaited Delayed: its response is made in the next slice, with the errors that this may raise."""
+    def resume(self, work: MakeResponse) -> None:
+        """Make the response of the awaited Delayed in the next slice, with the errors that this may raise."""
         self._wake_up = work
         if not self.is_ready:
             self.is_ready = True
@@ -181,7 +181,7 @@ class Sliced(Delayed):
                 return None
             step = partial(self._steps.send, response)
         self._awaited = None
-        if not awaited.done:
+        if not awaited.is_done:
             awaited.finished()
         return step
 
@@ -195,14 +195,14 @@ class Sliced(Delayed):
         """Close the generator, wherever it is."""
         super().finished()
         awaited, self._awaited = self._awaited, None
-        if awaited is not None and not awaited.done:
+        if awaited is not None and not awaited.is_done:
             awaited.finished()
         if not self._steps.gi_running:
             self._steps.close()
 
     def cancel(self) -> None:
         """The connection is gone."""
-        if not self.done:
+        if not self.is_done:
             if self._awaited is not None:
                 self._awaited.cancel()
             self.finished()

@@ -25,7 +25,7 @@ from typing import Final, cast
 
 from minibroker.clock import Timer
 from minibroker.dispatch.context import ConnectionInfo
-from minibroker.dispatch.dispatcher import InFlight
+from minibroker.dispatch.delayed import Delayed
 from minibroker.errors import WireError
 from minibroker.server.answer_memory import HELD_SIZE
 from minibroker.server.file_output import FileOutput
@@ -93,7 +93,7 @@ class Connection(asyncio.BufferedProtocol):
         self._queued_max = limits.queued_max_requests
         self._buffer = ReceiveBuffer(limits.request_max_bytes, listener.read_area)
         self._transport: asyncio.Transport | None = None
-        self._queue: list[InFlight | list[Buffer]] = []  #: answers in order, few; the first is an InFlight that waits
+        self._queue: list[Delayed | list[Buffer]] = []  #: answers in order, few; the first is a Delayed that waits
         self._queued_size = 0  #: bytes of answers in _queue
         self._out: list[Buffer] = []  #: chunks to be written at the end of this turn
         self._gathered = 0  #: bytes in _out
@@ -101,7 +101,7 @@ class Connection(asyncio.BufferedProtocol):
         self._goes_on = False  #: frames are to be served when others had their turn
         self._in_turn = False  #: `_serve` runs: it writes, answers that complete meanwhile do not
         self._is_paused = False  #: the client does not take its answers; written by pause_writing, resume_writing, _send_rest
-        self._holds: list[Timer | InFlight] = []  #: what holds the client: quotas, a request that is worked on in slices, short memory
+        self._holds: list[Timer | Delayed] = []  #: what holds the client: quotas, a request that is worked on in slices, short memory
         self._is_reading = True
         self._is_closing = False
 
@@ -126,7 +126,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_closing = True
         self._transport = None
         for answer in self._queue:
-            if isinstance(answer, InFlight):
+            if isinstance(answer, Delayed):
                 answer.cancel()
         self._queue.clear()
         self._out.clear()
@@ -251,9 +251,9 @@ class Connection(asyncio.BufferedProtocol):
     def _is_held(self) -> bool:
         return self._is_paused or bool(self._holds) or len(self._queue) >= self._queued_max or self._queued_size >= WRITE_HIGH_WATER
 
-    def _enqueue(self, answer: InFlight | list[Buffer]) -> None:
+    def _enqueue(self, answer: Delayed | list[Buffer]) -> None:
         """Give an answer its place in the order: at once when nothing waits before it."""
-        if isinstance(answer, InFlight):
+        if isinstance(answer, Delayed):
             self._queue.append(answer)
             if answer.keeps_frame and not answer.is_done:
                 self._keep_frame_of(answer)
@@ -270,7 +270,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._queued_size > HELD_SIZE:
             self._listener.answer_memory.changed(self)
 
-    def _keep_frame_of(self, answer: InFlight) -> None:
+    def _keep_frame_of(self, answer: Delayed) -> None:
         """Serve and read nothing until the request is done: its bytes are in the buffer and are still used."""
 
         def is_over() -> None:
@@ -291,10 +291,10 @@ class Connection(asyncio.BufferedProtocol):
     def _step_aside(self) -> None:
         """A request came behind the last one: if that is a parked Fetch, it answers now."""
         last = self._queue[-1]
-        if isinstance(last, InFlight):
+        if isinstance(last, Delayed):
             last.step_aside()
 
-    def _completed(self, answer: InFlight) -> None:
+    def _completed(self, answer: Delayed) -> None:
         """An answer came that had to wait; it may have to wait on for those before it, and counts as long as it does."""
         if answer.answer is not None:
             self._count_queued(answer.answer)
@@ -310,7 +310,7 @@ class Connection(asyncio.BufferedProtocol):
         queue = self._queue
         while queue:
             first = queue[0]
-            if isinstance(first, InFlight):
+            if isinstance(first, Delayed):
                 if not first.is_done:
                     break
                 del queue[0]
@@ -430,7 +430,7 @@ class Connection(asyncio.BufferedProtocol):
     def _end_with(self, error: WireError) -> None:
         """Close without an answer to a request that waited, nor to those after it: the client would take them for its answer."""
         for answer in self._queue:
-            if isinstance(answer, InFlight):
+            if isinstance(answer, Delayed):
                 answer.cancel()
         self._queue.clear()
         self._queued_size = 0
@@ -451,12 +451,12 @@ class Connection(asyncio.BufferedProtocol):
     def answer_parked(self) -> None:
         """Answer a parked Fetch with the records that there are."""
         for answer in list(self._queue):
-            if isinstance(answer, InFlight):
+            if isinstance(answer, Delayed):
                 answer.step_aside()
 
     def leave_all(self) -> None:
         """Answer requests that wait, or close, because the broker changes to other data; call what ends with a connection."""
-        waiting = [answer for answer in self._queue if isinstance(answer, InFlight)]
+        waiting = [answer for answer in self._queue if isinstance(answer, Delayed)]
         for answer in waiting:
             answer.step_aside()
         if not all(answer.is_done for answer in waiting):
@@ -493,7 +493,7 @@ class Connection(asyncio.BufferedProtocol):
         size = 0 if self._transport is None else self._transport.get_write_buffer_size()
         if self._rest is not None:
             size += self._rest.memory_size
-        answers = [answer.answer if isinstance(answer, InFlight) else answer for answer in self._queue] if self._queued_size else []
+        answers = [answer.answer if isinstance(answer, Delayed) else answer for answer in self._queue] if self._queued_size else []
         return size + sum(memory_size_of(answer) for answer in answers if answer is not None)
 
     def close_for_unsent(self, size: int, total: int) -> None:

@@ -14,8 +14,8 @@ from uuid import UUID
 
 from minibroker.cluster.cluster import Cluster
 from minibroker.dispatch.context import RequestContext, Services
-from minibroker.dispatch.delayed import Delayed, Work
-from minibroker.dispatch.dispatcher import Answer, Dispatcher
+from minibroker.dispatch.delayed import Answer, Delayed, MakeResponse
+from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.dispatch.plan import Plan
 from minibroker.errors import BY_CODE
 from minibroker.schemas import k10_find_coordinator
@@ -87,7 +87,7 @@ class RecordingDispatcher(Dispatcher):
         """Drop all requests."""
         self._recorded.entries.clear()
 
-    def run(self, plan: Plan, ctx: RequestContext, request: Any, work: Work | None = None) -> Answer | Delayed | None:
+    def run(self, plan: Plan, ctx: RequestContext, request: Any, work: MakeResponse | None = None) -> Answer | Delayed | None:
         """Run a plan as Dispatcher does, and log the request and its outcome."""
         if ctx.client_id == CLIENT_ID:
             return super().run(plan, ctx, request, work)

@@ -8,7 +8,7 @@ import pytest
 
 from minibroker.config import request_limits
 from minibroker.dispatch import registry
-from minibroker.dispatch.dispatcher import InFlight
+from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.element_limit import ElementLimit, count_elements
 from minibroker.dispatch.registry import Handler, Registry
 from minibroker.errors import InvalidRequest, NotCoordinator, PolicyViolation
@@ -72,7 +72,7 @@ def test_the_handler_sees_no_request_above_the_limit(handler: Handler, size: int
             memory.services.registry.add(Handler(handler.api, see, handler.module, handler.pieces, limit))
             memory.dispatcher.serve_from(memory.services)
             found = memory.dispatcher.dispatch(memory.connection, memoryview(bytearray(frame)))
-            if isinstance(found, InFlight):
+            if isinstance(found, Delayed):
                 memory.clock.advance(1000)
         assert len(counts) == 1
         assert counts[0] > 10

@@ -9,7 +9,7 @@ import pytest
 
 from minibroker.config.request_limits import QUOTA_ALTERATIONS_MAX, REPEATED_MAX
 from minibroker.dispatch import registry
-from minibroker.dispatch.dispatcher import Answer, InFlight
+from minibroker.dispatch.delayed import Answer, Delayed
 from minibroker.dispatch.pieces import Merged, Pieces
 from minibroker.dispatch.registry import Handler, Registry
 from minibroker.errors import InvalidRequest, PolicyViolation, WireError
@@ -59,12 +59,12 @@ def answer(memory: BrokerInMemory, key: int, frame: bytes) -> Any:
     handler = memory.services.registry.get(key)
     assert handler is not None
     api, version = handler.api, int.from_bytes(frame[2:4], "big")
-    found: Answer | InFlight | None
+    found: Answer | Delayed | None
     try:
         found = memory.dispatcher.dispatch(memory.connection, memoryview(bytearray(frame)))
     except WireError:
         return None
-    if isinstance(found, InFlight):
+    if isinstance(found, Delayed):
         memory.clock.advance(1000)
         assert found.is_done
         found = found.answer

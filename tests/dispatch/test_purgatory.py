@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from minibroker.clock import ManualClock
-from minibroker.dispatch.delayed import Delayed, Work
+from minibroker.dispatch.delayed import Delayed, MakeResponse
 from minibroker.dispatch.purgatory import Purgatory
 
 
@@ -30,9 +30,9 @@ class Owner:
     def __init__(self, delayed: Delayed) -> None:
         self.answers: list[object] = []
         self.delayed = delayed
-        delayed.bind(self)
+        delayed.bind(self.run, str)
 
-    def run(self, work: Work) -> None:
+    def run(self, work: MakeResponse) -> None:
         answer = work()
         if answer is not None:
             self.delayed.finished()

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from minibroker.clock import ManualClock
-from minibroker.dispatch.delayed import Delayed, Work
-from minibroker.dispatch.dispatcher import InFlight
+from minibroker.dispatch.delayed import Delayed, MakeResponse
 from minibroker.dispatch.registry import Handler, Registry
 from minibroker.dispatch.slices import ACTIVE_MAX, SLICE_S, Slices, Steps
 from minibroker.errors import InvalidRequest, KafkaError
@@ -27,9 +26,9 @@ class Owner:
         self.response: Any = None
         self.error: Exception | None = None
         self.delayed = delayed
-        delayed.bind(self)
+        delayed.bind(self.run, str)
 
-    def run(self, work: Work) -> None:
+    def run(self, work: MakeResponse) -> None:
         try:
             self.response = work()
         except KafkaError as error:
@@ -130,7 +129,7 @@ def test_waits_for_what_comes_later(bench: Bench) -> None:
     assert owner.response != 3, "the answer of another request is not made within that one"
     bench.turn()
     assert owner.response == 3
-    assert inner.done
+    assert inner.is_done
 
 
 def test_an_error_of_what_is_awaited_is_raised_where_it_is_awaited(bench: Bench) -> None:
@@ -190,7 +189,7 @@ def test_waiting_work_is_cancelled_with_what_it_waits_for(bench: Bench) -> None:
     delayed = bench.slices.run(steps())
     Owner(delayed)
     delayed.cancel()
-    assert inner.done
+    assert inner.is_done
 
 
 def test_through_the_dispatcher() -> None:
@@ -213,7 +212,7 @@ def test_through_the_dispatcher() -> None:
     for member_id, error_code in (("good", 0), ("bad", InvalidRequest.code)):
         request = schema.Request(group_id="g", generation_id=1, member_id=member_id)
         answer = broker.dispatcher.dispatch(broker.connection, frame_of(request, 4))
-        assert isinstance(answer, InFlight)
+        assert isinstance(answer, Delayed)
         assert answer.keeps_frame
         assert not answer.is_done
         broker.clock.advance(0)

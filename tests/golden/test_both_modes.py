@@ -16,7 +16,7 @@ import pytest
 
 from minibroker.config.broker_properties import LIKE_KAFKA
 from minibroker.config.differences import DIFFERENCES
-from minibroker.dispatch.dispatcher import InFlight
+from minibroker.dispatch.delayed import Delayed
 from minibroker.errors import KafkaError, WireError
 from minibroker.wire.api import name_of
 from minibroker.wire.codec import decode
@@ -81,10 +81,10 @@ def answer_to(broker: BrokerInMemory, request: Golden) -> str:
         answer = broker.dispatcher.dispatch(broker.connection, memoryview(request.frame))
     except WireError:
         return "the connection is closed"
-    if isinstance(answer, InFlight) and not answer.is_done:
+    if isinstance(answer, Delayed) and not answer.is_done:
         answer.cancel()
         return "it waits"
-    chunks = answer.answer if isinstance(answer, InFlight) else answer
+    chunks = answer.answer if isinstance(answer, Delayed) else answer
     data = b"".join(map(bytes, chunks or ()))[4:]
     if not data:
         return "nothing"

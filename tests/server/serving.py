@@ -10,7 +10,7 @@ from typing import Any
 
 from minibroker.clock import Clock
 from minibroker.dispatch.context import ConnectionInfo
-from minibroker.dispatch.dispatcher import InFlight
+from minibroker.dispatch.delayed import Delayed
 from minibroker.errors import WireError
 from minibroker.server.connection import Connection
 from minibroker.server.listener import Census, Limits, Listener
@@ -25,19 +25,17 @@ def frame(body: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-class Waiting(InFlight):
+class Waiting(Delayed):
     """An answer that a test gives when it likes."""
 
-    __slots__ = ("body", "is_cancelled", "request", "steps_aside")
+    __slots__ = ("body", "is_cancelled", "keeps_frame", "request", "steps_aside")
 
     request: memoryview  #: of one that keeps its frame
 
     def __init__(self, body: bytes, *, steps_aside: bool) -> None:
-        self.answer = None
-        self.is_done = False
+        super().__init__()
         self.is_cancelled = False
         self.keeps_frame = False
-        self._on_done = None
         self.body = body
         self.steps_aside = steps_aside
 
@@ -71,7 +69,7 @@ class Script:
         """Until `number` + 1 requests wait or have waited."""
         await until(lambda: len(self.waiting) > number)
 
-    def dispatch(self, connection: ConnectionInfo, request: memoryview) -> list[Buffer] | InFlight:
+    def dispatch(self, connection: ConnectionInfo, request: memoryview) -> list[Buffer] | Delayed:
         body = bytes(request)
         self.seen.append(body)
         if body.startswith((b"park", b"fsync")):

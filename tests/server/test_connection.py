@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from minibroker.dispatch.context import ConnectionInfo
-from minibroker.dispatch.dispatcher import InFlight
+from minibroker.dispatch.delayed import Delayed
 from minibroker.server.connection import WRITE_HIGH_WATER, Connection
 from minibroker.server.listener import Limits
 from minibroker.wire.schema import Buffer
@@ -230,7 +230,7 @@ def test_what_was_held_is_not_served_inside_of_the_request_that_ends_the_wait(on
 
         is_busy = False
 
-        def dispatch(self, connection: ConnectionInfo, request: memoryview) -> list[Buffer] | InFlight:
+        def dispatch(self, connection: ConnectionInfo, request: memoryview) -> list[Buffer] | Delayed:
             assert not self.is_busy
             self.is_busy = True
             if bytes(request) == b"end":

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.dispatch.dispatcher import InFlight
+from minibroker.dispatch.delayed import Delayed
 from minibroker.schemas import k00_produce, k01_fetch, k02_list_offsets, k08_offset_commit, k12_heartbeat
 from minibroker.server.connection import Connection
 from minibroker.server.listener import Limits, Listener
@@ -102,7 +102,7 @@ def waiting_fetch(broker: Broker) -> Callable[[], Work]:
 
         def work() -> None:
             answer = broker.memory.dispatcher.dispatch(broker.memory.connection, frame)
-            assert isinstance(answer, InFlight)
+            assert isinstance(answer, Delayed)
             for _ in range(2):
                 assert not answer.is_done
                 session.append()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from minibroker.clock import Timer
 from minibroker.dispatch.context import ConnectionInfo
-from minibroker.dispatch.dispatcher import InFlight
+from minibroker.dispatch.delayed import Delayed
 from minibroker.server.listener import Limits
 from minibroker.server.loop import LoopClock
 from minibroker.wire.schema import Buffer
@@ -17,7 +17,7 @@ from tests.server.serving import Client, OnLoop, Script, frame, listening, until
 class Quota(Script):
     """Holds whoever says `much`, and whose `fsync` is answered late, for 70 ms."""
 
-    def dispatch(self, connection: ConnectionInfo, request: memoryview) -> list[Buffer] | InFlight:
+    def dispatch(self, connection: ConnectionInfo, request: memoryview) -> list[Buffer] | Delayed:
         answer = super().dispatch(connection, request)
         if bytes(request) == b"much":
             connection.throttle_ms = 70

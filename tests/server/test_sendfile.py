@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from minibroker.dispatch.context import ConnectionInfo
-from minibroker.dispatch.dispatcher import InFlight
+from minibroker.dispatch.delayed import Delayed
 from minibroker.server import file_output
 from minibroker.server.connection import Connection
 from minibroker.server.listener import Limits, Listener
@@ -60,7 +60,7 @@ class Slices(Script):
         self.handle = self.files.handles.handle(str(self.path), APPEND)
         self.errors: list[OSError] = []
 
-    def dispatch(self, connection: ConnectionInfo, request: memoryview) -> list[Buffer] | InFlight:
+    def dispatch(self, connection: ConnectionInfo, request: memoryview) -> list[Buffer] | Delayed:
         body = bytes(request)
         if not body.startswith(b"slice"):
             return super().dispatch(connection, request)

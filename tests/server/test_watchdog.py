@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from minibroker.dispatch.context import ConnectionInfo
-from minibroker.dispatch.dispatcher import InFlight
+from minibroker.dispatch.delayed import Delayed
 from minibroker.schemas import k03_metadata, k43_elect_leaders, k74_list_config_resources
 from minibroker.server import connection as connection_module
 from minibroker.server.listener import Census
@@ -111,7 +111,7 @@ class Slow(Script):
         super().__init__()
         self.time = time
 
-    def dispatch(self, connection: ConnectionInfo, request: memoryview) -> list[Buffer] | InFlight:
+    def dispatch(self, connection: ConnectionInfo, request: memoryview) -> list[Buffer] | Delayed:
         if bytes(request[:4]) == b"slow":
             self.time.now_s += int(bytes(request[4:8])) / 1000
         return super().dispatch(connection, request)

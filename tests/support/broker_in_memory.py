@@ -24,7 +24,8 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.dispatch import registry
 from minibroker.dispatch.context import ConnectionInfo, Services
-from minibroker.dispatch.dispatcher import Dispatcher, InFlight
+from minibroker.dispatch.delayed import Delayed
+from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.log.results import Appended
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
@@ -63,22 +64,24 @@ def frame_of(request: Any, version: int | None = None, *, client_id: str | None 
 class Pending:
     """A request in flight."""
 
-    def __init__(self, api: Api, version: int, answer: list[Any] | InFlight) -> None:
+    def __init__(self, api: Api, version: int, answer: list[Any] | Delayed) -> None:
         self._api, self._version, self._answer = api, version, answer
 
     @property
-    def in_flight(self) -> InFlight:
-        assert isinstance(self._answer, InFlight)
+    def in_flight(self) -> Delayed:
+        assert isinstance(self._answer, Delayed)
         return self._answer
 
     @property
     def is_done(self) -> bool:
-        return not isinstance(self._answer, InFlight) or self._answer.is_done
+        """Whether there is an answer, or the connection was closed instead; a request that was cancelled gets neither."""
+        delayed = self._answer
+        return not isinstance(delayed, Delayed) or delayed.answer is not None or hasattr(delayed, "error")
 
     def answer(self) -> Any:
         """The response; None when the protocol has none (acks=0). Fails while the request still waits."""
         assert self.is_done, "the request still waits"
-        chunks = self._answer.answer if isinstance(self._answer, InFlight) else self._answer
+        chunks = self._answer.answer if isinstance(self._answer, Delayed) else self._answer
         assert chunks is not None, "the broker closed the connection"
         data = b"".join(map(bytes, chunks))
         if not data:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from minibroker.client.address import Address
 from minibroker.client.connection import Connect, Connection
 from minibroker.client.deadline import Deadline
-from minibroker.dispatch.dispatcher import InFlight
+from minibroker.dispatch.delayed import Delayed
 from minibroker.wire.schema import Buffer
 from tests.support.broker_in_memory import BrokerInMemory
 
@@ -32,7 +32,7 @@ class TransportInMemory:
     def send(self, chunks: Sequence[Buffer], deadline: Deadline) -> None:
         frame = b"".join(bytes(chunk) for chunk in chunks)
         found = self._broker.dispatcher.dispatch(self._broker.connection, memoryview(frame)[4:])
-        answer = found.answer if isinstance(found, InFlight) else found
+        answer = found.answer if isinstance(found, Delayed) else found
         assert answer is not None, "the broker closed the connection, or the request waits"
         self._answers.append(b"".join(bytes(chunk) for chunk in answer)[4:])
 

@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 
 from minibroker.cluster import cluster as cluster_module
-from minibroker.dispatch.dispatcher import InFlight
+from minibroker.dispatch.delayed import Delayed
 from tests.golden import Golden, all_golden, golden
 from tests.support.broker_in_memory import BrokerInMemory
 
@@ -33,7 +33,7 @@ def topic_ids(monkeypatch: pytest.MonkeyPatch, ids: Iterable[UUID]) -> None:
 def serve(broker: BrokerInMemory, request: Golden) -> bytes:
     """The whole answer to a golden request, its size included."""
     answer = broker.dispatcher.dispatch(broker.connection, memoryview(request.frame))
-    chunks = answer.answer if isinstance(answer, InFlight) else answer
+    chunks = answer.answer if isinstance(answer, Delayed) else answer
     assert chunks is not None
     return b"".join(chunks)
 

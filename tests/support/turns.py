@@ -9,7 +9,7 @@ from itertools import count
 from types import FrameType
 from typing import Any
 
-from minibroker.dispatch.dispatcher import InFlight
+from minibroker.dispatch.delayed import Delayed
 from minibroker.errors import WireError
 from tests.support.broker_in_memory import BrokerInMemory, Pending
 
@@ -68,8 +68,8 @@ def most_calls(broker: BrokerInMemory, frame: bytes) -> int:
 
     most = calls_in(begin)
     answer = answers[0]
-    while isinstance(answer, InFlight) and not answer.is_done and len(broker.services.slices):
+    while isinstance(answer, Delayed) and not answer.is_done and len(broker.services.slices):
         most = max(most, calls_in(lambda: turn(broker)))
-    if isinstance(answer, InFlight):
+    if isinstance(answer, Delayed):
         answer.cancel()
     return most

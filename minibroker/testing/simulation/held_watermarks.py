@@ -133,7 +133,7 @@ class DelayedReplication(Delayed):
         self._look()
 
     def _look(self) -> None:
-        if self.done:
+        if self.is_done:
             return
         self._waits = [each for each in self._waits if self._is_open(each)]
         if not self._waits:

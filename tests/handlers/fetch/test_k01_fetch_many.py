@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.dispatch.dispatcher import InFlight
+from minibroker.dispatch.delayed import Delayed
 from minibroker.errors import InvalidFetchSessionEpoch, UnknownTopicOrPartition
 from minibroker.handlers.fetch import reading, reading_in_slices, session
 from minibroker.schemas import k01_fetch as schema
@@ -186,7 +186,7 @@ def test_time_is_up(broker: BrokerInMemory) -> None:
 
 def test_another_request_of_the_connection_ends_the_wait(broker: BrokerInMemory) -> None:
     pending = broker.begin(request(wait_ms=500, min_bytes=1 << 20), 12)
-    assert isinstance(pending.in_flight, InFlight)
+    assert isinstance(pending.in_flight, Delayed)
     assert not pending.in_flight.keeps_frame
     pending.in_flight.step_aside()
     broker.clock.advance(0)
