@@ -12,7 +12,7 @@ from minibroker.cluster.cluster import Charge, Cluster, free
 from minibroker.cluster.nodes.nodes import Nodes
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.dispatch.coordinators import Coordinators
-from minibroker.dispatch.flush_queue import FlushQueue
+from minibroker.dispatch.flush import FlushQueue
 from minibroker.dispatch.purgatory import Purgatory
 from minibroker.dispatch.record_steps import RecordSteps
 from minibroker.dispatch.registry import Registry

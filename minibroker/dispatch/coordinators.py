@@ -15,7 +15,7 @@ from minibroker.clock import Clock
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.dispatch.flush_queue import FlushQueue
+from minibroker.dispatch.flush import FlushQueue
 
 if TYPE_CHECKING:
     from minibroker.coordinator.group.coordinator import GroupCoordinator

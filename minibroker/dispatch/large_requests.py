@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from minibroker.config.request_limits import REPEATED_MAX
 from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, MakeResponse
-from minibroker.dispatch.pieces import Merged, Pieces
+from minibroker.dispatch.pieces import MergedResponse, Pieces
 from minibroker.dispatch.slices import Steps
 from minibroker.errors import InvalidRequest, KafkaError, PolicyViolation, WireError
 from minibroker.wire.weight import OverBudgetError
@@ -75,7 +75,7 @@ class LargeRequest:
     def serve_in_pieces(self, pieces: Pieces, request: Any, budget: int) -> Steps:
         """Serve one piece after another. Returns one response, whose encoded parts take `budget` bytes at most."""
         ctx, plan = self._ctx, self._plan
-        merged: Merged | None = None
+        merged: MergedResponse | None = None
         throttle_ms = 0
         refusal = _refusal(pieces, ctx, request)
         for piece in pieces.cut(ctx, request):
@@ -92,7 +92,7 @@ class LargeRequest:
             throttle_ms = ctx.throttle_ms = max(throttle_ms, ctx.throttle_ms)
             if response is NO_RESPONSE:
                 continue
-            merged = merged or Merged(pieces, plan.version, flexible=plan.flexible)
+            merged = merged or MergedResponse(pieces, plan.version, flexible=plan.flexible)
             merged.add(response, piece.depth)
             if merged.size > budget:
                 self._refuse("values and answers")

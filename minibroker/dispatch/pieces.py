@@ -1,20 +1,25 @@
-"""A large request served as several small ones, whose answers become one.
+"""A large request served as several small ones, whose answers become one response.
 
-A handler says in which arrays its request may be cut, and where the answers to their elements are:
+A handler declares in which arrays its request may be cut, and which arrays of the response answer them:
 
     @handles(schema, Pieces("topics.partitions", "topics.partitions", size=500))
     def list_offsets(ctx, request): ...
 
-The handler knows nothing else of it. It is given requests of at most `size` elements, one in each slice (dispatch/slices.py), so it may be
-plain synchronous code, and what holds within it holds within one piece:
+The handler needs nothing else. It gets requests of at most `size` elements, one in each slice (dispatch/slices.py), so it may be plain
+synchronous code. An invariant holds within one piece:
 
-- Each piece is checked and done on its own. A handler that must see two elements together, because they name the same thing, says by `key`
-  which ones: equal ones are in one piece, at the place of the first. More than REPEATED_MAX equal ones are INVALID_REQUEST.
-- The answer to a piece that fails as a whole says so of the elements of that piece.
-- A request that must be done as a whole (`most`) is not cut: POLICY_VIOLATION for each of its elements if there are more.
-- Elements of the answer are encoded piece by piece, so that their objects never exist at the same time.
+- Each piece is checked and done on its own. If a handler must see elements together because they name the same thing, `key` returns equal
+  values for them. They are in one piece, in the place of the first. More than REPEATED_MAX equal ones are INVALID_REQUEST.
+- If a piece fails as a whole, the answer reports the error for the elements of that piece.
+- A request that must be done as a whole (`most`) is not cut. If it has more elements, each of them gets POLICY_VIOLATION.
+- Elements of the response are encoded piece by piece, so that their objects never exist at the same time.
 
-Elements are those of the innermost array; an array that is null, which asks for everything, counts as many.
+Elements are those of the innermost array. An array that is null, which asks for everything, counts as one of the largest size.
+
+A request whose elements a handler must see all together cannot be cut. It has a limit instead, above which it is rejected:
+
+    @handles(schema, limit=ElementLimit(FEATURE_UPDATES_MAX))
+    def update_features(ctx, request): ...
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from minibroker.config.request_limits import REPEATED_MAX
+from minibroker.errors import InvalidRequest, KafkaError
 from minibroker.wire import codec
 from minibroker.wire.compiled import encoder
 from minibroker.wire.schema import Buffer, Field, fields_of, replace
@@ -176,7 +182,7 @@ class Piece(NamedTuple):
     is_refused: bool = False  #: its elements name the same thing too often
 
 
-class Merged:
+class MergedResponse:
     """The answers to all pieces as one."""
 
     def __init__(self, pieces: Pieces, version: int, *, flexible: bool) -> None:
@@ -283,6 +289,54 @@ class _OpenArray:
         chunks = codec.joined(encoded)
         self.size += sum(map(len, chunks))
         self._chunks += chunks
+
+
+class ElementLimit(NamedTuple):
+    """The most elements that a request may have if its handler must see them all together.
+
+    All arrays count, at every level. Only a frame of more than that many bytes can have so many elements, so smaller frames are not
+    counted. The limits are in minibroker/config/request_limits.py.
+    """
+
+    most: int
+
+    def refusal(self, request: Any) -> KafkaError | None:
+        """Return the error that refuses a request of more elements; None if it may be served."""
+        if count_elements(request, self.most) <= self.most:
+            return None
+        return InvalidRequest(f"A request may have {self.most} elements at most.")
+
+
+def count_elements(struct: Any, most: int) -> int:
+    """Count the elements of all arrays in a struct; stop soon after `most` of them."""
+    total = 0
+    for name, is_array, has_structs in _containers(type(struct)):
+        value = getattr(struct, name)
+        if value is None:
+            continue
+        if is_array:
+            total += len(value)
+        if has_structs:
+            for each in value if is_array else (value,):
+                if total > most:
+                    return total
+                total += count_elements(each, most - total)
+    return total
+
+
+_CONTAINERS: Final[dict[type[Any], list[tuple[str, bool, bool]]]] = {}
+
+
+def _containers(struct_type: type[Any]) -> list[tuple[str, bool, bool]]:
+    """The fields that may contain elements: name, whether it is an array, whether it has structs with containers of their own."""
+    found = _CONTAINERS.get(struct_type)
+    if found is None:
+        found = _CONTAINERS[struct_type] = []
+        for field in fields_of(struct_type):
+            has_structs = field.struct is not None and bool(_containers(field.struct))
+            if field.is_array or has_structs:
+                found.append((field.name, field.is_array, has_structs))
+    return found
 
 
 def _field(struct_type: type[Any], name: str) -> Field:

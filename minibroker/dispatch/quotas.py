@@ -55,7 +55,7 @@ _SIZE_OF_FRAME: Final = 4
 Entity = frozenset[tuple[str, str | None]]
 
 
-class Limits:
+class QuotaTable:
     """The quotas of one key by entity, and which of them holds for a client."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class Quotas:
         window_ms = config.quota_window_size_seconds * 1000
         self._window = Window(config.quota_window_num, window_ms)
         self._mutation_window = Window(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000)
-        self._limits = {key: Limits() for key in ENFORCED}
+        self._limits = {key: QuotaTable() for key in ENFORCED}
         self.rates: dict[str, Meters[Rate]] = {key: Meters(Rate) for key in ENFORCED}  #: what clients did lately
         self.buckets: Meters[TokenBucket] = Meters(TokenBucket)
 

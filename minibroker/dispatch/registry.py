@@ -16,8 +16,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Final, TypeVar
 
-from minibroker.dispatch.element_limit import ElementLimit
-from minibroker.dispatch.pieces import Pieces
+from minibroker.dispatch.pieces import ElementLimit, Pieces
 from minibroker.errors import KafkaError
 from minibroker.wire.api import Api, api_of
 

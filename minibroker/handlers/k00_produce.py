@@ -25,7 +25,7 @@ from minibroker.coordinator.transaction.admission import Admission
 from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch, TopicPartition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, NoResponse
-from minibroker.dispatch.flush_queue import Failures
+from minibroker.dispatch.flush import FlushFailures
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.slices import Steps
@@ -314,14 +314,14 @@ def _without_answer(ctx: RequestContext, response: schema.Response, waiting: Wai
     return NO_RESPONSE
 
 
-def _flush(ctx: RequestContext, waiting: Waiting, done: Callable[[Failures], None]) -> None:
+def _flush(ctx: RequestContext, waiting: Waiting, done: Callable[[FlushFailures], None]) -> None:
     ctx.broker.flush_queue.flush([each.log for each in waiting], done)
 
 
 def _when_synced(ctx: RequestContext, response: schema.Response, waiting: Waiting) -> Delayed:
     delayed = Delayed()
 
-    def synced(failures: Failures) -> None:
+    def synced(failures: FlushFailures) -> None:
         for each in waiting:
             if each.log in failures:
                 _take_back(each.result, failures[each.log])

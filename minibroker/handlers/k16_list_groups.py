@@ -12,7 +12,7 @@ from typing import Final
 from minibroker.config.request_limits import LIST_GROUPS_FILTERS_MAX
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
-from minibroker.dispatch.element_limit import ElementLimit
+from minibroker.dispatch.pieces import ElementLimit
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.slices import Steps
 from minibroker.schemas import k16_list_groups as schema

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from minibroker.cluster.directories.late_opening import OPENED_AT_ONCE
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
-from minibroker.dispatch.flush_queue import Failures
+from minibroker.dispatch.flush import FlushFailures
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError, UnknownServerError, UnknownTopicOrPartition
@@ -52,14 +52,14 @@ def write_txn_markers(ctx: RequestContext, request: schema.Request) -> schema.Re
     if not waiting:
         return _answer(codes)
 
-    def synced(failures: Failures) -> schema.Response:
+    def synced(failures: FlushFailures) -> schema.Response:
         _take_back(codes, waiting, failures)
         return _answer(codes)
 
     return when_done(partial(ctx.broker.flush_queue.flush, list(dict.fromkeys(each.log for each in waiting))), synced)
 
 
-def _take_back(codes: Codes, waiting: list[_Wait], failures: Failures) -> None:
+def _take_back(codes: Codes, waiting: list[_Wait], failures: FlushFailures) -> None:
     for each in waiting:
         if each.log in failures:
             codes[each.producer_id][each.place] = failures[each.log].code

@@ -10,7 +10,7 @@ from typing import Any
 
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
-from minibroker.dispatch.flush_queue import Failures
+from minibroker.dispatch.flush import FlushFailures
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError, NotCoordinator
@@ -29,7 +29,7 @@ def delete_groups(ctx: RequestContext, request: schema.Request) -> Any:
             results.append((group_id, error.code, None))
     logs = [log for _, _, log in results if log is not None]
 
-    def answer(failures: Failures) -> schema.Response:
+    def answer(failures: FlushFailures) -> schema.Response:
         return schema.Response(
             results=[
                 schema.Result(group_id=group_id, error_code=NotCoordinator.code if log in failures else code)

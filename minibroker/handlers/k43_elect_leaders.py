@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from minibroker.cluster.partition import Partition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
-from minibroker.dispatch.pieces import Merged, Pieces
+from minibroker.dispatch.pieces import MergedResponse, Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.slices import Steps
 from minibroker.errors import (
@@ -51,7 +51,7 @@ def elect_leaders(ctx: RequestContext, request: schema.Request) -> schema.Respon
 
 def _elect_all(ctx: RequestContext, request: schema.Request) -> Steps:
     """Elect leaders of those topics of now that are still there when their turn comes."""
-    merged = Merged(_PIECES, ctx.api_version, flexible=ctx.api_version >= schema.FLEXIBLE_SINCE)
+    merged = MergedResponse(_PIECES, ctx.api_version, flexible=ctx.api_version >= schema.FLEXIBLE_SINCE)
     merged.add(_answer(0, []), 0)
     for name in list(ctx.cluster.topics):
         topic = ctx.cluster.topics.get(name)

@@ -16,7 +16,7 @@ from typing import Final
 from minibroker.cluster.metadata.features import FeatureUpdate
 from minibroker.config.request_limits import FEATURE_UPDATES_MAX
 from minibroker.dispatch.context import RequestContext
-from minibroker.dispatch.element_limit import ElementLimit
+from minibroker.dispatch.pieces import ElementLimit
 from minibroker.dispatch.registry import handles
 from minibroker.schemas import k57_update_features as schema
 

@@ -17,8 +17,8 @@ from minibroker.coordinator.group.consumer.requests import ConsumerHeartbeat, Co
 from minibroker.coordinator.group.modern import frozen
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
-from minibroker.dispatch.element_limit import ElementLimit
 from minibroker.dispatch.group_protocols import check_protocol
+from minibroker.dispatch.pieces import ElementLimit
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError
 from minibroker.schemas import k68_consumer_group_heartbeat as schema

@@ -21,7 +21,7 @@ from minibroker.cluster.metadata.metadata_image import (
 from minibroker.config.request_limits import RESOURCE_TYPES_MAX
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
-from minibroker.dispatch.element_limit import ElementLimit
+from minibroker.dispatch.pieces import ElementLimit
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.slices import Steps
 from minibroker.errors import UnsupportedVersion

@@ -15,8 +15,8 @@ from minibroker.config.request_limits import HEARTBEAT_ELEMENTS_MAX
 from minibroker.coordinator.group.streams.requests import Located, Partitions, StreamsHeartbeatAnswer, heartbeat_of
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
-from minibroker.dispatch.element_limit import ElementLimit
 from minibroker.dispatch.group_protocols import check_protocol
+from minibroker.dispatch.pieces import ElementLimit
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError
 from minibroker.schemas import k88_streams_group_heartbeat as schema

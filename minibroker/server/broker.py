@@ -22,7 +22,7 @@ from minibroker.config.listeners import leads_to
 from minibroker.dispatch import registry
 from minibroker.dispatch.context import Services
 from minibroker.dispatch.dispatcher import Dispatcher
-from minibroker.dispatch.flush_timer import FlushTimer
+from minibroker.dispatch.flush import FlushTimer
 from minibroker.dispatch.purgatory import Purgatory
 from minibroker.dispatch.registry import Registry
 from minibroker.server.connection import Connection

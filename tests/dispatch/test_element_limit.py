@@ -9,7 +9,7 @@ import pytest
 from minibroker.config import request_limits
 from minibroker.dispatch import registry
 from minibroker.dispatch.delayed import Delayed
-from minibroker.dispatch.element_limit import ElementLimit, count_elements
+from minibroker.dispatch.pieces import ElementLimit, count_elements
 from minibroker.dispatch.registry import Handler, Registry
 from minibroker.errors import InvalidRequest, NotCoordinator, PolicyViolation
 from minibroker.schemas import k32_describe_configs as k32

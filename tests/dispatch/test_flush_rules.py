@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.dispatch.flush_timer import FlushTimer
+from minibroker.dispatch.flush import FlushTimer
 from minibroker.errors import KafkaStorageError
 from minibroker.log.partition_log import PartitionLog
 from minibroker.records.control import ControlType, EndTransactionMarker

@@ -10,7 +10,7 @@ import pytest
 from minibroker.config.request_limits import QUOTA_ALTERATIONS_MAX, REPEATED_MAX
 from minibroker.dispatch import registry
 from minibroker.dispatch.delayed import Answer, Delayed
-from minibroker.dispatch.pieces import Merged, Pieces
+from minibroker.dispatch.pieces import MergedResponse, Pieces
 from minibroker.dispatch.registry import Handler, Registry
 from minibroker.errors import InvalidRequest, PolicyViolation, WireError
 from minibroker.schemas import (
@@ -197,7 +197,7 @@ def test_elements_that_are_alike_too_often_are_refused_alone(repeated: int) -> N
 
 
 def test_the_first_error_and_the_longest_time_are_kept() -> None:
-    merged = Merged(Pieces("topics", "topics"), 8, flexible=True)
+    merged = MergedResponse(Pieces("topics", "topics"), 8, flexible=True)
     for throttle_ms, error_code in ((3, 0), (7, 15), (5, 16)):
         merged.add(k09_offset_fetch.Response(throttle_time_ms=throttle_ms, error_code=error_code, topics=[]), 0)
     response = merged.response()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from minibroker.cluster.metadata.client_quotas import CLIENT_ID, USER
-from minibroker.dispatch.quotas import ANONYMOUS, CONNECTIONS, CONSUMER_BYTES, MUTATIONS, PRODUCER_BYTES, REQUEST_TIME, Limits
+from minibroker.dispatch.quotas import ANONYMOUS, CONNECTIONS, CONSUMER_BYTES, MUTATIONS, PRODUCER_BYTES, REQUEST_TIME, QuotaTable
 from minibroker.errors import InvalidPartitions, ThrottlingQuotaExceeded
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
@@ -267,7 +267,7 @@ def test_the_most_specific_quota_holds(entity: dict[str, str | None], sharing: t
         {USER: ANONYMOUS, CLIENT_ID: "app"}, {USER: ANONYMOUS, CLIENT_ID: None}, {USER: ANONYMOUS}, {USER: None, CLIENT_ID: "app"},
         {USER: None, CLIENT_ID: None}, {USER: None}, {CLIENT_ID: "app"}, {CLIENT_ID: None},
     ]  # fmt: skip
-    limits = Limits()
+    limits = QuotaTable()
     for value, each in enumerate(order):
         if value >= order.index(entity):
             limits.set(frozenset(each.items()), value)

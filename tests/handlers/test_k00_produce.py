@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.dispatch.flush_timer import FlushTimer
+from minibroker.dispatch.flush import FlushTimer
 from minibroker.errors import (
     CorruptMessage,
     InvalidRecord,

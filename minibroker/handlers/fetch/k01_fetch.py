@@ -29,9 +29,9 @@ from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.slices import Steps
 from minibroker.errors import KafkaError
-from minibroker.handlers.fetch.reading import TOPIC_IDS_SINCE, ManyUnopened, Reading, by_topic, failed
-from minibroker.handlers.fetch.reading_in_slices import ReadingInSlices
-from minibroker.handlers.fetch.session import FetchContext, ManyPartitions, Result, open_cache
+from minibroker.handlers.fetch.reading import TOPIC_IDS_SINCE, FetchReading, ManyUnopened, by_topic, failed
+from minibroker.handlers.fetch.reading_in_slices import FetchReadingInSlices
+from minibroker.handlers.fetch.session import FetchContext, ManyPartitions, PartitionAnswer, open_cache
 from minibroker.log.old_readers import LongConversion
 from minibroker.schemas import k01_fetch as schema
 
@@ -48,7 +48,7 @@ def fetch(ctx: RequestContext, request: schema.Request) -> schema.Response | Del
         return schema.Response(error_code=error.code, responses=[])
     except ManyPartitions:
         return ctx.broker.slices.run(_fetch_in_slices(ctx, request), keeps_frame=False)
-    reading = Reading(ctx, request, context)
+    reading = FetchReading(ctx, request, context)
     try:
         response = reading.attempt(request.max_wait_ms <= 0)
     except ManyUnopened:
@@ -73,14 +73,14 @@ def _fetch_in_slices(ctx: RequestContext, request: schema.Request) -> Steps:
 def _read_in_slices(ctx: RequestContext, request: schema.Request, context: FetchContext, deadline_ms: int | None = None) -> Steps:
     if deadline_ms is None:
         deadline_ms = ctx.broker.clock.now_ms() + request.max_wait_ms
-    return (yield from ReadingInSlices(ctx, request, context).serve(deadline_ms))
+    return (yield from FetchReadingInSlices(ctx, request, context).serve(deadline_ms))
 
 
 def on_error(ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
     """The whole request failed: the error once, and for clients that look there only, in each partition."""
     if ctx.api_version >= TOPIC_IDS_SINCE:
         return schema.Response(error_code=error.code, session_id=request.session_id, responses=[])
-    results: list[Result] = [
+    results: list[PartitionAnswer] = [
         (topic.topic, failed(asked.partition, error, aborted=[])) for topic in request.topics for asked in topic.partitions
     ]
     return schema.Response(error_code=error.code, session_id=request.session_id, responses=by_topic(results))

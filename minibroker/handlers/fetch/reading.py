@@ -22,7 +22,7 @@ from minibroker.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from minibroker.handlers.fetch.session import Asked, FetchContext, FetchSession, Result, TopicKey
+from minibroker.handlers.fetch.session import FetchContext, FetchSession, PartitionAnswer, RequestedPartition, TopicKey
 from minibroker.log.old_readers import LongConversion, read_messages
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
@@ -89,7 +89,7 @@ class _Converted(NamedTuple):
     next_offset: int  #: after the batch
 
 
-class Reading:
+class FetchReading:
     """One Fetch: what it asks for, and the way to read it again when more has come."""
 
     __slots__ = (
@@ -122,7 +122,7 @@ class Reading:
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._opened = 0  #: logs that this request opened
         self._short_by = 0  #: bytes that were missing at the last reading
-        self._asked: list[Asked] = []  #: what the last reading was of
+        self._asked: list[RequestedPartition] = []  #: what the last reading was of
         self._places: list[Partition | None] = []  #: where; None: there is no such partition
         self._watched: list[Partition] | None = None  #: those that were there at the last reading, once it waits
         self._seen: list[_Extent] = []  #: of each log at the last reading
@@ -137,7 +137,7 @@ class Reading:
             elif self._seen and not self._may_be_enough():
                 return None
         self._asked = self._context.partitions()
-        results: list[Result] = []
+        results: list[PartitionAnswer] = []
         self._places = []
         size, is_urgent = self._read(self._asked, results, 0)
         if is_last or is_urgent or size >= self._min_bytes or self._is_hopeless():
@@ -200,7 +200,7 @@ class Reading:
         session = self._context.session
         return not any(self._places) and (session is None or not session.has_settled)
 
-    def _read(self, asked_for: Sequence[Asked], results: list[Result], size: int) -> tuple[int, bool]:
+    def _read(self, asked_for: Sequence[RequestedPartition], results: list[PartitionAnswer], size: int) -> tuple[int, bool]:
         """Append to the results, and to places, in order. Returns bytes of records, and whether there is something to be told at once.
 
         `size`: the bytes that partitions before these gave.
@@ -241,7 +241,7 @@ class Reading:
             return failed(index, UnknownTopicOrPartition() if isinstance(error, UnknownTopicId) else error)
         return failed(index, error, aborted=[])
 
-    def _readable(self, results: list[Result], asked_for: Sequence[Asked]) -> int:
+    def _readable(self, results: list[PartitionAnswer], asked_for: Sequence[RequestedPartition]) -> int:
         """Bytes that there are within the limits, the batch that did not fit whole counted in, as Kafka counts them."""
         size = 0
         for (topic, asked), (_, result) in zip(asked_for, results, strict=True):
@@ -335,7 +335,7 @@ class Reading:
             return _UNTOLD
         return schema.LeaderIdAndEpoch(leader_id=self._ctx.broker.nodes.leader_of(partition), leader_epoch=partition.leader_epoch)
 
-    def _respond(self, results: list[Result]) -> schema.Response:
+    def _respond(self, results: list[PartitionAnswer]) -> schema.Response:
         quotas = self._ctx.broker.quotas
         try:
             if quotas is not None and quotas.is_too_much_to_fetch(
@@ -349,7 +349,7 @@ class Reading:
             self._settle(self._context.session, self._asked, results, self._places)
         return self._telling(session_id, told)
 
-    def _telling(self, session_id: int, told: list[Result]) -> schema.Response:
+    def _telling(self, session_id: int, told: list[PartitionAnswer]) -> schema.Response:
         if self._ctx.api_version < STORAGE_ERROR_SINCE:
             told = [(topic, _without_storage_error(result)) for topic, result in told]
         endpoints: list[schema.NodeEndpoint] = []
@@ -359,7 +359,11 @@ class Reading:
         return _response(session_id=session_id, responses=by_topic(told), node_endpoints=endpoints)
 
     def _settle(
-        self, session: FetchSession, asked_for: Sequence[Asked], results: Sequence[Result], places: Sequence[Partition | None]
+        self,
+        session: FetchSession,
+        asked_for: Sequence[RequestedPartition],
+        results: Sequence[PartitionAnswer],
+        places: Sequence[Partition | None],
     ) -> None:
         """What was read to the reader's end, and told, needs no reading until it moves."""
         is_committed = self._isolation is _READ_COMMITTED
@@ -449,7 +453,7 @@ def _without_storage_error(result: schema.PartitionResult) -> schema.PartitionRe
     return replace(result, error_code=NotLeaderOrFollower.code)
 
 
-def by_topic(results: list[Result]) -> list[schema.TopicResult]:
+def by_topic(results: list[PartitionAnswer]) -> list[schema.TopicResult]:
     """Neighbours of one topic share an entry, as in Kafka."""
     answer: list[schema.TopicResult] = []
     previous: TopicKey | None = None

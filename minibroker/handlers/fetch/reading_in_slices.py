@@ -8,12 +8,12 @@ from typing import Final
 
 from minibroker.cluster.nodes.nodes import Nodes
 from minibroker.cluster.partition import Partition, Subscribers
-from minibroker.dispatch.pieces import Merged, Pieces
+from minibroker.dispatch.pieces import MergedResponse, Pieces
 from minibroker.dispatch.purgatory import Watchable
 from minibroker.dispatch.slices import Steps
 from minibroker.errors import KafkaError
-from minibroker.handlers.fetch.reading import NO_EPOCH, Reading
-from minibroker.handlers.fetch.session import NO_SESSION, STEP, Asked, Result
+from minibroker.handlers.fetch.reading import NO_EPOCH, FetchReading
+from minibroker.handlers.fetch.session import NO_SESSION, STEP, PartitionAnswer, RequestedPartition
 from minibroker.log.old_readers import LongConversion
 from minibroker.log.partition_log import PartitionLog
 from minibroker.schemas import k01_fetch as schema
@@ -21,7 +21,7 @@ from minibroker.schemas import k01_fetch as schema
 _ANSWER: Final = Pieces("topics.partitions", "responses.partitions")  #: where the answers to partitions are
 
 
-class ReadingInSlices(Reading):
+class FetchReadingInSlices(FetchReading):
     """A Fetch of many partitions: as `Reading`, with pauses.
 
     What moves is heard of before it is read again, so that no move between two pauses is missed.
@@ -65,10 +65,10 @@ class ReadingInSlices(Reading):
                 return None
         return (yield from self._respond_in_slices(results))
 
-    def _read_in_slices(self) -> Generator[None, None, tuple[list[Result], int, bool]]:
+    def _read_in_slices(self) -> Generator[None, None, tuple[list[PartitionAnswer], int, bool]]:
         self._asked = asked_for = self._context.partitions()
         self._places = []
-        results: list[Result] = []
+        results: list[PartitionAnswer] = []
         size, is_urgent = 0, False
         for start in range(0, len(asked_for), STEP):
             part = asked_for[start : start + STEP]
@@ -82,7 +82,7 @@ class ReadingInSlices(Reading):
         """As `_open` left it."""
         return partition.log
 
-    def _open(self, asked_for: Sequence[Asked]) -> Generator[None, None, None]:
+    def _open(self, asked_for: Sequence[RequestedPartition]) -> Generator[None, None, None]:
         """Open logs that were never used, one between two pauses."""
         for topic, asked in asked_for:
             try:
@@ -116,7 +116,7 @@ class ReadingInSlices(Reading):
     def _note_move(self) -> None:
         self._has_moved = True
 
-    def _respond_in_slices(self, results: list[Result]) -> Generator[None, None, schema.Response]:
+    def _respond_in_slices(self, results: list[PartitionAnswer]) -> Generator[None, None, schema.Response]:
         """As `_respond`; the answer is encoded part by part."""
         ctx, quotas = self._ctx, self._ctx.broker.quotas
         try:
@@ -140,10 +140,10 @@ class ReadingInSlices(Reading):
             return self._telling(session_id, told)  # what is around this handler looks into the answer
         return (yield from self._merged_in_slices(session_id, told))
 
-    def _merged_in_slices(self, session_id: int, told: list[Result]) -> Generator[None, None, schema.Response]:
+    def _merged_in_slices(self, session_id: int, told: list[PartitionAnswer]) -> Generator[None, None, schema.Response]:
         """As `_telling`, with partitions that are encoded."""
         version = self._ctx.api_version
-        merged = Merged(_ANSWER, version, flexible=version >= schema.FLEXIBLE_SINCE)
+        merged = MergedResponse(_ANSWER, version, flexible=version >= schema.FLEXIBLE_SINCE)
         for start in range(0, max(len(told), 1), STEP):
             is_same_topic = start > 0 and told[start][0] == told[start - 1][0]
             merged.add(self._telling(session_id, told[start : start + STEP]), int(is_same_topic))
@@ -151,12 +151,14 @@ class ReadingInSlices(Reading):
         response: schema.Response = merged.response()
         return response
 
-    def _parts(self, results: list[Result]) -> Iterator[tuple[list[Asked], list[Result], list[Partition | None]]]:
+    def _parts(
+        self, results: list[PartitionAnswer]
+    ) -> Iterator[tuple[list[RequestedPartition], list[PartitionAnswer], list[Partition | None]]]:
         for start in range(0, len(results), STEP):
             end = start + STEP
             yield self._asked[start:end], results[start:end], self._places[start:end]
 
-    def _is_as_read(self, partition: Partition | None, wanted: Asked, result: schema.PartitionResult) -> bool:
+    def _is_as_read(self, partition: Partition | None, wanted: RequestedPartition, result: schema.PartitionResult) -> bool:
         """Whether reading a partition would give the same once more."""
         topic, asked = wanted
         log = partition.online_log if partition is not None else None

@@ -10,19 +10,19 @@
     (id, n), another epoch                       INVALID_FETCH_SESSION_EPOCH
     (id, n), topic ids where names were, or v.v. FETCH_SESSION_TOPIC_ID_ERROR
 
-An incremental response holds the partitions that have records, an error, or another high watermark or log start offset
-than the client was told last. A partition that gave records goes to the end of the line, so that all have their turn.
+An incremental response holds the partitions that have records, an error, or another high watermark or log start offset than
+in the last response. A partition that gave records moves to the end of the order, so that every partition has its turn.
 
-A partition is **settled** when the client was told all that there is of it. From then on it is not looked at until it moves: it tells the
-session itself (Partition.subscribe). So a request costs what has changed, however many partitions there are. A session that nobody waits
-in is told once by each of its partitions and then no more: one whose client is gone costs producers nothing.
+A partition is **settled** when the client has everything of it. It is not read again until it moves: the session subscribes to it
+(Partition.subscribe). A request therefore costs what has changed, however many partitions there are. If no request waits in a session,
+each partition notifies it once and unsubscribes it, so a session whose client is gone costs producers nothing.
 
 A request of more than AT_ONCE_MAX partitions, or in a session of more, is served in slices (`FetchSessionCache.context_in_slices`).
 
-Limits: max.incremental.fetch.session.cache.slots sessions. For a new one, the session unused for longest goes if that is
-more than EVICTION_MS ago; else the smallest of those older than EVICTION_MS, if the new one is larger. All sessions together hold at
-most PARTITIONS_MAX partitions, which Kafka does not limit: a client for which there is no room is served without a session, which
-costs it longer answers and nothing more. Sources: Kafka's FetchManager, FetchSession, FetchSessionCacheShard.
+Limits: max.incremental.fetch.session.cache.slots sessions. A new session replaces the one unused for longest if that is more than
+EVICTION_MS ago, else the smallest of those older than EVICTION_MS if the new one is larger. All sessions together hold at most
+PARTITIONS_MAX partitions, which Kafka does not limit. A client for which there is no room is served without a session, and only gets
+longer answers. Sources: Kafka's FetchManager, FetchSession, FetchSessionCacheShard.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ STEP: Final = 50  #: partitions between two pauses
 EVICTION_MS: Final = 120_000  #: min.incremental.fetch.session.eviction.ms
 
 TopicKey = str | UUID  #: name before version 13, topic id from then on
-Asked = tuple[TopicKey, schema.Partition]
-Result = tuple[TopicKey, schema.PartitionResult]
+RequestedPartition = tuple[TopicKey, schema.Partition]
+PartitionAnswer = tuple[TopicKey, schema.PartitionResult]
 T = TypeVar("T")
 
 
 class ManyPartitions(Exception):  # noqa: N818  not an error: the request has to be served in slices
-    """A request is about more partitions than are served at once; nothing was done."""
+    """The request has more partitions than are served at once. Nothing was done."""
 
 
-class Told:
-    """One partition of a session: what the client asks of it, and what it was told last."""
+class SessionPartition:
+    """One partition of a session: what the client requests, and what the last response said."""
 
     __slots__ = ("_partition", "_unsubscribe", "asked", "high_watermark", "log_start_offset", "topic", "turn")
 
@@ -73,17 +73,17 @@ class Told:
         self.log_start_offset = -1
         self.turn = turn  #: place in the order in which the session's partitions are served
         self._partition: Partition | None = None
-        self._unsubscribe: Callable[[], None] | None = None  #: None: its moves are not heard of
+        self._unsubscribe: Callable[[], None] | None = None  #: None: not subscribed
 
     def watch(self, partition: Partition, session: FetchSession) -> None:
-        """Hear of its moves from now on, for `session`: held by the partition alone, so that a session that is over is no garbage."""
+        """Notify `session` of moves. Only the partition refers to the session, so that a closed session leaves no reference cycle."""
         if self._unsubscribe is None or self._partition is not partition:
             self.forget()
             self._partition = partition
             self._unsubscribe = partition.subscribe(lambda: self._moved(session))
 
     def forget(self) -> None:
-        """Hear of it no more."""
+        """Unsubscribe."""
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = self._partition = None
@@ -93,8 +93,8 @@ class Told:
         if not session.moved(self, is_lost=is_lost):
             self.forget()
 
-    def tell(self, result: schema.PartitionResult) -> bool:
-        """Note what the client is told by `result`; whether there is anything to tell."""
+    def note(self, result: schema.PartitionResult) -> bool:
+        """Remember `result` as what the client knows. Returns whether it says anything new."""
         is_news = (
             bool(result.records)
             or result.error_code != 0
@@ -102,14 +102,14 @@ class Told:
             or result.log_start_offset != self.log_start_offset
             or result.diverging_epoch.epoch >= 0
         )
-        # After an error the partition is told again as soon as the error is gone.
+        # After an error the partition is in the next response without one.
         self.high_watermark = -1 if result.error_code else result.high_watermark
         self.log_start_offset = result.log_start_offset
         return is_news
 
 
 class FetchSession:
-    """The partitions of one client, those that are not settled in the order in which they are served."""
+    """The partitions of one client, and the order in which unsettled ones are served."""
 
     __slots__ = (
         "_is_closed", "_turns", "_unsettled", "_waiting", "created_ms", "epoch", "isolation_level", "lost", "partitions", "session_id",
@@ -122,209 +122,209 @@ class FetchSession:
         self.epoch = 1  #: that the next request must carry
         self.created_ms = now_ms
         self.used_ms = now_ms
-        self.partitions: dict[tuple[TopicKey, int], Told] = {}
+        self.partitions: dict[tuple[TopicKey, int], SessionPartition] = {}
         self.isolation_level = 0  #: of the last request: what is settled for one level may not be for the other
         self.lost = False  #: a partition was deleted, or its disk failed, since the last request
-        self._is_closed = False  #: a request that waited may still be answered, and nobody else asks
-        self._unsettled: dict[tuple[TopicKey, int], Told] = {}
+        self._is_closed = False  #: a request that waited may still be answered
+        self._unsettled: dict[tuple[TopicKey, int], SessionPartition] = {}
         self._turns = count()
-        self._waiting = Subscribers()  #: whom to tell of a partition that moved
+        self._waiting = Subscribers()  #: called when a partition moves
 
     @property
     def has_settled(self) -> bool:
-        """Whether there are partitions of which everything is told."""
+        """Whether any partition is settled."""
         return len(self._unsettled) < len(self.partitions)
 
-    def in_line(self) -> list[Asked]:
-        """What is not settled, in order."""
+    def unsettled(self) -> list[RequestedPartition]:
+        """Return the partitions that are not settled, in order."""
         unsettled = list(self._unsettled.values())
         if len(unsettled) > 1:
             unsettled.sort(key=attrgetter("turn"))
-        return [(told.topic, told.asked) for told in unsettled]
+        return [(each.topic, each.asked) for each in unsettled]
 
     def settle(self, topic: TopicKey, partition: Partition) -> None:
-        """Everything that there is of a partition is told."""
+        """Stop reading a partition until it moves: the client has everything of it."""
         key = topic, partition.index
-        told = self.partitions.get(key)
-        if told is not None and not self._is_closed:
-            told.watch(partition, self)
+        known = self.partitions.get(key)
+        if known is not None and not self._is_closed:
+            known.watch(partition, self)
             self._unsettled.pop(key, None)
 
     def watch(self, topic: TopicKey, partition: Partition) -> None:
-        """Hear of a partition that is not settled, too."""
-        told = self.partitions.get((topic, partition.index))
-        if told is not None:
-            told.watch(partition, self)
+        """Subscribe to a partition that is not settled as well."""
+        known = self.partitions.get((topic, partition.index))
+        if known is not None:
+            known.watch(partition, self)
 
-    def moved(self, told: Told, *, is_lost: bool) -> bool:
-        """A partition moved; whether the session wants to hear of it again."""
-        self._unsettled[told.topic, told.asked.partition] = told
+    def moved(self, known: SessionPartition, *, is_lost: bool) -> bool:
+        """Read a partition again, which moved. Returns whether the session stays subscribed."""
+        self._unsettled[known.topic, known.asked.partition] = known
         self.lost = self.lost or is_lost
         self._waiting.wake()
         return bool(self._waiting)
 
     def look_again(self, topic: TopicKey, index: int) -> None:
-        """A partition has something to tell that it does not tell itself."""
-        told = self.partitions.get((topic, index))
-        if told is not None:
-            self._unsettled[topic, index] = told
+        """Read a partition again, although it has not moved."""
+        known = self.partitions.get((topic, index))
+        if known is not None:
+            self._unsettled[topic, index] = known
 
-    def tell_again(self, topic: TopicKey, index: int) -> None:
-        """The next answer is to hold a partition, also without news of its records."""
+    def include_again(self, topic: TopicKey, index: int) -> None:
+        """Include a partition in the next response, even if it has nothing new."""
         self.look_again(topic, index)
-        told = self.partitions.get((topic, index))
-        if told is not None:
-            told.high_watermark = -1
+        known = self.partitions.get((topic, index))
+        if known is not None:
+            known.high_watermark = -1
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` when a partition that is watched moves; returns what ends it (harmless twice)."""
+        """Call `callback` when a watched partition moves. Returns what unsubscribes (harmless twice)."""
         return self._waiting.subscribe(callback)
 
     def begin(self, isolation_level: int) -> None:
-        """A request within the session begins."""
+        """Begin a request in the session."""
         self.lost = False
         if isolation_level != self.isolation_level:
             self.isolation_level = isolation_level
             self._unsettled.update(self.partitions)
 
     def close(self) -> Iterator[None]:
-        """End the session; a request that waits in it is answered.
+        """Close the session and answer a request that waits in it.
 
         Returns:
-            What unsubscribes from its partitions, AT_ONCE_MAX at each step.
+            Steps that unsubscribe from its partitions, AT_ONCE_MAX in each step.
         """
         self._is_closed = self.lost = True
         self._waiting.wake()
         return self._forget_all()
 
     def _forget_all(self) -> Iterator[None]:
-        for number, told in enumerate(list(self.partitions.values())):
+        for number, known in enumerate(list(self.partitions.values())):
             if number and not number % AT_ONCE_MAX:
                 yield
-            told.forget()
+            known.forget()
 
-    def update(self, added: Iterable[Asked], forgotten: Iterable[tuple[TopicKey, int]]) -> None:
-        """Apply a request: new and changed partitions, and those to forget."""
+    def update(self, added: Iterable[RequestedPartition], forgotten: Iterable[tuple[TopicKey, int]]) -> None:
+        """Apply the new, changed and forgotten partitions of a request."""
         for topic, asked in added:
             key = topic, asked.partition
-            told = self.partitions.get(key)
-            if told is None:
-                told = self.partitions[key] = Told(topic, asked, next(self._turns))
+            known = self.partitions.get(key)
+            if known is None:
+                known = self.partitions[key] = SessionPartition(topic, asked, next(self._turns))
             else:
-                told.asked = asked
-            self._unsettled[key] = told
+                known.asked = asked
+            self._unsettled[key] = known
         for key in forgotten:
-            told = self.partitions.pop(key, None)
-            if told is not None:
-                told.forget()
+            known = self.partitions.pop(key, None)
+            if known is not None:
+                known.forget()
                 self._unsettled.pop(key, None)
 
-    def changed(self, results: Iterable[Result]) -> Iterator[Result]:
-        """Those results that the client must be told; partitions with records go to the end of the line."""
+    def changed(self, results: Iterable[PartitionAnswer]) -> Iterator[PartitionAnswer]:
+        """Yield the results that are new to the client. Partitions with records move to the end of the order."""
         for topic, result in results:
             key = (topic, result.partition_index)
-            told = self.partitions.get(key)
-            if told is None:
+            known = self.partitions.get(key)
+            if known is None:
                 continue
             if result.records:
-                told.turn = next(self._turns)
-            if told.tell(result):
+                known.turn = next(self._turns)
+            if known.note(result):
                 yield topic, result
 
 
 class FetchContext(Protocol):
-    """How one Fetch request is served: which partitions, and what of the results is answered."""
+    """How one Fetch is served: which partitions are read, and which results are in the response."""
 
     @property
     def session(self) -> FetchSession | None:
-        """Where partitions settle."""
+        """The session in which partitions settle."""
 
-    def partitions(self) -> list[Asked]:
-        """What to read, in order."""
+    def partitions(self) -> list[RequestedPartition]:
+        """Return what to read, in order."""
 
-    def answer(self, results: list[Result]) -> tuple[int, list[Result]]:
-        """The session id to answer and the results to tell; called once, when the answer leaves."""
+    def answer(self, results: list[PartitionAnswer]) -> tuple[int, list[PartitionAnswer]]:
+        """Return the session id and the results for the response. Called once, when the response is sent."""
 
-    def answer_in_slices(self, results: list[Result]) -> Generator[None, None, tuple[int, list[Result]]]:
+    def answer_in_slices(self, results: list[PartitionAnswer]) -> Generator[None, None, tuple[int, list[PartitionAnswer]]]:
         """As `answer`, with pauses."""
 
     def answer_nothing(self) -> int:
-        """The session id of an answer without partitions, to a client above its quota; its session stays as it was, or unopened."""
+        """Return the session id of a response without partitions, for a client above its quota. Its session does not change."""
 
 
 class Sessionless:
-    """Every partition that was asked for, all of them answered."""
+    """A request without a session: every requested partition is in the response."""
 
     __slots__ = ("_asked",)
 
     session: ClassVar[None] = None
 
-    def __init__(self, asked: list[Asked]) -> None:
+    def __init__(self, asked: list[RequestedPartition]) -> None:
         self._asked = asked
 
-    def partitions(self) -> list[Asked]:
-        """As in the request."""
+    def partitions(self) -> list[RequestedPartition]:
+        """Return those of the request."""
         return self._asked
 
-    def answer(self, results: list[Result]) -> tuple[int, list[Result]]:
-        """No session, everything."""
+    def answer(self, results: list[PartitionAnswer]) -> tuple[int, list[PartitionAnswer]]:
+        """Return everything, without a session."""
         return NO_SESSION, results
 
-    def answer_in_slices(self, results: list[Result]) -> Generator[None, None, tuple[int, list[Result]]]:
+    def answer_in_slices(self, results: list[PartitionAnswer]) -> Generator[None, None, tuple[int, list[PartitionAnswer]]]:
         """As `answer`."""
         yield
         return NO_SESSION, results
 
     def answer_nothing(self) -> int:
-        """No session."""
+        """Return the id that means no session."""
         return NO_SESSION
 
 
 class Opening:
-    """The request that may open a session: everything is answered."""
+    """A request that opens a session if there is room: everything is in the response."""
 
     __slots__ = ("_asked", "_cache", "_isolation_level", "_uses_topic_ids", "session")
 
-    def __init__(self, cache: FetchSessionCache, asked: list[Asked], uses_topic_ids: bool, isolation_level: int) -> None:
-        self.session: FetchSession | None = None  #: opened by the answer
+    def __init__(self, cache: FetchSessionCache, asked: list[RequestedPartition], uses_topic_ids: bool, isolation_level: int) -> None:
+        self.session: FetchSession | None = None  #: opened by the response
         self._cache = cache
         self._asked = asked
         self._uses_topic_ids = uses_topic_ids
         self._isolation_level = isolation_level
 
-    def partitions(self) -> list[Asked]:
-        """As in the request."""
+    def partitions(self) -> list[RequestedPartition]:
+        """Return those of the request."""
         return self._asked
 
-    def answer(self, results: list[Result]) -> tuple[int, list[Result]]:
-        """The id of a new session, or none when the cache is full."""
+    def answer(self, results: list[PartitionAnswer]) -> tuple[int, list[PartitionAnswer]]:
+        """Open a session if the cache has room. Returns its id."""
         session = self.session = self._cache.open(self._asked, self._uses_topic_ids, self._isolation_level)
         if session is None:
             return NO_SESSION, results
         for topic, result in results:
-            session.partitions[topic, result.partition_index].tell(result)
+            session.partitions[topic, result.partition_index].note(result)
         return session.session_id, results
 
-    def answer_in_slices(self, results: list[Result]) -> Generator[None, None, tuple[int, list[Result]]]:
+    def answer_in_slices(self, results: list[PartitionAnswer]) -> Generator[None, None, tuple[int, list[PartitionAnswer]]]:
         """As `answer`, with pauses."""
         session = self.session = yield from self._cache.open_in_slices(self._asked, self._uses_topic_ids, self._isolation_level)
         if session is None:
             return NO_SESSION, results
         for part in _parts(results):
             for topic, result in part:
-                told = session.partitions.get((topic, result.partition_index))
-                if told is not None:
-                    told.tell(result)
+                known = session.partitions.get((topic, result.partition_index))
+                if known is not None:
+                    known.note(result)
             yield
         return session.session_id, results
 
     def answer_nothing(self) -> int:
-        """None is opened: clients take an empty first answer for one that they have to ask for again."""
+        """Open no session: clients repeat a request whose first response is empty."""
         return NO_SESSION
 
 
 class Incremental:
-    """A request within a session: its partitions, and of the results those that are news."""
+    """A request in a session: its unsettled partitions are read, and new results are in the response."""
 
     __slots__ = ("_epoch", "session")
 
@@ -332,17 +332,17 @@ class Incremental:
         self.session = session
         self._epoch = session.epoch
 
-    def partitions(self) -> list[Asked]:
-        """Those of the session's that are not settled."""
-        return self.session.in_line()
+    def partitions(self) -> list[RequestedPartition]:
+        """Return those of the session that are not settled."""
+        return self.session.unsettled()
 
-    def answer(self, results: list[Result]) -> tuple[int, list[Result]]:
-        """What is news; InvalidFetchSessionEpoch when another request went on with the session meanwhile."""
+    def answer(self, results: list[PartitionAnswer]) -> tuple[int, list[PartitionAnswer]]:
+        """Return what is new. Raises InvalidFetchSessionEpoch if another request used the session meanwhile."""
         return self.answer_nothing(), list(self.session.changed(results))
 
-    def answer_in_slices(self, results: list[Result]) -> Generator[None, None, tuple[int, list[Result]]]:
+    def answer_in_slices(self, results: list[PartitionAnswer]) -> Generator[None, None, tuple[int, list[PartitionAnswer]]]:
         """As `answer`, with pauses."""
-        told: list[Result] = []
+        told: list[PartitionAnswer] = []
         for part in _parts(results):
             self.answer_nothing()
             told += self.session.changed(part)
@@ -350,7 +350,7 @@ class Incremental:
         return self.answer_nothing(), told
 
     def answer_nothing(self) -> int:
-        """The session's id; InvalidFetchSessionEpoch as above."""
+        """Return the session id. Raises InvalidFetchSessionEpoch as `answer` does."""
         if self.session.epoch != self._epoch:
             raise InvalidFetchSessionEpoch
         return self.session.session_id
@@ -365,17 +365,17 @@ class FetchSessionCache:
         self._new_id = new_id
         self._sessions: dict[int, FetchSession] = {}  #: least recently used first
         self._partition_count = 0  #: in all sessions
-        self._closing: deque[Iterator[None]] = deque()  #: sessions that are over and still subscribed to partitions
+        self._closing: deque[Iterator[None]] = deque()  #: closed sessions that are still subscribed to partitions
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def context(self, request: schema.Request, *, uses_topic_ids: bool) -> FetchContext:
-        """How to serve `request`.
+        """Return how to serve `request`.
 
         Raises:
             FetchSessionIdNotFound, InvalidFetchSessionEpoch, FetchSessionTopicIdError: see the table above.
-            ManyPartitions: `context_in_slices` must be asked.
+            ManyPartitions: call `context_in_slices` instead.
         """
         if request.session_epoch in _NOT_INCREMENTAL:
             asked = asked_in(request, uses_topic_ids)
@@ -399,7 +399,7 @@ class FetchSessionCache:
         return Incremental(session)
 
     def context_in_slices(self, request: schema.Request, *, uses_topic_ids: bool) -> Generator[None, None, FetchContext]:
-        """As `context`, with pauses. Another request may end the session meanwhile: FetchSessionIdNotFound."""
+        """As `context`, with pauses. Raises FetchSessionIdNotFound if another request closes the session meanwhile."""
         if request.session_epoch in _NOT_INCREMENTAL:
             asked = yield from _asked_in_slices(request, uses_topic_ids)
             if request.session_id in self._sessions:
@@ -433,7 +433,7 @@ class FetchSessionCache:
         return context
 
     def _expected(self, request: schema.Request, uses_topic_ids: bool) -> FetchSession:
-        """The session that a request goes on with; its errors as in `context`."""
+        """Return the session that a request names. Raises as `context` does."""
         session = self._sessions.get(request.session_id)
         if session is None:
             raise FetchSessionIdNotFound
@@ -448,25 +448,27 @@ class FetchSessionCache:
             raise FetchSessionIdNotFound
 
     def get(self, session_id: int) -> FetchSession | None:
-        """A session that is open."""
+        """Return an open session."""
         return self._sessions.get(session_id)
 
-    def open(self, asked: list[Asked], uses_topic_ids: bool, isolation_level: int) -> FetchSession | None:
-        """A new session, or None when there is no room for it."""
+    def open(self, asked: list[RequestedPartition], uses_topic_ids: bool, isolation_level: int) -> FetchSession | None:
+        """Open a session. Returns None if there is no room."""
         session = self._reserve(len(asked), uses_topic_ids, isolation_level)
         if session is not None:
             self._update(session, asked, [])
         return session
 
-    def open_in_slices(self, asked: list[Asked], uses_topic_ids: bool, isolation_level: int) -> Generator[None, None, FetchSession | None]:
-        """As `open`, with pauses; None also when the session had to go for another one meanwhile."""
+    def open_in_slices(
+        self, asked: list[RequestedPartition], uses_topic_ids: bool, isolation_level: int
+    ) -> Generator[None, None, FetchSession | None]:
+        """As `open`, with pauses. Returns None also if another session replaced this one meanwhile."""
         session = self._reserve(len(asked), uses_topic_ids, isolation_level)
         if session is None:
             return None
         for part in _parts(asked):
             try:
                 self._update(session, part, [])
-            except FetchSessionIdNotFound:  # others took the room
+            except FetchSessionIdNotFound:  # other sessions took the room
                 return None
             yield
             if self._sessions.get(session.session_id) is not session:
@@ -474,7 +476,7 @@ class FetchSessionCache:
         return session
 
     def _reserve(self, size: int, uses_topic_ids: bool, isolation_level: int) -> FetchSession | None:
-        """A session for `size` partitions, without any of them yet, if there is room."""
+        """Create an empty session for `size` partitions if there is room."""
         now_ms = self._clock.now_ms()
         if not self._has_room(size, now_ms):
             return None
@@ -485,8 +487,8 @@ class FetchSessionCache:
         session.begin(isolation_level)
         return session
 
-    def _update(self, session: FetchSession, asked: Sequence[Asked], forgotten: list[tuple[TopicKey, int]]) -> None:
-        """Apply a request to its session; FetchSessionIdNotFound when the session is closed because it grew too large."""
+    def _update(self, session: FetchSession, asked: Sequence[RequestedPartition], forgotten: list[tuple[TopicKey, int]]) -> None:
+        """Apply a request to its session. Raises FetchSessionIdNotFound if the session grew too large and was closed."""
         before = len(session.partitions)
         session.update(asked, forgotten)
         grown = len(session.partitions) - before
@@ -496,7 +498,7 @@ class FetchSessionCache:
             raise FetchSessionIdNotFound
 
     def _has_room(self, size: int, now_ms: int) -> bool:
-        """Whether there is room for a session of `size` partitions, once those that may go are gone."""
+        """Make room for a session of `size` partitions by closing others, and return whether there is room."""
         if size > PARTITIONS_MAX:
             return False
         while self._partition_count + size > PARTITIONS_MAX:
@@ -509,14 +511,14 @@ class FetchSessionCache:
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
 
     def _evict(self, size: int, now_ms: int) -> bool:
-        """Make room for a session of `size` partitions, if the rules allow it."""
+        """Close one session to make room for one of `size` partitions, if the rules allow it."""
         if not self._sessions:
             return False
         oldest = next(iter(self._sessions.values()))
         if now_ms - oldest.used_ms > EVICTION_MS:
             self._close(oldest.session_id)
             return True
-        # Judged at its last use, as Kafka does: a session that was young then is not evictable until it is used again.
+        # As in Kafka, its age at its last use counts: a session that was young then is not evictable until it is used again.
         evictable = [session for session in self._sessions.values() if session.used_ms - session.created_ms > EVICTION_MS]
         smallest = min(evictable, key=lambda session: len(session.partitions), default=None)
         if smallest is None or len(smallest.partitions) >= size:
@@ -532,7 +534,7 @@ class FetchSessionCache:
             self._go_on_closing()
 
     def _go_on_closing(self) -> None:
-        """Take one step, and the next one in another turn of the loop: a large session takes tens of milliseconds."""
+        """Do one step now and the next one in another turn of the loop: a large session takes tens of milliseconds."""
         while self._closing:
             for _ in self._closing[0]:
                 self._clock.call_later_ms(0, self._go_on_closing)
@@ -546,14 +548,14 @@ def open_cache(broker: Services) -> FetchSessionCache:
     return sessions
 
 
-def asked_in(request: schema.Request, uses_topic_ids: bool) -> list[Asked]:
-    """The partitions of a request, in its order; of one that is there twice the latter, in the former's place.
+def asked_in(request: schema.Request, uses_topic_ids: bool) -> list[RequestedPartition]:
+    """Return the partitions of a request, in its order. Of a repeated partition the last value counts, in the place of the first.
 
     Raises:
         ManyPartitions: there are more than AT_ONCE_MAX.
     """
     if uses_topic_ids:
-        asked: list[Asked] = [(topic.topic_id, partition) for topic in request.topics for partition in topic.partitions]
+        asked: list[RequestedPartition] = [(topic.topic_id, partition) for topic in request.topics for partition in topic.partitions]
     else:
         asked = [(topic.topic, partition) for topic in request.topics for partition in topic.partitions]
     if len(asked) < 2:
@@ -564,7 +566,7 @@ def asked_in(request: schema.Request, uses_topic_ids: bool) -> list[Asked]:
 
 
 def forgotten_in(request: schema.Request, uses_topic_ids: bool) -> list[tuple[TopicKey, int]]:
-    """The partitions that a request takes out of its session."""
+    """Return the partitions that a request removes from its session."""
     forgotten = request.forgotten_topics_data
     if not forgotten:
         return []
@@ -575,9 +577,9 @@ def forgotten_in(request: schema.Request, uses_topic_ids: bool) -> list[tuple[To
     return [(topic.topic, partition) for topic in forgotten for partition in topic.partitions]
 
 
-def _asked_in_slices(request: schema.Request, uses_topic_ids: bool) -> Generator[None, None, list[Asked]]:
-    """As `asked_in`, of any number."""
-    found: dict[tuple[TopicKey, int], Asked] = {}
+def _asked_in_slices(request: schema.Request, uses_topic_ids: bool) -> Generator[None, None, list[RequestedPartition]]:
+    """As `asked_in`, for any number of partitions, with pauses."""
+    found: dict[tuple[TopicKey, int], RequestedPartition] = {}
     for topics in _parts(request.topics):
         for topic in topics:
             key = topic.topic_id if uses_topic_ids else topic.topic
@@ -591,6 +593,6 @@ def _asked_in_slices(request: schema.Request, uses_topic_ids: bool) -> Generator
 
 
 def _parts(elements: Sequence[T]) -> Iterator[Sequence[T]]:
-    """What is done between two pauses."""
+    """Yield the elements in parts, between which to pause."""
     for start in range(0, len(elements), STEP):
         yield elements[start : start + STEP]

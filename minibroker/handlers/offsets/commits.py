@@ -15,7 +15,7 @@ from minibroker.cluster.partition import Partition
 from minibroker.coordinator.group.offsets import NewOffset
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
-from minibroker.dispatch.flush_queue import Failures
+from minibroker.dispatch.flush import FlushFailures
 from minibroker.errors import KafkaError, NotCoordinator
 from minibroker.log.partition_log import PartitionLog
 from minibroker.wire.schema import constructor
@@ -83,7 +83,7 @@ class OffsetCommits:
         if not logs:
             return self._response(errors)
 
-        def answer(failures: Failures) -> Any:
+        def answer(failures: FlushFailures) -> Any:
             is_lost = any(log in failures for log in logs)
             return self._response([NotCoordinator()] * len(self._offsets) if is_lost else errors)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
-from minibroker.dispatch.flush_queue import Failures
+from minibroker.dispatch.flush import FlushFailures
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError, NotCoordinator, UnknownTopicOrPartition
@@ -40,7 +40,7 @@ def offset_delete(ctx: RequestContext, request: schema.Request) -> Any:
     if log is None:
         return _response(codes)
 
-    def answer(failures: Failures) -> schema.Response:
+    def answer(failures: FlushFailures) -> schema.Response:
         return schema.Response(error_code=NotCoordinator.code, topics=[]) if failures else _response(codes)
 
     return when_done(lambda done: ctx.broker.flush_queue.flush([log], done), answer)

@@ -12,8 +12,8 @@ from minibroker.config.request_limits import HEARTBEAT_ELEMENTS_MAX
 from minibroker.coordinator.group.share.requests import ShareHeartbeat, ShareHeartbeatAnswer
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
-from minibroker.dispatch.element_limit import ElementLimit
 from minibroker.dispatch.group_protocols import check_share_groups
+from minibroker.dispatch.pieces import ElementLimit
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError
 from minibroker.handlers.share import check_member_id

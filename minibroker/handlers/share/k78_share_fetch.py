@@ -19,15 +19,15 @@ from minibroker.coordinator.share_partition.acquiring import AcquireRequest
 from minibroker.coordinator.share_partition.sessions import FINAL_EPOCH, MemberKey, ShareSession, TopicPartition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
-from minibroker.dispatch.element_limit import ElementLimit
-from minibroker.dispatch.flush_queue import Failures
+from minibroker.dispatch.flush import FlushFailures
 from minibroker.dispatch.group_protocols import check_share_groups
+from minibroker.dispatch.pieces import ElementLimit
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.slices import Steps
 from minibroker.errors import InvalidRequest, KafkaError, ShareSessionLimitReached, ShareSessionNotFound
 from minibroker.handlers.share import check_member_id, check_size, endpoints, leader
 from minibroker.handlers.share.acknowledgements import RENEW_SINCE, Outcome, acknowledge, unsafe
-from minibroker.handlers.share.reading import Given, ShareReading
+from minibroker.handlers.share.reading import PartitionRecords, ShareReading
 from minibroker.log.partition_log import PartitionLog
 from minibroker.schemas import k78_share_fetch as schema
 from minibroker.wire.schema import replace
@@ -100,7 +100,7 @@ class ShareFetching:
         logs += self._ctx.broker.coordinators.share_partitions.take_unsynced()
         if logs:
 
-            def answer(failures: Failures) -> Any:  # always a response: the attempt is the last one
+            def answer(failures: FlushFailures) -> Any:  # always a response: the attempt is the last one
                 if any(log in failures for log in logs):
                     self._outcomes = unsafe(self._outcomes)
                 return self._attempt(True)
@@ -146,10 +146,10 @@ class ShareFetching:
         given = self._reading.attempt(min_bytes=min(self._request.min_bytes, self._max_bytes), max_bytes=self._max_bytes, is_last=is_last)
         return None if given is None else self._response(given)
 
-    def _response(self, given: dict[TopicPartition, Given]) -> schema.Response:
+    def _response(self, given: dict[TopicPartition, PartitionRecords]) -> schema.Response:
         results = {key: self._result(key, each) for key, each in given.items() if self._is_told(key, each)}
         for key, outcome in self._outcomes.items():
-            result = results.get(key) or self._result(key, Given())
+            result = results.get(key) or self._result(key, PartitionRecords())
             results[key] = replace(result, acknowledge_error_code=outcome.error_code, acknowledge_error_message=outcome.error_message)
         topics: dict[object, schema.TopicResult] = {}
         for (topic_id, _), result in results.items():
@@ -161,7 +161,7 @@ class ShareFetching:
             self._count(self._ctx.broker.quotas, response)
         return response
 
-    def _result(self, partition: TopicPartition, given: Given) -> schema.PartitionResult:
+    def _result(self, partition: TopicPartition, given: PartitionRecords) -> schema.PartitionResult:
         error_code = 0 if given.error is None else given.error.code
         return schema.PartitionResult(
             partition_index=partition[1],
@@ -180,7 +180,7 @@ class ShareFetching:
     def _count(self, quotas: Quotas, response: schema.Response) -> None:
         quotas.count_fetched(self._ctx, lambda: quotas.size_of(schema, self._ctx.api_version, response))
 
-    def _is_told(self, key: TopicPartition, given: Given) -> bool:
+    def _is_told(self, key: TopicPartition, given: PartitionRecords) -> bool:
         if self._session is None:
             return False
         is_news = self._session.is_told(key, has_records=bool(given.records), has_error=given.error is not None)

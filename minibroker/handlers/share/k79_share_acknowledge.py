@@ -12,9 +12,9 @@ from minibroker.config.request_limits import SHARE_ELEMENTS_MAX
 from minibroker.coordinator.share_partition.sessions import FINAL_EPOCH, FIRST_EPOCH, MemberKey, TopicPartition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
-from minibroker.dispatch.element_limit import ElementLimit
-from minibroker.dispatch.flush_queue import Failures
+from minibroker.dispatch.flush import FlushFailures
 from minibroker.dispatch.group_protocols import check_share_groups
+from minibroker.dispatch.pieces import ElementLimit
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.slices import Steps
 from minibroker.errors import InvalidRequest, InvalidShareSessionEpoch, KafkaError
@@ -49,7 +49,7 @@ def _acknowledge(ctx: RequestContext, request: schema.Request, member: MemberKey
     if not logs:
         return _response(ctx, request, outcomes)
 
-    def answer(failures: Failures) -> schema.Response:
+    def answer(failures: FlushFailures) -> schema.Response:
         return _response(ctx, request, unsafe(outcomes) if any(log in failures for log in logs) else outcomes)
 
     result = when_done(lambda done: ctx.broker.flush_queue.flush(logs, done), answer)

@@ -30,7 +30,7 @@ _READ_BYTES: Final = 256 * 1024  #: at one time
 _EMPTY: Final = b""
 
 
-class Given(NamedTuple):
+class PartitionRecords(NamedTuple):
     """What a member gets of one partition."""
 
     acquired: Sequence[Acquired] = ()
@@ -38,7 +38,7 @@ class Given(NamedTuple):
     error: KafkaError | None = None
 
 
-class _Read(NamedTuple):
+class _PartitionRead(NamedTuple):
     """What was read of one partition."""
 
     share: SharePartition
@@ -64,10 +64,10 @@ class ShareReading:
         self._asked = asked
         self._wanted = wanted
 
-    def attempt(self, *, min_bytes: int, max_bytes: int, is_last: bool) -> dict[TopicPartition, Given] | None:
+    def attempt(self, *, min_bytes: int, max_bytes: int, is_last: bool) -> dict[TopicPartition, PartitionRecords] | None:
         """What each partition gives, or None while that is too little."""
-        given: dict[TopicPartition, Given] = {}
-        reads: dict[TopicPartition, _Read] = {}
+        given: dict[TopicPartition, PartitionRecords] = {}
+        reads: dict[TopicPartition, _PartitionRead] = {}
         is_urgent = not self._find(given, reads)
         isolation = self._isolation()
         left = self._wanted.max_records
@@ -79,7 +79,7 @@ class ShareReading:
             try:
                 found = self._read(read, max_bytes // len(reads), left, isolation, min_one=size == 0)
             except KafkaError as error:
-                given[key] = Given(error=error)
+                given[key] = PartitionRecords(error=error)
                 del reads[key]
                 is_urgent = True
                 continue
@@ -103,7 +103,7 @@ class ShareReading:
             except KafkaError:
                 continue
 
-    def _find(self, given: dict[TopicPartition, Given], reads: dict[TopicPartition, _Read]) -> bool:
+    def _find(self, given: dict[TopicPartition, PartitionRecords], reads: dict[TopicPartition, _PartitionRead]) -> bool:
         """Which partitions may give something; False when every one of them failed, or none is asked for."""
         for key in self._asked:
             try:
@@ -114,17 +114,17 @@ class ShareReading:
                 if share.records.next_fetch_offset() < log_start_offset:  # what is in flight below may still be spoken of
                     share.begin_at(log_start_offset)
             except KafkaError as error:
-                given[key] = Given(error=error)
+                given[key] = PartitionRecords(error=error)
                 continue
             if share.can_acquire():
-                reads[key] = _Read(share, partition, share.records.next_fetch_offset(), ())
+                reads[key] = _PartitionRead(share, partition, share.records.next_fetch_offset(), ())
         return len(given) < len(self._asked)
 
     def _isolation(self) -> IsolationLevel:
         level = self._ctx.cluster.configs.of_group(self._group_id).share_isolation_level
         return IsolationLevel.READ_COMMITTED if level == "read_committed" else IsolationLevel.READ_UNCOMMITTED
 
-    def _read(self, read: _Read, max_bytes: int, wanted: int, isolation: IsolationLevel, *, min_one: bool) -> _Read:
+    def _read(self, read: _PartitionRead, max_bytes: int, wanted: int, isolation: IsolationLevel, *, min_one: bool) -> _PartitionRead:
         if read.partition.is_unopened:
             return read
         log = read.partition.log
@@ -141,10 +141,10 @@ class ShareReading:
             offset = found[-1].next_offset
         return read._replace(batches=batches)
 
-    def _acquire(self, read: _Read, left: int, isolation: IsolationLevel) -> Given:
+    def _acquire(self, read: _PartitionRead, left: int, isolation: IsolationLevel) -> PartitionRecords:
 
         if not read.batches or left <= 0:
-            return Given()
+            return PartitionRecords()
         extents = [Extent(batch.base_offset, batch.last_offset) for batch in read.batches]
         acquired = read.share.acquire(read.fetch_offset, extents, self._wanted._replace(max_records=left))
         if acquired and isolation is IsolationLevel.READ_COMMITTED:
@@ -153,13 +153,13 @@ class ShareReading:
                 read.share.archive_aborted(aborted)
                 acquired = list(_without(acquired, aborted))
         if not acquired:
-            return Given()
+            return PartitionRecords()
         first_offset, last_offset = acquired[0].first_offset, acquired[-1].last_offset
         told = [batch.data for batch in read.batches if batch.last_offset >= first_offset and batch.base_offset <= last_offset]
-        return Given(acquired, told[0] if len(told) == 1 else b"".join(told))
+        return PartitionRecords(acquired, told[0] if len(told) == 1 else b"".join(told))
 
 
-def _aborted(read: _Read) -> list[Extent]:
+def _aborted(read: _PartitionRead) -> list[Extent]:
     """The batches of aborted transactions among those that were read."""
     log = read.partition.online_log
     if log is None:

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
-from minibroker.dispatch.flush_queue import Failures
+from minibroker.dispatch.flush import FlushFailures
 from minibroker.errors import CoordinatorLoadInProgress, KafkaError, NotCoordinator
 
 Answer = Callable[[UUID, Any], Any]  #: topic id and partition of the request -> partition result; KafkaError
@@ -49,7 +49,7 @@ def each_partition(ctx: RequestContext, schema: Any, request: Any, answer: Answe
     if not logs:
         return response
 
-    def synced(failures: Failures) -> Any:
+    def synced(failures: FlushFailures) -> Any:
         if any(log in failures for log in logs):
             raise NotCoordinator
         return response

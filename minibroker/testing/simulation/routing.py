@@ -210,7 +210,7 @@ def _fetch(handler: Handler, ctx: RequestContext, request: k01_fetch.Request, er
             if found != NOWHERE:
                 preferred[topic.name, index] = preferred[topic.topic_id, index] = found
                 if session is not None:
-                    session.tell_again(topic.topic_id if session.uses_topic_ids else topic.name, index)
+                    session.include_again(topic.topic_id if session.uses_topic_ids else topic.name, index)
     if not preferred:
         return serve(handler, ctx, request, error_of)
 

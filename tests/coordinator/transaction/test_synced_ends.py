@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
-from minibroker.dispatch.flush_timer import FlushTimer
+from minibroker.dispatch.flush import FlushTimer
 from minibroker.errors import NotCoordinator
 from minibroker.schemas import k22_init_producer_id as k22
 from minibroker.schemas import k24_add_partitions_to_txn as k24

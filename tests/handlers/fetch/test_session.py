@@ -10,7 +10,7 @@ from minibroker.clock import ManualClock
 from minibroker.cluster import partition as cluster_partition
 from minibroker.errors import FetchSessionIdNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch, KafkaError
 from minibroker.handlers.fetch import session as fetch_sessions
-from minibroker.handlers.fetch.session import EVICTION_MS, FetchSessionCache, Result
+from minibroker.handlers.fetch.session import EVICTION_MS, FetchSessionCache, PartitionAnswer
 from minibroker.schemas.k01_fetch import ForgottenTopic, Partition, PartitionResult, Request, Topic
 from minibroker.wire.schema import NIL_UUID
 
@@ -33,7 +33,7 @@ def request(session_id: int, epoch: int, partitions: dict[int, int] | None = Non
     )
 
 
-def result(index: int, *, records: bytes = b"", high_watermark: int = 5, log_start_offset: int = 0, error_code: int = 0) -> Result:
+def result(index: int, *, records: bytes = b"", high_watermark: int = 5, log_start_offset: int = 0, error_code: int = 0) -> PartitionAnswer:
     return "orders", PartitionResult(
         partition_index=index,
         error_code=error_code,
@@ -44,7 +44,7 @@ def result(index: int, *, records: bytes = b"", high_watermark: int = 5, log_sta
     )
 
 
-def ask(sessions: FetchSessionCache, wanted: Request, **changes: Result) -> tuple[int, list[int]]:
+def ask(sessions: FetchSessionCache, wanted: Request, **changes: PartitionAnswer) -> tuple[int, list[int]]:
     """Serve a request, every partition with nothing new unless told: (session id, indexes that are answered)."""
     context = sessions.context(wanted, uses_topic_ids=False)
     results = [changes.get(f"p{asked.partition}", result(asked.partition)) for _, asked in context.partitions()]

@@ -9,7 +9,7 @@ import pytest
 
 from minibroker.background import Background, InlineBackground
 from minibroker.clock import ManualClock
-from minibroker.dispatch.flush_queue import Failures, FlushQueue
+from minibroker.dispatch.flush import FlushFailures, FlushQueue
 from minibroker.errors import KafkaStorageError
 from minibroker.log.partition_log import PartitionLog
 
@@ -62,7 +62,7 @@ class Fixture:
         self.clock = ManualClock()
         self.background = SlowBackground()
         self.queue = FlushQueue(self.clock, cast("Background", self.background))
-        self.done: list[tuple[str, Failures]] = []
+        self.done: list[tuple[str, FlushFailures]] = []
 
     def flush(self, name: str, *logs: Log) -> None:
         self.queue.flush(cast("list[PartitionLog]", logs), lambda failures: self.done.append((name, failures)))
@@ -128,7 +128,7 @@ def test_many_logs_are_synced_in_groups_and_answered_once() -> None:
 def test_everybody_is_told_though_one_fails_at_it() -> None:
     fixture, log = Fixture(), Log()
 
-    def stumble(_: Failures) -> None:
+    def stumble(_: FlushFailures) -> None:
         raise KafkaStorageError("at what it heard")
 
     fixture.flush("a", log)
