@@ -25,6 +25,7 @@ from minibroker.spark.errors import OptionError
 from minibroker.storage.files import RealFiles
 from tests.spark.kafka_log.reading import ranges_of, rows_of, values_of
 from tests.support.log_batches import NOW_MS, batch_of, read_values
+from tests.support.soak import times
 from tests.support.transactional_logs import committed_values, fill
 
 COMMITTED = {"isolationLevel": "read_committed"}
@@ -138,17 +139,17 @@ def test_timestamps_find_the_first_record_as_late(data: Path, open_log: OpenLog)
     """Also where they do not grow, with and without indexes."""
     log = open_log()
     rng = random.Random(3)
-    times: list[int] = []
+    timestamps: list[int] = []
     for _ in range(150):
         many = [NOW_MS + rng.randrange(10_000) for _ in range(3)]
-        times += many
+        timestamps += many
         log.append(memoryview(build_batch([Record(i, at, b"k", b"v" * 30) for i, at in enumerate(many)])))
     for without_indexes in (False, True):
-        for _ in range(60):
+        for _ in range(times(60, soak=200)):
             wanted = NOW_MS + rng.randrange(10_000)
-            first = next((offset for offset, at in enumerate(times) if at >= wanted), len(times))
+            first = next((offset for offset, at in enumerate(timestamps) if at >= wanted), len(timestamps))
             found = values_of(data, startingTimestamp=wanted, startingOffsetsByTimestampStrategy="latest")
-            assert min(found, default=len(times)) == first
+            assert min(found, default=len(timestamps)) == first
             assert max(values_of(data, endingTimestamp=wanted), default=-1) == first - 1
         if not without_indexes:
             log.close()
@@ -171,7 +172,7 @@ def test_wrong_indexes_are_not_believed(data: Path, open_log: OpenLog) -> None:
             content[rng.randrange(len(content))] = rng.randrange(256)
         path.write_bytes(content)
     assert values_of(data) == expected
-    for _ in range(30):
+    for _ in range(times(30, soak=200)):
         start = rng.randrange(300)
         assert values_of(data, **between(start, 300), maxPartitionBytes=500) == {k: v for k, v in expected.items() if k >= start}
 
