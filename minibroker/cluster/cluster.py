@@ -122,7 +122,6 @@ class Cluster:
         self.on_quotas_changed: list[Callable[[Sequence[ClientQuotaRecord]], None]] = []
         self.clock = clock
         self._all_directories = directories
-        self._files = files
         self.logs = PartitionLogs(
             config, self.metadata, self.log_directories, files=files, clock=clock, background=background, all_directories=directories
         )
