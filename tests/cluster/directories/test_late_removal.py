@@ -95,14 +95,14 @@ def test_a_new_topic_of_the_name_takes_it_from_the_old_one(broker: BrokerInMemor
 def test_the_disk_forgets_the_old_name_before_a_new_log_has_it(broker: BrokerInMemory, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     for method, path_of in (("rename", 0), ("sync_directory", 0), ("make_directory", 0)):
-        original = getattr(broker.cluster._files, method)
+        original = getattr(broker.cluster.logs._files, method)
 
         def note(*arguments: str, method: str = method, path_of: int = path_of, original: object = original) -> object:
             if arguments[path_of] in {str(broker.folder), f"{broker.folder}/orders-{COUNT - 1}"}:
                 seen.append(method)
             return original(*arguments)  # type: ignore[operator]
 
-        monkeypatch.setattr(broker.cluster._files, method, note)
+        monkeypatch.setattr(broker.cluster.logs._files, method, note)
     delete(broker)
     broker.cluster.create_topic("orders", partition_count=COUNT)
     seen.clear()

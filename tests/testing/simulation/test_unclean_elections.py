@@ -79,7 +79,7 @@ def test_records_of_many_segments_are_lost() -> None:
     nodes.leadership.start(3)
     log = log_of(nodes)
     assert (log.log_end_offset, log.segments.active.base_offset) == (20, log.segments.floor(20).base_offset)
-    names = nodes.broker.services.cluster._files.names(log.directory)
+    names = nodes.broker.services.cluster.logs._files.names(log.directory)
     assert max(int(name.split(".")[0]) for name in names if name.endswith((".log", ".index", ".timeindex"))) <= 20
     write(nodes, 5)
     again = nodes.broker.restart()
