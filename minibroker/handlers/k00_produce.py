@@ -1,16 +1,18 @@
 """Produce (key 0): append record batches to partitions.
 
 Versions: 0 to 13; 9 is flexible; 13 names topics by id.
-Below 3 a partition's records are a message set of format v0 or v1: the log takes it as one batch of format v2 (records/convert.py). One
-without a whole message is no error there, and appends nothing (base_offset -1), as in Apache Kafka 3.9; Kafka 4 closes the connection.
-acks=1 and acks=-1 mean the same on one node: appended, and synced first where `flush.messages` asks for it (one fsync for all
-requests that arrived in the same turn of the loop). acks=0 has no answer at all; an error then closes the connection.
-Transactional batches are appended when the coordinator knows that their transaction reaches the partition; from version 12 on this very
-request tells it (coordinator/transaction/admission.py). All of them are of one producer, or the whole request is
-INVALID_PRODUCER_ID_MAPPING; one without a transactional_id makes it TRANSACTIONAL_ID_AUTHORIZATION_FAILED, and nothing is appended.
-Batches that take more than a few milliseconds to validate (records/long_batch.py) are validated in slices, with other clients served in
-between, and appended then: before the next partition of their request, and before the next request of their connection.
-The topics in which the broker keeps its own state are INVALID_TOPIC_EXCEPTION for all clients but Kafka's own `__admin_client`.
+Below 3 the records of a partition are a message set of format v0 or v1, which the log stores as one batch of format v2
+(records/convert.py). A set without a whole message appends nothing and has base_offset -1, as in Apache Kafka 3.9. Kafka 4 closes the
+connection.
+acks=1 and acks=-1 mean the same on one node: the records are appended. Where `flush.messages` requires it they are synced first, with one
+fsync for all requests that arrived in the same turn of the loop. acks=0 has no response, so an error closes the connection.
+Transactional batches are appended only if the coordinator knows that their transaction includes the partition. From version 12 on the
+request itself adds it (coordinator/transaction/admission.py). INVALID_PRODUCER_ID_MAPPING rejects a request with batches of several
+transactional producers, TRANSACTIONAL_ID_AUTHORIZATION_FAILED one with transactional batches but no transactional_id. Nothing is appended
+then.
+Batches that take more than a few milliseconds to validate (records/long_batch.py) are validated in slices between which other clients are
+served. They are appended before the next partition of their request, and before the next request of their connection.
+The broker's own state topics are INVALID_TOPIC_EXCEPTION for all clients except Kafka's `__admin_client`.
 """
 
 from __future__ import annotations
@@ -56,18 +58,18 @@ ADMIN_CLIENT: Final = "__admin_client"  #: AdminUtils.ADMIN_CLIENT_ID of Apache 
 
 _ATTRIBUTES: Final = 22  #: position of the low byte of a batch's attributes
 _TRANSACTIONAL: Final = 0x10
-_PRODUCER: Final = Struct(">43xqh")  #: of a batch: producer_id, producer_epoch
-_MAGIC: Final = 16  #: position of the format's version
-_PAUSE_S: Final = 0.001  #: of work on several partitions, after which there is a pause
-_SIZE: Final = Struct(">8xi")  #: of a message, which counts from behind itself
+_PRODUCER: Final = Struct(">43xqh")  #: producer_id and producer_epoch of a batch
+_MAGIC: Final = 16  #: position of the format version
+_PAUSE_S: Final = 0.001  #: work on several partitions pauses after this long
+_SIZE: Final = Struct(">8xi")  #: size field of a message, which counts the bytes after itself
 
-#: refusals that come before Kafka looks at the log; with the others it tells where the log starts, and a Java producer that is
-#: told UNKNOWN_PRODUCER_ID without it just asks again
+#: Errors that Kafka finds before it looks at the log. Its other errors carry the log start offset: without it a Java producer
+#: that gets UNKNOWN_PRODUCER_ID just retries.
 _NO_LOG_START: Final = (CorruptMessage, KafkaStorageError, MessageTooLarge, RecordListTooLarge, UnsupportedCompressionType)
 
 
 class _Wait(NamedTuple):
-    """A result that holds only once its log is synced."""
+    """A result that is valid only once its log is synced."""
 
     result: schema.PartitionResult
     log: PartitionLog
@@ -82,7 +84,7 @@ _partition_result = constructor(schema.PartitionResult)
 
 @handles(schema, Pieces("topic_data.partition_data", "responses.partition_responses"))
 def produce(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed | NoResponse:
-    """Append to each partition on its own: one that fails does not stop the others."""
+    """Append to each partition. A failed partition does not stop the others."""
     _check(request)
     topics = request.topic_data
     if len(topics) == 1 and len(topics[0].partition_data) == 1:  # most requests
@@ -101,7 +103,7 @@ def produce(ctx: RequestContext, request: schema.Request) -> schema.Response | D
 
 
 def _produce_in_slices(ctx: RequestContext, request: schema.Request) -> Steps:
-    """Append to one partition after the other, with pauses when it takes long."""
+    """Append to the partitions in order, with pauses if it takes long."""
     admission = None if request.transactional_id is None else _admit(ctx, request, request.transactional_id)
     waiting: Waiting = []
     responses: list[schema.TopicResult] = []
@@ -118,7 +120,7 @@ def _produce_in_slices(ctx: RequestContext, request: schema.Request) -> Steps:
             if now_s() >= deadline_s:
                 yield None
                 deadline_s = now_s() + _PAUSE_S
-                if request.transactional_id is not None:  # again: the transaction may have ended meanwhile
+                if request.transactional_id is not None:  # again: the transaction may have ended during the pause
                     admission = _admit(ctx, request, request.transactional_id)
         responses.append(_topic_result(name=topic.name, topic_id=topic.topic_id, partition_responses=results))
     response = _response(responses=responses)
@@ -129,7 +131,7 @@ def _produce_in_slices(ctx: RequestContext, request: schema.Request) -> Steps:
 def _append_long(
     ctx: RequestContext, request: schema.Request, topic: schema.Topic, asked: schema.Partition, waiting: Waiting
 ) -> Generator[Delayed | None, Any, schema.PartitionResult]:
-    """Validate a long batch in slices, and append it in the turn in which it is valid."""
+    """Validate a long batch in slices, and append it in the turn in which validation finishes."""
     log_start_offset = -1
     try:
         log = _partition(ctx, topic, asked.index).log
@@ -156,14 +158,14 @@ def _append_long(
 def _answer(
     ctx: RequestContext, request: schema.Request, response: schema.Response, waiting: Waiting
 ) -> schema.Response | Delayed | NoResponse:
-    """Answer when what was appended is as safe as it must be."""
+    """Respond once the appended records are synced, where that is required."""
     if request.acks == 0:
         return _without_answer(ctx, response, waiting)
     return _when_synced(ctx, response, waiting) if waiting else response
 
 
 def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response | NoResponse:
-    """Every partition failed; with acks=0 nobody is told."""
+    """Return `error` for every partition. With acks=0 there is no response."""
     if request.acks == 0:
         return NO_RESPONSE
     return schema.Response(
@@ -177,7 +179,7 @@ def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -
 
 
 def _check(request: schema.Request) -> None:
-    """What the request as a whole must be."""
+    """Check the request as a whole. Raises InvalidRequiredAcks or TransactionalIdAuthorizationFailed."""
     if not -1 <= request.acks <= 1:
         raise InvalidRequiredAcks
     if request.transactional_id is not None:
@@ -195,12 +197,12 @@ def _check(request: schema.Request) -> None:
 
 
 def _is_transactional(records: Buffer) -> bool:
-    # In formats v0 and v1 there is part of a timestamp at this place.
+    # Formats v0 and v1 have part of a timestamp at this position.
     return len(records) >= HEADER_SIZE and records[_ATTRIBUTES] & _TRANSACTIONAL != 0 and records[_MAGIC] == MAGIC_V2
 
 
 def _admit(ctx: RequestContext, request: schema.Request, transactional_id: str) -> Admission | None:
-    """Let the transaction reach the partitions of its batches, where it has not; None where there is nothing to ask for."""
+    """Add the partitions of the batches to the transaction. Returns None if it includes all of them already."""
     from minibroker.coordinator.transaction.admission import admit  # noqa: PLC0415  most producers have no transactions
 
     producers: set[ProducerIdAndEpoch] = set()
@@ -217,10 +219,10 @@ def _admit(ctx: RequestContext, request: schema.Request, transactional_id: str) 
                 log = None if partition.is_unopened else partition.log
                 if log is None or not (
                     log.producers.has_open_transaction(*ids) or log.producers.is_fenced(*ids)
-                ):  # the append refuses a fenced producer
+                ):  # the append rejects a fenced producer
                     partitions.append((partition.topic, partition.index))
             except KafkaError:
-                continue  # it is told when the append is tried
+                continue  # the append reports it
     if len(producers) > 1:
         raise InvalidProducerIdMapping("Transactional records contained more than one producer ID")
     if not partitions:
@@ -274,7 +276,7 @@ def _note_waits(result: schema.PartitionResult, log: PartitionLog, admission: Ad
 
 
 def _partition(ctx: RequestContext, topic: schema.Topic, index: int) -> Partition:
-    """One that clients may write to."""
+    """Return the partition. Raises InvalidTopicException if clients may not write to it."""
     if ctx.api_version >= TOPIC_IDS_SINCE:
         partition = ctx.cluster.partition_by_id(topic.topic_id, index)
     else:
@@ -285,7 +287,7 @@ def _partition(ctx: RequestContext, topic: schema.Topic, index: int) -> Partitio
 
 
 def _has_no_message(records: Buffer) -> bool:
-    """Whether the message set ends before its first message does."""
+    """Return whether the message set ends before its first message does."""
     return len(records) < _SIZE.size or len(records) - _SIZE.size < _SIZE.unpack_from(records)[0]
 
 
@@ -299,7 +301,7 @@ def _failed(index: int, error: KafkaError, log_start_offset: int = -1) -> schema
             schema.RecordError(batch_index=position, batch_index_error_message=message)
             for position, message in getattr(error, "record_errors", ())
         ],
-        error_message=str(error) if error.args else None,  # the words of the code itself are left to the client, as Kafka does
+        error_message=str(error) if error.args else None,  # clients know the codes' own messages, so Kafka does not send them
     )
 
 
@@ -332,7 +334,7 @@ def _when_synced(ctx: RequestContext, response: schema.Response, waiting: Waitin
 
 
 def _take_back(result: schema.PartitionResult, error: KafkaStorageError) -> None:
-    """The fsync failed: nothing may be acknowledged."""
+    """Fail a result whose log could not be synced: it must not be acknowledged."""
     failed = _failed(result.index, error)
     for name in ("error_code", "base_offset", "log_append_time_ms", "log_start_offset", "error_message"):
         setattr(result, name, getattr(failed, name))

@@ -2,20 +2,21 @@
 
 Versions: 0 to 11; 6 is flexible.
 
-    timestamp  means                                   from version   answers (timestamp, offset)
+    timestamp  means                                   from version   result (timestamp, offset)
     >= 0       first record at or after that time      1              its timestamp and offset; (-1, -1) when there is none
     -1         latest                                  0              (-1, high watermark; under read_committed the last stable offset)
     -2         earliest                                0              (-1, log start)
     -3         the record with the largest timestamp   7              its timestamp and offset; (-1, -1) of an empty log
     -4         earliest on the local disk              8              as -2
     -5         last in tiered storage                  9              (-1, -1): there is none
-    -6         earliest still to be tiered             11             (-1, -1), as Kafka answers without tiered storage
+    -6         earliest still to be tiered             11             (-1, -1), as in Kafka without tiered storage
 
-Version 0 knows no timestamps of records: it answers up to max_num_offsets offsets where segments begin, the largest first, down from the
-last segment that was written to at `timestamp` or before; -1 down from the high watermark, -2 the log start alone.
+Version 0 does not look at the timestamps of records. It returns up to max_num_offsets start offsets of segments in descending order, from
+the last segment that was written to at `timestamp` or before. For -1 the first of them is the high watermark; -2 returns the log start
+alone.
 
-A timestamp that its version does not know is UNSUPPORTED_VERSION, any other negative one too. A record beyond what the reader may
-see (high watermark, last stable offset) is not found. leader_epoch is that of the record, or of the log end for -1.
+UNSUPPORTED_VERSION: the version does not know the timestamp, or it is another negative number. Records that the reader may not see (above
+the high watermark or last stable offset) are not found. leader_epoch is the epoch of the record, or of the log end for -1.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 
-LOOKED_UP_AT_ONCE: Final = 64  #: partitions of one turn: a look-up by timestamp reads files, which takes some 0.2 ms
+LOOKED_UP_AT_ONCE: Final = 64  #: partitions of one turn: a look-up by timestamp reads files, which takes about 0.2 ms
 CONSUMER: Final = -1
 NOT_FOUND: Final = (-1, -1, -1)  #: timestamp, offset, leader_epoch
 
 _SINCE: Final = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
-# Constants of plain numbers: members of an enum are hashed and compared in Python.
+# Constants are plain numbers, because members of an enum are hashed and compared in Python.
 _ISOLATION_LEVELS: Final = frozenset(map(int, IsolationLevel))
 _READ_COMMITTED: Final = int(IsolationLevel.READ_COMMITTED)
 _LOG_START: Final = frozenset({EARLIEST, EARLIEST_LOCAL})
@@ -64,9 +65,9 @@ _partition_result = constructor(schema.PartitionResult)
 
 @handles(schema, Pieces("topics.partitions", "topics.partitions", size=LOOKED_UP_AT_ONCE))
 def list_offsets(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
-    """Answer each partition on its own; one that is asked for twice is INVALID_REQUEST, and answered once."""
+    """Look up each partition. A repeated partition is INVALID_REQUEST and has one result."""
     if request.isolation_level not in _ISOLATION_LEVELS:
-        raise UnknownServerError(f"unknown isolation level {request.isolation_level}")  # Kafka's answer too
+        raise UnknownServerError(f"unknown isolation level {request.isolation_level}")  # as in Kafka
     if ctx.api_version == 0:
         return ctx.broker.slices.run(_of_segments(ctx, request))
     doubled = _doubled(request)
@@ -88,7 +89,7 @@ def list_offsets(ctx: RequestContext, request: schema.Request) -> schema.Respons
 
 
 def _list_in_slices(ctx: RequestContext, request: schema.Request, doubled: frozenset[tuple[str, int]]) -> Steps:
-    """One partition after the other: logs that were never used are opened, and long batches (records/steps.py) walked in slices."""
+    """Look up one partition after the other. New logs are opened, and long batches (records/steps.py) are walked in slices."""
     topics: list[schema.TopicResult] = []
     for topic in request.topics:
         results: list[schema.PartitionResult] = []
@@ -106,13 +107,13 @@ def _list_in_slices(ctx: RequestContext, request: schema.Request, doubled: froze
 def _answer_opening(
     ctx: RequestContext, request: schema.Request, topic: str, wanted: schema.Partition, doubled: frozenset[tuple[str, int]]
 ) -> schema.PartitionResult:
-    """As `_answer`, of a log that may have to be opened."""
+    """Look up a partition as `_answer` does, and open its log first if necessary."""
     try:
         return _answer(ctx, request, topic, wanted, doubled)
     except Unopened as unopened:
         partition = unopened.partition
     partition.open_now()
-    if partition.is_unopened:  # it cannot be opened for now
+    if partition.is_unopened:  # the log cannot be opened now
         return _failed(wanted.partition_index, partition.offline_cause)
     return _answer(ctx, request, topic, wanted, doubled)
 
@@ -120,7 +121,7 @@ def _answer_opening(
 def _answer_in_slices(
     ctx: RequestContext, request: schema.Request, topic: str, wanted: schema.Partition
 ) -> Generator[Delayed | None, Any, schema.PartitionResult]:
-    """Answer a look-up that is too much for one turn: it passed all checks, and is of a record by its timestamp."""
+    """Look up a record by timestamp in slices, after all checks."""
     index, timestamp = wanted.partition_index, wanted.timestamp
     try:
         log = ctx.cluster.partition(topic, index).log
@@ -141,7 +142,7 @@ def _answer_in_slices(
 
 
 def _of_segments(ctx: RequestContext, request: schema.Request) -> Steps:
-    """Version 0; a partition that is asked for twice is answered twice."""
+    """Serve version 0. A repeated partition has several results."""
     topics: list[schema.TopicResult] = []
     for topic in request.topics:
         results: list[schema.PartitionResult] = []
@@ -158,7 +159,7 @@ def _answer_of_segments(ctx: RequestContext, request: schema.Request, topic: str
         if wanted.timestamp < EARLIEST:
             raise UnsupportedVersion(f"timestamp {wanted.timestamp} in version 0")
         if wanted.max_num_offsets < 0:
-            raise UnknownServerError(f"{wanted.max_num_offsets} offsets")  # Kafka's answer too
+            raise UnknownServerError(f"{wanted.max_num_offsets} offsets")  # as in Kafka
         partition = ctx.cluster.partition(topic, index)
         found = offsets_before(partition.log, wanted.timestamp, wanted.max_num_offsets, now_ms=ctx.broker.clock.now_ms())
         end_offset = _end_for(partition.log, request)
@@ -211,7 +212,7 @@ def _failed(index: int, error: KafkaError) -> schema.PartitionResult:
 
 
 def _look_up(partition: Partition, timestamp: int, request: schema.Request) -> tuple[int, int, int]:
-    """(timestamp, offset, leader_epoch)."""
+    """Return (timestamp, offset, leader_epoch)."""
     log = partition.online_log or partition.opened_log
     if timestamp == LATEST:
         return -1, _end_for(log, request), log.leader_epoch
@@ -226,7 +227,7 @@ def _look_up(partition: Partition, timestamp: int, request: schema.Request) -> t
 
 
 def _end_for(log: PartitionLog, request: schema.Request) -> int:
-    """One past the last record that the asking client may read."""
+    """Return the offset after the last record that the client may read."""
     if request.replica_id != CONSUMER:
         return log.log_end_offset
     return log.last_stable_offset if request.isolation_level == _READ_COMMITTED else log.high_watermark

@@ -1,10 +1,11 @@
 """Metadata (key 3): brokers, topics, partitions and their leaders.
 
-Versions: 0 to 13; 9 is flexible. Which topics: all for null (version 0: for an empty list), none for an empty list, else those
-named, each once; from version 12 by topic_id where one is given, whatever the name says.
-An unknown topic is created when both the request and auto.create.topics.enable allow it, and is ready in this answer. Its
-name is checked first: INVALID_TOPIC_EXCEPTION. A client is told the advertised address of the listener that it came in by.
-Authorized operations are all that there are, as in Kafka without an authorizer; -2**31 when they were not asked for.
+Versions: 0 to 13; 9 is flexible.
+Topics: null (an empty list in version 0) requests all, an empty list requests none. Repeated topics have one result. From version 12 on a
+topic_id takes precedence over the name.
+An unknown topic is created if both the request and auto.create.topics.enable allow it, and is ready in this response. Invalid names are
+INVALID_TOPIC_EXCEPTION. Brokers have the advertised address of the listener that the client is connected to.
+Authorized operations are all operations, as in Kafka without an authorizer; -2**31 if they were not requested.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ from minibroker.wire.schema import NIL_UUID, constructor
 
 BY_ID_SINCE: Final = 12
 
-Key = UUID | str | None  #: a topic's id, or its name
+Key = UUID | str | None  #: topic id or name
 
 _PIECES: Final = Pieces("topics", "topics", size=100, key=lambda _ctx, topic: topic.name if topic.topic_id == NIL_UUID else topic.topic_id)
-_AT_ONCE: Final = 1000  #: topics and partitions that are described in one turn
-_STEP: Final = 200  #: partitions that are described between two pauses
+_AT_ONCE: Final = 1000  #: topics and partitions described in one turn
+_STEP: Final = 200  #: partitions described between two pauses
 
 _partition_result = constructor(schema.PartitionResult)
 
 
 @handles(schema, _PIECES, has_long_answer=True)
 def metadata(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
-    """Answer each topic on its own."""
+    """Describe each requested topic."""
     asked = request.topics
     if not asked and (asked is None or ctx.api_version == 0):
         if not _are_many(ctx.cluster.topics.values()):
@@ -68,7 +69,7 @@ def _response(ctx: RequestContext, request: schema.Request, topics: list[schema.
 
 
 def _are_many(topics: Iterable[Topic]) -> bool:
-    """Whether to describe them would take longer than a turn may."""
+    """Return whether describing the topics would take longer than one turn may."""
     left = _AT_ONCE
     for topic in topics:
         left -= 1 + len(topic.partitions)
@@ -78,7 +79,7 @@ def _are_many(topics: Iterable[Topic]) -> bool:
 
 
 def _all_in_slices(ctx: RequestContext, request: schema.Request) -> Steps:
-    """Describe those topics of now that are still there when their turn comes."""
+    """Describe all current topics, except those deleted before their turn comes."""
     results = []
     for name in list(ctx.cluster.topics):
         topic = ctx.cluster.topics.get(name)
@@ -88,7 +89,7 @@ def _all_in_slices(ctx: RequestContext, request: schema.Request) -> Steps:
 
 
 def _some_in_slices(ctx: RequestContext, request: schema.Request, keys: list[Key]) -> Steps:
-    """As `_answer` for each key."""
+    """Describe each key as `_answer` does, with pauses."""
     results = []
     for key in keys:
         try:
@@ -114,7 +115,7 @@ def _broker(node: Node, host: str, port: int) -> schema.Broker:
 
 
 def _keys(ctx: RequestContext, asked: list[schema.Topic]) -> list[Key]:
-    """What was asked for, each once."""
+    """Return the requested ids and names, each once."""
     if ctx.api_version < BY_ID_SINCE and any(topic.name is None or topic.topic_id != NIL_UUID for topic in asked):
         raise InvalidRequest(f"topics by id need version {BY_ID_SINCE}")
     return list(dict.fromkeys(topic.topic_id if topic.topic_id != NIL_UUID else topic.name for topic in asked))
@@ -129,7 +130,7 @@ def _existing(ctx: RequestContext, keys: Iterable[Key]) -> Iterator[Topic]:
 
 
 def _each_once(answers: list[schema.TopicResult]) -> list[schema.TopicResult]:
-    """One topic may have been asked for by id and by name."""
+    """Remove repeated topics: a request may contain both the id and the name of one."""
     return list({(answer.name, answer.topic_id): answer for answer in answers}.values())
 
 

@@ -1,13 +1,12 @@
-"""FindCoordinator (key 10): which broker looks after a group, a transactional id, or a share partition.
+"""FindCoordinator (key 10): the broker that coordinates a group, a transactional id, or a share partition.
 
 It is the leader of the key's partition of an internal topic.
-Versions: 0 to 6; 3 is flexible; 4 asks for several keys at once, each answered on its own.
-The first question of a kind creates the topic in which its coordinator keeps what it knows, `__transaction_state`, `__consumer_offsets` or
-`__share_group_state`.
-(Apache Kafka answers COORDINATOR_NOT_AVAILABLE until the topic is there, and is asked again.) The empty key is as good as any other.
-Where the key's partition of that topic is offline there is no coordinator: COORDINATOR_NOT_AVAILABLE.
-Messages are Kafka's: versions 1 to 3 say "NONE" on success; from 4 on a key type that does not exist says what went wrong, all else "".
-The key of a share partition is group:topic id:partition, and asked for from version 6 on; INVALID_REQUEST else.
+Versions: 0 to 6; 3 is flexible; 4 has several keys, each with its own result; 6 has share partitions, whose key is group:topic id:partition
+(INVALID_REQUEST else).
+The first request for a kind of key creates the internal topic of its coordinator: `__consumer_offsets`, `__transaction_state` or
+`__share_group_state`. (Apache Kafka returns COORDINATOR_NOT_AVAILABLE until the topic exists, and clients retry.)
+An empty key is valid. COORDINATOR_NOT_AVAILABLE: the key's partition of the internal topic is offline.
+Messages are Kafka's. Versions 1 to 3 have "NONE" on success. From 4 on only an unknown key type has a message.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ SEVERAL_KEYS_SINCE: Final = 4
 SHARE_SINCE: Final = 6
 
 _NO_NODE: Final = (-1, "", -1)
-_MALFORMED: Final = (  #: Kafka's words for INVALID_REQUEST
+_MALFORMED: Final = (  #: Kafka's message of INVALID_REQUEST
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible "
     "broker. See the broker logs for more details."
 )
@@ -39,7 +38,7 @@ _MALFORMED: Final = (  #: Kafka's words for INVALID_REQUEST
 
 @handles(schema, Pieces("coordinator_keys", "coordinators"))
 def find_coordinator(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Answer each key; below version 4 the only one."""
+    """Find the coordinator of each key. Requests below version 4 have one key."""
     if ctx.api_version >= SEVERAL_KEYS_SINCE:
         return schema.Response(coordinators=[_coordinator(ctx, request.key_type, key) for key in request.coordinator_keys])
     node, error = _find(ctx, request.key_type, request.key)
@@ -49,7 +48,7 @@ def find_coordinator(ctx: RequestContext, request: schema.Request) -> schema.Res
 
 
 def on_error(ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
-    """Nobody coordinates any of the keys."""
+    """Return `error` for every key."""
     node_id, host, port = _NO_NODE
     if ctx.api_version < SEVERAL_KEYS_SINCE:
         return schema.Response(error_code=error.code, error_message=str(error), node_id=node_id, host=host, port=port)
@@ -74,7 +73,7 @@ def _address(ctx: RequestContext, node: Node | None) -> tuple[int, str, int]:
 
 
 def _find(ctx: RequestContext, key_type: int, key: str) -> tuple[Node | None, KafkaError | None]:
-    """Who coordinates `key`, or why nobody does."""
+    """Find the coordinator of `key`, or the error."""
     find = _PARTITIONS.get(key_type)
     if find is None or (key_type == schema.SHARE and ctx.api_version < SHARE_SINCE):
         return None, InvalidRequest(_MALFORMED)

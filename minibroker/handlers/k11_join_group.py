@@ -1,9 +1,9 @@
 """JoinGroup (key 11): become a member of a classic group, or take part in its next generation.
 
-Versions: 0 to 9; 6 is flexible; up to 0 the session time-out is the rebalance time-out, too; from 4 on a member without an id is told one
-first; from 5 on members may be static; 9 tells a static leader that came back to leave the assignment as it is.
-Answered when the generation begins, which takes as long as the slowest member: what a group does when is in
-coordinator/group/classic/group.py. Where a nullable name cannot be null (up to 6) it is "".
+Versions: 0 to 9; 6 is flexible. Version 0 uses the session timeout as rebalance timeout. From 4 on a member without an id gets one first
+and joins again with it. From 5 on members may be static. 9 can tell a static leader that came back to skip the assignment.
+The response is sent when the generation starts, which takes as long as the slowest member (coordinator/group/classic/group.py). Names that
+are nullable only in later versions are "" up to version 6.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ KNOWN_MEMBER_ID_SINCE: Final = 4
 NULL_NAME_SINCE: Final = 7
 SKIPS_ASSIGNMENT_SINCE: Final = 9
 
-_PROTOCOLS_MAX: Final = 1000  #: that a member may speak; clients have a handful
+_PROTOCOLS_MAX: Final = 1000  #: protocols of a member; clients have a handful
 
 
 @handles(schema)
 def join_group(ctx: RequestContext, request: schema.Request) -> Any:
-    """Response, or Delayed until the generation begins."""
+    """Join the group. Returns Delayed until the generation starts."""
     if len(request.protocols) > _PROTOCOLS_MAX:
         raise InconsistentGroupProtocol
     has_rebalance_timeout = ctx.api_version >= REBALANCE_TIMEOUT_SINCE
@@ -44,18 +44,18 @@ def join_group(ctx: RequestContext, request: schema.Request) -> Any:
         supports_skipping_assignment=ctx.api_version >= SKIPS_ASSIGNMENT_SINCE,
     )
 
-    def answer(told: JoinAnswer) -> schema.Response:
+    def answer(result: JoinAnswer) -> schema.Response:
         return schema.Response(
-            error_code=0 if told.error is None else told.error.code,
-            generation_id=told.generation_id,
-            protocol_type=told.protocol_type,
-            protocol_name=told.protocol_name if ctx.api_version >= NULL_NAME_SINCE else told.protocol_name or "",
-            leader=told.leader,
-            skip_assignment=told.skip_assignment,
-            member_id=told.member_id,
+            error_code=0 if result.error is None else result.error.code,
+            generation_id=result.generation_id,
+            protocol_type=result.protocol_type,
+            protocol_name=result.protocol_name if ctx.api_version >= NULL_NAME_SINCE else result.protocol_name or "",
+            leader=result.leader,
+            skip_assignment=result.skip_assignment,
+            member_id=result.member_id,
             members=[
                 schema.Member(member_id=each.member_id, group_instance_id=each.group_instance_id, metadata=each.metadata)
-                for each in told.members
+                for each in result.members
             ],
         )
 

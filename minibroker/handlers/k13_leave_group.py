@@ -1,7 +1,7 @@
 """LeaveGroup (key 13): members leave a classic group, or an operator removes them.
 
-Versions: 0 to 5; 4 is flexible; from 3 on several members, each with an error of its own, and static ones by their instance alone; before
-that the error of the one member is that of the answer. Of a group that is not known nobody is a member: UNKNOWN_MEMBER_ID.
+Versions: 0 to 5; 4 is flexible. From 3 on a request has several members, each with its own error, and static members are named by their
+instance id alone. Before that the error of the only member is that of the response. An unknown group has no members: UNKNOWN_MEMBER_ID.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SEVERAL_MEMBERS_SINCE: Final = 3
 
 @handles(schema, Pieces("members", "members"))
 def leave_group(ctx: RequestContext, request: schema.Request) -> Any:
-    """Response, or Delayed where the log is to be synced first."""
+    """Remove the members. Returns Delayed if the log must be synced first."""
     leaving = [Leave(each.member_id, each.group_instance_id) for each in request.members]
     if ctx.api_version < SEVERAL_MEMBERS_SINCE:
         leaving = [Leave(request.member_id)]
@@ -42,5 +42,5 @@ def leave_group(ctx: RequestContext, request: schema.Request) -> Any:
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:
-    """The request as a whole failed: no member is told of by itself."""
+    """Return `error` for the request, without members."""
     return schema.Response(error_code=error.code)

@@ -1,8 +1,8 @@
-"""SyncGroup (key 14): the leader of a classic group says what each member shall read, and each member is told.
+"""SyncGroup (key 14): the leader of a classic group sends the assignments, and each member receives its own.
 
-Versions: 0 to 5; 4 is flexible; from 3 on with the instance of static members; 5 must name the protocol, and names it in the answer:
-none, or another one than the group's, is INCONSISTENT_GROUP_PROTOCOL.
-Answered when the leader's assignment is stored; a group that begins another rebalance before that answers REBALANCE_IN_PROGRESS.
+Versions: 0 to 5; 4 is flexible; 3 adds instance ids of static members; 5 requires the protocol type and name and returns them. If they are
+missing or not the group's: INCONSISTENT_GROUP_PROTOCOL.
+The response is sent when the leader's assignment is stored. If the group starts another rebalance before that: REBALANCE_IN_PROGRESS.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ASSIGNMENTS_MAX: Final = 20_000
 
 @handles(schema)
 def sync_group(ctx: RequestContext, request: schema.Request) -> Any:
-    """Response, or Delayed until the assignment is there."""
+    """Return the member's assignment, or Delayed until the leader has sent it."""
     if ctx.api_version >= PROTOCOL_SINCE and (request.protocol_type is None or request.protocol_name is None):
         raise InconsistentGroupProtocol
     if len(request.assignments) > _ASSIGNMENTS_MAX:
@@ -42,23 +42,23 @@ def sync_group(ctx: RequestContext, request: schema.Request) -> Any:
 
 
 def _begin(ctx: RequestContext, group_id: str, sync: Sync, done: Callable[[SyncAnswer], None]) -> None:
-    """Answer at once, or in the turn after the one in which the assignment came: the leader hears before the members that wait for it."""
+    """Respond now, or one turn after the assignment came, so that the leader gets its response before waiting members."""
     waits = False
 
-    def synced(told: SyncAnswer) -> None:
+    def synced(result: SyncAnswer) -> None:
         if waits:
-            ctx.broker.clock.call_later_ms(0, partial(done, told))
+            ctx.broker.clock.call_later_ms(0, partial(done, result))
         else:
-            done(told)
+            done(result)
 
     ctx.broker.coordinators.groups.classic.sync(group_id, sync, synced)
     waits = True
 
 
-def _answer(told: SyncAnswer) -> schema.Response:
+def _answer(result: SyncAnswer) -> schema.Response:
     return schema.Response(
-        error_code=0 if told.error is None else told.error.code,
-        protocol_type=told.protocol_type,
-        protocol_name=told.protocol_name,
-        assignment=told.assignment,
+        error_code=0 if result.error is None else result.error.code,
+        protocol_type=result.protocol_type,
+        protocol_name=result.protocol_name,
+        assignment=result.assignment,
     )

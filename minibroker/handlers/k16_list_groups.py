@@ -1,8 +1,8 @@
-"""ListGroups (key 16): every group, and of what kind it is.
+"""ListGroups (key 16): every group and its type.
 
-Versions: 0 to 5; 3 is flexible; from 4 on with states, and only those asked for; 5 the same with types. Names of states and types are taken
-in any case; one that does not exist matches nothing. Groups of a log that is offline are not listed. Groups
-that come or go while many are listed may be listed or not.
+Versions: 0 to 5; 3 is flexible; 4 returns states and can filter by them; 5 the same with types. Filters are case-insensitive, and an
+unknown name matches nothing. Groups whose log is offline are not listed. Groups that are created or deleted while many are listed may be
+missing.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from minibroker.dispatch.registry import handles
 from minibroker.dispatch.slices import Steps
 from minibroker.schemas import k16_list_groups as schema
 
-_STEP: Final = 200  #: groups that are looked at between two pauses
+_STEP: Final = 200  #: groups examined between two pauses
 
 
 @handles(schema, limit=ElementLimit(LIST_GROUPS_FILTERS_MAX), has_long_answer=True)
 def list_groups(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
-    """Reads the logs of groups that no client asked for yet; COORDINATOR_LOAD_IN_PROGRESS where that takes time."""
+    """List the groups. Loads logs that no request has needed yet; COORDINATOR_LOAD_IN_PROGRESS if that takes long."""
     return ctx.broker.slices.run(_list(ctx, request))
 
 

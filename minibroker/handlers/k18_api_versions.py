@@ -1,12 +1,12 @@
-"""ApiVersions (key 18): what this broker serves, asked first on most connections.
+"""ApiVersions (key 18): the APIs and versions that this broker serves. It is the first request on most connections.
 
-Versions: 0 to 4; 3 is flexible. A version beyond that is answered by the dispatcher (error 35, layout of version 0).
-From version 3 the client names its software; a name that is not letters, digits, dots and dashes is INVALID_REQUEST.
-Produce, Fetch and ListOffsets are listed, and served, from 0: Apache Kafka 4 dropped the oldest (KIP-896). librdkafka looks for Produce 0
-before it compresses, and where it is missing it silently sends gzip and snappy uncompressed.
-Features: those of cluster/metadata/features.py, whose APIs are all served, at the levels of the metadata log. Clients act upon them:
-one that stands for API versions that we lack would break them. Below version 4 a feature whose lowest
-level is 0 is not among the supported ones (KAFKA-17011).
+Versions: 0 to 4; 3 is flexible. The dispatcher answers higher versions (error 35 in the layout of version 0).
+From version 3 on the client sends the name of its software. INVALID_REQUEST if it has other characters than letters, digits, dots and
+dashes.
+Produce, Fetch and ListOffsets are served from version 0, although Apache Kafka 4 dropped the oldest versions (KIP-896): librdkafka looks
+for Produce 0 before it compresses, and without it silently sends gzip and snappy uncompressed.
+Features are those of cluster/metadata/features.py, at the levels of the metadata log. A feature may only be listed if all its APIs are
+served, because clients rely on it. Below version 4 features whose lowest level is 0 are not among the supported ones (KAFKA-17011).
 """
 
 from __future__ import annotations

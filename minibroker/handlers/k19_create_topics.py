@@ -1,10 +1,10 @@
-"""CreateTopics (key 19): topics with partitions and configs, ready to be used when this answers.
+"""CreateTopics (key 19): create topics with partitions and configs. They are ready when the response is sent.
 
-Versions: 2 to 7; 5 is flexible and answers with the configs in force, 7 with the topic id.
-Each topic is created or refused on its own, checked as Apache Kafka checks; a name given twice is refused. A request for more than 10,000
-partitions in all its topics is refused as a whole: POLICY_VIOLATION. There are as many replicas as brokers at most: a larger replication
-factor is INVALID_REPLICATION_FACTOR. `validate_only` checks everything and creates nothing.
-`timeout_ms` is never used: the answer is final.
+Versions: 2 to 7; 5 is flexible and returns the effective configs, 7 the topic id.
+Each topic is created or rejected on its own, with Apache Kafka's checks. A repeated name is rejected. POLICY_VIOLATION rejects a request
+for more than 10,000 partitions in total. A replication factor above the number of brokers is INVALID_REPLICATION_FACTOR. `validate_only`
+runs all checks and creates nothing.
+`timeout_ms` is not used.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from minibroker.dispatch.registry import handles
 from minibroker.errors import InvalidReplicaAssignment, InvalidRequest, KafkaError, PolicyViolation
 from minibroker.schemas import k19_create_topics as schema
 
-STRICT_SINCE = 6  #: versions below do not know THROTTLING_QUOTA_EXCEEDED
-_Described = dict[tuple[tuple[str, str], ...], list[schema.ConfigResult]]  #: the configs of topics by their overrides
+STRICT_SINCE = 6  #: lower versions do not have THROTTLING_QUOTA_EXCEEDED
+_Described = dict[tuple[tuple[str, str], ...], list[schema.ConfigResult]]  #: computes a topic's configs from its overrides
 
-NOT_GIVEN = -1  #: num_partitions and replication_factor: the broker's default, or that of the assignments
+NOT_GIVEN = -1  #: num_partitions and replication_factor: use the broker's default, or the assignments
 
 
 def _check_partition_count(ctx: RequestContext, request: schema.Request) -> None:
@@ -49,12 +49,12 @@ _PIECES = Pieces(
 
 @handles(schema, _PIECES)
 def create_topics(ctx: RequestContext, request: schema.Request) -> Any:
-    """Response, or Delayed where it is for many partitions."""
+    """Create the topics. Returns Delayed if they have many partitions."""
     return ctx.broker.slices.run(_create_topics(ctx, request))
 
 
 def _create_topics(ctx: RequestContext, request: schema.Request) -> Steps[schema.Response]:
-    """Answer each name once."""
+    """Create each topic. Repeated names have one result."""
     counts = Counter(topic.name for topic in request.topics)
     topics = {topic.name: topic for topic in request.topics}
     charge = ctx.charge_mutations(is_strict=ctx.api_version >= STRICT_SINCE)
@@ -72,7 +72,7 @@ def _create_topics(ctx: RequestContext, request: schema.Request) -> Steps[schema
 
 
 def _partition_count(ctx: RequestContext, wanted: schema.Topic) -> int:
-    """How many partitions are asked for, whether they may be or not."""
+    """Return how many partitions are requested, including invalid ones."""
     if wanted.assignments:
         return len(wanted.assignments)
     return ctx.cluster.default_partition_count(wanted.name) if wanted.num_partitions == NOT_GIVEN else max(wanted.num_partitions, 0)
@@ -96,12 +96,12 @@ def _check(ctx: RequestContext, wanted: schema.Topic, charge: Charge, beside: Co
 
 
 def _create(ctx: RequestContext, found: dict[str, NewTopic | KafkaError]) -> Steps[None]:
-    """All that can be, with one fsync."""
+    """Create all valid topics with one fsync."""
     wanted = [new for new in found.values() if isinstance(new, NewTopic)]
     try:
         found.update((yield from ctx.cluster.create_topics_in_steps(wanted)))
     except KafkaError as error:
-        found.update(dict.fromkeys((new.name for new in wanted), error.with_traceback(None)))  # that names `found`
+        found.update(dict.fromkeys((new.name for new in wanted), error.with_traceback(None)))  # a traceback would keep `found` alive
 
 
 def _configs(wanted: schema.Topic) -> dict[str, str | None]:
@@ -113,13 +113,13 @@ def _assignments(ctx: RequestContext, wanted: schema.Topic) -> dict[int, list[in
         return None
     problem = _problem(wanted)
     if problem is not None:
-        ctx.cluster.new_topic(wanted.name, configs=_configs(wanted))  # Kafka judges name and configs first
+        ctx.cluster.new_topic(wanted.name, configs=_configs(wanted))  # as in Kafka, errors in name and configs come first
         raise problem
     return {assignment.partition_index: assignment.broker_ids for assignment in wanted.assignments}
 
 
 def _problem(wanted: schema.Topic) -> KafkaError | None:
-    """What speaks against the assignments before one looks into them."""
+    """Return what is wrong with the request, apart from the contents of its assignments."""
     if wanted.replication_factor != NOT_GIVEN:
         return InvalidRequest("A manual partition assignment was specified, but replication factor was not set to -1.")
     if wanted.num_partitions != NOT_GIVEN:

@@ -1,10 +1,10 @@
-"""DeleteTopics (key 20): topics by name, from version 6 also by id; the name is free when this answers.
+"""DeleteTopics (key 20): delete topics by name, from version 6 on also by id. Names can be reused when the response is sent.
 
-Versions: 1 to 6; 4 is flexible, 5 answers with a message, 6 takes ids.
-A name or id that is asked for twice is refused and answered once; so is a topic that is asked for by name and by id. Internal topics may be
-deleted, as in Apache Kafka. With delete.topic.enable=false everything is refused: TOPIC_DELETION_DISABLED, below version 3 INVALID_REQUEST.
-Answers come in the order of the request (Kafka shuffles them, so that nobody learns from it which names exist).
-Waiting for the deletion: it is done when this answers, only the files go later, so `timeout_ms` is never used.
+Versions: 1 to 6; 4 is flexible, 5 returns messages, 6 takes ids.
+A repeated name or id is rejected and has one result, and so has a topic that is named both by name and by id. Internal topics may be
+deleted, as in Apache Kafka. With delete.topic.enable=false all are TOPIC_DELETION_DISABLED (INVALID_REQUEST below version 3).
+Results are in the order of the request. (Kafka shuffles them to hide which names exist.)
+Only the files are deleted after the response, so `timeout_ms` is not used.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from minibroker.schemas import k20_delete_topics as schema
 from minibroker.wire.schema import NIL_UUID
 
 BY_ID_SINCE: Final = 6
-STRICT_SINCE: Final = 5  #: versions below do not know THROTTLING_QUOTA_EXCEEDED
-DISABLED_SINCE: Final = 3  #: versions below do not know TOPIC_DELETION_DISABLED
-STEP_PARTITIONS: Final = 500  #: partitions of the topics that are deleted in one step, unless one topic has more
+STRICT_SINCE: Final = 5  #: lower versions do not have THROTTLING_QUOTA_EXCEEDED
+DISABLED_SINCE: Final = 3  #: lower versions do not have TOPIC_DELETION_DISABLED
+STEP_PARTITIONS: Final = 500  #: partitions of the topics deleted in one step, unless one topic has more
 
-Key = tuple[str | None, UUID]  #: name and topic_id as the request has them
-Found = tuple[Topic | None, KafkaError | None]  #: the topic that is meant, if any, and what speaks against its deletion
+Key = tuple[str | None, UUID]  #: name and topic_id of the request
+Found = tuple[Topic | None, KafkaError | None]  #: the topic if it exists, and the error if it cannot be deleted
 
 
 def _topic_of(ctx: RequestContext, asked: schema.Topic) -> object:
-    """The same for a name and for the id of the topic of that name."""
+    """Return a key that is the same for a topic's name and its id."""
     if asked.topic_id != NIL_UUID:
         return asked.topic_id
     topic = None if asked.name is None else ctx.cluster.topics.get(asked.name)
@@ -48,12 +48,12 @@ _PIECES: Final = (
 
 @handles(schema, *_PIECES)
 def delete_topics(ctx: RequestContext, request: schema.Request) -> Any:
-    """Response, or Delayed where it is for many partitions."""
+    """Delete the topics. Returns Delayed if they have many partitions."""
     return ctx.broker.slices.run(_delete_topics(ctx, request))
 
 
 def _delete_topics(ctx: RequestContext, request: schema.Request) -> Steps[schema.Response]:
-    """Answer each name or id once; one that fails does not stop the others."""
+    """Delete each topic. A failed one does not stop the others."""
     if not ctx.broker.config.delete_topic_enable:
         raise TopicDeletionDisabled if ctx.api_version >= DISABLED_SINCE else InvalidRequest("Topic deletion is disabled.")
     counts: dict[Key, int] = {}
@@ -80,11 +80,11 @@ def _delete_topics(ctx: RequestContext, request: schema.Request) -> Steps[schema
 
 
 def _delete(ctx: RequestContext, topics: dict[Key, Topic]) -> dict[Key, Found]:
-    """Delete them with one fsync; returns what became of each."""
+    """Delete topics with one fsync. Returns the outcome of each."""
     try:
         ctx.cluster.delete_topics(list(topics.values()))
     except KafkaError as error:
-        failed = error.with_traceback(None)  # that names `topics`
+        failed = error.with_traceback(None)  # a traceback would keep `topics` alive
         return {key: (topic, failed) for key, topic in topics.items()}
     return {key: (topic, None) for key, topic in topics.items()}
 
@@ -96,7 +96,7 @@ def _keys(ctx: RequestContext, request: schema.Request) -> list[Key]:
 
 
 def _named_and_identified(ctx: RequestContext, keys: Iterable[Key]) -> set[UUID]:
-    """Ids of the topics that are asked for by name and by id: one answer, to the name, stands for both."""
+    """Return the ids of topics that are requested both by name and by id. Only their names have results."""
     topics = ctx.cluster.topics
     named = {topics[name].topic_id for name, topic_id in keys if topic_id == NIL_UUID and name is not None and name in topics}
     return {topic_id for name, topic_id in keys if name is None and topic_id in named}
@@ -124,7 +124,7 @@ def _result(key: Key, topic: Topic | None, error: KafkaError | None) -> schema.T
 
 
 def _check(key: Key, count: int) -> None:
-    """Either a name or an id, once."""
+    """Check that a topic has either a name or an id, and is not repeated."""
     name, topic_id = key
     if name is not None and topic_id != NIL_UUID:
         raise InvalidRequest("You may not specify both topic name and topic id.")

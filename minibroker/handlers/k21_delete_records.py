@@ -1,11 +1,11 @@
 """DeleteRecords (key 21): move log_start_offset of partitions forward.
 
 Versions: 0 to 2; 2 is flexible.
-Offset -1 means the high watermark. An offset above the high watermark is refused; one below log_start_offset is
-accepted and moves nothing, as in Apache Kafka. So are these: an internal topic is INVALID_TOPIC_EXCEPTION, one whose cleanup.policy is
-compact alone POLICY_VIOLATION; of a partition that is asked for twice the last offset counts; a topic without partitions is not answered.
-As in Kafka, log_start_offset goes to its checkpoint within log.flush.offset.checkpoint.interval.ms or at an orderly stop: what was
-deleted just before a crash may be there again.
+Offset -1 means the high watermark. An offset above the high watermark is rejected; one below log_start_offset changes nothing. Also as in
+Apache Kafka: internal topics are INVALID_TOPIC_EXCEPTION, and topics with only cleanup.policy=compact are POLICY_VIOLATION. Of a repeated
+partition the last offset counts. A topic without partitions has no result.
+As in Kafka, log_start_offset is written to its checkpoint within log.flush.offset.checkpoint.interval.ms and at a clean stop. After a
+crash, records that were deleted just before may exist again.
 There are no followers to wait for, so timeout_ms has no effect.
 """
 
@@ -26,7 +26,7 @@ COMPACT_ALONE: Final = frozenset({"compact"})
 
 @handles(schema, Pieces("topics.partitions", "topics.partitions", size=OPENED_AT_ONCE))
 def delete_records(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Answer each partition on its own: one that fails does not stop the others."""
+    """Delete records of each partition. A failed one does not stop the others."""
     wanted: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         for partition in topic.partitions:

@@ -1,9 +1,9 @@
 """InitProducerId (key 22): a producer id and epoch, for an idempotent producer or the owner of a transactional id.
 
-Versions: 0 to 5; 2 is flexible; from 3 a producer may name the id and epoch that it had (KIP-360). Without a transactional id Apache
-Kafka gives a new id all the same, and so do we: a new id has no sequence to go wrong.
-An empty transactional id, and an id without its epoch, are INVALID_REQUEST. To 3 a fenced producer is told INVALID_PRODUCER_EPOCH.
-Where a transaction is open it is aborted, and its successor answered; Kafka says CONCURRENT_TRANSACTIONS and is asked again.
+Versions: 0 to 5; 2 is flexible; from 3 on a producer may send its previous id and epoch (KIP-360). Without a transactional id the response
+has a new id anyway, as in Apache Kafka, because a new id has no sequence numbers that could be wrong.
+INVALID_REQUEST: an empty transactional id, or an id without its epoch. Up to 3 a fenced producer gets INVALID_PRODUCER_EPOCH.
+An open transaction is aborted before the response. (Kafka returns CONCURRENT_TRANSACTIONS, and clients retry.)
 Not done: two-phase commit (version 6, which Kafka 4.3.1 does not serve either).
 """
 
@@ -27,7 +27,7 @@ FENCED_SINCE: Final = 4
 
 @handles(schema)
 def init_producer_id(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
-    """Errors are answered with -1 for both ids."""
+    """Return a producer id and epoch. Errors have -1 for both."""
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         raise InvalidRequest("a producer id and its epoch come together")
     transactional_id = request.transactional_id
@@ -44,7 +44,7 @@ def init_producer_id(ctx: RequestContext, request: schema.Request) -> schema.Res
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:
-    """The request's own producer id is not to be repeated in a refusal."""
+    """Return `error` with -1 for both ids, not those of the request."""
     return schema.Response(error_code=error.code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
 
 

@@ -1,7 +1,7 @@
-"""OffsetForLeaderEpoch (key 23): where a leader epoch ended, for a consumer that checks whether its log was truncated.
+"""OffsetForLeaderEpoch (key 23): the end offset of a leader epoch. A consumer detects truncation with it.
 
-Versions: 2 to 4; 4 is flexible. The current epoch ends at the log end; one that is not known yet has neither epoch nor end.
-Not done: followers, so there is no truncation that a client could find.
+Versions: 2 to 4; 4 is flexible. The current epoch ends at the log end. An unknown epoch has neither epoch nor end.
+Not done: followers, so logs are never truncated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from minibroker.schemas import k23_offset_for_leader_epoch as schema
 
 @handles(schema, Pieces("topics.partitions", "topics.partitions", size=OPENED_AT_ONCE))
 def offset_for_leader_epoch(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Answer each partition on its own."""
+    """Look up the epoch of each partition."""
     return schema.Response(
         topics=[
             schema.TopicResult(topic=topic.topic, partitions=[_look_up(ctx, topic.topic, wanted) for wanted in topic.partitions])

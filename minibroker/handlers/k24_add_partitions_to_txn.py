@@ -1,10 +1,10 @@
-"""AddPartitionsToTxn (key 24): partitions that a transaction is about to write to.
+"""AddPartitionsToTxn (key 24): add the partitions that a transaction will write to.
 
-Versions: 0 to 5; 3 is flexible. To 3 a client says it for one transaction; from 4 on a broker does for several, or asks with verify_only
-whether a transaction has reached its partitions (KIP-890): one node needs none of that of itself, but serves it.
-All partitions of a transaction are added or none: where one does not exist it is answered UNKNOWN_TOPIC_OR_PARTITION, and the others
-OPERATION_NOT_ATTEMPTED. To clients the broker's own topics are TOPIC_AUTHORIZATION_FAILED.
-To a fenced producer versions 0 and 1 say INVALID_PRODUCER_EPOCH.
+Versions: 0 to 5; 3 is flexible. Clients use versions up to 3, with one transaction. Brokers use 4 and above, with several transactions, or
+with verify_only to check whether a transaction includes its partitions (KIP-890). One node does not need that itself, but serves it.
+All partitions of a transaction are added or none: if one does not exist it is UNKNOWN_TOPIC_OR_PARTITION, and the others are
+OPERATION_NOT_ATTEMPTED. For clients the broker's internal topics are TOPIC_AUTHORIZATION_FAILED.
+For a fenced producer versions 0 and 1 return INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ Codes = dict["TopicPartition", int]
 
 @handles(schema, *_PIECES)
 def add_partitions_to_txn(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
-    """Each transaction on its own."""
+    """Add or verify the partitions of each transaction."""
     transactions = request.transactions if ctx.api_version >= BATCHED_SINCE else [_as_transaction(request)]
 
     def begin(done: Callable[[Sequence[Codes]], None]) -> None:
-        """Let all begin; the last one to end tells the codes of each."""
+        """Start all transactions. The last one to finish completes the response."""
         codes: dict[int, Codes] = {}
 
         def ended(index: int, found: Codes) -> None:
@@ -65,7 +65,7 @@ def add_partitions_to_txn(ctx: RequestContext, request: schema.Request) -> schem
 
 
 def on_error(ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
-    """As Kafka: in the versions of clients each partition failed, in those of brokers the request."""
+    """Return `error` as Kafka does: for each partition in the versions of clients, else for the request."""
     if ctx.api_version >= BATCHED_SINCE:
         return schema.Response(error_code=error.code)
     transaction = _as_transaction(request)
@@ -82,7 +82,7 @@ def _as_transaction(request: schema.Request) -> schema.Transaction:
 
 
 def _begin(ctx: RequestContext, asked: schema.Transaction, done: Callable[[Codes], None]) -> None:
-    """Add or verify the partitions of one transaction, and tell the code of each."""
+    """Add or verify the partitions of one transaction, and call back with the code of each."""
     ids = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch)
     partitions = _partitions(asked)
     refused = _refused(ctx, partitions)
@@ -106,11 +106,11 @@ def _partitions(asked: schema.Transaction) -> frozenset[TopicPartition]:
 
 
 def _refused(ctx: RequestContext, partitions: frozenset[TopicPartition]) -> Codes:
-    """Those that no transaction can reach, and why."""
+    """Return the partitions that cannot be part of a transaction, with their error codes."""
     refused: Codes = {}
     for topic, index in partitions:
         found = ctx.cluster.topics.get(topic)
-        if topic in INTERNAL_TOPICS and ctx.api_version < BATCHED_SINCE:  # no marker belongs there but those of a coordinator
+        if topic in INTERNAL_TOPICS and ctx.api_version < BATCHED_SINCE:  # only coordinators write markers to internal topics
             refused[topic, index] = TopicAuthorizationFailed.code
         elif found is None or not 0 <= index < len(found.partitions):
             refused[topic, index] = UnknownTopicOrPartition.code
@@ -126,7 +126,7 @@ def _verified(ctx: RequestContext, transactional_id: str, ids: ProducerIdAndEpoc
 
 
 def _code(ctx: RequestContext, error: KafkaError) -> int:
-    """What this version calls it."""
+    """Return the error code that this version has for `error`."""
     if isinstance(error, ProducerFenced) and ctx.api_version < FENCED_SINCE:
         return InvalidProducerEpoch.code
     return error.code

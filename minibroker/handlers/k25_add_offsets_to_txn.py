@@ -1,8 +1,8 @@
-"""AddOffsetsToTxn (key 25): a transaction is about to commit offsets of a group, so it reaches the group's partition.
+"""AddOffsetsToTxn (key 25): add a group's partition of `__consumer_offsets` to a transaction that will commit its offsets.
 
-Versions: 0 to 4; 3 is flexible. Clients of KIP-890 do not send it: TxnOffsetCommit 5 adds the partition itself.
-The partition of `__consumer_offsets` need not be there yet: clients look for the group's coordinator behind this.
-To a fenced producer versions 0 and 1 say INVALID_PRODUCER_EPOCH.
+Versions: 0 to 4; 3 is flexible. Clients with KIP-890 do not send it: TxnOffsetCommit 5 adds the partition itself.
+`__consumer_offsets` need not exist yet, because clients look for the group's coordinator after this request.
+For a fenced producer versions 0 and 1 return INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FENCED_SINCE: Final = 2
 
 @handles(schema)
 def add_offsets_to_txn(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
-    """As AddPartitionsToTxn with that one partition."""
+    """Add the partition as AddPartitionsToTxn does."""
     ids = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     partitions = frozenset((ctx.broker.coordinators.groups.topic_partition(request.group_id),))
     begin = partial(ctx.broker.coordinators.transactions.add_partitions, request.transactional_id, ids, partitions)

@@ -1,8 +1,8 @@
 """EndTxn (key 26): commit or abort a transaction.
 
-Versions: 0 to 5; 3 is flexible; from 5 on each end gives the next transaction another epoch, which the answer tells (KIP-890).
-To a fenced producer versions 0 and 1 say INVALID_PRODUCER_EPOCH.
-Answered when the transaction is complete: all its markers are written. With a partition offline it is answered when the outcome is safe.
+Versions: 0 to 5; 3 is flexible; from 5 on each end bumps the epoch of the producer, which the response returns (KIP-890).
+For a fenced producer versions 0 and 1 return INVALID_PRODUCER_EPOCH.
+The response is sent when all markers of the transaction are written. If a partition is offline it is sent when the outcome is stored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BUMPS_EPOCHS_SINCE = 5
 
 @handles(schema)
 def end_txn(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
-    """Errors are answered with -1 for both ids, and so are versions that know of none."""
+    """End the transaction. Errors have -1 for both ids; so have versions that do not return ids."""
     begin = partial(
         ctx.broker.coordinators.transactions.end_transaction,
         request.transactional_id,
@@ -34,7 +34,7 @@ def end_txn(ctx: RequestContext, request: schema.Request) -> schema.Response | D
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:
-    """The request's own producer id is not to be repeated in a refusal."""
+    """Return `error` with -1 for both ids, not those of the request."""
     return schema.Response(error_code=error.code, producer_id=-1, producer_epoch=-1)
 
 

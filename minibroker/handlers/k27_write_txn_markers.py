@@ -1,10 +1,10 @@
-"""WriteTxnMarkers (key 27): end transactions in partitions, whatever their coordinator knows.
+"""WriteTxnMarkers (key 27): end transactions in partitions without asking their coordinator.
 
-Versions: 1 and 2; flexible. Coordinators send it to leaders on other nodes; here it comes from operators alone, who abort a hanging
-transaction (`kafka-transactions.sh abort`). The coordinator is not told: it writes its own marker when the transaction ends.
-A partition's refusals: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED (log/producer_state.py). Markers of one producer id share an
-entry of the answer, in which partitions that are not here come first, as in Kafka.
-Where `flush.messages` asks for it, the answer waits until the markers are synced.
+Versions: 1 and 2; flexible. In Kafka coordinators send it to leaders on other nodes. Here only operators do, to abort a hanging transaction
+(`kafka-transactions.sh abort`). The coordinator is not notified: it writes its own marker when the transaction ends.
+Errors of a partition: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED (log/producer_state.py). Markers of one producer id share an
+entry of the response, in which unknown partitions come first, as in Kafka.
+Where `flush.messages` requires it, the response waits until the markers are synced.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Codes = dict[int, dict[TopicPartition, int]]  #: by producer id
 
 
 class _Wait(NamedTuple):
-    """A marker that holds only once its log is synced."""
+    """A marker that counts only once its log is synced."""
 
     producer_id: int
     place: TopicPartition
@@ -38,7 +38,7 @@ class _Wait(NamedTuple):
 
 @handles(schema, Pieces("markers.topics.partition_indexes", "markers.topics.partitions", size=OPENED_AT_ONCE))
 def write_txn_markers(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
-    """Each partition on its own: one that fails does not stop the others."""
+    """Write the marker to each partition. A failed one does not stop the others."""
     codes: Codes = {}
     waiting: list[_Wait] = []
     for marker in request.markers:
@@ -75,11 +75,11 @@ def _is_here(ctx: RequestContext, topic: str, index: int) -> bool:
 
 
 def _write(ctx: RequestContext, marker: schema.Marker, place: TopicPartition, waiting: list[_Wait]) -> int:
-    """The marker in one partition; its error code."""
+    """Write the marker to one partition. Returns the error code."""
     ends = ControlType.COMMIT if marker.transaction_result else ControlType.ABORT
     try:
         if marker.producer_id < 0 or marker.producer_epoch < 0:
-            raise UnknownServerError  # Kafka's answer too
+            raise UnknownServerError  # as in Kafka
         found = ctx.cluster.partition(*place)
         found.end_transaction(
             EndTransactionMarker(ends, marker.coordinator_epoch),

@@ -1,9 +1,9 @@
-"""DescribeConfigs (key 32): configs of topics, this broker, groups and client metrics, with where each value comes from.
+"""DescribeConfigs (key 32): configs of topics, this broker, groups and client metrics, with the source of each value.
 
-Versions: 0 to 4; 3 answers with type and documentation, 4 is flexible.
-Version 0 says is_default instead of where a value comes from. Apache Kafka 3.9 says it of nothing; here it is said of defaults.
-Resources: 2 a topic, 4 a broker (its id, with all of Kafka's configs; "" shows what is stored for all brokers), 8 a broker's loggers,
-16 client metrics, 32 a group; the last two have their defaults whatever their name. `configuration_keys` null or empty asks for all.
+Versions: 0 to 4; 3 adds type and documentation, 4 is flexible.
+Version 0 has is_default instead of the source. Apache Kafka 3.9 never sets it; this broker sets it for defaults.
+Resource types: 2 topic; 4 broker (its id, with all of Kafka's configs; "" has the stored configs of all brokers); 8 loggers of a broker; 16
+client metrics; 32 group. The last two have their defaults whatever their name. If `configuration_keys` is null or empty, all are returned.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from minibroker.dispatch.registry import handles
 from minibroker.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
 from minibroker.schemas import k32_describe_configs as schema
 
-_PIECE_SIZE: Final = 10  #: topics, each with some 30 configs
+_PIECE_SIZE: Final = 10  #: topics, each with about 30 configs
 
 
 def _weight(resource: schema.Resource) -> int:
-    """A broker has ten times as many configs as a topic: it is a piece of its own, unless the request names some of them."""
+    """Return the size of a resource. A broker has ten times the configs of a topic, so it is its own piece unless keys are named."""
     keys = resource.configuration_keys
     if keys:
         return 1 + len(keys)
@@ -45,7 +45,7 @@ PIECES: Final = Pieces("resources", "results", size=_PIECE_SIZE, weight=_weight)
 
 @handles(schema, PIECES)
 def describe_configs(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Answer each resource on its own."""
+    """Describe each resource."""
     return schema.Response(results=[_describe(ctx, request, resource) for resource in request.resources])
 
 
@@ -104,7 +104,7 @@ def _broker_entries(ctx: RequestContext, name: str, keys: set[str]) -> list[Conf
 
 
 def _check_node_id(ctx: RequestContext, name: str, *, or_empty: str = "") -> None:
-    """This node's, in the words of Kafka."""
+    """Raise InvalidRequest with Kafka's message unless `name` is the id of this node."""
     node_id = ctx.broker.nodes.own.node_id
     try:
         number = int(name)
@@ -130,5 +130,5 @@ def _config(entry: ConfigEntry, request: schema.Request) -> schema.Config:
 
 
 def _documentation(entry: ConfigEntry) -> str | None:
-    """Kafka's answer for a logger is empty, and null for a broker's config that it does not know, whose value is hidden."""
+    """Return the documentation as Kafka does: empty for a logger, null for an unknown broker config, whose value is hidden."""
     return entry.prop.documentation or (None if entry.prop.is_sensitive else "")

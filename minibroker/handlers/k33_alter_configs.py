@@ -1,7 +1,7 @@
-"""AlterConfigs (key 33): replace all overrides of a topic, a group or client metrics, or all dynamic configs of this broker or of all.
+"""AlterConfigs (key 33): replace all overrides of a topic, a group or client metrics, or all dynamic configs of one broker or of all.
 
-Versions: 0 to 2; 2 is flexible. A config that is not named loses its override: IncrementalAlterConfigs is what clients use today.
-Each resource is altered or refused on its own, whole; one that is named twice is refused.
+Versions: 0 to 2; 2 is flexible. Configs that are not named lose their overrides, so clients today use IncrementalAlterConfigs.
+Each resource is altered or rejected as a whole, independently of the others. A repeated resource is rejected.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from minibroker.schemas import k33_alter_configs as schema
 
 @handles(schema, Pieces("resources", "responses", key=lambda _ctx, each: (each.resource_type, each.resource_name), beside=("configs",)))
 def alter_configs(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Answer each resource on its own."""
+    """Alter each resource."""
     for resource in request.resources:
-        check_config_count(resource.configs)  # one of many configs is a piece of its own
+        check_config_count(resource.configs)  # a resource with many configs is its own piece
     wanted = [
         (resource.resource_type, resource.resource_name, [ConfigChange(config.name, SET, config.value) for config in resource.configs])
         for resource in request.resources

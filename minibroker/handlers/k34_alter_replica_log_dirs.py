@@ -1,9 +1,9 @@
-"""AlterReplicaLogDirs (key 34): move partitions to other log directories of this broker, while they are used.
+"""AlterReplicaLogDirs (key 34): move partitions to other log directories of this broker while they are in use.
 
-Versions: 1 and 2; 2 is flexible. The answer comes when the move has begun; DescribeLogDirs shows the copy as a future log until it takes
-the partition's place. A partition that moves already is sent to the newer destination; where it is now ends the move. A partition that does
-not exist is UNKNOWN_TOPIC_OR_PARTITION, and is created in that directory later. Of a partition that is named in several directories, the
-last one counts.
+Versions: 1 and 2; 2 is flexible. The response is sent when the moves have started. Until a copy replaces its partition, DescribeLogDirs
+lists it as a future log. A partition that moves already is redirected to the new destination; its current directory cancels the move. A
+partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION, and will be created in that directory. Of several directories for one partition
+the last one counts.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from minibroker.dispatch.slices import Steps
 from minibroker.errors import KafkaError
 from minibroker.schemas import k34_alter_replica_log_dirs as schema
 
-_STEP: Final = 500  #: elements of a request that are looked at between two pauses
+_STEP: Final = 500  #: elements of a request examined between two pauses
 
 
 @handles(schema, has_long_answer=True)
 def alter_replica_log_dirs(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
-    """Answer each partition on its own."""
+    """Start to move each partition."""
     return ctx.broker.slices.run(_move_all(ctx, request))
 
 

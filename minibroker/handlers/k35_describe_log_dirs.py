@@ -1,13 +1,12 @@
 """DescribeLogDirs (key 35): the directories of log.dirs with the partitions and bytes in them.
 
-Versions: 0 to 5; 2 is flexible, 3 has an error code for the whole, 4 tells of the volume, 5 whether a directory takes new partitions.
-Topics: null asks for all; otherwise those partitions that are there are answered and others left out, so that an empty list gives the
-directories alone. Every directory is answered, also one without any of them. Sizes are bytes of `.log` files. The metadata log is not
-listed; nor is a partition that is offline: nobody knows its size. A directory that is offline, or whose volume cannot be read, is
-KAFKA_STORAGE_ERROR.
-A new partition whose log no request has needed yet has 0 bytes. Partitions that come or go while many are listed may be listed or not.
-A partition that moves is listed in its destination as well, as a future log with what was copied; its offset_lag counts the offsets from
-the first segment that is not copied whole.
+Versions: 0 to 5; 2 is flexible, 3 adds an error code of the response, 4 the size of the volume, 5 whether a directory takes new partitions.
+Topics: null requests all. Requested partitions that do not exist are left out, so an empty list returns the directories alone. Directories
+without any of the partitions are listed. Sizes are bytes of `.log` files. The metadata log is not listed, nor are offline partitions, whose
+size is unknown. KAFKA_STORAGE_ERROR: the directory is offline, or its volume cannot be read.
+A new partition whose log has not been needed yet has 0 bytes. Partitions that are created or deleted while many are listed may be missing.
+A moving partition is listed in its destination as well, as a future log with the bytes copied so far. Its offset_lag counts the offsets
+from the first segment that is not copied completely.
 Not done: cordoned directories (KIP-1066), so is_cordoned is always false.
 """
 
@@ -28,38 +27,38 @@ from minibroker.schemas import k35_describe_log_dirs as schema
 
 _STEP: Final = 500  #: partitions that are looked up between two pauses
 
-AcquireRequest = dict[str, set[int]]  #: the partitions of topics that were asked for
+RequestedPartitions = dict[str, set[int]]  #: requested partitions of each topic
 
 
 @handles(schema, has_long_answer=True)
 def describe_log_dirs(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
-    """Answer each directory on its own."""
+    """Describe each directory."""
     return ctx.broker.slices.run(_answer(ctx, request))
 
 
 def _answer(ctx: RequestContext, request: schema.Request) -> Steps:
-    wanted = None if request.topics is None else (yield from _wanted(ctx, request.topics))
+    requested = None if request.topics is None else (yield from _requested(ctx, request.topics))
     results = []
     for directory in ctx.cluster.log_directories:
         topics: dict[str, schema.TopicResult] = {}
-        yield from _describe_logs(ctx, directory, wanted, topics)
-        yield from _describe_copies(ctx, directory, wanted, topics)
+        yield from _describe_logs(ctx, directory, requested, topics)
+        yield from _describe_copies(ctx, directory, requested, topics)
         results.append(_describe(directory, list(topics.values())))
     return schema.Response(results=results)
 
 
-def _wanted(ctx: RequestContext, topics: Sequence[schema.Topic]) -> Generator[None, None, AcquireRequest]:
+def _requested(ctx: RequestContext, topics: Sequence[schema.Topic]) -> Generator[None, None, RequestedPartitions]:
     """Collect the partitions that exist."""
-    wanted: AcquireRequest = {}
+    requested: RequestedPartitions = {}
     for topic in topics:
         known = ctx.cluster.topics.get(topic.topic)
         count = 0 if known is None else len(known.partitions)
         for start in range(0, len(topic.partitions), _STEP) if count else ():
-            indexes = wanted.setdefault(topic.topic, set())
+            indexes = requested.setdefault(topic.topic, set())
             indexes.update(index for index in topic.partitions[start : start + _STEP] if 0 <= index < count)
             yield
         yield
-    return wanted
+    return requested
 
 
 def _describe(directory: LogDirectory, topics: list[schema.TopicResult]) -> schema.LogDirResult:
@@ -75,15 +74,15 @@ def _describe(directory: LogDirectory, topics: list[schema.TopicResult]) -> sche
 
 
 def _describe_logs(
-    ctx: RequestContext, directory: LogDirectory, wanted: AcquireRequest | None, results: dict[str, schema.TopicResult]
+    ctx: RequestContext, directory: LogDirectory, requested: RequestedPartitions | None, results: dict[str, schema.TopicResult]
 ) -> Generator[None, None, None]:
-    """Add the partitions that are in a directory. What is deleted meanwhile is left out."""
-    names = yield from in_order(list(ctx.cluster.topics) if wanted is None else wanted)
+    """Add the partitions in a directory. Skip those deleted during a pause."""
+    names = yield from in_order(list(ctx.cluster.topics) if requested is None else requested)
     for name in names:
         topic = ctx.cluster.topics.get(name)
         partitions: Sequence[Partition] = () if topic is None else topic.partitions
-        if wanted is not None:
-            partitions = [partitions[index] for index in sorted(wanted[name]) if index < len(partitions)]
+        if requested is not None:
+            partitions = [partitions[index] for index in sorted(requested[name]) if index < len(partitions)]
         for start in range(0, len(partitions), _STEP):
             sizes = [(each.index, _size(directory, each)) for each in partitions[start : start + _STEP]]
             found = [
@@ -105,15 +104,15 @@ def _size(directory: LogDirectory, partition: Partition) -> int | None:
 
 
 def _describe_copies(
-    ctx: RequestContext, directory: LogDirectory, wanted: AcquireRequest | None, results: dict[str, schema.TopicResult]
+    ctx: RequestContext, directory: LogDirectory, requested: RequestedPartitions | None, results: dict[str, schema.TopicResult]
 ) -> Generator[None, None, None]:
     """Add the copies of partitions that move to a directory."""
     keys = sorted(ctx.cluster.logs.future_logs(directory))
     for start in range(0, len(keys), _STEP):
-        copies = ctx.cluster.logs.future_logs(directory)  # some may be done since the last pause
+        copies = ctx.cluster.logs.future_logs(directory)  # some moves may have finished during the pause
         for topic, index in keys[start : start + _STEP]:
             copy = copies.get((topic, index))
-            if copy is not None and (wanted is None or index in wanted.get(topic, ())):
+            if copy is not None and (requested is None or index in requested.get(topic, ())):
                 lag = copy.log.log_end_offset - copy.end_offset
                 result = schema.PartitionResult(partition_index=index, partition_size=copy.size, offset_lag=lag, is_future_key=True)
                 _of_topic(results, topic).partitions.append(result)

@@ -1,12 +1,12 @@
-"""CreatePartitions (key 37): raise the number of partitions of topics; the new ones have their leader when this answers.
+"""CreatePartitions (key 37): increase the number of partitions of topics. The new ones have a leader when the response is sent.
 
 Versions: 0 to 3; 2 is flexible.
-`count` is what there shall be afterwards; as many as there are, or fewer, is INVALID_PARTITIONS. Assignments, one list of brokers for each
-new partition, can name this broker only: else INVALID_REPLICA_ASSIGNMENT. A topic that is there twice is INVALID_REQUEST and answered once.
-validate_only checks everything and changes nothing.
-More than 10,000 new partitions of a topic are POLICY_VIOLATION, as in CreateTopics. Apache Kafka 4.3.1 answers UNKNOWN_SERVER_ERROR here,
-and creates the first 10,000 nevertheless; it also lets validate_only pass them.
-Partitions are ready when this answers, so `timeout_ms` is never used.
+`count` is the new total. INVALID_PARTITIONS: it is not larger than the current one. Assignments (a list of brokers for each new partition)
+can name this broker only, else INVALID_REPLICA_ASSIGNMENT. A repeated topic is INVALID_REQUEST and has one result. validate_only runs all
+checks and changes nothing.
+More than 10,000 new partitions of a topic are POLICY_VIOLATION, as in CreateTopics. Apache Kafka 4.3.1 returns UNKNOWN_SERVER_ERROR here
+and creates the first 10,000 nevertheless. It also lets validate_only pass.
+`timeout_ms` is not used.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from minibroker.dispatch.registry import handles
 from minibroker.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
 from minibroker.schemas import k37_create_partitions as schema
 
-STRICT_SINCE = 3  #: versions below do not know THROTTLING_QUOTA_EXCEEDED
+STRICT_SINCE = 3  #: lower versions do not have THROTTLING_QUOTA_EXCEEDED
 
 
 @handles(schema, Pieces("topics", "results", key=lambda _ctx, topic: topic.name, beside=("assignments",)))
 def create_partitions(ctx: RequestContext, request: schema.Request) -> Any:
-    """Response, or Delayed where it is for many partitions."""
+    """Create the partitions. Returns Delayed if they are many."""
     return ctx.broker.slices.run(_create_partitions(ctx, request))
 
 
 def _create_partitions(ctx: RequestContext, request: schema.Request) -> Steps[schema.Response]:
-    """Answer each topic once, in the order of the request; one that fails does not stop the others."""
+    """Create the partitions of each topic, in the order of the request. A failed topic does not stop the others."""
     charge = ctx.charge_mutations(is_strict=ctx.api_version >= STRICT_SINCE)
     topics: dict[str, list[schema.Topic]] = {}
     for topic in request.topics:
@@ -53,7 +53,7 @@ def _grow(ctx: RequestContext, name: str, asked: list[schema.Topic], charge: Cha
             name, asked[0].count, assignments=assignments, validate_only=validate_only, charge=charge
         )
     except UnknownTopicOrPartition as error:
-        return schema.TopicResult(name=name, error_code=error.code)  # without a message, as Kafka has it
+        return schema.TopicResult(name=name, error_code=error.code)  # without a message, as in Kafka
     except KafkaError as error:
         return schema.TopicResult(name=name, error_code=error.code, error_message=str(error))
     return schema.TopicResult(name=name, error_code=0)

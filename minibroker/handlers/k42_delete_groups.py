@@ -1,7 +1,6 @@
-"""DeleteGroups (key 42): forget groups that have no members, and their offsets.
+"""DeleteGroups (key 42): delete groups without members, and their offsets.
 
-Versions: 0 to 2; 2 is flexible. A group that is asked for twice is answered once.
-A group of a kind that is not served is NON_EMPTY_GROUP.
+Versions: 0 to 2; 2 is flexible. A repeated group has one result. A group of a type that is not served is NON_EMPTY_GROUP.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from minibroker.schemas import k42_delete_groups as schema
 
 @handles(schema, Pieces("groups_names", "results", key=lambda _ctx, group_id: group_id))
 def delete_groups(ctx: RequestContext, request: schema.Request) -> Any:
-    """Response, or Delayed where logs are to be synced first."""
+    """Delete the groups. Returns Delayed if logs must be synced first."""
     results: list[tuple[str, int, PartitionLog | None]] = []
     for group_id in dict.fromkeys(request.groups_names):
         try:
@@ -41,5 +40,5 @@ def delete_groups(ctx: RequestContext, request: schema.Request) -> Any:
 
 
 def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
-    """All groups failed."""
+    """Return `error` for each group."""
     return schema.Response(results=[schema.Result(group_id=group_id, error_code=error.code) for group_id in request.groups_names])

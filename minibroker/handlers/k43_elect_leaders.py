@@ -1,11 +1,11 @@
-"""ElectLeaders (key 43): give partitions back to their preferred leader (type 0), or to whoever is alive (1).
+"""ElectLeaders (key 43): make the preferred replica (type 0), or any replica that is alive (type 1), leader of its partitions.
 
-Versions: 0 to 2; 1 has the type, 2 is flexible. Another type is INVALID_REQUEST in everything that was asked for.
+Versions: 0 to 2; 1 adds the type, 2 is flexible. INVALID_REQUEST for each partition if the type is another one.
 One broker leads all its partitions: ELECTION_NOT_NEEDED. Several simulated brokers elect leaders (`Leadership`).
-Topics null ask for all partitions; each topic is answered then, but only with those of its partitions that got a leader, or needed one
-and got none: of a log directory that is offline (PREFERRED_LEADER_NOT_AVAILABLE, or ELIGIBLE_LEADERS_NOT_AVAILABLE), or alone, with
-another node as first replica, in a directory that an Apache Kafka with more nodes left.
-`timeout_ms` is never used.
+Null topics request all partitions. The response has each topic, with only those partitions that got a leader or have none. A partition has
+none if its log directory is offline (PREFERRED_LEADER_NOT_AVAILABLE or ELIGIBLE_LEADERS_NOT_AVAILABLE). With one broker, so has one whose
+first replica is another node, in a directory from a larger Apache Kafka cluster.
+`timeout_ms` is not used.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PIECES: Final = Pieces("topic_partitions.partitions", "replica_election_results
 
 @handles(schema, _PIECES)
 def elect_leaders(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
-    """Answer each partition that was named, or those of all that have no leader."""
+    """Elect a leader of each partition in the request, or of all partitions."""
     if request.election_type not in {PREFERRED, UNCLEAN}:
         raise InvalidRequest(f"Unknown election type {request.election_type}")
     if request.topic_partitions is None:
@@ -50,7 +50,7 @@ def elect_leaders(ctx: RequestContext, request: schema.Request) -> schema.Respon
 
 
 def _elect_all(ctx: RequestContext, request: schema.Request) -> Steps:
-    """Elect leaders of those topics of now that are still there when their turn comes."""
+    """Elect leaders of all current topics, except those deleted before their turn comes."""
     merged = MergedResponse(_PIECES, ctx.api_version, flexible=ctx.api_version >= schema.FLEXIBLE_SINCE)
     merged.add(_answer(0, []), 0)
     for name in list(ctx.cluster.topics):
@@ -71,12 +71,12 @@ def _elect_all(ctx: RequestContext, request: schema.Request) -> Steps:
 
 
 def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
-    """All partitions that were named failed."""
+    """Return `error` for each partition in the request."""
     return _answer(error.code, [(each.topic, [(index, error) for index in each.partitions]) for each in request.topic_partitions or ()])
 
 
 def _outcome(ctx: RequestContext, request: schema.Request, topic: str, index: int) -> tuple[int, KafkaError | None]:
-    """Whether a leader was elected, and why not."""
+    """Elect a leader. Returns the partition with the error, or None on success."""
     found = ctx.cluster.topics.get(topic)
     if found is None:
         return index, UnknownTopicOrPartition(f"No such topic as {topic}")

@@ -1,8 +1,9 @@
 """IncrementalAlterConfigs (key 44): set, delete, append to or subtract from single configs of topics, brokers, groups and more.
 
-Versions: 0 and 1; 1 is flexible. Each resource is altered or refused on its own, whole; one that is named twice is refused. A topic's
-change reaches its open logs, a broker's every log without an override, before this answers; both survive a restart.
-A broker's loggers (8) take levels from then on, until it stops.
+Versions: 0 and 1; 1 is flexible. Each resource is altered or rejected as a whole, independently of the others. A repeated resource is
+rejected. Before the response, changes of a topic apply to its open logs, and changes of a broker to every log without an override. Both
+survive a restart.
+Levels of a broker's loggers (8) are kept until it stops.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from minibroker.schemas import k44_incremental_alter_configs as schema
 
 @handles(schema, Pieces("resources", "responses", key=lambda _ctx, each: (each.resource_type, each.resource_name), beside=("configs",)))
 def incremental_alter_configs(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Answer each resource on its own."""
+    """Alter each resource."""
     for resource in request.resources:
-        check_config_count(resource.configs)  # one of many configs is a piece of its own
+        check_config_count(resource.configs)  # a resource with many configs is its own piece
     wanted = [
         (
             resource.resource_type,

@@ -1,12 +1,12 @@
-"""AlterPartitionReassignments (key 45): move replicas of partitions to other brokers, or stop moving them (KIP-455).
+"""AlterPartitionReassignments (key 45): move replicas of partitions to other brokers, or cancel that (KIP-455).
 
-Versions: 0 and 1; flexible from the start; 1 says whether the number of replicas may change, and is told it back.
-One broker alone has each partition already: that is fine and changes nothing. Any other list of replicas is INVALID_REPLICA_ASSIGNMENT.
-Several simulated brokers finish a reassignment before this answers, since they have no data to move (`Leadership`). With
-minibroker.like.kafka a reassignment to new replicas runs for a second, and can be cancelled.
-Replicas null stop what is under way: NO_REASSIGNMENT_IN_PROGRESS, without a message, where nothing is.
-Each partition is answered on its own. `timeout_ms` is never used.
-Not done: finishing or stopping what an Apache Kafka with more nodes had begun. It is INVALID_REPLICA_ASSIGNMENT, too, and stays.
+Versions: 0 and 1; flexible. 1 says whether the number of replicas may change, and the response repeats it.
+A single broker has every partition already, so a list with only its id succeeds and changes nothing. Any other list is
+INVALID_REPLICA_ASSIGNMENT. Several simulated brokers finish a reassignment before the response, because they have no data to move
+(`Leadership`). With minibroker.like.kafka a reassignment to new replicas takes a second and can be cancelled.
+Null replicas cancel a reassignment. NO_REASSIGNMENT_IN_PROGRESS (without a message) if there is none.
+`timeout_ms` is not used.
+Not done: finishing or cancelling what a larger Apache Kafka cluster had started. It is INVALID_REPLICA_ASSIGNMENT and stays.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @handles(schema, Pieces("topics.partitions", "responses.partitions", beside=("replicas",)))
 def alter_partition_reassignments(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Answer each partition in the order of the request."""
+    """Reassign each partition, in the order of the request."""
     responses = [
         schema.TopicResult(name=topic.name, partitions=[_alter(ctx, request, topic.name, partition) for partition in topic.partitions])
         for topic in request.topics
@@ -41,7 +41,7 @@ def alter_partition_reassignments(ctx: RequestContext, request: schema.Request) 
     return schema.Response(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_code=0,
-        error_message=None if responses else "",  # as Kafka has it
+        error_message=None if responses else "",  # as in Kafka
         responses=responses,
     )
 
@@ -58,7 +58,7 @@ def _alter(ctx: RequestContext, request: schema.Request, topic: str, asked: sche
 
 
 def _reassign(ctx: RequestContext, request: schema.Request, topic: str, asked: schema.Partition) -> None:
-    """Move the partition; alone, see whether it is where it shall be already."""
+    """Reassign a partition. A single broker only checks that it is the only replica."""
     found = ctx.cluster.topics.get(topic)
     if found is None:
         raise UnknownTopicOrPartition(f"Unable to find a topic named {topic}.")

@@ -1,9 +1,8 @@
-"""ListPartitionReassignments (key 46): which partitions are being moved to other brokers (KIP-455).
+"""ListPartitionReassignments (key 46): partitions that are moving to other brokers (KIP-455).
 
-Versions: 0; flexible. One node has no other node to move replicas to, so the answer is empty, except for what an Apache Kafka with more
-nodes had begun when its directory came here, and for reassignments that run with minibroker.like.kafka.
-Topics and partitions that do not exist are skipped.
-`timeout_ms` is never used.
+Versions: 0; flexible. With one node nothing moves. The response has only what a larger Apache Kafka cluster had started in this directory,
+and reassignments that run with minibroker.like.kafka.
+Topics and partitions that do not exist are skipped. `timeout_ms` is not used.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from minibroker.dispatch.registry import handles
 from minibroker.dispatch.slices import Steps
 from minibroker.schemas import k46_list_partition_reassignments as schema
 
-_STEP: Final = 500  #: partitions that are looked at between two pauses
+_STEP: Final = 500  #: partitions examined between two pauses
 
 
 @handles(schema, Pieces("topics.partition_indexes", "topics.partitions"))
 def list_partition_reassignments(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
-    """Answer what is under way, of all topics or of those that were named."""
+    """List the reassignments of all topics, or of those in the request."""
     if request.topics is None:
         return ctx.broker.slices.run(_list_all(ctx))
     topics = ctx.cluster.topics
@@ -36,7 +35,7 @@ def list_partition_reassignments(ctx: RequestContext, request: schema.Request) -
 
 
 def _list_all(ctx: RequestContext) -> Steps:
-    """Look at those topics of now that are still there when their turn comes."""
+    """List reassignments of all current topics, except those deleted before their turn comes."""
     found: list[tuple[str, list[schema.PartitionResult]]] = []
     for name in list(ctx.cluster.topics):
         moving: list[schema.PartitionResult] = []

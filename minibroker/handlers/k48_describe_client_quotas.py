@@ -1,9 +1,9 @@
 """DescribeClientQuotas (key 48): quotas of users, client ids and addresses (KIP-546).
 
-Versions: 0 and 1; 1 is flexible. A filter of components, one a type: a name, the default, or any name; `strict` leaves out entities that
-have more types. No components ask for all. A filter that is none is INVALID_REQUEST, a type that nobody knows UNSUPPORTED_VERSION, both
-without a list of entries.
-Quotas are kept (cluster/metadata/client_quotas.py), told in the order in which they were made, and enforced (dispatch/quotas.py).
+Versions: 0 and 1; 1 is flexible. A filter has one component for each entity type: a name, the default, or any name. `strict` leaves out
+entities that have other types as well. No components request all. Without a list of entries: INVALID_REQUEST for an invalid filter,
+UNSUPPORTED_VERSION for an unknown type.
+Quotas are stored (cluster/metadata/client_quotas.py), returned in the order of their creation, and enforced (dispatch/quotas.py).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from minibroker.dispatch.slices import Steps
 from minibroker.errors import KafkaError
 from minibroker.schemas import k48_describe_client_quotas as schema
 
-_STEP: Final = 200  #: quotas that are looked at between two pauses
+_STEP: Final = 200  #: quotas examined between two pauses
 
 
 @handles(schema, limit=ElementLimit(QUOTA_COMPONENTS_MAX), has_long_answer=True)
 def describe_client_quotas(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
-    """Answer each entity with all its quotas."""
+    """Return each matching entity with all its quotas."""
     return ctx.broker.slices.run(_describe(ctx, request))
 
 
@@ -47,5 +47,5 @@ def _describe(ctx: RequestContext, request: schema.Request) -> Steps:
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:
-    """No list, rather than an empty one."""
+    """Return `error` with null entries, not an empty list."""
     return schema.Response(error_code=error.code, error_message=str(error), entries=None)

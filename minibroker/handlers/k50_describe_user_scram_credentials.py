@@ -1,7 +1,7 @@
-"""DescribeUserScramCredentials (key 50): which users have a password for which SCRAM mechanisms (KIP-554).
+"""DescribeUserScramCredentials (key 50): the SCRAM mechanisms for which users have a password (KIP-554).
 
-Versions: 0; flexible. No users, or null, ask for all. A user without a credential is RESOURCE_NOT_FOUND, one who is there twice
-DUPLICATE_RESOURCE and answered once. Salts and keys are never told.
+Versions: 0; flexible. No users, or null, request all. A user without a credential is RESOURCE_NOT_FOUND. A repeated user is
+DUPLICATE_RESOURCE and has one result. Salts and keys are never returned.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from minibroker.dispatch.slices import Steps
 from minibroker.errors import DuplicateResource, KafkaError
 from minibroker.schemas import k50_describe_user_scram_credentials as schema
 
-_STEP: Final = 200  #: users that are described between two pauses
+_STEP: Final = 200  #: users described between two pauses
 
 
 @handles(schema, Pieces("users", "results", key=lambda _ctx, user: user.name), has_long_answer=True)
 def describe_user_scram_credentials(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
-    """Answer each user once."""
+    """Describe each user."""
     if not request.users:
         return ctx.broker.slices.run(_describe_all(ctx))
     counts: dict[str, int] = {}
@@ -33,7 +33,7 @@ def describe_user_scram_credentials(ctx: RequestContext, request: schema.Request
 
 
 def _describe_all(ctx: RequestContext) -> Steps:
-    """Describe the users of now who still have a credential when their turn comes."""
+    """Describe all current users, except those who lost their credentials before their turn comes."""
     results: dict[str, schema.Result] = {}
     for number, name in enumerate(users(ctx.cluster.image.kept)):
         if name not in results:

@@ -1,10 +1,11 @@
 """AlterUserScramCredentials (key 51): set and remove users' passwords for SCRAM mechanisms (KIP-554).
 
-Versions: 0; flexible; bytes behind the request are passed over (librdkafka leaves one there). Each user is altered or refused alone and
-answered once: those that went well, then the others. One change a user: a second one is DUPLICATE_RESOURCE.
-A request of more than 1,000 changes is refused: POLICY_VIOLATION (config/request_limits.py).
-Credentials are records of the metadata log, as in Apache Kafka (cluster/metadata/scram_credentials.py); answered when they are on the disk.
-Not done: logging in with them (SASL).
+Versions: 0; flexible; extra bytes after the request are ignored (librdkafka sends one). Each user is altered or rejected independently and
+has one result; successful ones come first. A second change of a user is DUPLICATE_RESOURCE.
+A request of more than 1,000 changes is rejected: POLICY_VIOLATION (config/request_limits.py).
+Credentials are records of the metadata log, as in Apache Kafka (cluster/metadata/scram_credentials.py). The response is sent when they are
+on the disk.
+Not done: authentication with them (SASL).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from minibroker.schemas import k51_alter_user_scram_credentials as schema
 
 @handles(schema, Pieces("deletions", "results", others=("upsertions",), most=SCRAM_CHANGES_MAX))
 def alter_user_scram_credentials(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Answer each user."""
+    """Alter the credentials of each user."""
     changes: list[ScramDeletion | ScramUpsertion] = [ScramDeletion(each.name, each.mechanism) for each in request.deletions]
     changes += [ScramUpsertion(each.name, each.mechanism, each.iterations, each.salt, each.salted_password) for each in request.upsertions]
     records, outcomes = alter(ctx.cluster.image.kept, ctx.cluster.image.features, changes)
@@ -29,7 +30,7 @@ def alter_user_scram_credentials(ctx: RequestContext, request: schema.Request) -
 
 
 def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
-    """All users failed."""
+    """Return `error` for each user."""
     names = [each.name for each in request.deletions] + [each.name for each in request.upsertions]
     return schema.Response(results=[_result(user, error) for user in dict.fromkeys(names)])
 

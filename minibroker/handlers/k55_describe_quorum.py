@@ -1,12 +1,12 @@
 """DescribeQuorum (key 55): leader, voters and end of the metadata log.
 
-Versions: 0 to 2; all flexible; 1 answers with times, 2 with messages, nodes and the directory.id of the voter.
-This node is the leader, the only voter, and has everything: its times are now. Its directory.id and the address of its controller
-listener are those that the metadata log says; a log with its voters in the configuration (kraft.version 0) says neither. A log that
-minibroker began says where the controller of Kafka's own server.properties listens: nothing does before Apache Kafka takes it over.
-Where several brokers are shown, the configured one is the controller, and the others observe, as brokers do that are none: stopped ones
-too, as Apache Kafka forgets an observer only behind five minutes.
-Anything but `__cluster_metadata-0`, once and alone, is UNKNOWN_TOPIC_OR_PARTITION in each partition that was asked for.
+Versions: 0 to 2; all flexible; 1 adds times, 2 messages, nodes and the directory.id of the voter.
+This node is the leader and the only voter, and has the whole log, so its times are now. Its directory.id and the address of its controller
+listener come from the metadata log. A log with static voters (kraft.version 0) has neither. A log that minibroker created has the address
+of the controller in Kafka's own server.properties, where nothing listens before Apache Kafka uses the directory.
+With several simulated brokers the configured one is the controller. The others are observers, including stopped ones, as Apache Kafka
+removes an observer only after five minutes.
+If the request has anything but one `__cluster_metadata-0`, each of its partitions is UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ METADATA_PARTITION: Final = 0
 
 @handles(schema, Pieces("topics.partitions", "topics.partitions"))
 def describe_quorum(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Answer for the metadata log alone."""
+    """Describe the quorum of the metadata log."""
     asked = [(topic.topic_name, [partition.partition_index for partition in topic.partitions]) for topic in request.topics]
     if asked != [(METADATA_TOPIC, [METADATA_PARTITION])]:
         return _refused(request, UnknownTopicOrPartition())
@@ -63,7 +63,7 @@ def describe_quorum(ctx: RequestContext, request: schema.Request) -> schema.Resp
 
 
 def _refused(request: schema.Request, error: KafkaError) -> schema.Response:
-    """As Kafka, each partition with a leader 0 in epoch 0: the defaults of its message."""
+    """Return a rejected partition with leader 0 and epoch 0, the defaults of Kafka's message."""
     return schema.Response(
         error_code=0,
         topics=[

@@ -1,12 +1,12 @@
 """UpdateFeatures (key 57): finalize features at other levels (KIP-584, KIP-778).
 
-Versions: 0 to 2; all flexible; 1 has validate_only and upgrade_type, 2 has no results of single features any more.
-All features are updated or none: the first one that may not be is told as INVALID_UPDATE_VERSION of the whole request. Which levels there
-are: cluster/metadata/features.py. A new level holds from the next request on; a client acts upon it when it asks ApiVersions again.
-As in Apache Kafka 4.3.1, allow_downgrade of version 0 allows nothing, the message of each update that went well is "NONE", and
-metadata.version cannot go below one that changed the records of the metadata log, not even by an unsafe downgrade.
-kraft.version 1 is a control record of the metadata log; no downgrade leads below it.
-`timeout_ms` is never used.
+Versions: 0 to 2; all flexible; 1 adds validate_only and upgrade_type, 2 drops the results of single features.
+All features are updated or none. The first invalid one is returned as INVALID_UPDATE_VERSION of the whole request. For the levels see
+cluster/metadata/features.py. A new level applies from the next request on; clients learn it from ApiVersions.
+As in Apache Kafka 4.3.1, allow_downgrade of version 0 allows nothing, and the message of each successful update is "NONE". Not even an
+unsafe downgrade can set metadata.version below a version that changed the records of the metadata log.
+kraft.version 1 is a control record of the metadata log and cannot be downgraded.
+`timeout_ms` is not used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RESULTS_UNTIL: Final = 1
 
 @handles(schema, limit=ElementLimit(FEATURE_UPDATES_MAX))
 def update_features(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Answer when the levels are on the disk."""
+    """Update the features. The response is sent when the levels are on the disk."""
     updates = [FeatureUpdate(each.feature, each.max_version_level, each.upgrade_type) for each in request.feature_updates]
     ctx.cluster.update_features(updates, validate_only=request.validate_only)
     results = [schema.Result(feature=each.name, error_code=0, error_message="NONE") for each in updates]

@@ -1,10 +1,10 @@
 """DescribeCluster (key 60): the cluster's id, its controller and its nodes.
 
-Versions: 0 to 2; all flexible; from 1 the client says which kind of nodes it asks for, from 2 whether it wants to hear of fenced ones.
-A client is told the advertised address of the listener that it came in by. With several brokers a stopped one is fenced. Who asks for
-controllers (endpoint type 2) has come to the wrong listener: MISMATCHED_ENDPOINT_TYPE; any other type but brokers (1) is
-UNSUPPORTED_ENDPOINT_TYPE. Authorized operations are all that there are, as in Kafka without an authorizer; -2**31 when not asked for.
-Not done: a controller listener, where Kafka answers type 2.
+Versions: 0 to 2; all flexible; 1 adds the endpoint type, 2 can include fenced brokers.
+Nodes have the advertised address of the listener that the client is connected to. With several brokers a stopped one is fenced. Endpoint
+type 2 (controllers) is MISMATCHED_ENDPOINT_TYPE on this listener. Any other type but 1 (brokers) is UNSUPPORTED_ENDPOINT_TYPE. Authorized
+operations are all operations, as in Kafka without an authorizer; -2**31 if they were not requested.
+Not done: a controller listener, where Kafka serves type 2.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CONTROLLERS: Final = 2
 
 @handles(schema)
 def describe_cluster(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Answer the nodes that are alive, and on request those that are fenced."""
+    """Return the nodes that are alive, and the fenced ones if requested."""
     if request.endpoint_type == CONTROLLERS:
         raise MismatchedEndpointType("The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER")
     if request.endpoint_type != BROKERS:
@@ -46,5 +46,5 @@ def _broker(node: Node, listener: str, alive: Sequence[Node]) -> schema.Broker:
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:
-    """The endpoint type of a refusal is this listener's, not the one that was asked for."""
+    """Return `error` with the endpoint type of this listener, not that of the request."""
     return schema.Response(error_code=error.code, error_message=str(error), cluster_id="", brokers=[])

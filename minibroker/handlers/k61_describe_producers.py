@@ -1,8 +1,8 @@
-"""DescribeProducers (key 61): the producers that a partition remembers, and their open transactions (KIP-664).
+"""DescribeProducers (key 61): the producers in the state of a partition, and their open transactions (KIP-664).
 
-Version: 0; flexible. What is told: log/producer_state.py. last_sequence is -1 behind a marker that raised the epoch, coordinator_epoch
-before the first marker, current_txn_start_offset when no transaction is open.
-Kafka has words for a topic that it does not know, and none for a partition.
+Version: 0; flexible. See log/producer_state.py. -1 stands for last_sequence after a marker that raised the epoch, for coordinator_epoch
+before the first marker, and for current_txn_start_offset without an open transaction.
+As in Kafka, an unknown topic has a message and an unknown partition has none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from minibroker.schemas import k61_describe_producers as schema
 
 @handles(schema, Pieces("topics.partition_indexes", "topics.partitions", size=OPENED_AT_ONCE))
 def describe_producers(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Each partition on its own."""
+    """Describe the producers of each partition."""
     return schema.Response(
         topics=[
             schema.TopicResult(name=topic.name, partitions=[_describe(ctx, topic.name, index) for index in topic.partition_indexes])

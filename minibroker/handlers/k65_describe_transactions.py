@@ -1,6 +1,6 @@
 """DescribeTransactions (key 65): the state of transactional ids (KIP-664).
 
-Versions: 0, flexible. An unknown id is TRANSACTIONAL_ID_NOT_FOUND. Topics are those of the transaction that is open or being ended.
+Versions: 0, flexible. An unknown id is TRANSACTIONAL_ID_NOT_FOUND. Topics are those of the transaction that is open or about to end.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from minibroker.schemas import k65_describe_transactions as schema
 
 @handles(schema, Pieces("transactional_ids", "transaction_states"))
 def describe_transactions(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Each id on its own, in the order of the request."""
+    """Describe each id, in the order of the request."""
     return schema.Response(transaction_states=[_describe(ctx, each) for each in request.transactional_ids])
 
 
 def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
-    """The error for each id."""
+    """Return `error` for each id."""
     return schema.Response(transaction_states=[_failed(each, error.code) for each in request.transactional_ids])
 
 
@@ -52,7 +52,7 @@ def _by_topic(partitions: Iterable[tuple[str, int]]) -> list[schema.Topic]:
 
 
 def _failed(transactional_id: str, error_code: int) -> schema.TransactionState:
-    """As Kafka leaves it: zeros."""
+    """Return `error` with zeros in all other fields, as Kafka does."""
     return schema.TransactionState(
         error_code=error_code,
         transactional_id=transactional_id,

@@ -1,9 +1,8 @@
-"""ConsumerGroupHeartbeat (key 68): a member of a consumer group joins, is alive, is told its partitions, leaves (KIP-848).
+"""ConsumerGroupHeartbeat (key 68): join, stay in or leave a consumer group, and receive its assignment (KIP-848).
 
-Versions: 0 to 1; both flexible; from 1 on a member chooses its id itself, and may subscribe by an expression.
-What a group does with it is in coordinator/group/consumer/group.py. UNSUPPORTED_VERSION where the cluster has not finalized
-group.version 1, or group.coordinator.rebalance.protocols is without `consumer`. An error has a message for people, and neither member nor
-epoch.
+Versions: 0 to 1; both flexible; from 1 on a member chooses its own id, and may subscribe by a regular expression.
+The protocol is in coordinator/group/consumer/group.py. UNSUPPORTED_VERSION: the cluster has not finalized group.version 1, or
+group.coordinator.rebalance.protocols does not list `consumer`. An error has a message, and neither member nor epoch.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ OWN_ID_SINCE: Final = 1
 
 @handles(schema, limit=ElementLimit(HEARTBEAT_ELEMENTS_MAX))
 def consumer_group_heartbeat(ctx: RequestContext, request: schema.Request) -> Any:
-    """Response, or Delayed where the log is to be synced first."""
+    """Handle the heartbeat. Returns Delayed if the log must be synced first."""
     check_protocol(ctx, "consumer")
     names, owned = request.subscribed_topic_names, request.topic_partitions
     asked = ConsumerHeartbeat(
@@ -49,21 +48,21 @@ def consumer_group_heartbeat(ctx: RequestContext, request: schema.Request) -> An
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:
-    """There is no member then."""
+    """Return `error` without a member."""
     return _answer(error)
 
 
-def _answer(told: ConsumerHeartbeatAnswer | KafkaError) -> schema.Response:
-    if isinstance(told, KafkaError):
+def _answer(result: ConsumerHeartbeatAnswer | KafkaError) -> schema.Response:
+    if isinstance(result, KafkaError):
         return schema.Response(
-            error_code=told.code, error_message=told.given_message, member_id=None, member_epoch=0, heartbeat_interval_ms=0
+            error_code=result.code, error_message=result.given_message, member_id=None, member_epoch=0, heartbeat_interval_ms=0
         )
     return schema.Response(
         error_code=0,
-        member_id=told.member_id,
-        member_epoch=told.member_epoch,
-        heartbeat_interval_ms=told.heartbeat_interval_ms,
-        assignment=None if told.assignment is None else schema.Assignment(topic_partitions=_partitions(told.assignment)),
+        member_id=result.member_id,
+        member_epoch=result.member_epoch,
+        heartbeat_interval_ms=result.heartbeat_interval_ms,
+        assignment=None if result.assignment is None else schema.Assignment(topic_partitions=_partitions(result.assignment)),
     )
 
 

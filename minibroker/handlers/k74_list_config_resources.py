@@ -1,8 +1,8 @@
-"""ListConfigResources (key 74): names of what may have configs of its own.
+"""ListConfigResources (key 74): names of the resources that can have configs.
 
-Versions: 0 and 1; flexible from the start. Version 0 knows client metrics only.
-Answered in the order groups (32) and client metrics (16) that have configs, broker loggers (8) and brokers (4), topics (2), as Apache Kafka
-does. A type that is not one of these is UNSUPPORTED_VERSION, without a list.
+Versions: 0 and 1; flexible. Version 0 has client metrics only.
+In Apache Kafka's order: groups (32) and client metrics (16) that have configs, broker loggers (8) and brokers (4), topics (2). Any other
+type is UNSUPPORTED_VERSION, without a list.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from minibroker.dispatch.slices import Steps
 from minibroker.errors import UnsupportedVersion
 from minibroker.schemas import k74_list_config_resources as schema
 
-_TYPES: Final = (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE, BROKER_LOGGER_RESOURCE, BROKER_RESOURCE, TOPIC_RESOURCE)  #: in the answer's order
-_STEP: Final = 500  #: names that are looked at between two pauses
+_TYPES: Final = (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE, BROKER_LOGGER_RESOURCE, BROKER_RESOURCE, TOPIC_RESOURCE)  #: in response order
+_STEP: Final = 500  #: names examined between two pauses
 
 
 @handles(schema, limit=ElementLimit(RESOURCE_TYPES_MAX), has_long_answer=True)
 def list_config_resources(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
-    """Answer each resource of the types that were asked for once."""
+    """List the resources of the requested types."""
     supported = _TYPES if ctx.api_version > 0 else (CLIENT_METRICS_RESOURCE,)
     for unknown in set(request.resource_types).difference(supported):
         raise UnsupportedVersion(f"Unsupported resource type {unknown}")
@@ -51,7 +51,7 @@ def _list(ctx: RequestContext, wanted: Sequence[int]) -> Steps:
 
 
 def _names(ctx: RequestContext, resource_type: int) -> Iterable[str | None]:
-    """The names of the resources of a type that exist now. None stands for a resource of another type, or without configs."""
+    """Return the names of the current resources of a type, and None for each one that is skipped."""
     if resource_type == TOPIC_RESOURCE:
         return list(ctx.cluster.topics)
     if resource_type in {BROKER_RESOURCE, BROKER_LOGGER_RESOURCE}:

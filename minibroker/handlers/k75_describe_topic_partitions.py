@@ -1,14 +1,14 @@
 """DescribeTopicPartitions (key 75): topics and partitions in pages, ordered by topic name.
 
 Versions: 0, flexible.
-No names means all topics, else those named, each once. A page ends after response_partition_limit partitions, or after
-max.request.partition.size.limit of the broker if that is fewer, but holds one at least. next_cursor then says where the next page
-begins: also before a topic that does not exist, for errors take no place in a page but come after it is full.
-A cursor must name one of the topics asked for (INVALID_REQUEST); where all are asked for, it may name one that is gone meanwhile.
+No names request all topics. Repeated names have one result. A page has up to response_partition_limit partitions, or
+max.request.partition.size.limit of the broker if that is fewer, but at least one. next_cursor is the start of the next page. It can be a
+topic that does not exist: errors do not count towards the limit, but those after the last partition of a full page are on the next one.
+A cursor must name one of the requested topics (INVALID_REQUEST). If all were requested, it may name a deleted one.
 A partition without a leader has leader -1 and no error, unlike in Metadata. Several simulated brokers have eligible leaders and a last
-leader; with one broker these lists are empty, as those of Kafka's partitions in sync. Topics are never created by
-asking. Authorized operations are told unasked, and are all that there are.
-An empty name is INVALID_TOPIC_EXCEPTION; Apache Kafka 4.3.1 fails the whole request with UNKNOWN_SERVER_ERROR.
+leader. With one broker these lists are empty, as those of Kafka's partitions in sync. Topics are never created. All operations are
+authorized, and always returned.
+An empty name is INVALID_TOPIC_EXCEPTION. Apache Kafka 4.3.1 fails the whole request with UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from minibroker.dispatch.slices import Steps
 from minibroker.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
 from minibroker.schemas import k75_describe_topic_partitions as schema
 
-_STEP: Final = 100  #: topics that are described between two pauses; a page has few partitions
+_STEP: Final = 100  #: topics described between two pauses; a page has few partitions
 
 
 @handles(schema, has_long_answer=True)
 def describe_topic_partitions(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
-    """One page."""
+    """Return one page."""
     return ctx.broker.slices.run(_describe(ctx, request))
 
 
@@ -48,7 +48,7 @@ def _describe(ctx: RequestContext, request: schema.Request) -> Steps:
             yield None
         topic = ctx.cluster.topics.get(name)
         if topic is None and not request.topics:
-            continue  # it was deleted meanwhile
+            continue  # it was deleted during a pause
         if remaining == 0:
             return _page(described, name, 0)
         if topic is None:
@@ -63,7 +63,7 @@ def _describe(ctx: RequestContext, request: schema.Request) -> Steps:
 
 
 def _names(ctx: RequestContext, request: schema.Request, first_name: str) -> Generator[None, None, Iterator[str]]:
-    """The names from `first_name` on, in order, each once."""
+    """Return the names from `first_name` on, sorted and without repetition."""
     if not request.topics:
         return (yield from in_order([name for name in ctx.cluster.topics if name >= first_name]))
     names: set[str] = set()
@@ -78,7 +78,7 @@ def _page(topics: list[schema.TopicResult], next_name: str, next_index: int) -> 
 
 
 def _start(request: schema.Request) -> tuple[str, int]:
-    """Topic name and partition index that the page begins with."""
+    """Return the topic name and partition index where the page starts."""
     cursor = request.cursor
     if cursor is None:
         return "", 0

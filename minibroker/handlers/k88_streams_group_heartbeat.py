@@ -1,9 +1,9 @@
-"""StreamsGroupHeartbeat (key 88): a member of a streams group joins, is alive, is told its tasks, leaves (KIP-1071).
+"""StreamsGroupHeartbeat (key 88): join, stay in or leave a streams group, and receive its tasks (KIP-1071).
 
-Versions: 0 alone, flexible. What a group does with it is in coordinator/group/streams/group.py. UNSUPPORTED_VERSION where the cluster has
-not finalized streams.version 1, or group.coordinator.rebalance.protocols is without `streams`. An error has a message for people where
-there is something to say, and neither member nor epoch. Warm-up tasks are not assigned, so the members' offsets are not asked for: no
-recovery lag and no interval for them is told, as by Apache Kafka 4.3.1.
+Version 0, flexible. The protocol is in coordinator/group/streams/group.py. UNSUPPORTED_VERSION: the cluster has not finalized
+streams.version 1, or group.coordinator.rebalance.protocols does not list `streams`. An error has neither member nor epoch, and a message
+where the group has one. No warm-up tasks are assigned, so as in Apache Kafka 4.3.1 the response has no recovery lag and no interval to send
+offsets.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from minibroker.schemas import k88_streams_group_heartbeat as schema
 
 @handles(schema, limit=ElementLimit(HEARTBEAT_ELEMENTS_MAX))
 def streams_group_heartbeat(ctx: RequestContext, request: schema.Request) -> Any:
-    """Response, or Delayed where the log is to be synced first."""
+    """Handle the heartbeat. Returns Delayed if the log must be synced first."""
     check_protocol(ctx, "streams")
     asked = heartbeat_of(request, ctx.client_id or "", f"/{ctx.connection.client_host}")
     return when_done(lambda done: ctx.broker.coordinators.groups.streams.heartbeat(request.group_id, asked, done), _answer)
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:
-    """There is no member then."""
+    """Return `error` without a member."""
     return _answer(error)
 
 
-def _answer(told: StreamsHeartbeatAnswer | KafkaError) -> schema.Response:
-    if isinstance(told, KafkaError):
+def _answer(result: StreamsHeartbeatAnswer | KafkaError) -> schema.Response:
+    if isinstance(result, KafkaError):
         return schema.Response(
-            error_code=told.code,
-            error_message=told.given_message,
+            error_code=result.code,
+            error_message=result.given_message,
             member_id="",
             member_epoch=0,
             heartbeat_interval_ms=0,
@@ -48,20 +48,20 @@ def _answer(told: StreamsHeartbeatAnswer | KafkaError) -> schema.Response:
             status=[],
             endpoint_information_epoch=0,
         )
-    tasks = told.tasks
+    tasks = result.tasks
     return schema.Response(
         error_code=0,
-        member_id=told.member_id,
-        member_epoch=told.member_epoch,
-        heartbeat_interval_ms=told.heartbeat_interval_ms,
+        member_id=result.member_id,
+        member_epoch=result.member_epoch,
+        heartbeat_interval_ms=result.heartbeat_interval_ms,
         acceptable_recovery_lag=0,
         task_offset_interval_ms=0,
-        status=[schema.Status(status_code=each.code, status_detail=each.detail) for each in told.statuses],
+        status=[schema.Status(status_code=each.code, status_detail=each.detail) for each in result.statuses],
         active_tasks=None if tasks is None else _task_ids(tasks.active),
         standby_tasks=None if tasks is None else _task_ids(tasks.standby),
         warmup_tasks=None if tasks is None else _task_ids(tasks.warmup),
-        endpoint_information_epoch=told.endpoint_epoch,
-        partitions_by_user_endpoint=None if told.located is None else [_located(each) for each in told.located],
+        endpoint_information_epoch=result.endpoint_epoch,
+        partitions_by_user_endpoint=None if result.located is None else [_located(each) for each in result.located],
     )
 
 

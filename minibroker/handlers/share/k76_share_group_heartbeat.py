@@ -1,7 +1,7 @@
-"""ShareGroupHeartbeat (key 76): a member of a share group joins, is alive, is told its partitions, leaves (KIP-932).
+"""ShareGroupHeartbeat (key 76): join, stay in or leave a share group, and receive its assignment (KIP-932).
 
-Versions: 1 alone, flexible. What a group does with it is in coordinator/group/share/group.py. UNSUPPORTED_VERSION where the cluster has not
-finalized share.version 1. An error has neither member nor epoch, and a message for people where the group has something to say.
+Version 1, flexible. The protocol is in coordinator/group/share/group.py. UNSUPPORTED_VERSION: the cluster has not finalized share.version
+1. An error has neither member nor epoch, and a message where the group has one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from minibroker.schemas import k76_share_group_heartbeat as schema
 
 @handles(schema, limit=ElementLimit(HEARTBEAT_ELEMENTS_MAX))
 def share_group_heartbeat(ctx: RequestContext, request: schema.Request) -> Any:
-    """Response, or Delayed where logs are to be synced first."""
+    """Handle the heartbeat. Returns Delayed if logs must be synced first."""
     check_share_groups(ctx)
     check_member_id(request.member_id)
     names = request.subscribed_topic_names
@@ -38,21 +38,21 @@ def share_group_heartbeat(ctx: RequestContext, request: schema.Request) -> Any:
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:
-    """The request is not even looked at: Kafka says no more than the code then."""
+    """Return the code without a message, as Kafka does for requests that it rejects at once."""
     return schema.Response(error_code=error.code, member_epoch=0, heartbeat_interval_ms=0)
 
 
-def _answer(told: ShareHeartbeatAnswer | KafkaError) -> schema.Response:
-    if isinstance(told, KafkaError):
-        return schema.Response(error_code=told.code, error_message=str(told), member_epoch=0, heartbeat_interval_ms=0)
+def _answer(result: ShareHeartbeatAnswer | KafkaError) -> schema.Response:
+    if isinstance(result, KafkaError):
+        return schema.Response(error_code=result.code, error_message=str(result), member_epoch=0, heartbeat_interval_ms=0)
     assignment = None
-    if told.assignment is not None:
-        partitions = [schema.TopicPartitions(topic_id=topic_id, partitions=sorted(each)) for topic_id, each in told.assignment.items()]
+    if result.assignment is not None:
+        partitions = [schema.TopicPartitions(topic_id=topic_id, partitions=sorted(each)) for topic_id, each in result.assignment.items()]
         assignment = schema.Assignment(topic_partitions=partitions)
     return schema.Response(
         error_code=0,
-        member_id=told.member_id,
-        member_epoch=told.member_epoch,
-        heartbeat_interval_ms=told.heartbeat_interval_ms,
+        member_id=result.member_id,
+        member_epoch=result.member_epoch,
+        heartbeat_interval_ms=result.heartbeat_interval_ms,
         assignment=assignment,
     )

@@ -1,8 +1,8 @@
-"""AlterShareGroupOffsets (key 91): let a share group without members begin elsewhere (KIP-932).
+"""AlterShareGroupOffsets (key 91): set the start offsets of a share group without members (KIP-932).
 
-Versions: 0 alone, flexible. A group that is not there is made. Topics that are not there are told first, each partition of theirs with
-UNKNOWN_TOPIC_OR_PARTITION, as a partition is that its topic does not have. The group as a whole is refused with NON_EMPTY_GROUP,
-GROUP_ID_NOT_FOUND (it is of another kind), INVALID_GROUP_ID, UNSUPPORTED_VERSION (share.version 1 is not finalized); then nothing happens.
+Version 0, flexible. A group that does not exist is created. Unknown topics come first in the response, with UNKNOWN_TOPIC_OR_PARTITION in
+each partition. Unknown partitions have it as well. These errors reject the whole request, and nothing changes: NON_EMPTY_GROUP,
+GROUP_ID_NOT_FOUND (the group has another type), INVALID_GROUP_ID, UNSUPPORTED_VERSION (share.version 1 is not finalized).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from minibroker.wire.schema import NIL_UUID
 
 @handles(schema, Pieces("topics.partitions", "responses.partitions"))
 def alter_share_group_offsets(ctx: RequestContext, request: schema.Request) -> Any:
-    """Response, or Delayed where logs are to be synced first."""
+    """Alter the offsets. Returns Delayed if logs must be synced first."""
     check_share_groups(ctx)
     if not request.group_id:
         raise InvalidGroupId
@@ -30,10 +30,10 @@ def alter_share_group_offsets(ctx: RequestContext, request: schema.Request) -> A
     topics = sorted(request.topics, key=lambda topic: topic.topic_name in ids)
     starts = [StartOffset(topic.topic_name, each.partition_index, each.start_offset) for topic in topics for each in topic.partitions]
 
-    def answer(told: list[KafkaError | None] | KafkaError) -> schema.Response:
-        if isinstance(told, KafkaError):
-            return on_error(ctx, request, told)
-        errors = iter(told)
+    def answer(result: list[KafkaError | None] | KafkaError) -> schema.Response:
+        if isinstance(result, KafkaError):
+            return on_error(ctx, request, result)
+        errors = iter(result)
         return schema.Response(
             error_code=0,
             responses=[
@@ -50,7 +50,7 @@ def alter_share_group_offsets(ctx: RequestContext, request: schema.Request) -> A
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:
-    """The group as a whole failed."""
+    """Return `error` for the group."""
     return schema.Response(error_code=error.code, error_message=str(error), responses=[])
 
 

@@ -1,8 +1,8 @@
-"""DeleteShareGroupOffsets (key 92): forget where a share group without members was in topics (KIP-932).
+"""DeleteShareGroupOffsets (key 92): delete the offsets of a share group without members in some topics (KIP-932).
 
-Versions: 0 alone, flexible. Topics that could be forgotten are told first, the others with UNKNOWN_TOPIC_OR_PARTITION: they are not there,
-or the group has never read them. The group as a whole is refused with NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, INVALID_GROUP_ID,
-UNSUPPORTED_VERSION (share.version 1 is not finalized).
+Version 0, flexible. Deleted topics come first in the response. The others are UNKNOWN_TOPIC_OR_PARTITION: they do not exist, or the group
+has never read them. These errors reject the whole request: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, INVALID_GROUP_ID, UNSUPPORTED_VERSION
+(share.version 1 is not finalized).
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from minibroker.wire.schema import NIL_UUID
 
 @handles(schema, Pieces("topics", "responses"))
 def delete_share_group_offsets(ctx: RequestContext, request: schema.Request) -> Any:
-    """Response, or Delayed where logs are to be synced first."""
+    """Delete the offsets. Returns Delayed if logs must be synced first."""
     check_share_groups(ctx)
     if not request.group_id:
         raise InvalidGroupId
     names = list(dict.fromkeys(topic.topic_name for topic in request.topics))
     ids = {name: topic.topic_id for name in names if (topic := ctx.cluster.topics.get(name)) is not None}
 
-    def answer(told: list[KafkaError | None] | KafkaError) -> schema.Response:
-        if isinstance(told, KafkaError):
-            return on_error(ctx, request, told)
-        outcomes = sorted(zip(names, told, strict=True), key=lambda each: each[1] is not None)
+    def answer(result: list[KafkaError | None] | KafkaError) -> schema.Response:
+        if isinstance(result, KafkaError):
+            return on_error(ctx, request, result)
+        outcomes = sorted(zip(names, result, strict=True), key=lambda each: each[1] is not None)
         return schema.Response(
             error_code=0,
             responses=[
@@ -46,5 +46,5 @@ def delete_share_group_offsets(ctx: RequestContext, request: schema.Request) -> 
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:
-    """The group as a whole failed."""
+    """Return `error` for the group."""
     return schema.Response(error_code=error.code, error_message=str(error), responses=[])

@@ -155,8 +155,8 @@ class ShareReading:
         if not acquired:
             return PartitionRecords()
         first_offset, last_offset = acquired[0].first_offset, acquired[-1].last_offset
-        told = [batch.data for batch in read.batches if batch.last_offset >= first_offset and batch.base_offset <= last_offset]
-        return PartitionRecords(acquired, told[0] if len(told) == 1 else b"".join(told))
+        data = [batch.data for batch in read.batches if batch.last_offset >= first_offset and batch.base_offset <= last_offset]
+        return PartitionRecords(acquired, data[0] if len(data) == 1 else b"".join(data))
 
 
 def _aborted(read: _PartitionRead) -> list[Extent]:
