@@ -20,6 +20,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
+from weakref import proxy
 
 from minibroker.background import Background, InlineBackground
 from minibroker.clock import Clock
@@ -44,6 +45,7 @@ class Flush:
 
     Args:
         segments: in order.
+        show: shows readers the flushed records. It is a method of the log, so a flush keeps its log.
         growing: the segment whose indexes are left out, because a recovery rebuilds them.
         aborted: the `.txnindex` of `growing` unless it is synced. It is not left out: once the segment is complete, a recovery may start
             after it.
@@ -61,6 +63,7 @@ class Flush:
         "folder",
         "folder_changes",
         "oldest_transaction",
+        "show",
     )
 
     def __init__(
@@ -69,6 +72,7 @@ class Flush:
         segments: Sequence[Segment],
         folder: str,
         *,
+        show: Callable[[Flush], None],
         end_offset: int,
         growing: Segment | None,
         directories: Sequence[str],
@@ -79,6 +83,7 @@ class Flush:
         self._files = files
         self._descriptors: list[int] = []
         self._directories = directories
+        self.show = show
         self.end_offset = end_offset
         self.folder = folder  #: of the log, when the flush began
         self.folder_changes = folder_changes
@@ -169,7 +174,7 @@ class Flusher:
         background: Background | None,
         recovery_point: int,
     ) -> None:
-        self._log = log
+        self._log: FlushableLog = proxy(log)  # the log owns this object: a cycle would be left to the garbage collector
         self._failures = failures
         self._files = files
         self._clock = clock
@@ -208,6 +213,7 @@ class Flusher:
                 self._files,
                 segments,
                 log.directory,
+                show=log.show_flushed,
                 end_offset=end_offset,
                 growing=growing,
                 directories=directories,
@@ -226,7 +232,7 @@ class Flusher:
             flush.note_synced()
             self.recovery_point = max(self.recovery_point, flush.end_offset)
             self._synced_changes = max(self._synced_changes, flush.folder_changes)
-            self._log.show_flushed(flush)
+            flush.show(flush)
         elif failures.is_closed:
             raise failures.offline_error()  # deleted meanwhile: its folder has another name
         elif isinstance(error, OSError):
@@ -262,6 +268,7 @@ class Flusher:
         def done(result: object) -> None:
             if self._failures.is_closed:
                 flush.close()
+                self._waiting = None
                 return
             with suppress(KafkaStorageError):
                 self.end_flush(flush, result if isinstance(result, BaseException) else None)

@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,8 +91,7 @@ class PartitionLog:
         self.flusher = Flusher(
             self, failures=self.failures, files=files, clock=clock, background=background, recovery_point=loaded.recovery_point
         )
-        self.retention = Retention(self, failures=self.failures, flusher=self.flusher, files=files, clock=clock)
-        self.timestamps = TimestampLookup(self, self.failures)
+        self.future_segment = -1  #: base offset of the segment whose future timestamp retention has logged
         self._write_times = WriteTimes(clock.now_ms(), self.log_end_offset)
         self.leader_epoch = max(self.epochs.latest, 0)  #: stamped on appended batches
         self._epoch_is_saved = self.epochs.latest >= 0
@@ -102,7 +100,19 @@ class PartitionLog:
         self._unstable = self._open_transactions.first_offsets  #: not empty while a transaction is open
         self._follow_log_end()
 
-    @cached_property
+    # Parts that refer to the log are created when they are used: a cycle would be left to the garbage collector.
+
+    @property
+    def retention(self) -> Retention:
+        """Deletion of the oldest segments."""
+        return Retention(self, failures=self.failures, flusher=self.flusher, files=self._files, clock=self._clock)
+
+    @property
+    def timestamps(self) -> TimestampLookup:
+        """Look-ups by time."""
+        return TimestampLookup(self, self.failures)
+
+    @property
     def compaction(self) -> LogCompaction:
         """Removal of superseded records, for topics with cleanup.policy=compact."""
         from minibroker.log.compaction import LogCompaction  # noqa: PLC0415  a start does not need it

@@ -42,6 +42,7 @@ class RetainedLog(Protocol):
     """What a Retention uses of its log."""
 
     config: LogConfig
+    future_segment: int
     log_start_offset: int
     log_end_offset: int
     high_watermark: int
@@ -61,7 +62,7 @@ class RetainedLog(Protocol):
 class Retention:
     """Decides which segments of a log are deleted, and deletes them."""
 
-    __slots__ = ("_clock", "_failures", "_files", "_flusher", "_log", "_warned_of")
+    __slots__ = ("_clock", "_failures", "_files", "_flusher", "_log")
 
     def __init__(self, log: RetainedLog, *, failures: LogFailures, flusher: Flusher, files: Files, clock: Clock) -> None:
         self._log = log
@@ -69,7 +70,6 @@ class Retention:
         self._flusher = flusher
         self._files = files
         self._clock = clock
-        self._warned_of = -1  #: base offset of the segment whose future timestamp was logged
 
     def enforce(self, now_ms: int, *, limit: int | None = None) -> int:
         """Delete expired segments, `limit` at most, and return how many. Rolls the active segment if it has grown for too long.
@@ -147,8 +147,8 @@ class Retention:
             timestamp = -1
         if timestamp < 0:
             return self._files.modified_ms(segment.log.path)
-        if timestamp - now_ms > TOLERATED_MS and segment.base_offset != self._warned_of:
-            self._warned_of = segment.base_offset
+        if timestamp - now_ms > TOLERATED_MS and segment.base_offset != self._log.future_segment:
+            self._log.future_segment = segment.base_offset
             logger.warning(
                 "%s: its largest timestamp is %d s in the future, it stays until then", segment.log.path, (timestamp - now_ms) // 1000
             )

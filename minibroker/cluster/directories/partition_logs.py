@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
+from weakref import ReferenceType, ref
 
 from minibroker.background import Background
 from minibroker.clock import Clock
@@ -211,7 +212,7 @@ class PartitionLogs:
 
     def _adopt(self, log: PartitionLog) -> None:
         log.producers.is_allocated = self._store.is_allocated_producer_id
-        log.failures.on_storage_error = partial(self._on_storage_error, log)
+        log.failures.on_storage_error = partial(self._on_log_error, ref(log))  # a strong reference would be a cycle
 
     def raise_leader_epochs(self, partitions: Sequence[Partition]) -> None:
         """Give partitions a new leader epoch durably, as an election does.
@@ -275,6 +276,11 @@ class PartitionLogs:
         return self.configure(self._store.image.topics.values())
 
     # Failures
+
+    def _on_log_error(self, log_of: ReferenceType[PartitionLog], error: OSError) -> None:
+        log = log_of()
+        if log is not None:
+            self._on_storage_error(log, error)
 
     def _on_storage_error(self, log: PartitionLog, error: OSError) -> None:
         """Handle a failed system call of a log, which may take its directory offline."""

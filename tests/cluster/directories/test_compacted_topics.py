@@ -11,6 +11,7 @@ import pytest
 from minibroker.cluster.metadata.operation import run
 from minibroker.cluster.topic import Topic
 from minibroker.errors import KafkaStorageError
+from minibroker.log.compaction import LogCompaction
 from minibroker.log.compaction_round import Compacted, CompactionPlan
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.schemas import k44_incremental_alter_configs as k44
@@ -61,14 +62,13 @@ def test_a_compacted_topic_is_compacted_and_where_it_came_to_is_remembered(monke
     assert offsets(again) == [6, 7, 8, 9, 10, 11]
     fill(again, 1)
     plans: list[int] = []
-    log = again.cluster.partition("orders", 0).log
-    begin = log.compaction.plan
+    plan = LogCompaction.plan
 
-    def noted(first_dirty_offset: int, now_ms: int, *, offset_map_bytes: int) -> CompactionPlan | None:
+    def noted(compaction: LogCompaction, first_dirty_offset: int, now_ms: int, *, offset_map_bytes: int) -> CompactionPlan | None:
         plans.append(first_dirty_offset)
-        return begin(first_dirty_offset, now_ms, offset_map_bytes=offset_map_bytes)
+        return plan(compaction, first_dirty_offset, now_ms, offset_map_bytes=offset_map_bytes)
 
-    monkeypatch.setattr(log.compaction, "plan", noted)
+    monkeypatch.setattr(LogCompaction, "plan", noted)
     again.clock.advance(BACKOFF_MS)
     assert plans == [9]
     assert offsets(again) == [9, 10, 11, 12, 13, 14]
@@ -209,14 +209,13 @@ def test_what_was_compacted_once_is_whole_though_it_is_not_any_more(has_checkpoi
 def test_the_disk_knows_of_a_compaction_before_records_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = broker_with(COMPACT)
     fill(broker, 6)
-    log = broker.cluster.partition("orders", 0).log
-    end, seen = log.compaction.swap_in, []
+    swap_in, seen = LogCompaction.swap_in, []
 
-    def noted(compacted: Compacted) -> bool:
+    def noted(compaction: LogCompaction, compacted: Compacted) -> bool:
         seen.append(checkpoint(broker))
-        return end(compacted)
+        return swap_in(compaction, compacted)
 
-    monkeypatch.setattr(log.compaction, "swap_in", noted)
+    monkeypatch.setattr(LogCompaction, "swap_in", noted)
     broker.clock.advance(BACKOFF_MS)
     assert seen == ["0\n1\norders 0 0\n"]
     assert checkpoint(broker) == "0\n1\norders 0 15\n"
