@@ -1,1 +1,1 @@
-"""One file an API key and nothing else."""
+"""The handlers: one module for each API key."""

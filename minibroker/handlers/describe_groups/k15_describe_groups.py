@@ -1,8 +1,8 @@
 """DescribeGroups (key 15): classic groups, their states and members.
 
-Versions: 0 to 6; 5 is flexible; from 3 on with authorized operations (there are no ACLs: all that a group has), from 4 on with instances
-of static members. A group that is not there is Dead, from 6 on with GROUP_ID_NOT_FOUND and no operations; so is one of KIP-848.
-What members said is told of a stable group alone, and its protocol too; what they shall read is told as long as it holds.
+Versions: 0 to 6; 5 is flexible; 3 adds authorized operations (without ACLs: all operations of a group), 4 the instance ids of static
+members. A group that does not exist, or is of KIP-848, is Dead; from 6 on with GROUP_ID_NOT_FOUND and without operations.
+Only a stable group has its protocol and the metadata of its members. Assignments are returned as long as they are valid.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ STABLE: Final = "Stable"
 
 @handles(schema, Pieces("groups", "groups"))
 def describe_groups(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Each group on its own."""
+    """Describe each group."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED_FOR
     return schema.Response(groups=[_describe(ctx, group_id, operations) for group_id in request.groups])
 
 
 def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
-    """All groups failed."""
+    """Return `error` for each group."""
     return schema.Response(groups=[_refused(group_id, error.code) for group_id in request.groups])
 
 

@@ -1,8 +1,8 @@
 """ConsumerGroupDescribe (key 69): consumer groups (KIP-848), their states, members and assignments.
 
-Versions: 0 to 1; both flexible; 1 tells by which protocol a member speaks.
-A member has what it was given and what it must still give up; partitions of topics that are gone are left out. A group that is not there,
-or is of another kind, is GROUP_ID_NOT_FOUND; which of them, the message says. All operations are authorized: there are no ACLs.
+Versions: 0 to 1; both flexible; 1 adds which protocol a member uses.
+The assignment of a member includes partitions that it must still revoke. Partitions of deleted topics are left out. GROUP_ID_NOT_FOUND: the
+group does not exist, or has another type; the message says which. All operations are authorized, because there are no ACLs.
 """
 
 from __future__ import annotations
@@ -19,23 +19,25 @@ from minibroker.dispatch.group_protocols import check_protocol
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError
-from minibroker.handlers.describe_groups.describe import describe_each
+from minibroker.handlers.describe_groups import describe_each, rejected_group
 from minibroker.schemas import k69_consumer_group_describe as schema
 
 CLASSIC_MEMBER: Final = 0
 MEMBER: Final = 1
 
+_rejected = partial(rejected_group, schema.Group, assignor_name="")
+
 
 @handles(schema, Pieces("group_ids", "groups", size=50))
 def consumer_group_describe(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Each group on its own."""
+    """Describe each group."""
     check_protocol(ctx, "consumer")
-    return schema.Response(groups=describe_each(request, partial(_describe, ctx), _refused))
+    return schema.Response(groups=describe_each(request, partial(_describe, ctx), _rejected))
 
 
 def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
-    """All groups failed."""
-    return schema.Response(groups=[_refused(group_id, error) for group_id in request.group_ids])
+    """Return `error` for each group."""
+    return schema.Response(groups=[_rejected(group_id, error) for group_id in request.group_ids])
 
 
 def _describe(ctx: RequestContext, group_id: str, operations: int) -> schema.Group:
@@ -82,17 +84,4 @@ def _assignment(ctx: RequestContext, partitions: Iterable[tuple[UUID, int]]) -> 
             for topic_id in sorted(indexes)
             if topic_id in known
         ]
-    )
-
-
-def _refused(group_id: str, error: KafkaError) -> schema.Group:
-    return schema.Group(
-        error_code=error.code,
-        error_message=error.given_message,
-        group_id=group_id,
-        group_state="",
-        group_epoch=0,
-        assignment_epoch=0,
-        assignor_name="",
-        members=[],
     )

@@ -1,7 +1,7 @@
 """ShareGroupDescribe (key 77): states, members and assignments of share groups (KIP-932).
 
-Versions: 1 alone, flexible. Each group is answered on its own; one that is not there, or of another kind, is GROUP_ID_NOT_FOUND. There are
-no ACLs: all operations that a group has are allowed. UNSUPPORTED_VERSION where the cluster has not finalized share.version 1.
+Version 1, flexible. GROUP_ID_NOT_FOUND: the group does not exist, or has another type. UNSUPPORTED_VERSION: the cluster has not finalized
+share.version 1. All operations are authorized, because there are no ACLs.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from minibroker.dispatch.group_protocols import check_share_groups
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import GroupIdNotFound, KafkaError
-from minibroker.handlers.describe_groups.describe import describe_each
+from minibroker.handlers.describe_groups import describe_each, rejected_group
 from minibroker.schemas import k77_share_group_describe as schema
 
 
 @handles(schema, Pieces("group_ids", "groups", size=50))
 def share_group_describe(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Each group on its own."""
+    """Describe each group."""
     check_share_groups(ctx)
-    return schema.Response(groups=describe_each(request, partial(_describe, ctx), _refused))
+    return schema.Response(groups=describe_each(request, partial(_describe, ctx), _rejected))
 
 
 def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
-    """All groups failed."""
-    return schema.Response(groups=[_refused(group_id, error) for group_id in request.group_ids])
+    """Return `error` for each group."""
+    return schema.Response(groups=[_rejected(group_id, error) for group_id in request.group_ids])
 
 
 def _describe(ctx: RequestContext, group_id: str, operations: int) -> schema.Group:
@@ -62,14 +62,6 @@ def _member(ctx: RequestContext, member: ShareMember) -> schema.Member:
     )
 
 
-def _refused(group_id: str, error: KafkaError) -> schema.Group:
-    return schema.Group(
-        error_code=error.code,
-        error_message=str(error) if isinstance(error, GroupIdNotFound) else None,
-        group_id=group_id,
-        group_state="",
-        group_epoch=0,
-        assignment_epoch=0,
-        assignor_name="",
-        members=[],
-    )
+def _rejected(group_id: str, error: KafkaError) -> schema.Group:
+    message = str(error) if isinstance(error, GroupIdNotFound) else None
+    return rejected_group(schema.Group, group_id, error, assignor_name="", error_message=message)

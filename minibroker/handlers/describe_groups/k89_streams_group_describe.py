@@ -1,8 +1,8 @@
 """StreamsGroupDescribe (key 89): streams groups (KIP-1071), their states, topologies, members and tasks.
 
-Versions: 0 alone, flexible. Internal topics have their numbers of partitions once the group is ready; before, those that the application
-asked for. A group that is not there, or is of another kind, is GROUP_ID_NOT_FOUND; which of them, the message says. All operations are
-authorized: there are no ACLs.
+Version 0, flexible. Internal topics have their actual partition counts once the group is ready, before that those of the application.
+GROUP_ID_NOT_FOUND: the group does not exist, or has another type; the message says which. All operations are authorized, because there are
+no ACLs.
 """
 
 from __future__ import annotations
@@ -19,21 +19,23 @@ from minibroker.dispatch.group_protocols import check_protocol
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError
-from minibroker.handlers.describe_groups.describe import describe_each
+from minibroker.handlers.describe_groups import describe_each, rejected_group
 from minibroker.schemas import k89_streams_group_describe as schema
 from minibroker.schemas.internal.streams_group_records import Subtopology, TopologyTopic
+
+_rejected = partial(rejected_group, schema.Group)
 
 
 @handles(schema, Pieces("group_ids", "groups", size=50))
 def streams_group_describe(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Each group on its own."""
+    """Describe each group."""
     check_protocol(ctx, "streams")
-    return schema.Response(groups=describe_each(request, partial(_describe, ctx), _refused))
+    return schema.Response(groups=describe_each(request, partial(_describe, ctx), _rejected))
 
 
 def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
-    """All groups failed."""
-    return schema.Response(groups=[_refused(group_id, error) for group_id in request.group_ids])
+    """Return `error` for each group."""
+    return schema.Response(groups=[_rejected(group_id, error) for group_id in request.group_ids])
 
 
 def _describe(ctx: RequestContext, group_id: str, operations: int) -> schema.Group:
@@ -117,15 +119,3 @@ def _assignment(tasks: Tasks | None) -> schema.Assignment:
 
 def _task_ids(tasks: TaskSets) -> list[schema.TaskIds]:
     return [schema.TaskIds(subtopology_id=each, partitions=sorted(tasks[each])) for each in sorted(tasks)]
-
-
-def _refused(group_id: str, error: KafkaError) -> schema.Group:
-    return schema.Group(
-        error_code=error.code,
-        error_message=error.given_message,
-        group_id=group_id,
-        group_state="",
-        group_epoch=0,
-        assignment_epoch=0,
-        members=[],
-    )

@@ -1,25 +1,24 @@
-"""Fetch (key 1): read record batches, waiting for them if asked to.
+"""Fetch (key 1): read record batches, and wait for them if requested.
 
-Versions: 0 to 18; 12 is flexible; from 13 topics are named by id; from 7 sessions (handlers/fetch/session.py).
-Partitions are read in order until max_bytes are full; the first one with records gives at least one batch, however large (below 3, where
-there is no max_bytes, each one does: Apache Kafka 3.9 answers nothing there, and an old consumer stands still before a large batch).
-Below 4 records are converted down to the message format that the client knows (log/old_readers.py), those of long batches in slices.
-Under read_committed a partition ends at its last stable offset, and the transactions are listed that were aborted and have records in what
-is answered (Apache Kafka may list some that begin behind it, too).
-The answer waits until there are min_bytes that the reader may see, for at most max_wait_ms; a partition with an error or a diverging epoch
-ends the wait, or one that is deleted or led by another meanwhile, and so does another request behind this one on its connection (Apache
-Kafka lets it wait).
-Batches are answered as they are, those in zstd to every version from 4 on, as Apache Kafka 4.3.1 does (Kafka 3 told
-versions below 10 UNSUPPORTED_COMPRESSION_TYPE). Below version 4, which Kafka 4 does not serve, they still are: the formats
-v0 and v1 have no zstd, and a client gets what lies before such a batch.
-An answer ends with a whole batch. Apache Kafka fills the limits with a part of the next one, which saves it a look at the batches, and
-which every client throws away and fetches again (tests/golden/fetched_batches_kafka_4.3.1.json); here the look costs one index entry,
-and a partition that follows may use the bytes.
-More than 1,000 partitions, of the request or of its session, are read and answered in slices, in the same order and with the same limits:
-some of them later than others, as if several requests had been made. Those that moved meanwhile are not settled in the session.
-An answer that a quota of its client (dispatch/quotas.py) does not allow goes without partitions, and its session stays as it was.
-Before version 6 KAFKA_STORAGE_ERROR is told as NOT_LEADER_OR_FOLLOWER, which every client retries, as in Kafka.
-Not done: followers. A request with a replica_id is answered with NOT_LEADER_OR_FOLLOWER: this broker has assigned no replicas.
+Versions: 0 to 18; 12 is flexible; from 13 on topics are named by id; from 7 on there are sessions (handlers/fetch/session.py).
+Partitions are read in order until max_bytes are reached. The first one with records returns at least one batch of any size. Below 3, where
+there is no max_bytes, each partition does: Apache Kafka 3.9 returns nothing there, and an old consumer cannot get past a large batch.
+Below 4 records are converted down to the client's message format (log/old_readers.py), those of long batches in slices.
+Under read_committed a partition ends at its last stable offset, and the response lists aborted transactions with records in it. (Apache
+Kafka may also list some that start after it.)
+The response waits up to max_wait_ms for min_bytes that the reader may see. The wait also ends if a partition has an error or a diverging
+epoch, is deleted or gets another leader, or if the next request of the connection arrives (Apache Kafka lets that wait).
+Batches are returned as stored. Those in zstd go to every version from 4 on, as in Apache Kafka 4.3.1. (Kafka 3 returned
+UNSUPPORTED_COMPRESSION_TYPE below version 10.) Formats v0 and v1 have no zstd, so clients below 4, which Kafka 4 does not serve, get the
+records before such a batch.
+A response ends with a whole batch. Apache Kafka fills the limits with a part of the next one, which saves it a look at the batches, and
+which clients throw away and fetch again (tests/golden/fetched_batches_kafka_4.3.1.json). Here the look costs one index entry, and the next
+partition may use the bytes.
+A request or session of more than 1,000 partitions is served in slices, in the same order and with the same limits, as if it were several
+requests. Partitions that move meanwhile are not settled in the session.
+If a quota (dispatch/quotas.py) does not allow the response, it has no partitions, and the session is unchanged.
+Before version 6 KAFKA_STORAGE_ERROR is NOT_LEADER_OR_FOLLOWER, which every client retries, as in Kafka.
+Not done: followers. A request with a replica_id gets NOT_LEADER_OR_FOLLOWER, because this broker has assigned no replicas.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from minibroker.schemas import k01_fetch as schema
 
 @handles(schema)
 def fetch(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
-    """Answer at once, or park until there is enough."""
+    """Respond now, or wait until there is enough."""
     sessions = ctx.broker.fetch_sessions
     if sessions is None:
         sessions = open_cache(ctx.broker)
@@ -61,7 +60,7 @@ def fetch(ctx: RequestContext, request: schema.Request) -> schema.Response | Del
 
 
 def _fetch_in_slices(ctx: RequestContext, request: schema.Request) -> Steps:
-    """A Fetch of many partitions, with pauses."""
+    """Serve a Fetch of many partitions, with pauses."""
     deadline_ms = ctx.broker.clock.now_ms() + request.max_wait_ms
     try:
         context = yield from ctx.broker.fetch_sessions.context_in_slices(request, uses_topic_ids=ctx.api_version >= TOPIC_IDS_SINCE)
@@ -77,7 +76,7 @@ def _read_in_slices(ctx: RequestContext, request: schema.Request, context: Fetch
 
 
 def on_error(ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
-    """The whole request failed: the error once, and for clients that look there only, in each partition."""
+    """Return `error` for the request, and in each partition for clients that look only there."""
     if ctx.api_version >= TOPIC_IDS_SINCE:
         return schema.Response(error_code=error.code, session_id=request.session_id, responses=[])
     results: list[PartitionAnswer] = [

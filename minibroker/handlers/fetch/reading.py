@@ -1,4 +1,4 @@
-"""One Fetch past its session: what its partitions give, now and when there is more. The rules are in handlers/fetch/k01_fetch.py."""
+"""What one Fetch reads from its partitions, now and when there is more. The rules are in handlers/fetch/k01_fetch.py."""
 
 from __future__ import annotations
 
@@ -38,42 +38,42 @@ TOPIC_IDS_SINCE: Final = 13
 LEADERS_SINCE: Final = 16
 
 NO_EPOCH: Final = -1  #: any negative epoch means this
-_LED_BY_ANOTHER: Final = (NotLeaderOrFollower, FencedLeaderEpoch, UnknownLeaderEpoch)  #: told at once
+_LED_BY_ANOTHER: Final = (NotLeaderOrFollower, FencedLeaderEpoch, UnknownLeaderEpoch)  #: these errors end a wait
 _EMPTY: Final = b""
 _response = constructor(schema.Response)
 _topic_result = constructor(schema.TopicResult)
 _partition_result = constructor(schema.PartitionResult)
 _DEFAULTS: Final = schema.PartitionResult(partition_index=0, error_code=0, high_watermark=0, records=None)
-_NOT_DIVERGING: Final = _DEFAULTS.diverging_epoch  #: these very values are known to be default without comparing
-_UNTOLD: Final = _DEFAULTS.current_leader
-_SIZE: Final = Struct(">8xi")  #: of a batch or message, without these 12 bytes
+_NOT_DIVERGING: Final = _DEFAULTS.diverging_epoch  #: encoders recognize default values by identity
+_NO_LEADER: Final = _DEFAULTS.current_leader
+_SIZE: Final = Struct(">8xi")  #: size field of a batch or message, which does not count these 12 bytes
 _BATCH: Final = Struct(">q15xi")  #: base_offset, last_offset_delta
-_MESSAGE: Final = Struct(">q")  #: offset; of a compressed set, that of its last message
-_MAGIC: Final = 16  #: position of the format's version
+_MESSAGE: Final = Struct(">q")  #: offset of a message, or of the last one in a compressed set
+_MAGIC: Final = 16  #: position of the format version
 _MAGIC_V2: Final = 2
 _READ_COMMITTED: Final = IsolationLevel.READ_COMMITTED
 _ISOLATION_LEVELS: Final = {int(level): level for level in IsolationLevel}
-_CONVERTED_BYTES: Final = 512 * 1024  #: of one response to an old client: converting takes the loop's time
+_CONVERTED_BYTES: Final = 512 * 1024  #: of one response to an old client, because converting blocks the loop
 
 
 class ManyUnopened(Exception):  # noqa: N818  not an error: the request has to be served in slices
-    """A Fetch needs more new logs than one turn of the loop may open; nothing was answered."""
+    """Raised when a Fetch needs more new logs than one turn of the loop may open. Nothing was sent."""
 
 
 class _Extent(NamedTuple):
-    """How far a log reaches, for one isolation level."""
+    """The size and offsets of a log for one isolation level."""
 
-    size: int  #: bytes, those that the reader may not see yet among them
+    size: int  #: bytes, including those that the reader may not see yet
     log_start_offset: int
-    end_offset: int  #: the reader's
+    end_offset: int  #: where the reader stops
     is_all: bool  #: the reader may see everything
     leader_epoch: int
 
     def growth_since(self, seen: _Extent) -> int | None:
-        """Bytes that the reader may see now and could not before; None when only reading tells.
+        """Return the new bytes that the reader may see, or None if only reading shows them.
 
-        Where records wait for their transaction to end the size says nothing, nor where the log lost records or was compacted, or has
-        another leader.
+        The size does not show them if records wait for their transaction to end, or if the log lost records, was compacted, or has another
+        leader.
         """
         if self.size < seen.size or self.log_start_offset != seen.log_start_offset or self.leader_epoch != seen.leader_epoch:
             return None
@@ -83,14 +83,14 @@ class _Extent(NamedTuple):
 
 
 class _Converted(NamedTuple):
-    """What a part of a long batch became for an old client."""
+    """A part of a long batch, converted for an old client."""
 
     messages: bytes
     next_offset: int  #: after the batch
 
 
 class FetchReading:
-    """One Fetch: what it asks for, and the way to read it again when more has come."""
+    """What one Fetch reads. It can be read again when there is more."""
 
     __slots__ = (
         "_asked",
@@ -121,26 +121,26 @@ class FetchReading:
             self._max_bytes = min(self._max_bytes, _CONVERTED_BYTES)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._opened = 0  #: logs that this request opened
-        self._short_by = 0  #: bytes that were missing at the last reading
-        self._asked: list[RequestedPartition] = []  #: what the last reading was of
-        self._places: list[Partition | None] = []  #: where; None: there is no such partition
-        self._watched: list[Partition] | None = None  #: those that were there at the last reading, once it waits
-        self._seen: list[_Extent] = []  #: of each log at the last reading
-        self._unknown: set[tuple[TopicKey, int]] | None = None  #: what was not there when the waiting began
+        self._short_by = 0  #: bytes missing at the last read
+        self._asked: list[RequestedPartition] = []  #: partitions of the last read
+        self._places: list[Partition | None] = []  #: for each of them; None if it does not exist
+        self._watched: list[Partition] | None = None  #: existing partitions of the last read, once it waits
+        self._seen: list[_Extent] = []  #: of each watched log at the last read
+        self._unknown: set[tuple[TopicKey, int]] | None = None  #: partitions that did not exist when the wait started
 
     def attempt(self, is_last: bool) -> schema.Response | None:
-        """The response, or None while there is too little."""
+        """Return the response, or None if there is too little."""
         if not is_last and self._watched is not None:
             session = self._context.session
             if (session is not None and session.lost) or any(partition.online_log is None for partition in self._watched):
-                is_last = True  # deleted, or its disk failed: that is told at once
+                is_last = True  # deleted, or its disk failed: respond at once
             elif self._seen and not self._may_be_enough():
                 return None
         self._asked = self._context.partitions()
         results: list[PartitionAnswer] = []
         self._places = []
         size, is_urgent = self._read(self._asked, results, 0)
-        if is_last or is_urgent or size >= self._min_bytes or self._is_hopeless():
+        if is_last or is_urgent or size >= self._min_bytes or self._has_nothing_to_wait_for():
             return self._respond(results)
         readable = self._readable(results, self._asked) if self._min_bytes > 1 else size
         if readable >= self._min_bytes:
@@ -151,7 +151,7 @@ class FetchReading:
         return None
 
     def watch(self) -> Sequence[Watchable]:
-        """Begin to wait: what tells of growth that may end it; a session hears of its settled partitions, too."""
+        """Start to wait. Returns what may end the wait. A session watches its settled partitions as well."""
         watched = self._note_extents()
         session = self._context.session
         if session is None:
@@ -163,17 +163,17 @@ class FetchReading:
 
     def _note_extents(self) -> list[Partition]:
         watched = self._watched = [partition for partition in self._places if partition is not None]
-        self._seen = [self._extent(partition) for partition in watched] if self._is_choosy() else []
+        self._seen = [self._extent(partition) for partition in watched] if self._needs_extents() else []
         return watched
 
-    def _is_choosy(self) -> bool:
-        """Whether a partition may move without there being enough to answer, so that looking before reading pays."""
+    def _needs_extents(self) -> bool:
+        """Return whether a partition may move without completing the response, so that checking extents before reading pays off."""
         return self._short_by > 1 or self._isolation is IsolationLevel.READ_COMMITTED
 
     def _may_be_enough(self) -> bool:
-        """Whether the readers' ends moved by what was missing, as far as that can be told without reading."""
+        """Return whether the ends moved far enough for the missing bytes, as far as extents show it."""
         if self._context.session is not None and len(self._context.partitions()) != len(self._places):
-            return True  # one that was settled moved
+            return True  # a settled partition moved
         grown = 0
         for partition, seen in zip(self._watched or (), self._seen, strict=True):
             growth = self._extent(partition).growth_since(seen)
@@ -195,15 +195,15 @@ class FetchReading:
             return self._ctx.cluster.partition(topic, index)
         return self._ctx.cluster.partition_by_id(topic, index)
 
-    def _is_hopeless(self) -> bool:
-        """Whether there is no partition to be waited for."""
+    def _has_nothing_to_wait_for(self) -> bool:
+        """Return whether there is no partition to wait for."""
         session = self._context.session
         return not any(self._places) and (session is None or not session.has_settled)
 
     def _read(self, asked_for: Sequence[RequestedPartition], results: list[PartitionAnswer], size: int) -> tuple[int, bool]:
-        """Append to the results, and to places, in order. Returns bytes of records, and whether there is something to be told at once.
+        """Append to the results and to `_places`, in order. Returns bytes of records, and whether the response must be sent at once.
 
-        `size`: the bytes that partitions before these gave.
+        `size`: the bytes of earlier partitions.
         """
         places = self._places
         is_urgent = False
@@ -211,8 +211,8 @@ class FetchReading:
             try:
                 partition = self._partition(topic, asked.partition)
             except KafkaError as error:
-                # A partition that is not there is not urgent: Kafka lets the others be waited for, else a client with one lost topic
-                # would ask in circles.
+                # A missing partition does not end the wait. Kafka waits for the others, else a client with one deleted topic would
+                # retry in a loop.
                 is_urgent = is_urgent or isinstance(error, _LED_BY_ANOTHER)
                 results.append((topic, self._not_there(topic, asked.partition, error)))
                 places.append(None)
@@ -232,7 +232,7 @@ class FetchReading:
         return size, is_urgent
 
     def _not_there(self, topic: TopicKey, index: int, error: KafkaError) -> schema.PartitionResult:
-        """Of a partition that cannot be looked up; one that was deleted while this waited has no id any more, either, as in Kafka."""
+        """Return a result for a partition that cannot be looked up. As in Kafka, the id of one deleted during the wait is not unknown."""
         if self._watched is None:
             if self._unknown is None:
                 self._unknown = set()
@@ -242,7 +242,7 @@ class FetchReading:
         return failed(index, error, aborted=[])
 
     def _readable(self, results: list[PartitionAnswer], asked_for: Sequence[RequestedPartition]) -> int:
-        """Bytes that there are within the limits, the batch that did not fit whole counted in, as Kafka counts them."""
+        """Return the readable bytes within the limits, including the batch that did not fit, as Kafka counts them."""
         size = 0
         for (topic, asked), (_, result) in zip(asked_for, results, strict=True):
             if result.error_code:
@@ -250,7 +250,7 @@ class FetchReading:
             log = self._partition(topic, asked.partition).log
             records = _read(log, result.records or _EMPTY)
             if not records and self._ctx.api_version < BATCHES_SINCE:
-                continue  # what there is converts to nothing: control batches
+                continue  # only control batches, which convert to nothing
             next_offset = _last_offset(records) + 1 if records else asked.fetch_offset
             size += min(asked.partition_max_bytes, self._max_bytes) if next_offset < self._end_offset(log) else len(records)
         return size
@@ -293,7 +293,7 @@ class FetchReading:
         return partition.log
 
     def _read_old(self, log: PartitionLog, offset: int, max_bytes: int, *, min_one: bool) -> Buffer:
-        """Messages of an old format. Raises LongConversion, but not while this waits: its client is answered, and asks again."""
+        """Return messages of an old format. Raises LongConversion, but not during a wait: the client gets a response and retries."""
         converted: _Converted | KafkaError | None = getattr(self, "_conversions", {}).get(log.name)
         if isinstance(converted, KafkaError):
             raise converted
@@ -311,7 +311,7 @@ class FetchReading:
             return _EMPTY
 
     def convert(self, long: LongConversion) -> Steps:
-        """Convert long batches for an old client, one after the other, and answer."""
+        """Convert long batches for an old client one after the other, and return the response."""
         conversions = self._conversions = dict[str, _Converted | KafkaError]()
         while True:
             long.__traceback__ = None  # its frames hold what was read
@@ -326,13 +326,13 @@ class FetchReading:
                 long = another
 
     def _is_unlimited(self, size: int) -> bool:
-        """Whether each partition may have its whole batch, in a request that names no limit for all of them."""
+        """Return whether each partition may have its first batch whole, because the request has no limit for all of them."""
         return self._ctx.api_version < MAX_BYTES_SINCE and size < self._max_bytes
 
     def _leader(self, partition: Partition, error: KafkaError) -> schema.LeaderIdAndEpoch:
-        """Whom to ask instead, for a client whose metadata are old (KIP-951)."""
+        """Return the current leader, for a client with old metadata (KIP-951)."""
         if self._ctx.api_version < LEADERS_SINCE or not isinstance(error, NotLeaderOrFollower | FencedLeaderEpoch):
-            return _UNTOLD
+            return _NO_LEADER
         return schema.LeaderIdAndEpoch(leader_id=self._ctx.broker.nodes.leader_of(partition), leader_epoch=partition.leader_epoch)
 
     def _respond(self, results: list[PartitionAnswer]) -> schema.Response:
@@ -342,21 +342,23 @@ class FetchReading:
                 self._ctx, lambda: quotas.size_of(schema, self._ctx.api_version, schema.Response(responses=by_topic(results)))
             ):
                 return schema.Response(session_id=self._context.answer_nothing(), responses=[])
-            session_id, told = self._context.answer(results)
+            session_id, changed = self._context.answer(results)
         except KafkaError as error:
             return schema.Response(error_code=error.code, responses=[])
         if self._context.session is not None:
             self._settle(self._context.session, self._asked, results, self._places)
-        return self._telling(session_id, told)
+        return self._full_response(session_id, changed)
 
-    def _telling(self, session_id: int, told: list[PartitionAnswer]) -> schema.Response:
+    def _full_response(self, session_id: int, changed: list[PartitionAnswer]) -> schema.Response:
         if self._ctx.api_version < STORAGE_ERROR_SINCE:
-            told = [(topic, _without_storage_error(result)) for topic, result in told]
+            changed = [(topic, _without_storage_error(result)) for topic, result in changed]
         endpoints: list[schema.NodeEndpoint] = []
-        if self._ctx.api_version >= LEADERS_SINCE and any(result.error_code and result.current_leader is not _UNTOLD for _, result in told):
-            leader_ids = [result.current_leader.leader_id for _, result in told if result.current_leader is not _UNTOLD]
+        if self._ctx.api_version >= LEADERS_SINCE and any(
+            result.error_code and result.current_leader is not _NO_LEADER for _, result in changed
+        ):
+            leader_ids = [result.current_leader.leader_id for _, result in changed if result.current_leader is not _NO_LEADER]
             endpoints = self._ctx.endpoints(schema, leader_ids)
-        return _response(session_id=session_id, responses=by_topic(told), node_endpoints=endpoints)
+        return _response(session_id=session_id, responses=by_topic(changed), node_endpoints=endpoints)
 
     def _settle(
         self,
@@ -365,7 +367,7 @@ class FetchReading:
         results: Sequence[PartitionAnswer],
         places: Sequence[Partition | None],
     ) -> None:
-        """What was read to the reader's end, and told, needs no reading until it moves."""
+        """Settle partitions that were read to the reader's end. They are not read again until they move."""
         is_committed = self._isolation is _READ_COMMITTED
         for (topic, wanted), (_, result), partition in zip(asked_for, results, places, strict=True):
             end_offset = result.last_stable_offset if is_committed else result.high_watermark
@@ -377,11 +379,11 @@ def _isolation(level: int) -> IsolationLevel:
     try:
         return _ISOLATION_LEVELS[level]
     except KeyError:
-        raise UnknownServerError(f"unknown isolation level {level}") from None  # Kafka's answer too
+        raise UnknownServerError(f"unknown isolation level {level}") from None  # as in Kafka
 
 
 def _diverging(partition: Partition, asked: schema.Partition) -> schema.EpochEndOffset | None:
-    """Where the client's records part from ours, None when they do not (KIP-595)."""
+    """Return where the client's log diverges from this one, or None (KIP-595)."""
     log = partition.log
     found = log.end_offset_for_epoch(asked.last_fetched_epoch)
     if found.leader_epoch < 0 or found.end_offset < 0:
@@ -409,17 +411,17 @@ def _result(
         log_start_offset=log.log_start_offset,
         diverging_epoch=diverging,
         aborted_transactions=aborted,
-        records=cast("Buffer", records),  # a slice goes to the connection as it is: no code on the way reads records
+        records=cast("Buffer", records),  # the connection sends a slice as it is; nothing reads it before
     )
 
 
 def failed(
     index: int,
     error: KafkaError,
-    leader: schema.LeaderIdAndEpoch = _UNTOLD,
+    leader: schema.LeaderIdAndEpoch = _NO_LEADER,
     aborted: list[schema.AbortedTransaction] | None = None,
 ) -> schema.PartitionResult:
-    """The answer to a partition that cannot be read."""
+    """Return a result for a partition that cannot be read."""
     return schema.PartitionResult(
         partition_index=index, error_code=error.code, high_watermark=-1, current_leader=leader, aborted_transactions=aborted, records=_EMPTY
     )
@@ -430,7 +432,7 @@ def _read(log: PartitionLog, records: Buffer | FileSlice) -> Buffer:
 
 
 def _aborted(log: PartitionLog, first_offset: int, records: Buffer) -> list[schema.AbortedTransaction]:
-    """Aborted transactions that have records in what is answered."""
+    """Return the aborted transactions that have records in the response."""
     found = log.aborted_transactions(first_offset, _last_offset(records))
     return [schema.AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset) for each in found]
 
@@ -454,7 +456,7 @@ def _without_storage_error(result: schema.PartitionResult) -> schema.PartitionRe
 
 
 def by_topic(results: list[PartitionAnswer]) -> list[schema.TopicResult]:
-    """Neighbours of one topic share an entry, as in Kafka."""
+    """Group the results. Consecutive partitions of one topic share an entry, as in Kafka."""
     answer: list[schema.TopicResult] = []
     previous: TopicKey | None = None
     for topic, result in results:

@@ -1,4 +1,4 @@
-"""A Fetch of many partitions, read and answered in slices. Imported by the first request that needs it."""
+"""Read a Fetch of many partitions, and build its response, in slices. Imported by the first request that needs it."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from minibroker.log.old_readers import LongConversion
 from minibroker.log.partition_log import PartitionLog
 from minibroker.schemas import k01_fetch as schema
 
-_ANSWER: Final = Pieces("topics.partitions", "responses.partitions")  #: where the answers to partitions are
+_ANSWER: Final = Pieces("topics.partitions", "responses.partitions")  #: where the results of partitions are
 
 
 class FetchReadingInSlices(FetchReading):
-    """A Fetch of many partitions: as `Reading`, with pauses.
+    """A Fetch of many partitions: as `FetchReading`, with pauses.
 
-    What moves is heard of before it is read again, so that no move between two pauses is missed.
+    It subscribes to partitions before it reads them again, so that it misses no move during a pause.
     """
 
     __slots__ = ("_has_moved",)
 
     def serve(self, deadline_ms: int) -> Steps:
-        """Answer when there is enough, at the deadline at the latest."""
+        """Respond when there is enough, or at the deadline."""
         self._has_moved = False
         is_last = False
         with ExitStack() as at_end:
@@ -49,7 +49,7 @@ class FetchReadingInSlices(FetchReading):
                 self._has_moved = False
 
     def _attempt_in_slices(self, is_last: bool) -> Generator[None, None, schema.Response | None]:
-        """As `attempt`."""
+        """As `attempt`, with pauses."""
         session = self._context.session
         if self._watched is not None:
             is_last = is_last or (session is not None and session.lost) or any(each.online_log is None for each in self._watched)
@@ -76,14 +76,14 @@ class FetchReadingInSlices(FetchReading):
             size, is_urgent_too = self._read(part, results, size)
             is_urgent = is_urgent or is_urgent_too
             yield
-        return results, size, is_urgent or self._is_hopeless()
+        return results, size, is_urgent or self._has_nothing_to_wait_for()
 
     def _open_log(self, partition: Partition) -> PartitionLog:
-        """As `_open` left it."""
+        """Return the log that `_open` has opened."""
         return partition.log
 
     def _open(self, asked_for: Sequence[RequestedPartition]) -> Generator[None, None, None]:
-        """Open logs that were never used, one between two pauses."""
+        """Open new logs, with a pause after each."""
         for topic, asked in asked_for:
             try:
                 partition = self._partition(topic, asked.partition)
@@ -94,7 +94,7 @@ class FetchReadingInSlices(FetchReading):
                 yield
 
     def _watch_in_slices(self, at_end: ExitStack) -> Generator[None, None, Watchable]:
-        """Begin to hear of what moves, until `at_end`."""
+        """Subscribe to the partitions until `at_end`."""
         session = self._context.session
         moves = _Moves()
         at_end.callback(moves.subscribe(self._note_move))
@@ -117,14 +117,14 @@ class FetchReadingInSlices(FetchReading):
         self._has_moved = True
 
     def _respond_in_slices(self, results: list[PartitionAnswer]) -> Generator[None, None, schema.Response]:
-        """As `_respond`; the answer is encoded part by part."""
+        """As `_respond`, with pauses. The response is encoded part by part."""
         ctx, quotas = self._ctx, self._ctx.broker.quotas
         try:
             if quotas is not None and quotas.limits_fetches_of(ctx):
                 encoded = yield from self._merged_in_slices(NO_SESSION, results)
                 if quotas.is_too_much_to_fetch(ctx, lambda: quotas.size_of(schema, ctx.api_version, encoded)):
                     return schema.Response(session_id=self._context.answer_nothing(), responses=[])
-            session_id, told = yield from self._context.answer_in_slices(results)
+            session_id, changed = yield from self._context.answer_in_slices(results)
         except KafkaError as error:
             return schema.Response(error_code=error.code, responses=[])
         session = self._context.session
@@ -137,16 +137,16 @@ class FetchReadingInSlices(FetchReading):
                 self._settle(session, asked_for, part, current)
                 yield
         if ctx.cluster is not ctx.broker.cluster or type(ctx.broker.nodes) is not Nodes:
-            return self._telling(session_id, told)  # what is around this handler looks into the answer
-        return (yield from self._merged_in_slices(session_id, told))
+            return self._full_response(session_id, changed)  # the simulated cluster examines the response
+        return (yield from self._merged_in_slices(session_id, changed))
 
-    def _merged_in_slices(self, session_id: int, told: list[PartitionAnswer]) -> Generator[None, None, schema.Response]:
-        """As `_telling`, with partitions that are encoded."""
+    def _merged_in_slices(self, session_id: int, changed: list[PartitionAnswer]) -> Generator[None, None, schema.Response]:
+        """As `_full_response`, with encoded partitions."""
         version = self._ctx.api_version
         merged = MergedResponse(_ANSWER, version, flexible=version >= schema.FLEXIBLE_SINCE)
-        for start in range(0, max(len(told), 1), STEP):
-            is_same_topic = start > 0 and told[start][0] == told[start - 1][0]
-            merged.add(self._telling(session_id, told[start : start + STEP]), int(is_same_topic))
+        for start in range(0, max(len(changed), 1), STEP):
+            is_same_topic = start > 0 and changed[start][0] == changed[start - 1][0]
+            merged.add(self._full_response(session_id, changed[start : start + STEP]), int(is_same_topic))
             yield
         response: schema.Response = merged.response()
         return response
@@ -159,7 +159,7 @@ class FetchReadingInSlices(FetchReading):
             yield self._asked[start:end], results[start:end], self._places[start:end]
 
     def _is_as_read(self, partition: Partition | None, wanted: RequestedPartition, result: schema.PartitionResult) -> bool:
-        """Whether reading a partition would give the same once more."""
+        """Return whether reading a partition again would give the same result."""
         topic, asked = wanted
         log = partition.online_log if partition is not None else None
         if partition is None or log is None:
@@ -174,6 +174,6 @@ class FetchReadingInSlices(FetchReading):
 
 
 class _Moves(Subscribers):
-    """What many partitions tell is told once by this."""
+    """Combines the notifications of many partitions into one."""
 
     __slots__ = ()

@@ -1,7 +1,7 @@
-"""What OffsetCommit and TxnOffsetCommit have in common: from the partitions of a request to the answer for each of them.
+"""What OffsetCommit and TxnOffsetCommit have in common: from the partitions of a request to their results.
 
-Partitions that do not exist are refused one by one, and come first in the answer. The others are committed together, and answered when
-the logs that have them are as safe as they ask for. Source: KafkaApis, OffsetCommitResponse.Builder of Apache Kafka 4.3.1.
+Partitions that do not exist are rejected one by one, and come first in the response. The others are committed together. The response is
+sent when their logs are synced, where that is required. Source: KafkaApis, OffsetCommitResponse.Builder of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from minibroker.errors import KafkaError, NotCoordinator
 from minibroker.log.partition_log import PartitionLog
 from minibroker.wire.schema import constructor
 
-#: Offsets of a request that are committed, or forgotten, as one batch. Of more, one batch follows another: a crash in between leaves the
-#: first ones, of a request that was not answered.
+#: Offsets of a request that are committed, or deleted, as one batch. Of more offsets, several batches are written one after the other:
+#: a crash in between keeps the first batches of a request without a response.
 OFFSETS_AT_ONCE: Final = 2000
 
-#: What became of offsets: an error or None for each, in their order, and the logs to be synced before anybody is told.
+#: For each offset an error or None, and the logs to be synced before the response is sent.
 Committed = tuple[Sequence[KafkaError | None], Sequence[PartitionLog]]
 
 
 class _Answers(NamedTuple):
-    """What makes the parts of an answer."""
+    """The constructors of a response and its parts."""
 
     response: Callable[..., Any]
     topic: Callable[..., Any]
@@ -49,11 +49,11 @@ class OffsetCommits:
     __slots__ = ("_answers", "_offsets", "_refused", "_topics")
 
     def __init__(self, schema: Any, topics: Sequence[Any], find: Callable[[Any, int], Partition]) -> None:
-        """`find` gives the partition of a topic of the request, or raises what it is refused with."""
+        """Look up the partitions. `find` returns a partition of a topic in the request, or raises its error."""
         self._answers = _answers(schema)
-        self._topics: list[tuple[Any, int]] = []  #: of the request, with the count of their offsets
-        self._offsets: list[NewOffset] = []  #: to be committed, topic by topic
-        self._refused: dict[tuple[str, UUID | None], Any] = {}  #: results by topic
+        self._topics: list[tuple[Any, int]] = []  #: of the request, with the number of their offsets
+        self._offsets: list[NewOffset] = []  #: to commit, topic by topic
+        self._refused: dict[tuple[str, UUID | None], Any] = {}  #: results of rejected partitions by topic
         offsets = self._offsets
         for topic in topics:
             count = len(offsets)
@@ -75,7 +75,7 @@ class OffsetCommits:
             self._topics.append((topic, len(offsets) - count))
 
     def commit(self, ctx: RequestContext, commit: Callable[[list[NewOffset]], Committed]) -> Any:
-        """The response, or a Delayed; `commit` raises where all offsets are refused alike, and is not called when there are none."""
+        """Return the response, or Delayed. `commit` raises if all offsets have the same error. It is not called if there are none."""
         try:
             errors, logs = commit(self._offsets) if self._offsets else ([], [])
         except KafkaError as error:
@@ -90,7 +90,7 @@ class OffsetCommits:
         return when_done(lambda done: ctx.broker.flush_queue.flush(logs, done), answer)
 
     def _response(self, errors: Sequence[KafkaError | None]) -> Any:
-        """With what was refused first; then topics are told as they were asked, or, where some are there already, each once."""
+        """Start with the rejected partitions. The other topics are in the order of the request, or once each if some were rejected."""
         topics = list(self._refused.values())
         by_key = dict(self._refused)
         make = self._answers.partition

@@ -1,11 +1,11 @@
-"""OffsetCommit (key 8): remember how far a group has read.
+"""OffsetCommit (key 8): store how far a group has read.
 
-Versions: 2 to 10; 8 is flexible; up to 4 a commit may say how long it is to be kept; 10 names topics by id.
-A partition that does not exist is refused by itself, and comes first in the answer. What remains is committed as one batch, or refused as
-a whole (coordinator/group/coordinator.py). Offsets and epochs are kept as they are, negative ones too, as in Apache Kafka.
+Versions: 2 to 10; 8 is flexible; up to 4 a commit may have a retention time; 10 names topics by id.
+Partitions that do not exist are rejected one by one, and come first in the response. The others are committed as one batch, or rejected
+together (coordinator/group/coordinator.py). Offsets and epochs are stored unchecked, including negative ones, as in Apache Kafka.
 Before the first FindCoordinator of a group there is no `__consumer_offsets`: NOT_COORDINATOR.
-Who may commit for a group with members is said by coordinator/group/classic/group.py, and consumer/group.py for KIP-848: its members commit
-from version 9 on with their epoch, below that they are UNSUPPORTED_VERSION.
+coordinator/group/classic/group.py checks who may commit for a group with members, and consumer/group.py does for KIP-848, whose members
+commit with their epoch from version 9 on. Lower versions are UNSUPPORTED_VERSION for them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TOPIC_IDS_SINCE: Final = 10
 
 @handles(schema, Pieces("topics.partitions", "topics.partitions", size=OFFSETS_AT_ONCE))
 def offset_commit(ctx: RequestContext, request: schema.Request) -> Any:
-    """Response, or Delayed where the log is to be synced first."""
+    """Commit the offsets. Returns Delayed if the log must be synced first."""
 
     def find(topic: schema.Topic, index: int) -> Partition:
         if ctx.api_version >= TOPIC_IDS_SINCE:

@@ -1,11 +1,11 @@
 """OffsetFetch (key 9): how far a group has read.
 
-Versions: 1 to 10; 6 is flexible; from 2 null topics ask for all; from 8 several groups in one request; 10 names topics by id.
-A partition without a committed offset is -1 without an error, whatever it is, and so is every one of a group that is not known. From 7 on
-a client may require stable offsets: UNSTABLE_OFFSET_COMMIT where an open transaction has one for the partition. A topic id that
-is not known is UNKNOWN_TOPIC_ID, behind all others of the group.
-A group that cannot be read is an error of the group; in version 1, which has no place for it, of every partition.
-From 9 on a member of a consumer group (KIP-848) says who it is: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH. Classic groups do not look at it.
+Versions: 1 to 10; 6 is flexible; from 2 on null topics request all; from 8 on a request has several groups; 10 names topics by id.
+A partition without a committed offset is -1 without an error, even if it does not exist, and so is every partition of an unknown group.
+From 7 on a client may require stable offsets: UNSTABLE_OFFSET_COMMIT if an open transaction has an offset for the partition. An unknown
+topic id is UNKNOWN_TOPIC_ID, after all other topics of the group.
+An error of a group is returned for the group; in version 1, which has no field for it, for every partition.
+From 9 on a member of a consumer group (KIP-848) sends its id and epoch: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH. Classic groups ignore them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NO_OFFSET: Final = -1
     schema, Pieces("groups.topics.partition_indexes", "groups.topics.partitions"), Pieces("topics.partition_indexes", "topics.partitions")
 )
 def offset_fetch(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Each group on its own; before version 8 there is one."""
+    """Return the offsets of each group. Requests below version 8 have one group."""
     if ctx.api_version >= GROUPS_SINCE:
         return schema.Response(groups=[_group(ctx, group, require_stable=request.require_stable) for group in request.groups])
     topics = None
@@ -68,7 +68,7 @@ def _group(ctx: RequestContext, asked: schema.Group, *, require_stable: bool) ->
 
 
 def _all(ctx: RequestContext, offsets: GroupOffsets) -> list[schema.GroupTopic]:
-    """Everything that is committed, as if it had been asked for."""
+    """Return all committed partitions, in the form of a request."""
     indexes: dict[str, list[int]] = {}
     for name, index in offsets.partitions():
         indexes.setdefault(name, []).append(index)
@@ -107,7 +107,7 @@ def _without_offset(index: int, error_code: int) -> schema.GroupPartitionResult:
 
 
 def _old(result: schema.GroupPartitionResult) -> schema.PartitionResult:
-    """Up to version 7."""
+    """Convert a result for versions below 8."""
     return schema.PartitionResult(
         partition_index=result.partition_index,
         committed_offset=result.committed_offset,

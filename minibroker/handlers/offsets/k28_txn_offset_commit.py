@@ -1,15 +1,15 @@
-"""TxnOffsetCommit (key 28): offsets of a group that count once the producer's transaction commits, and never when it aborts.
+"""TxnOffsetCommit (key 28): commit offsets of a group when the producer's transaction commits, or never if it aborts.
 
-Versions: 0 to 5; 3 is flexible. The transaction must have reached the group's partition of `__consumer_offsets`: up to 4 by
-AddOffsetsToTxn, from 5 on by this very request, even if it is refused then, as in Apache Kafka. That is decided as for Produce (KIP-890):
+Versions: 0 to 5; 3 is flexible. The transaction must include the group's partition of `__consumer_offsets`. Up to 4 AddOffsetsToTxn adds
+it. From 5 on this request does, even if it is then rejected, as in Apache Kafka. The checks are those of Produce (KIP-890):
 
-    version    as Produce    not announced
+    version    as Produce    not added before
     to 3       10            INVALID_TXN_STATE
     4          11            TRANSACTION_ABORTABLE
     5          12            is added
 
-Partitions that do not exist are refused by themselves, as by OffsetCommit; a request of such partitions alone adds nothing.
-Who may commit for a group with members is said by coordinator/group/classic/group.py.
+Partitions that do not exist are rejected one by one, as by OffsetCommit. A request with only such partitions adds nothing.
+coordinator/group/classic/group.py checks who may commit for a group with members.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _AS_PRODUCE: Final = (10, 10, 10, 10, 11, 12)  #: by version
 
 @handles(schema, Pieces("topics.partitions", "topics.partitions", size=OFFSETS_AT_ONCE))
 def txn_offset_commit(ctx: RequestContext, request: schema.Request) -> Any:
-    """Response, or Delayed where logs are to be synced first."""
+    """Commit the offsets. Returns Delayed if logs must be synced first."""
 
     def find(topic: schema.Topic, index: int) -> Partition:
         return ctx.cluster.partition(topic.name, index)
@@ -59,13 +59,13 @@ def txn_offset_commit(ctx: RequestContext, request: schema.Request) -> Any:
 
 
 def _reach(ctx: RequestContext, request: schema.Request, ids: ProducerIdAndEpoch) -> PartitionLog | None:
-    """Let the transaction reach the group's offsets; the log of the coordinator, if it is to be synced."""
+    """Add the group's partition to the transaction. Returns the coordinator's log if it must be synced."""
     place = ctx.broker.coordinators.groups.topic_partition(request.group_id)
     if place[0] not in ctx.cluster.topics:
         raise CoordinatorNotAvailable
     partition = ctx.cluster.partition(*place)
     if not partition.is_online:
-        raise NotCoordinator  # as every commit there; KAFKA_STORAGE_ERROR would be the end of a Java producer
+        raise NotCoordinator  # as for every commit there; KAFKA_STORAGE_ERROR would be fatal for a Java producer
     offsets = partition.log
     if offsets.producers.has_open_transaction(*ids):
         return None

@@ -1,8 +1,8 @@
-"""OffsetDelete (key 47): forget committed offsets of topics that a group does not read any more (KIP-496).
+"""OffsetDelete (key 47): delete committed offsets of topics that a group does not read any more (KIP-496).
 
-Version: 0, not flexible. Partitions that do not exist are refused one by one, and come first in the answer. Where a consumer of the
-group is subscribed to the topic: GROUP_SUBSCRIBED_TOPIC. The group as a whole, whatever its topics: INVALID_GROUP_ID where it has no
-name, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP where it has members that are not consumers.
+Version: 0, not flexible. Partitions that do not exist are rejected one by one, and come first in the response. GROUP_SUBSCRIBED_TOPIC: a
+consumer of the group is subscribed to the topic. Errors of the whole group: INVALID_GROUP_ID (the name is empty), GROUP_ID_NOT_FOUND, and
+NON_EMPTY_GROUP (it has members that are not consumers).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from minibroker.errors import KafkaError, NotCoordinator, UnknownTopicOrPartitio
 from minibroker.handlers.offsets.commits import OFFSETS_AT_ONCE
 from minibroker.schemas import k47_offset_delete as schema
 
-_Codes = dict[str, dict[int, int]]  #: by topic and partition, in the order of the answer
+_Codes = dict[str, dict[int, int]]  #: by topic and partition, in response order
 
 
 @handles(schema, Pieces("topics.partitions", "topics.partitions", size=OFFSETS_AT_ONCE))
 def offset_delete(ctx: RequestContext, request: schema.Request) -> Any:
-    """Response, or Delayed where the log is to be synced first."""
+    """Delete the offsets. Returns Delayed if the log must be synced first."""
     codes: _Codes = {}
     wanted: list[tuple[str, int]] = []
     for topic in request.topics:
@@ -47,7 +47,7 @@ def offset_delete(ctx: RequestContext, request: schema.Request) -> Any:
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:
-    """Nothing was deleted; then there are no topics."""
+    """Return `error` without topics: nothing was deleted."""
     return schema.Response(error_code=error.code, topics=[])
 
 

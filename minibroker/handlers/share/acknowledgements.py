@@ -1,7 +1,7 @@
 """What ShareFetch and ShareAcknowledge have in common: acknowledgements of records, partition by partition.
 
-Each partition is answered alone, in the order of the request. Those that are not as they must be are refused before any other is done:
-ranges of offsets in order, one type for a range or one for each offset, and types that the version and the request know.
+Each partition has its own result, in the order of the request. Invalid ones are rejected before any other is processed. Offset ranges must
+be in order, with one type for a range or one for each offset, and the version and the request must allow the types.
 
 Source: KafkaApis.handleAcknowledgements, validateAcknowledgementBatches of Apache Kafka 4.3.1.
 """
@@ -24,7 +24,7 @@ _MAX_TYPE: Final = 3
 
 
 class Outcome(NamedTuple):
-    """What became of one partition's acknowledgements."""
+    """The result of one partition's acknowledgements."""
 
     error_code: int = 0
     error_message: str | None = None
@@ -36,10 +36,10 @@ _DONE: Final = Outcome()
 def acknowledge(
     ctx: RequestContext, member: MemberKey, request: Any
 ) -> Generator[None, None, tuple[dict[TopicPartition, Outcome], list[PartitionLog]]]:
-    """Do what a request of the two says, with a pause after each partition.
+    """Process the acknowledgements of a request, with a pause after each partition.
 
-    Returns an outcome for each partition, but none for empty ones where nothing could be done at all, and the logs that
-    must be synced before the client is answered.
+    Returns an outcome for each partition, and the logs that must be synced before the response is sent. If no valid partition has
+    acknowledgements, only rejected ones have an outcome.
     """
     outcomes: dict[TopicPartition, Outcome] = {}
     logs: dict[PartitionLog, None] = {}
@@ -60,9 +60,9 @@ def acknowledge(
                 outcomes[partition] = _do(ctx, member, partition, acknowledgements) if acknowledgements else _DONE
                 logs.update(
                     dict.fromkeys(ctx.broker.coordinators.share_partitions.take_unsynced())
-                )  # other requests would take them at a pause
+                )  # during a pause other requests would take them
                 yield
-        except GeneratorExit:  # the client is gone
+        except GeneratorExit:  # the client has disconnected
             if logs:
                 ctx.broker.flush_queue.flush(list(logs), lambda _: None)
             raise
@@ -70,7 +70,7 @@ def acknowledge(
 
 
 def unsafe(outcomes: dict[TopicPartition, Outcome]) -> dict[TopicPartition, Outcome]:
-    """The same, when what was done could not be synced."""
+    """Replace successful outcomes by an error, because they could not be synced."""
     lost = CoordinatorNotAvailable()
     failed = Outcome(lost.code, str(lost))
     return {partition: failed if outcome == _DONE else outcome for partition, outcome in outcomes.items()}

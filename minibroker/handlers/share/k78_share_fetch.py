@@ -40,7 +40,7 @@ _STRICT: Final = 1  #: share_acquire_mode
 
 @handles(schema, limit=ElementLimit(SHARE_ELEMENTS_MAX))
 def share_fetch(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
-    """Refusals first; who finds too many sessions waits, so as not to ask in circles."""
+    """Check the request, then serve it. With too many sessions wait before rejecting it, so clients do not retry in a loop."""
     check_share_groups(ctx)
     if request.group_id is None:
         raise InvalidRequest("Invalid group id in the request.")
@@ -57,7 +57,7 @@ def share_fetch(ctx: RequestContext, request: schema.Request) -> schema.Response
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:
-    """The request as a whole: a code and no words, as Kafka has it."""
+    """Return the code without a message, as Kafka does."""
     return schema.Response(error_code=error.code, acquisition_lock_timeout_ms=0, responses=[], node_endpoints=[])
 
 
@@ -66,7 +66,7 @@ def _is_empty(request: schema.Request) -> bool:
 
 
 class ShareFetching:
-    """One request that is past its refusals."""
+    """A request that has passed the checks."""
 
     def __init__(self, ctx: RequestContext, request: schema.Request, member: MemberKey) -> None:
         self._ctx = ctx
@@ -83,13 +83,13 @@ class ShareFetching:
         self._reading = ShareReading(ctx, member[0], self._turns(), wanted)
 
     def serve(self) -> schema.Response | Delayed:
-        """Answer, or wait."""
+        """Return the response, or Delayed."""
         if not _has_acknowledgements(self._request):
             return self._go_on([])
         return self._ctx.broker.slices.run(self._acknowledge(), keeps_frame=False)
 
     def _acknowledge(self) -> Steps:
-        """Do what the request says of earlier records, with pauses, and go on."""
+        """Process the acknowledgements of the request with pauses, and continue."""
         self._outcomes, logs = yield from acknowledge(self._ctx, self._member, self._request)
         result = self._go_on(logs)
         return (yield result) if isinstance(result, Delayed) else result
@@ -112,7 +112,7 @@ class ShareFetching:
         return self._ctx.broker.purgatory.park(self._reading.watched(), self._request.max_wait_ms, self._attempt)
 
     def _open(self) -> ShareSession | None:
-        """The session, as the request changes it; None for one that ends."""
+        """Open or update the session. Returns None if the request closes it."""
         request, shares, node_id = self._request, self._ctx.broker.coordinators.share_partitions, self._ctx.broker.nodes.own.node_id
         added = [(topic.topic_id, each.partition_index) for topic in request.topics for each in topic.partitions]
         if request.share_session_epoch == 0:
@@ -128,7 +128,7 @@ class ShareFetching:
         return session
 
     def _turns(self) -> list[TopicPartition]:
-        """The partitions to read, another first each time."""
+        """Return the partitions to read, starting with another one in each request."""
         request = self._request
         if self._session is None or request.max_records <= 0 or self._max_bytes <= 0 or self._renews():
             return []
@@ -142,12 +142,12 @@ class ShareFetching:
     def _attempt(self, is_last: bool) -> schema.Response | None:
         shares, node_id = self._ctx.broker.coordinators.share_partitions, self._ctx.broker.nodes.own.node_id
         if self._session is not None and not shares.has_session(node_id, self._member, self._session):
-            raise ShareSessionNotFound  # it ended while this waited: nobody would speak of what is acquired now
+            raise ShareSessionNotFound  # it ended during the wait: the member could never acknowledge what is acquired now
         given = self._reading.attempt(min_bytes=min(self._request.min_bytes, self._max_bytes), max_bytes=self._max_bytes, is_last=is_last)
         return None if given is None else self._response(given)
 
     def _response(self, given: dict[TopicPartition, PartitionRecords]) -> schema.Response:
-        results = {key: self._result(key, each) for key, each in given.items() if self._is_told(key, each)}
+        results = {key: self._result(key, each) for key, each in given.items() if self._is_returned(key, each)}
         for key, outcome in self._outcomes.items():
             result = results.get(key) or self._result(key, PartitionRecords())
             results[key] = replace(result, acknowledge_error_code=outcome.error_code, acknowledge_error_message=outcome.error_message)
@@ -180,7 +180,7 @@ class ShareFetching:
     def _count(self, quotas: Quotas, response: schema.Response) -> None:
         quotas.count_fetched(self._ctx, lambda: quotas.size_of(schema, self._ctx.api_version, response))
 
-    def _is_told(self, key: TopicPartition, given: PartitionRecords) -> bool:
+    def _is_returned(self, key: TopicPartition, given: PartitionRecords) -> bool:
         if self._session is None:
             return False
         is_news = self._session.is_told(key, has_records=bool(given.records), has_error=given.error is not None)

@@ -1,9 +1,9 @@
-"""ShareAcknowledge (key 79): a member of a share group says what became of records that it acquired.
+"""ShareAcknowledge (key 79): acknowledge records that a member of a share group has acquired.
 
-Versions: 1 and 2, flexible; 2 renews locks. A session of the member's must be open (share_partition/sessions.py); epoch -1 ends it, and
-what it had besides is released. Who is no member of the group, but has a session, is as good as any other, as with Kafka.
-Answered when everything is in the log of the share coordinator, and synced where that is asked for. Partitions are answered in the order
-of the request.
+Versions: 1 and 2, flexible; 2 renews locks. The member must have an open session (share_partition/sessions.py). Epoch -1 closes it and
+releases its other records. As in Kafka, a client with a session need not be a member of the group.
+The response is sent when everything is in the log of the share coordinator, and synced where required. Partitions are in the order of the
+request.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from minibroker.schemas import k79_share_acknowledge as schema
 
 @handles(schema, limit=ElementLimit(SHARE_ELEMENTS_MAX))
 def share_acknowledge(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
-    """The session first, then each partition."""
+    """Check the session, then process each partition."""
     check_share_groups(ctx)
     if request.group_id is None:
         raise InvalidRequest("Invalid group id in the request.")
@@ -41,7 +41,7 @@ def share_acknowledge(ctx: RequestContext, request: schema.Request) -> schema.Re
 
 
 def _acknowledge(ctx: RequestContext, request: schema.Request, member: MemberKey) -> Steps:
-    """Do what the request says once its session is known, with pauses."""
+    """Process the acknowledgements with pauses, after the session has been checked."""
     outcomes, logs = yield from acknowledge(ctx, member, request)
     if request.share_session_epoch == FINAL_EPOCH:
         ctx.broker.coordinators.share_partitions.end_session(ctx.broker.nodes.own.node_id, member)
@@ -57,7 +57,7 @@ def _acknowledge(ctx: RequestContext, request: schema.Request, member: MemberKey
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:
-    """The request as a whole: a code and no words, as Kafka has it."""
+    """Return the code without a message, as Kafka does."""
     return schema.Response(error_code=error.code, responses=[], node_endpoints=[])
 
 

@@ -1,6 +1,7 @@
-"""InitializeShareGroupState (key 83): share partitions begin, or begin anew at another offset. Brokers ask it of the share coordinator.
+"""InitializeShareGroupState (key 83): create share partitions, or reset their start offset. Brokers send it to the share coordinator.
 
-Version 0, flexible. Whoever serves the share partition reads its state anew. (Apache Kafka lets it go on until its next write is fenced.)
+Version 0, flexible. The leader of the share partition then reloads its state. (Apache Kafka's leader continues until its next write is
+fenced.)
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from minibroker.schemas import k83_initialize_share_group_state as schema
 
 @handles(schema, Pieces("topics.partitions", "results.partitions"))
 def initialize_share_group_state(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
-    """Each partition by itself."""
+    """Initialize each partition."""
     persister = ctx.broker.coordinators.share_persister
 
     def answer(topic_id: UUID, asked: schema.Partition) -> schema.PartitionResult:

@@ -1,6 +1,6 @@
-"""ReadShareGroupState (key 84): all that is known of share partitions. Brokers that begin to serve one ask it.
+"""ReadShareGroupState (key 84): the whole state of share partitions. A broker sends it when it becomes their leader.
 
-Version 0, flexible. A leader epoch that is higher than any before is kept, and whoever writes with a lower one is fenced.
+Version 0, flexible. A leader epoch that is higher than the stored one is stored, which fences writes with a lower one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from minibroker.schemas import k84_read_share_group_state as schema
 
 @handles(schema, Pieces("topics.partitions", "results.partitions"))
 def read_share_group_state(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
-    """Each partition by itself."""
+    """Read each partition."""
     persister = ctx.broker.coordinators.share_persister
 
     def answer(topic_id: UUID, asked: schema.Partition) -> schema.PartitionResult:

@@ -1,6 +1,6 @@
-"""WriteShareGroupState (key 85): what became of records of share partitions. Brokers tell it to the share coordinator.
+"""WriteShareGroupState (key 85): delivery states of records in share partitions. Brokers send it to the share coordinator.
 
-Versions: 0 and 1, flexible; 1 counts what nobody gets any more.
+Versions: 0 and 1, flexible; 1 counts records whose delivery is complete.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from minibroker.schemas import k85_write_share_group_state as schema
 
 @handles(schema, Pieces("topics.partitions", "results.partitions", beside=("state_batches",)))
 def write_share_group_state(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
-    """Each partition by itself."""
+    """Write each partition."""
     persister = ctx.broker.coordinators.share_persister
 
     def answer(topic_id: UUID, asked: schema.Partition) -> schema.PartitionResult:

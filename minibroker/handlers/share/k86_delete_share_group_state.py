@@ -1,6 +1,6 @@
-"""DeleteShareGroupState (key 86): share partitions are forgotten. Brokers ask it of the share coordinator.
+"""DeleteShareGroupState (key 86): delete share partitions. Brokers send it to the share coordinator.
 
-Version 0, flexible. One that is not known is forgotten as well as any other.
+Version 0, flexible. Deleting an unknown one succeeds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from minibroker.schemas import k86_delete_share_group_state as schema
 
 @handles(schema, Pieces("topics.partitions", "results.partitions"))
 def delete_share_group_state(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
-    """Each partition by itself."""
+    """Delete each partition."""
     persister = ctx.broker.coordinators.share_persister
 
     def answer(topic_id: UUID, asked: schema.Partition) -> schema.PartitionResult:

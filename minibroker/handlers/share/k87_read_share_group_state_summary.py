@@ -1,6 +1,6 @@
-"""ReadShareGroupStateSummary (key 87): how far a share group is in share partitions. Brokers ask it of the share coordinator.
+"""ReadShareGroupStateSummary (key 87): the start offsets of a share group. Brokers send it to the share coordinator.
 
-Versions: 0 and 1, flexible; 1 counts what nobody gets any more. Of one that is not known nothing is known, which is no error.
+Versions: 0 and 1, flexible; 1 counts records whose delivery is complete. An unknown share partition has an empty summary and no error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from minibroker.schemas import k87_read_share_group_state_summary as schema
 
 @handles(schema, Pieces("topics.partitions", "results.partitions"))
 def read_share_group_state_summary(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
-    """Each partition by itself."""
+    """Summarize each partition."""
     persister = ctx.broker.coordinators.share_persister
 
     def answer(topic_id: UUID, asked: schema.Partition) -> schema.PartitionResult:

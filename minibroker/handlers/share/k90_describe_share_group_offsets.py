@@ -1,9 +1,8 @@
-"""DescribeShareGroupOffsets (key 90): where share groups begin to read each partition, and what they have before them (KIP-932).
+"""DescribeShareGroupOffsets (key 90): start offsets and lag of share groups in each partition (KIP-932).
 
-Versions: 0 to 1, both flexible; from 1 on with the lag: records from the start offset on that somebody may still get (KIP-1226).
-Without topics all partitions that have a state are told. What nothing is known of has start offset -1, be it the group, the topic or the
-partition, and so has what the share coordinator refuses; topics that are not there come last. (A partition number beyond those of the topic
-is never answered by Apache Kafka.)
+Versions: 0 to 1, both flexible; 1 adds the lag: records from the start offset on that can still be delivered (KIP-1226).
+Without topics all partitions with a state are returned. Start offset -1: the group, topic or partition is unknown, or the share coordinator
+returned an error. Unknown topics come last. (Apache Kafka never responds if the topic does not have the partition.)
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from minibroker.wire.schema import NIL_UUID
 
 @handles(schema, Pieces("groups.topics.partitions", "groups.topics.partitions"))
 def describe_share_group_offsets(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Each group on its own."""
+    """Describe the offsets of each group."""
     return schema.Response(groups=[_describe(ctx, group) for group in request.groups])
 
 

@@ -1,10 +1,9 @@
-"""What one ShareFetch reads: from each partition of its session as many batches as it may acquire records of, and then acquires them.
+"""What one ShareFetch reads. It reads batches from the partitions of its session, and acquires records of them.
 
-Partitions have their turn one after the other, another first in each request. The bytes that are asked for are divided among those that
-may give something at all. A read stops at the records that are wanted: what is behind them another member will read.
+Partitions are read in turn, starting with another one in each request. The requested bytes are divided among the partitions that have
+records to acquire. A read stops at the requested number of records, because other members read the later ones.
 
-Source: DelayedShareFetch, ShareFetchUtils of Apache Kafka 4.3.1 (which reads as many bytes as are allowed, and cuts off what is not
-acquired).
+Source: DelayedShareFetch, ShareFetchUtils of Apache Kafka 4.3.1 (which reads up to the byte limit, and cuts off what is not acquired).
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from minibroker.records.batch import RecordBatch
 from minibroker.records.control import ControlType, parse_control_key
 from minibroker.wire.schema import Buffer
 
-_READ_BYTES: Final = 256 * 1024  #: at one time
+_READ_BYTES: Final = 256 * 1024  #: per read
 
 _EMPTY: Final = b""
 
 
 class PartitionRecords(NamedTuple):
-    """What a member gets of one partition."""
+    """What a member gets from one partition."""
 
     acquired: Sequence[Acquired] = ()
     records: Buffer = _EMPTY
@@ -39,7 +38,7 @@ class PartitionRecords(NamedTuple):
 
 
 class _PartitionRead(NamedTuple):
-    """What was read of one partition."""
+    """The batches read from one partition."""
 
     share: SharePartition
     partition: Partition
@@ -56,7 +55,7 @@ class _PartitionRead(NamedTuple):
 
 
 class ShareReading:
-    """One request, and the way to try it again when more has come."""
+    """What one request reads. It can be retried when there are more records."""
 
     def __init__(self, ctx: RequestContext, group_id: str, asked: Sequence[TopicPartition], wanted: AcquireRequest) -> None:
         self._ctx = ctx
@@ -65,7 +64,7 @@ class ShareReading:
         self._wanted = wanted
 
     def attempt(self, *, min_bytes: int, max_bytes: int, is_last: bool) -> dict[TopicPartition, PartitionRecords] | None:
-        """What each partition gives, or None while that is too little."""
+        """Return the records of each partition, or None if there are too few."""
         given: dict[TopicPartition, PartitionRecords] = {}
         reads: dict[TopicPartition, _PartitionRead] = {}
         is_urgent = not self._find(given, reads)
@@ -74,7 +73,7 @@ class ShareReading:
         size = 0
         for key, read in list(reads.items()):
             if left <= 0:
-                del reads[key]  # the next request begins further on
+                del reads[key]  # the next request starts with a later partition
                 continue
             try:
                 found = self._read(read, max_bytes // len(reads), left, isolation, min_one=size == 0)
@@ -95,7 +94,7 @@ class ShareReading:
         return {key: given[key] for key in self._asked if key in given}
 
     def watched(self) -> Iterator[Watchable]:
-        """What may end the wait: partitions that grow, records that are available again."""
+        """Yield what can end the wait: partitions that grow, and records that become available again."""
         for topic_id, index in self._asked:
             try:
                 yield self._ctx.cluster.partition_by_id(topic_id, index)
@@ -104,14 +103,14 @@ class ShareReading:
                 continue
 
     def _find(self, given: dict[TopicPartition, PartitionRecords], reads: dict[TopicPartition, _PartitionRead]) -> bool:
-        """Which partitions may give something; False when every one of them failed, or none is asked for."""
+        """Find the partitions with records to acquire. Returns False if all failed or there are none."""
         for key in self._asked:
             try:
                 partition = self._ctx.cluster.partition_by_id(*key)
                 share = self._ctx.broker.coordinators.share_partitions.get(self._group_id, *key)
-                # A log that was never used is empty. To open thousands of them takes seconds.
+                # A log that was never opened is empty. Opening thousands of them would take seconds.
                 log_start_offset = 0 if partition.is_unopened else partition.log.log_start_offset
-                if share.records.next_fetch_offset() < log_start_offset:  # what is in flight below may still be spoken of
+                if share.records.next_fetch_offset() < log_start_offset:  # records in flight below it may still be acknowledged
                     share.begin_at(log_start_offset)
             except KafkaError as error:
                 given[key] = PartitionRecords(error=error)
@@ -160,7 +159,7 @@ class ShareReading:
 
 
 def _aborted(read: _PartitionRead) -> list[Extent]:
-    """The batches of aborted transactions among those that were read."""
+    """Return the batches of aborted transactions among those that were read."""
     log = read.partition.online_log
     if log is None:
         raise KafkaStorageError
@@ -186,7 +185,7 @@ def _is_abort(batch: RecordBatch) -> bool:
 
 
 def _without(acquired: Sequence[Acquired], extents: Sequence[Extent]) -> Iterator[Acquired]:
-    """The same ranges without what `extents` have; both are in order."""
+    """Yield the ranges without the offsets in `extents`. Both are sorted."""
     for each in acquired:
         rest = each
         for extent in extents:

@@ -1,7 +1,7 @@
-"""What the five APIs of the share coordinator have in common: brokers ask it for states of share partitions, one by one.
+"""What the five APIs of the share coordinator have in common: brokers send it states of share partitions.
 
-An empty group id, no topics, or a topic without partitions: the whole answer is empty. Everything else is answered partition by partition,
-in the order of the request, when it is in the log of `__share_group_state`, and synced where that is asked for.
+With an empty group id, no topics, or a topic without partitions the response is empty. Otherwise each partition has a result, in the order
+of the request. The response is sent when all is in the log of `__share_group_state`, and synced where required.
 
 Source: ShareCoordinatorService of Apache Kafka 4.3.1.
 """
@@ -17,13 +17,13 @@ from minibroker.dispatch.delayed import Delayed, when_done
 from minibroker.dispatch.flush import FlushFailures
 from minibroker.errors import CoordinatorLoadInProgress, KafkaError, NotCoordinator
 
-Answer = Callable[[UUID, Any], Any]  #: topic id and partition of the request -> partition result; KafkaError
+Answer = Callable[[UUID, Any], Any]  #: topic id and partition of the request -> partition result; raises KafkaError
 
 
 def each_partition(ctx: RequestContext, schema: Any, request: Any, answer: Answer, *, doing: str, **otherwise: Any) -> Any | Delayed:
-    """The response, one partition result for each that is asked for.
+    """Return the response with one result for each partition.
 
-    `doing` says in a few words what went wrong where a log is not there, `otherwise` what the other fields of a refused partition are.
+    `doing` is the phrase for error messages if there is no log, `otherwise` has the other fields of a rejected partition.
     """
     if not request.group_id or not all(topic.partitions for topic in request.topics):
         return schema.Response(results=[])
