@@ -2,8 +2,8 @@
 
     int8 int16 int32 int64 uint16 uint32 float64   big-endian, two's complement; bool is an int8, 0 is false
     uuid                     16 bytes
-    unsigned varint          groups of 7 bits, lowest first, bit 7 set on all but the last; 5 bytes at most (varlong: 10)
-    varint, varlong          signed, as zigzag: 0, -1, 1, -2 ... are 0, 1, 2, 3 ...
+    unsigned varint          groups of 7 bits, lowest first, bit 7 set on all but the last; 5 bytes at most
+    varint                   signed, as zigzag: 0, -1, 1, -2 ... are 0, 1, 2, 3 ...
     string                   int16 length, UTF-8         compact: unsigned varint length + 1; 0 is null
     bytes, records           int32 length, bytes         compact: as above
     array                    int32 count, elements       compact: as above
@@ -32,7 +32,6 @@ UUID_SIZE: Final = 16
 MAX_STRING_SIZE: Final = 32767  #: in both forms, as in Kafka
 TAGGED_FIELDS_MAX: Final = 1000  #: in one struct or header; unknown ones are skipped one by one, and Kafka has a few
 MAX_VARINT_BYTES: Final = 5
-MAX_VARLONG_BYTES: Final = 10
 
 _INT16 = NUMBER_STRUCTS["int16"]
 _INT32 = NUMBER_STRUCTS["int32"]
@@ -42,8 +41,8 @@ class EncodeError(ValueError):
     """The format cannot carry a value. This is a mistake of this process, never of the peer."""
 
 
-def read_unsigned_varint(data: Buffer, position: int, max_bytes: int = MAX_VARINT_BYTES) -> tuple[int, int]:
-    """(value, position after it); WireError when it is cut, longer than `max_bytes` or wider than 32 (64) bits."""
+def read_unsigned_varint(data: Buffer, position: int) -> tuple[int, int]:
+    """Read an unsigned varint: (value, position after it); WireError if it is cut, longer than 5 bytes or wider than 32 bits."""
     try:
         first, second = data[position], data[position + 1]
         # Sizes of record batches have two or three bytes: written out, these cost a third of the loop.
@@ -55,25 +54,19 @@ def read_unsigned_varint(data: Buffer, position: int, max_bytes: int = MAX_VARIN
     except IndexError:
         pass
     value = shift = 0
-    for byte in data[position : position + max_bytes]:
+    for byte in data[position : position + MAX_VARINT_BYTES]:
         value |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
-            if value >> (32 if max_bytes == MAX_VARINT_BYTES else 64):
+            if value >> 32:
                 break
             return value, position + shift // 7
-    raise WireError("varint is cut" if shift < 7 * max_bytes else "varint is too long")
+    raise WireError("varint is cut" if shift < 7 * MAX_VARINT_BYTES else "varint is too long")
 
 
 def read_varint(data: Buffer, position: int) -> tuple[int, int]:
     """Signed, 32 bits: (value, position after it)."""
     value, position = read_unsigned_varint(data, position)
-    return (value >> 1) ^ -(value & 1), position
-
-
-def read_varlong(data: Buffer, position: int) -> tuple[int, int]:
-    """Signed, 64 bits: (value, position after it)."""
-    value, position = read_unsigned_varint(data, position, MAX_VARLONG_BYTES)
     return (value >> 1) ^ -(value & 1), position
 
 
@@ -106,11 +99,6 @@ def unsigned_varint(value: int) -> bytes:
 def varint(value: int) -> bytes:
     """Signed, 32 bits."""
     return unsigned_varint((value << 1) ^ (value >> 31))
-
-
-def varlong(value: int) -> bytes:
-    """Signed, 64 bits."""
-    return unsigned_varint((value << 1) ^ (value >> 63))
 
 
 @lru_cache(maxsize=1024)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from minibroker.errors import WireError
 from minibroker.wire import primitives
-from minibroker.wire.primitives import Reader, read_unsigned_varint, read_varint, read_varlong, skip_tagged_fields
+from minibroker.wire.primitives import Reader, read_unsigned_varint, read_varint, skip_tagged_fields
 
 UNSIGNED = [(0, "00"), (1, "01"), (127, "7f"), (128, "8001"), (300, "ac02"), (2**21 - 1, "ffff7f"), (2**32 - 1, "ffffffff0f")]
 SIGNED = [
@@ -24,7 +24,6 @@ SIGNED = [
     (2**31 - 1, "feffffff0f"),
     (-(2**31), "ffffffff0f"),
 ]
-LONG = [(2**63 - 1, "feffffffffffffffff01"), (-(2**63), "ffffffffffffffffff01"), (-300, "d704")]
 
 
 @pytest.mark.parametrize(("value", "data"), UNSIGNED)
@@ -41,13 +40,6 @@ def test_varint(value: int, data: str) -> None:
     assert read_varint(encoded, 0) == (value, len(encoded))
 
 
-@pytest.mark.parametrize(("value", "data"), SIGNED + LONG)
-def test_varlong(value: int, data: str) -> None:
-    encoded = bytes.fromhex(data)
-    assert primitives.varlong(value) == encoded
-    assert read_varlong(encoded, 0) == (value, len(encoded))
-
-
 @given(st.integers(0, 2**32 - 1))
 def test_varint_comes_back(value: int) -> None:
     encoded = primitives.unsigned_varint(value)
@@ -58,11 +50,6 @@ def test_varint_comes_back(value: int) -> None:
 def test_varint_cut_too_long_or_too_wide_is_refused(data: str) -> None:
     with pytest.raises(WireError, match="varint"):
         read_unsigned_varint(bytes.fromhex(data), 0)
-
-
-def test_varlong_of_eleven_bytes_is_refused() -> None:
-    with pytest.raises(WireError, match="too long"):
-        read_varlong(b"\x80" * 10 + b"\0", 0)
 
 
 def test_overlong_varint_within_five_bytes_is_read_as_kafka_does() -> None:
