@@ -1,8 +1,8 @@
 """Read one partition's folder in a log directory: its segments, positions of offsets and timestamps, the log's end.
 
 A broker may write meanwhile. The last segment may end in half a batch, which is the end of the log for now and
-no damage. Indexes may be missing or old, since a broker keeps the newest entries in memory. An index entry is
-used only if the batch at its position agrees with it.
+no damage. Indexes may be missing or old, since a broker keeps the newest entries in memory, or damaged. An index
+entry is used only if the batch at its position proves it right. Otherwise more of the segment is read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from minibroker.errors import CorruptLogError, CorruptMessage, KafkaError
 from minibroker.records.any_format import decode_records, read_batch
-from minibroker.records.batch import HEADER_SIZE
+from minibroker.records.batch import HEADER_SIZE, RecordBatch
 from minibroker.spark.kafka_log.frames import find_batch, read_head, skim
 from minibroker.spark.kafka_log.ranges import AbortedRange
 from minibroker.storage.batch_scan import HEAD_SIZE, BatchHeader, read_headers
@@ -28,6 +28,7 @@ from minibroker.storage.time_index import NO_TIMESTAMP, TimeIndex, TimestampEntr
 logger = logging.getLogger(__name__)
 
 UNBOUNDED = 1 << 40
+FEW_HEADERS = 512  #: bytes to read at once where one of the next headers is the wanted one
 
 
 class LogEnd(NamedTuple):
@@ -76,15 +77,22 @@ class SegmentFile:
         """Yield headers from `position` on; CorruptMessage if there is no batch."""
         return read_headers(self._files, self.handle, position, self.size if end is None else end)
 
-    def is_batch_at(self, position: int, last_offset: int) -> bool:
-        """Return whether an index entry is right: a batch is at `position` and ends with `last_offset`, or below (before Kafka 4)."""
-        if not 0 < position < self.size:
-            return False
+    def batch_of(self, entry: OffsetPosition) -> RecordBatch | None:
+        """Return the batch that an index entry points at.
+
+        None if the entry is wrong: there is no batch at its position, the CRC of the batch is wrong, or the batch ends after
+        `entry.offset`. It may end before that, since Kafka before 4 made one entry for several batches.
+        """
+        if not 0 < entry.position < self.size:
+            return None
         try:
-            header = next(read_headers(self._files, self.handle, position, self.size, chunk_size=HEAD_SIZE))
-        except CorruptMessage:
-            return False
-        return self.base_offset <= header.base_offset <= header.last_offset <= last_offset
+            header = next(read_headers(self._files, self.handle, entry.position, self.size, chunk_size=HEAD_SIZE))
+            if not self.base_offset <= header.base_offset <= header.last_offset <= entry.offset:
+                return None
+            batch = read_batch(self._files.read_at(self.handle.opened(), header.size, entry.position))
+            return batch if batch.check_crc() else None
+        except KafkaError:
+            return None
 
     def start_for(self, offset: int) -> int:
         """Return the position of a batch at or before the one that holds `offset`."""
@@ -92,28 +100,58 @@ class SegmentFile:
         number = bisect_right(self.seen, offset, key=lambda each: each.offset)
         if number and self.seen[number - 1].position > entry.position:
             return self.seen[number - 1].position
-        return entry.position if self.is_batch_at(entry.position, entry.offset) else 0
+        return entry.position if self.batch_of(entry) is not None else 0
 
     def stop_for(self, end_offset: int, end: int) -> int:
         """Return a position up to `end` from which on all batches start at or above `end_offset`."""
         entries = [*self.index.entries(), *self.seen]
         number = bisect_right(entries, end_offset - 2, key=lambda entry: entry.offset) + 1
-        if number < len(entries) and entries[number].position < end and self.is_batch_at(entries[number].position, entries[number].offset):
-            return entries[number].position
+        if number < len(entries) and entries[number].position < end:
+            batch = self.batch_of(entries[number])
+            # A wrong entry may point at a batch that is still wanted: compare the batch's offset, not the entry's.
+            if batch is not None and _starts_at_or_above(batch, end_offset):
+                return entries[number].position
         return end
 
     def largest_timestamp(self) -> TimestampEntry | None:
-        """Return the last entry of the time index, if its batch agrees."""
+        """Return the last entry of the time index; None unless its batch agrees, and no batch after it has a larger timestamp."""
         entry = self.time_index.last()
         if entry.timestamp == NO_TIMESTAMP:
             return None
+        found = None
         try:
             for header in self.headers(self.start_for(entry.offset)):
+                if found is None and header.last_offset >= entry.offset:
+                    if (header.last_offset, header.max_timestamp) != (entry.offset, entry.timestamp):
+                        return None
+                    found = entry
+                elif header.max_timestamp > entry.timestamp:
+                    return None
+        except CorruptMessage:
+            return None
+        return found
+
+    def start_for_timestamp(self, timestamp: int) -> int:
+        """Return the position of a batch before which no batch reaches `timestamp`; 0 if the time index has no right entry for it."""
+        # Several batches may have the same timestamp. A wrong entry for `timestamp` itself could point past the first of them.
+        entry = self.time_index.lookup(timestamp - 1)
+        if entry.timestamp == NO_TIMESTAMP:
+            return 0
+        try:
+            position = self.start_for(entry.offset)
+            for header in read_headers(self._files, self.handle, position, self.size, chunk_size=FEW_HEADERS):
                 if header.last_offset >= entry.offset:
-                    return entry if (header.last_offset, header.max_timestamp) == (entry.offset, entry.timestamp) else None
+                    return header.position if header.max_timestamp == entry.timestamp else 0
         except CorruptMessage:
             pass
-        return None
+        return 0
+
+
+def _starts_at_or_above(batch: RecordBatch, offset: int) -> bool:
+    try:
+        return batch.base_offset >= offset
+    except KafkaError:  # a message set of format v0 or v1, whose base offset is in its records
+        return False
 
 
 class PartitionFolder:
@@ -177,7 +215,7 @@ class PartitionFolder:
             end, last_position = self.known_end.end, self.known_end.last_position
         else:
             entry = last.index.last()
-            last_position = entry.position if last.is_batch_at(entry.position, entry.offset) else 0
+            last_position = entry.position if last.batch_of(entry) is not None else 0
             end = LogEnd(last.base_offset, last_position)
         if (skimmed := skim(self.files, last.handle, end.position, last.size)) is not None:
             end, last_position = LogEnd(skimmed.last_offset + 1, skimmed.end_position), skimmed.last_position
@@ -222,11 +260,7 @@ class PartitionFolder:
     def offset_for_timestamp(self, timestamp: int, bound: int) -> int | None:
         """Return the first offset below `bound` of a record at or after `timestamp` (epoch ms), as ListOffsets does; None if none."""
         for segment in self.segments_from(self.log_start_offset):
-            if segment is not self.segments[-1]:
-                largest = segment.largest_timestamp()
-                if largest is not None and largest.timestamp < timestamp:
-                    continue
-            position = segment.start_for(max(segment.time_index.lookup(timestamp).offset, self.log_start_offset))
+            position = max(segment.start_for_timestamp(timestamp), segment.start_for(self.log_start_offset))
             found = self._first_as_late(segment, position, timestamp)
             if found is not None:
                 return found if found < bound else None

@@ -164,11 +164,7 @@ def _cuts(whole: LogSlice, segment: SegmentFile, target: int) -> Iterator[int]:
     """Yield positions to cut at: from the offset index and the batches seen after it, else from the batch headers."""
     position = whole.start_position
     for entry in (*segment.index.entries(), *(segment.seen if target >= SEEN_INTERVAL_BYTES else ())):
-        if (
-            entry.position - position >= target
-            and entry.position < whole.end_position
-            and segment.is_batch_at(entry.position, entry.offset)
-        ):
+        if entry.position - position >= target and entry.position < whole.end_position and segment.batch_of(entry) is not None:
             position = entry.position
             yield position
     if whole.end_position - position < 2 * target:
