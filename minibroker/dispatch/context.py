@@ -1,4 +1,4 @@
-"""What a handler is given besides its request."""
+"""The context of a request: its connection, and the services of the broker that serves it."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 
 class ConnectionInfo:
-    """What is known of a client's connection. The software's name and version are written by ApiVersions."""
+    """Facts about a client's connection. ApiVersions writes the name and version of the client's software."""
 
     __slots__ = ("client_host", "client_software_name", "client_software_version", "endings", "listener_name", "throttle_ms")
 
     def __init__(self, listener_name: str, client_host: str) -> None:
-        self.listener_name = listener_name  #: the listener that the client came in by; Metadata answers its advertised address
+        self.listener_name = listener_name  #: the listener that the client connected to; Metadata returns its advertised address
         self.client_host = client_host
         self.client_software_name = "unknown"
         self.client_software_version = "unknown"
-        self.throttle_ms = 0  #: how long the client is to be held: written with an answer by its quotas, taken by the connection
-        self.endings: dict[object, Callable[[], None]] | None = None  #: what ends with the connection; written here
+        self.throttle_ms = 0  #: how long to mute the client; quotas write it with an answer, the connection takes it
+        self.endings: dict[object, Callable[[], None]] | None = None  #: callbacks of `when_closed`
 
     def when_closed(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` when the connection is gone; returns what ends that (harmless twice)."""
+        """Call `callback` when the connection closes. Returns a function that cancels this; it may be called twice."""
         if self.endings is None:
             self.endings = {}
         endings, key = self.endings, object()
@@ -49,13 +49,13 @@ class ConnectionInfo:
         return cancel
 
     def closed(self) -> None:
-        """Called by the connection when it is gone."""
+        """Run the callbacks. The connection calls this when it closes."""
         for callback in list((self.endings or {}).values()):
             callback()
 
 
 class Services:
-    """The parts of a broker, put together once; each request's context points at them."""
+    """The services of a broker, created once; the context of each request refers to them."""
 
     __slots__ = (
         "background", "clock", "cluster", "config", "coordinators", "fetch_sessions", "flush_queue", "nodes", "purgatory", "quotas",
@@ -65,7 +65,7 @@ class Services:
     def __init__(self, *, config: BrokerConfig, cluster: Cluster, clock: Clock, background: Background, registry: Registry) -> None:
         self.config = config
         self.cluster = cluster
-        self.nodes = Nodes(cluster.node)  #: the brokers that clients are told of, seen from the one that these services are of
+        self.nodes = Nodes(cluster.node)  #: the brokers that clients see, from the view of the one that has these services
         self.clock = clock
         self.background = background
         self.registry = registry
@@ -75,7 +75,7 @@ class Services:
         self.fetch_sessions: Any = None  #: the FetchSessionCache (handlers/fetch/session.py), from the first Fetch on
         self.flush_queue = FlushQueue(clock, background)
         self.coordinators = Coordinators(cluster, config, clock, self.flush_queue)
-        self.quotas: Quotas | None = None  #: None while no client has one
+        self.quotas: Quotas | None = None  #: None while no quota is set
         self.follow_quotas()
         if config.minibroker_like_kafka:
             from minibroker.dispatch.like_kafka import like_kafka  # noqa: PLC0415  most brokers do not need it
@@ -83,7 +83,7 @@ class Services:
             self.registry = like_kafka(registry, self)
 
     def seen_from(self, nodes: Nodes) -> Services:
-        """The same parts for another of several brokers, which has its own configs, its own sessions and its own quotas."""
+        """Return the services of another broker of a simulated cluster: its configs, sessions and quotas differ, the rest is shared."""
         other = copy(self)
         other.nodes = nodes
         other.config = self.cluster.configs.of_broker(nodes.own.node_id)
@@ -93,12 +93,12 @@ class Services:
         return other
 
     def follow_quotas(self) -> None:
-        """Enforce the quotas that are there, and all later ones."""
+        """Enforce the present quotas, and follow later changes."""
         self.cluster.on_quotas_changed.append(self._take_quotas)
         self._take_quotas(self.cluster.image.kept.quotas.values())
 
     def _take_quotas(self, records: Iterable[ClientQuotaRecord]) -> None:
-        """Take quotas that were set or removed."""
+        """Apply quotas that were set or removed."""
         if not self.cluster.image.kept.quotas:
             self.quotas = None
             return
@@ -110,11 +110,11 @@ class Services:
 
 
 class RequestContext:
-    """One request's surroundings: its own header and connection, and the broker's parts."""
+    """What a handler gets besides the request: header fields, the connection and the broker's services."""
 
     __slots__ = ("api_version", "broker", "client_id", "cluster", "connection", "correlation_id", "request_size", "throttle_ms")
 
-    def __init__(  # noqa: PLR0917  one for each part of a request; the dispatcher makes it
+    def __init__(  # noqa: PLR0917  one for each part of a request; the dispatcher creates it
         self,
         broker: Services,
         connection: ConnectionInfo,
@@ -123,22 +123,22 @@ class RequestContext:
         client_id: str | None,
         request_size: int = 0,
     ) -> None:
-        self.broker = broker  #: the parts of the broker that the request was sent to
+        self.broker = broker  #: the services of the broker that the request was sent to
         self.cluster = broker.cluster
         self.connection = connection
         self.api_version = api_version
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.request_size = request_size  #: bytes of the frame, without its size
-        self.throttle_ms = 0  #: what the handler found above a quota, as the time that the client is to be held
+        self.throttle_ms = 0  #: how long to mute the client, if the handler found it above a quota
 
     def endpoints(self, schema: Any, node_ids: Iterable[int]) -> list[Any]:
-        """The `schema.NodeEndpoint` of each broker that there is, for an answer that names it as somebody's leader (KIP-951)."""
+        """Return the `schema.NodeEndpoint` of each known broker, for an answer that names it as the leader of a partition (KIP-951)."""
         listener = self.connection.listener_name
         found = [node for node in map(self.broker.nodes.find, sorted(set(node_ids))) if node is not None]
         addresses = [(node, node.advertised(listener)) for node in found]
         return [schema.NodeEndpoint(node_id=node.node_id, host=host, port=port, rack=node.rack) for node, (host, port) in addresses]
 
     def charge_mutations(self, *, is_strict: bool) -> Charge:
-        """What counts partitions that this client creates and deletes; strict: ThrottlingQuotaExceeded when they were too many."""
+        """Return what counts partitions that this client creates and deletes; if strict, it raises ThrottlingQuotaExceeded."""
         return free if self.broker.quotas is None else self.broker.quotas.charge_mutations(self, is_strict=is_strict)

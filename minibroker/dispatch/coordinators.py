@@ -1,9 +1,8 @@
-"""The coordinators of a broker, made when they are first needed: a start without transactions and groups imports neither.
+"""The coordinators of a broker, created at first use: a start without transactions and groups imports neither.
 
-coordinators.start()      what the internal topics hold is loaded, if there are any
-coordinators.transactions, coordinators.groups      from the first request on that needs them
-coordinators.share_persister, coordinators.share_partitions      likewise
-coordinators.stop()       before the cluster closes
+start()                                                         loads the internal topics, if there are any
+groups, transactions, share_persister, share_partitions         create the coordinator at first use
+stop()                                                          before the cluster closes
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Coordinators:
-    """Owned by Services."""
+    """The coordinators of one broker; part of its Services."""
 
     __slots__ = ("_clock", "_cluster", "_config", "_flush_queue", "_groups", "_share_partitions", "_share_persister", "_transactions")
 
@@ -43,7 +42,7 @@ class Coordinators:
     def groups(self) -> GroupCoordinator:
         """The coordinator of all groups."""
         if self._groups is None:
-            from minibroker.coordinator.group.coordinator import GroupCoordinator  # noqa: PLC0415  a start does without
+            from minibroker.coordinator.group.coordinator import GroupCoordinator  # noqa: PLC0415  a start does not need it
 
             self._groups = GroupCoordinator(self._cluster, self._config, self._clock, self._flush_queue.flush, lambda: self.share_persister)
             self._groups.start()
@@ -53,7 +52,7 @@ class Coordinators:
     def share_persister(self) -> Persister:
         """The share coordinator: the states of all share partitions."""
         if self._share_persister is None:
-            from minibroker.coordinator.share_state.persister import Persister  # noqa: PLC0415  a start does without
+            from minibroker.coordinator.share_state.persister import Persister  # noqa: PLC0415  a start does not need it
 
             self._share_persister = Persister(self._cluster, self._config, self._clock, self._flush_queue.flush)
             self._share_persister.start()
@@ -61,9 +60,9 @@ class Coordinators:
 
     @property
     def share_partitions(self) -> SharePartitions:
-        """Who of a share group has which records."""
+        """The records that members of share groups have acquired."""
         if self._share_partitions is None:
-            from minibroker.coordinator.share_partition.share_partitions import SharePartitions  # noqa: PLC0415  a start does without
+            from minibroker.coordinator.share_partition.share_partitions import SharePartitions  # noqa: PLC0415  a start does not need it
 
             self._share_partitions = SharePartitions(self._cluster, self._config, self._clock, self.share_persister)
             self._share_partitions.start()
@@ -76,21 +75,21 @@ class Coordinators:
         return self._transactions or self._start_transactions()
 
     def _start_transactions(self, *, ends_orphans: bool = False) -> TransactionCoordinator:
-        from minibroker.coordinator.transaction.coordinator import TransactionCoordinator  # noqa: PLC0415  a start does without
+        from minibroker.coordinator.transaction.coordinator import TransactionCoordinator  # noqa: PLC0415  a start does not need it
 
         self._transactions = TransactionCoordinator(self._cluster, self._config, self._clock, self._flush_queue.flush)
         self._transactions.start(ends_orphans=ends_orphans)
         return self._transactions
 
     def start(self) -> None:
-        """Go on where the broker before ended: transactions that were decided are ended, others time out, offsets expire."""
+        """Continue after a restart: complete decided transactions, time out the others, expire offsets."""
         if TRANSACTION_STATE_TOPIC in self._cluster.topics or self._is_a_transaction_open():
             self._start_transactions(ends_orphans=True)
         if CONSUMER_OFFSETS_TOPIC in self._cluster.topics:
             _ = self.groups
 
     def take_over(self, topics: Container[str]) -> None:
-        """Coordinate at once what the internal ones of `topics` were for: clients that have found this broker need not look again."""
+        """Start the coordinators of the internal topics in `topics`, so that clients that know this broker need no new look-up."""
         if CONSUMER_OFFSETS_TOPIC in topics:
             self.groups.ensure_topic()
         if TRANSACTION_STATE_TOPIC in topics:
@@ -103,12 +102,12 @@ class Coordinators:
         return any(log is not None and log.first_unstable_offset is not None for log in logs)
 
     def send_away(self) -> None:
-        """The broker is about to stop: members that wait in a rebalance look for another coordinator."""
+        """Make members that wait in a rebalance look for another coordinator, because the broker is about to stop."""
         if self._groups is not None:
             self._groups.unload()
 
     def stop(self) -> None:
-        """Write nothing more."""
+        """Stop all coordinators; they write nothing more."""
         if self._transactions is not None:
             self._transactions.stop()
         if self._share_partitions is not None:

@@ -55,7 +55,7 @@ class Delayed:
         self.answer: Answer | None = None  #: None when done: close the connection
         self._outer: Delayed | None = None  #: waits for this one
         self._serve: Serve | None = None  #: how the dispatcher runs what makes the response
-        self._work: MakeResponse | None = None  #: came before there was somebody to run it
+        self._work: MakeResponse | None = None  #: was resolved before `bind` or `adopt`
         self._on_done: Callable[[], None] | None = None
         self._describe: Callable[[], str] = _unknown
 

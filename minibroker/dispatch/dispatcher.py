@@ -1,11 +1,11 @@
-"""From a request's frame to its answer's bytes: header, look-up, decode, handler, encode.
+"""Turn the frame of a request into the bytes of its answer: header, look-up, decode, handler, encode.
 
-Every request gets an answer or a close. WireError closes: bytes that are not the protocol, an API key or a version that
-we do not serve. A KafkaError that a handler lets out becomes that error code in every place of the response; any
-other exception is logged with its traceback and answered with UNKNOWN_SERVER_ERROR. The one broad `except` of the package is here.
+Every request gets an answer, or its connection is closed. WireError closes it: the bytes are not Kafka's protocol, or the API key or its
+version is not served. A KafkaError that a handler raises becomes the error code in every place of the response. Any other exception is
+logged with its traceback and answered with UNKNOWN_SERVER_ERROR.
 
-ApiVersions is the exception to the rule of versions: one that we do not know is answered with UNSUPPORTED_VERSION in
-the layout of version 0 and with the range of ApiVersions itself, so that the client asks again (KIP-511).
+ApiVersions is an exception. An unknown version of it is answered with UNSUPPORTED_VERSION, in the layout of version 0 and with the
+range of ApiVersions itself, so that the client retries with another version (KIP-511).
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ log = logging.getLogger(__name__)
 
 
 class Dispatcher:
-    """Serves requests of all connections; knows nothing of sockets."""
+    """Serves the requests of all connections, without sockets."""
 
-    plan_kind: type[Plan] = Plan  #: who watches a broker may have one of its own
+    plan_kind: type[Plan] = Plan  #: tests and tools that observe a broker replace it
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._plans: dict[int, Plan] = {}  #: api_key << 16 | api_version -> Plan, made at first use
+        self._plans: dict[int, Plan] = {}  #: api_key << 16 | api_version -> Plan, created at first use
 
     def serve_from(self, services: Services) -> None:
-        """Other parts from the next request on; what was asked of the old ones must be answered or cancelled."""
+        """Use other services from the next request on. Earlier requests must be answered or cancelled."""
         self._plans.clear()
         self._services = services
 
     def describe(self, frame: memoryview) -> str:
-        """API, version and client id of a request that was dispatched, for the log."""
+        """Return API, version and client id of a dispatched request, for the log."""
         api, _, client_id_length = read_header(frame)
         plan = self._plans.get(api)
         name = f"API {_signed(api >> 16)} v{_signed(api & 0xFFFF)}" if plan is None else f"{plan.api.name} v{plan.version}"
@@ -54,7 +54,7 @@ class Dispatcher:
         return f"{name} of client {client_id!r}"
 
     def dispatch(self, connection: ConnectionInfo, frame: memoryview) -> Answer | Delayed:
-        """Serve one request. `frame` is the bytes behind the size; they are the caller's again when this returns.
+        """Serve one request. `frame` is the bytes after the size; the caller may reuse them when this returns.
 
         Raises:
             WireError: close the connection.
@@ -77,7 +77,7 @@ class Dispatcher:
         return self._later(plan, ctx, request, answer)
 
     def _dispatch_large(self, plan: Plan, connection: ConnectionInfo, frame: memoryview, client_id_length: int) -> Answer | Delayed:
-        """Serve a request that may take long: in slices and in pieces, if it does."""
+        """Serve a request that may take long, in slices and in pieces if necessary."""
         services, size = self._services, len(frame)
         correlation_id = read_header(frame)[1]
         request, position = None, 0
@@ -117,7 +117,7 @@ class Dispatcher:
             raise
 
     def _respond(self, plan: Plan, ctx: RequestContext, request: Any, work: MakeResponse) -> Any:
-        """What `work` gives for a piece of a request, a response or a Delayed; errors become responses, all but WireError."""
+        """Run `work` for a piece of a request. Returns a response or a Delayed; all errors except WireError become responses."""
         try:
             return work()
         except WireError:
@@ -126,9 +126,12 @@ class Dispatcher:
             return _error_response(plan, ctx, request, _failure(plan, ctx, error))
 
     def run(self, plan: Plan, ctx: RequestContext, request: Any, work: MakeResponse | None = None) -> Answer | Delayed | None:
-        """Run `work`, else the handler, and encode what it returns; errors become answers, and when those fail too, WireError.
+        """Run `work`, or the handler if it is None, and encode the response. None and a Delayed are returned as they are.
 
-        None and a Delayed are passed through.
+        An error becomes an answer.
+
+        Raises:
+            WireError: the error answer failed as well.
         """
         is_error = False
         while True:
@@ -153,7 +156,7 @@ class Dispatcher:
             work = partial(_error_response, plan, ctx, request, failure)
 
     def _new_plan(self, api: int) -> Plan | None:
-        """The plan of an API and version seen for the first time; None for ApiVersions of an unknown version."""
+        """Create the plan of an API and version at their first request; None for an unknown version of ApiVersions."""
         api_key, version = _signed(api >> 16), _signed(api & 0xFFFF)
         registry = self._services.registry
         supported = registry.api(api_key)
@@ -177,7 +180,7 @@ def _description(plan: Plan, ctx: RequestContext) -> str:
 
 
 def _within(quotas: Quotas, plan: Plan, ctx: RequestContext, work: MakeResponse) -> Any:
-    """What `work` returns; an answer with the time that the client is held for it."""
+    """Run `work` and count it for the quotas. An answer gets the throttle time."""
     began_ns = time.perf_counter_ns()
     response = work()
     spent_ns = time.perf_counter_ns() - began_ns
@@ -188,9 +191,9 @@ def _within(quotas: Quotas, plan: Plan, ctx: RequestContext, work: MakeResponse)
 
 
 def _failure(plan: Plan, ctx: RequestContext, error: Exception) -> KafkaError:
-    """Return the client's answer; log a traceback for a defect of the broker."""
+    """Return the error for the client. Log the traceback of a defect of the broker."""
     if isinstance(error, KafkaError):
-        return error.with_traceback(None)  # which holds a frame, which holds it: garbage that takes a collector
+        return error.with_traceback(None)  # the traceback would be a reference cycle
     log.error(
         "%s version %d of client %r at %s failed", plan.api.name, plan.version, ctx.client_id, ctx.connection.client_host, exc_info=error
     )
@@ -202,7 +205,7 @@ def _fail() -> NoReturn:
 
 
 def _error_response(plan: Plan, ctx: RequestContext, request: Any, error: KafkaError) -> Any:
-    """What the API says to a request that failed as a whole; WireError where it can say nothing."""
+    """Return the response to a request that failed as a whole. Raises WireError if it has no response."""
     response = plan.on_error(ctx, request, error) if plan.on_error else error_answer(plan.api.Response, request, error, plan.version)
     if response is NO_RESPONSE:
         raise WireError(f"{plan.api.name} wants no answer and failed: {error}")
@@ -210,7 +213,7 @@ def _error_response(plan: Plan, ctx: RequestContext, request: Any, error: KafkaE
 
 
 def _signed(number: int) -> int:
-    """16 bits as an int16."""
+    """Convert 16 bits to an int16."""
     return number - 0x10000 if number & 0x8000 else number
 
 

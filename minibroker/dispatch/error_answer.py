@@ -1,8 +1,8 @@
-"""The answer to a request that failed as a whole, for any API: the error in every `error_code` of the response.
+"""Answer a request of any API that failed as a whole: the error in every `error_code` of the response.
 
-Built from the schemas alone. A list of the response mirrors the list of the request whose elements name the same things
-(topics by name or topic_id, partitions by index, groups by group_id), level by level, so that the client finds its topics again.
-The request's only list may hold that list, as directories do in AlterReplicaLogDirs. A list that mirrors nothing stays empty.
+The answer is built from the schemas alone. A list of the response mirrors the list of the request whose elements name the same things
+(topics by name or topic_id, partitions by index, groups by group_id), level by level. So the client finds its topics in the response.
+If the request has only one list, the mirrored list may be inside it, as in AlterReplicaLogDirs. A list that mirrors nothing stays empty.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Any, Final
 from minibroker.errors import KafkaError
 from minibroker.wire.schema import MISSING, NIL_UUID, Field, default_of, entities_of, fields_of
 
-#: what became of an element; AddPartitionsToTxn has its own name for it
+#: the error of an element; AddPartitionsToTxn has its own name for it
 ERROR_CODES: Final = frozenset({"error_code", "partition_error_code"})
 
-#: fields by which a client finds again what it asked for, besides topics and partitions, which have an `entity`
+#: fields that identify an element for the client, besides topics and partitions, which have an `entity`
 _KEYS: Final = frozenset({"group_id", "transactional_id", "producer_id"})
 
-#: Nothing else of a request is repeated: a timestamp or an offset would look found.
+#: fields copied from the request; a copied timestamp or offset would look like a result
 _REPEATED: Final = _KEYS | {"resource_type"}
 
 _ZERO: dict[str, Any] = {"bool": False, "string": "", "bytes": b"", "records": b"", "uuid": NIL_UUID, "float64": 0.0}
 
 
 def error_answer(response_type: type[Any], request: Any, error: KafkaError, version: int) -> Any:
-    """A `response_type` in which everything that `request` asked for failed with `error`."""
+    """Return a `response_type` in which every element of `request` failed with `error`."""
     return response_type(**{field.name: _value(field, request, error, version) for field in fields_of(response_type)})
 
 
@@ -33,7 +33,7 @@ def _value(field: Field, request: Any, error: KafkaError, version: int) -> Any:
     if field.name in ERROR_CODES:
         return error.code
     if field.name == "acknowledge_error_code":
-        return 0  # of what came with a ShareFetch: that is another matter
+        return 0  # acknowledgements in a ShareFetch have their own error
     if field.name == "error_message" and field.nullable is not None:
         return str(error)
     if field.is_array:
@@ -53,7 +53,7 @@ def _value(field: Field, request: Any, error: KafkaError, version: int) -> Any:
 
 
 def _repeated(field: Field, request: Any) -> Any:
-    """What the request has in the field that names the same thing, if any."""
+    """Return the value of the request's field that names the same thing, if any."""
     if field.entity is None:
         return getattr(request, field.name, None)
     name = None if request is None else entities_of(type(request)).get(field.entity)
@@ -61,13 +61,13 @@ def _repeated(field: Field, request: Any) -> Any:
 
 
 def _mirrored(field: Field, request: Any, error: KafkaError, version: int) -> list[Any]:
-    """One element for each element of the request's list that this list answers."""
+    """Return an element for each element of the request's list that this list mirrors."""
     if field.struct is None or field.tag is not None or not has_error_code(field.struct):
         return []
     for asked in fields_of(type(request)):
         elements = getattr(request, asked.name) if asked.is_array else None
         if not elements:
-            continue  # DeleteTopics has one list for names and one for ids: one of them is empty
+            continue  # DeleteTopics has a list of names and a list of ids; one of them is empty
         if asked.struct is not None and _keys(field.struct) & _keys(asked.struct):
             return [error_answer(field.struct, element, error, version) for element in elements]
         if asked.struct is None and asked.kind in {"int32", "string"} and _keys(field.struct):
@@ -83,7 +83,7 @@ def _is_mirrored_by(asked: type[Any], answered: type[Any]) -> bool:
 
 
 def _of_plain(struct_type: type[Any], element: Any, error: KafkaError, version: int) -> Any:
-    """The answer to an element that is a bare partition index or name."""
+    """Return the answer to an element that is a plain partition index or name."""
     answer = error_answer(struct_type, None, error, version)
     for field in fields_of(struct_type):
         if field.entity is not None and (field.kind == "string") == isinstance(element, str):
@@ -92,10 +92,10 @@ def _of_plain(struct_type: type[Any], element: Any, error: KafkaError, version: 
 
 
 def has_error_code(struct_type: type[Any]) -> bool:
-    """Whether a struct, or one in it, says what became of something."""
+    """Whether a struct, or a struct in it, has an error code."""
     return any(field.name in ERROR_CODES or (field.struct is not None and has_error_code(field.struct)) for field in fields_of(struct_type))
 
 
 def _keys(struct_type: type[Any]) -> set[str]:
-    """What an element can be found by."""
+    """Return what identifies an element."""
     return {*entities_of(struct_type), *(_KEYS & struct_type.declared_.keys())}

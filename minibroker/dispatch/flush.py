@@ -1,8 +1,8 @@
-"""When logs are synced: by requests that wait for it (FlushQueue), and by time (FlushTimer).
+"""Sync logs for requests that wait for it (FlushQueue), and by time (FlushTimer).
 
-Group commit: all logs that requests of one turn of the loop ask for are synced together in the background. What is asked for while a sync
-runs goes with the next one. Many logs are synced in groups, one after the other, because each needs descriptors while its sync lasts.
-A failed fsync is never tried again: the log goes offline, and every request that waited for it fails.
+Group commit: the logs of all requests of one turn of the loop are synced together in the background. Requests that arrive during a sync
+wait for the next one. Many logs are synced in groups, one after the other, because each needs descriptors during its sync.
+A failed fsync is never retried: the log goes offline, and every request that waited for it fails.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from minibroker.log.partition_log import PartitionLog
 
 _GROUP: Final = 64  #: logs that are synced at once
 _CHECK_MIN_MS: Final = 10
-_CHECK_MAX_MS: Final = 1000  #: log.flush.scheduler.interval.ms is "never" by default, but topics may have a flush.ms of their own
+_CHECK_MAX_MS: Final = 1000  #: log.flush.scheduler.interval.ms is "never" by default, but topics may have their own flush.ms
 
 FlushFailures = dict[PartitionLog, KafkaStorageError]
 Done = Callable[[FlushFailures], None]

@@ -1,11 +1,11 @@
-"""Requests too large to be decoded and served in one turn of the loop: in slices, in pieces, and within a budget of memory.
+"""Serve requests that are too large for one turn of the loop: in slices, in pieces, and within a memory budget.
 
-    frame up to Plan.at_once      served as any other: these never come here
-    up to 64 KB (SLICED_FROM)     decoded at once; served in pieces where the handler says how (dispatch/pieces.py)
+    frame up to Plan.at_once      served as usual, without this module
+    up to 64 KB (SLICED_FROM)     decoded at once; served in pieces if the handler declares them (dispatch/pieces.py)
     above that                    decoded in slices and within the budget, then as before
 
-`minibroker.request.memory.bytes` bounds what the values of a request and the encoded answers to its pieces take together. A request above
-it is refused by closing its connection, with one line in the log: no API has an error that a client would not answer by asking again.
+`minibroker.request.memory.bytes` limits the memory of a request's values and of the encoded answers to its pieces together. If a request
+takes more, the broker logs a line and closes the connection: a client would retry after any error code.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 MEMORY: Final = "minibroker.request.memory.bytes"
 
 Decoding = Generator[None, None, tuple[Any, int]]  #: the request, and what is left of the budget
-Respond = Callable[[Any, Callable[[], Any]], Any]  #: (request, work) -> what `work` gives; errors as responses, WireError alone is raised
+Respond = Callable[[Any, Callable[[], Any]], Any]  #: (request, work) -> the result of `work`; errors become responses, except WireError
 
 
 class LargeRequest:
-    """One request of a plan; `respond` is the dispatcher's."""
+    """One large request. `respond` is a method of the dispatcher."""
 
     __slots__ = ("_ctx", "_plan", "_respond")
 
@@ -45,7 +45,7 @@ class LargeRequest:
         """Decode in slices.
 
         Raises:
-            WireError: the bytes are not a request of this version, or hold more values than the budget allows.
+            WireError: the bytes are not a request of this version, or its values exceed the budget.
         """
         try:
             return (yield from self._plan.decode_in_slices(frame, position, self._ctx.broker.config.minibroker_request_memory_bytes))
@@ -63,7 +63,7 @@ class LargeRequest:
         return (yield from self.serve_in_pieces(self._plan.pieces, request, budget))
 
     def work(self, request: Any, budget: int) -> MakeResponse | None:
-        """Return what answers a request that was decoded at once; None if its handler does so as usual."""
+        """Return a function that serves a request which was decoded at once; None if its handler serves it as usual."""
         plan = self._plan
         refusal = None if plan.limit is None else plan.limit.refusal(request)
         if refusal is not None:
@@ -73,7 +73,7 @@ class LargeRequest:
         return partial(self._ctx.broker.slices.run, self.serve_in_pieces(plan.pieces, request, budget))
 
     def serve_in_pieces(self, pieces: Pieces, request: Any, budget: int) -> Steps:
-        """Serve one piece after another. Returns one response, whose encoded parts take `budget` bytes at most."""
+        """Serve one piece after another. Returns one response, whose encoded parts take at most `budget` bytes."""
         ctx, plan = self._ctx, self._plan
         merged: MergedResponse | None = None
         throttle_ms = 0
@@ -99,7 +99,7 @@ class LargeRequest:
         return NO_RESPONSE if merged is None else merged.response()
 
     def _response(self, request: Any) -> Generator[Delayed | None, Any, Any]:
-        """What the handler answers, now or later."""
+        """Call the handler and wait for its response."""
         result = self._respond(request, partial(self._plan.handle, self._ctx, request))
         while isinstance(result, Delayed):
             try:
@@ -117,7 +117,7 @@ class LargeRequest:
 
 
 def _refusal(pieces: Pieces, ctx: RequestContext, request: Any) -> KafkaError | None:
-    """What speaks against all of a request of several pieces."""
+    """Return the error that refuses a request of several pieces as a whole; None if it may be served."""
     if pieces.is_atomic:
         return PolicyViolation(f"A request may have {pieces.size} elements in {'.'.join(pieces.request)} at most.")
     try:

@@ -1,15 +1,15 @@
-"""Handlers that answer as Apache Kafka's brokers do, where minibroker's own deliberately do not: with `minibroker.like.kafka`.
+"""Answer as Apache Kafka does where minibroker's handlers deliberately differ: the property `minibroker.like.kafka`.
 
-    registry = like_kafka(registry, services)      once, when the services are made; without the property nothing here is imported
+    registry = like_kafka(registry, services)      once, at start; without the property this module is not imported
 
-In Apache Kafka another node creates topics, and a broker learns of them later. A client meets this as follows:
+In Apache Kafka another node creates topics, and a broker learns of them later. A client sees these effects:
 
-    Metadata          a topic that it is to create is UNKNOWN_TOPIC_OR_PARTITION; it is there some time later
-    FindCoordinator   COORDINATOR_NOT_AVAILABLE until the internal topic is there
+    Metadata          a topic that it auto-creates is UNKNOWN_TOPIC_OR_PARTITION at first, and exists some time later
+    FindCoordinator   COORDINATOR_NOT_AVAILABLE until the internal topic exists
     CreateTopics      brokers do not know the topic yet when this answers: Metadata and DescribeTopicPartitions leave it out
     old versions      those that Kafka 4 dropped (KIP-896) are not served. Produce 0 to 2 are still listed: librdkafka looks for them
 
-Source: seen with Apache Kafka 4.3.1; AutoTopicCreationManager, ApiKeys.
+Source: observed with Apache Kafka 4.3.1; AutoTopicCreationManager, ApiKeys.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from minibroker.wire.schema import NIL_UUID
 if TYPE_CHECKING:
     from minibroker.dispatch.context import RequestContext, Services
 
-CREATION_MS: Final = 50  #: until a topic that was asked for is created; 30 to 200 ms in an Apache Kafka that has nothing else to do
-PROPAGATION_MS: Final = 5  #: until brokers know of a topic that was created; 0 to 10 ms there, 100 ms on a busy machine
+CREATION_MS: Final = 50  #: until an auto-created topic exists; 30 to 200 ms in an idle Apache Kafka
+PROPAGATION_MS: Final = 5  #: until brokers know a new topic; 0 to 10 ms in Apache Kafka, 100 ms on a busy machine
 
 #: API key -> the lowest version that Apache Kafka 4 serves, where minibroker serves older ones
-LEAST_VERSIONS: Final = {
+MIN_VERSIONS: Final = {
     k01_fetch.API_KEY: 4,
     k02_list_offsets.API_KEY: 1,
     k32_describe_configs.API_KEY: 1,
@@ -58,7 +58,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def like_kafka(registry: Registry, services: Services) -> Registry:
-    """The same APIs, answered as Apache Kafka does. One call serves all brokers of a cluster, which share what it remembers."""
+    """Return a registry of the same APIs that answers as Apache Kafka does. All brokers of a cluster share its state."""
     late = LateTopics(services)
     around: dict[int, Callable[[Handler, Any, Any], Any]] = {
         k00_produce.API_KEY: _produced,
@@ -76,9 +76,9 @@ def like_kafka(registry: Registry, services: Services) -> Registry:
 
 
 def _without_old_versions(api: Api) -> Api:
-    if api.key in LEAST_VERSIONS:
+    if api.key in MIN_VERSIONS:
         api = copy(api)
-        api.min_version = LEAST_VERSIONS[api.key]
+        api.min_version = MIN_VERSIONS[api.key]
     return api
 
 
@@ -90,21 +90,21 @@ def _produced(handler: Handler, ctx: RequestContext, request: k00_produce.Reques
 
 class _Coordinator(Protocol):
     def ensure_topic(self) -> None:
-        """Create its topic unless it exists; KafkaError."""
+        """Create its internal topic unless it exists; raises KafkaError."""
 
 
 class LateTopics:
-    """Topics that are to be created, and topics of which brokers are to hear."""
+    """Topics that are created later, and new topics that brokers do not know yet."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._to_create: dict[str, Callable[[], object]] = {}  #: by name, in the order in which they were asked for
-        self._unheard_of: dict[str, UUID] = {}  #: created, and not known to brokers yet
+        self._to_create: dict[str, Callable[[], object]] = {}  #: by name, in the order of the requests
+        self._hidden: dict[str, UUID] = {}  #: new topics that brokers do not know yet
 
     # Topics that do not exist yet
 
     def metadata(self, handler: Handler, ctx: RequestContext, request: k03_metadata.Request) -> Any:
-        """Create later what is to be created."""
+        """Create missing topics later, and answer without new ones."""
         if request.allow_auto_topic_creation and ctx.broker.config.auto_create_topics_enable:
             for topic in request.topics or ():
                 if topic.name and topic.topic_id == NIL_UUID and topic.name not in ctx.cluster.topics:
@@ -116,10 +116,10 @@ class LateTopics:
             include_topic_authorized_operations=request.include_topic_authorized_operations,
         )
         are_all_asked_for = request.topics is None or (ctx.api_version == 0 and not request.topics)
-        return after(handler.handle(ctx, asked), partial(self._without_news, are_all_asked_for, _unknown_in_metadata))
+        return after(handler.handle(ctx, asked), partial(self._without_hidden, are_all_asked_for, _unknown_in_metadata))
 
     def find_coordinator(self, handler: Handler, ctx: RequestContext, request: k10_find_coordinator.Request) -> Any:
-        """CoordinatorNotAvailable until the topic is there in which the coordinator keeps what it knows."""
+        """Raise CoordinatorNotAvailable until the internal topic of the coordinator exists."""
         coordinators = ctx.broker.coordinators
         ways: dict[int, tuple[str, Callable[[], _Coordinator]]] = {
             k10_find_coordinator.GROUP: (CONSUMER_OFFSETS_TOPIC, lambda: coordinators.groups),
@@ -138,7 +138,7 @@ class LateTopics:
         self._to_create.setdefault(name, create)
 
     def _create_next(self) -> None:
-        """One in a turn of the loop."""
+        """Create one topic in each turn of the loop."""
         if not self._to_create:
             return
         name = next(iter(self._to_create))
@@ -153,7 +153,7 @@ class LateTopics:
     # Topics of which brokers do not know yet
 
     def create_topics(self, handler: Handler, ctx: RequestContext, request: k19_create_topics.Request) -> Any:
-        """Remember what is new."""
+        """Hide the new topics for PROPAGATION_MS."""
 
         def remember(response: k19_create_topics.Response) -> k19_create_topics.Response:
             if not request.validate_only:
@@ -165,28 +165,28 @@ class LateTopics:
     def _hide(self, names: Iterable[str]) -> None:
         topics = self._services.cluster.topics
         new = {name: topics[name].topic_id for name in names if name in topics}
-        self._unheard_of.update(new)
+        self._hidden.update(new)
 
         def show() -> None:
             for name, topic_id in new.items():
-                if self._unheard_of.get(name) == topic_id:
-                    del self._unheard_of[name]
+                if self._hidden.get(name) == topic_id:
+                    del self._hidden[name]
 
         if new:
             self._services.clock.call_later_ms(PROPAGATION_MS, show)
 
     def describe_topic_partitions(self, handler: Handler, ctx: RequestContext, request: k75_describe_topic_partitions.Request) -> Any:
-        """Without what is new."""
-        return after(handler.handle(ctx, request), partial(self._without_news, not request.topics, _unknown_in_description))
+        """Answer without new topics."""
+        return after(handler.handle(ctx, request), partial(self._without_hidden, not request.topics, _unknown_in_description))
 
-    def _without_news(self, are_all_asked_for: bool, unknown: Callable[[Any], Any], response: Any) -> Any:
-        if self._unheard_of:
+    def _without_hidden(self, are_all_asked_for: bool, unknown: Callable[[Any], Any], response: Any) -> Any:
+        if self._hidden:
             found = [topic if not self._is_new(topic) else unknown(topic) for topic in response.topics]
             response.topics = [topic for topic in found if topic.error_code == 0 or not are_all_asked_for]
         return response
 
     def _is_new(self, topic: Any) -> bool:
-        return bool(topic.error_code == 0 and self._unheard_of.get(topic.name) == topic.topic_id)
+        return bool(topic.error_code == 0 and self._hidden.get(topic.name) == topic.topic_id)
 
 
 def _unknown_in_metadata(topic: k03_metadata.TopicResult) -> k03_metadata.TopicResult:

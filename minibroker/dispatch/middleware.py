@@ -2,8 +2,8 @@
 
     registry = wrapped(load(), lambda handler: handler.around(partial(watched, handler)))
 
-A broker gets such a registry when it is made (server/broker.py). A handler may answer at once, later, or never: `then` continues when
-the answer is ready, `after` changes a response.
+A broker gets such a registry when it is created (server/broker.py). A handler may answer at once, later, or never. `then` continues when
+the answer is ready, and `after` changes a response.
 
 A function around a handler may answer itself, raise a KafkaError (the error of the whole answer), or a WireError (the connection is closed
 after the answers that are due).
@@ -108,7 +108,7 @@ class _Then(Delayed):
 
     @property
     def keeps_frame(self) -> bool:  # type: ignore[override]  # of a Delayed a constant of its class
-        """As long as the inner one does."""
+        """Whether the inner one does."""
         return self._inner.keeps_frame
 
     def resume(self, work: MakeResponse) -> None:
@@ -149,11 +149,11 @@ class _Then(Delayed):
             self._inner.finished()
 
     def step_aside(self) -> None:
-        """Another request waits after this one."""
+        """Make the inner one answer soon: another request waits after this one."""
         self._inner.step_aside()
 
     def cancel(self) -> None:
-        """Stop waiting: the client is gone."""
+        """Cancel the inner one: the connection is closed."""
         if not self.is_done:
             self._inner.cancel()
             self.finished()

@@ -35,7 +35,7 @@ from minibroker.wire.schema import Buffer, Field, fields_of, replace
 
 USUAL_SIZE: Final = 200
 
-Key = Callable[[Any, Any], object]  #: (RequestContext, element of the outermost array) -> what is equal for elements that belong together
+Key = Callable[[Any, Any], object]  #: (RequestContext, element of the outermost array) -> a value equal for elements that belong together
 
 
 class Pieces:
@@ -56,18 +56,18 @@ class Pieces:
         weight: Callable[[Any], int] | None = None,
         check: Callable[[Any, Any], None] | None = None,
     ) -> None:
-        """Say where elements are.
+        """Declare where the elements are.
 
         Args:
-            request: the arrays, from the outermost one to the one that is cut: "groups.topics".
+            request: the arrays, from the outermost one to the one that is cut, such as "groups.topics".
             answer: the arrays of the answers to their elements.
-            size: the most elements of a piece; what takes a millisecond or two.
-            key: what is equal for elements that must be in the same piece.
-            beside: arrays inside an element of the innermost array whose elements count, too, and stay together.
-            others: further arrays of the request like the outermost one, whose elements are answered after those.
-            most: for a request that cannot be cut, because it is done as a whole or not at all: one of more elements is refused.
-            weight: as how many elements an element counts, where that is not seen from its arrays; of requests with one array.
-            check: (RequestContext, request) -> what speaks against the whole request, raised before it is cut.
+            size: the most elements of a piece, which should take a millisecond or two.
+            key: a value that is equal for elements that must be in the same piece.
+            beside: arrays inside an element of the innermost array whose elements count as well, and stay together.
+            others: further arrays of the request besides the outermost one, whose elements are answered after its elements.
+            most: for a request that is done as a whole or not at all and so cannot be cut. One of more elements is refused.
+            weight: returns the number of elements that an element counts as, if its arrays do not show it; for requests with one array.
+            check: (RequestContext, request); raises the error that refuses the whole request before it is cut.
         """
         self.weight = weight
         self.check = check
@@ -84,8 +84,8 @@ class Pieces:
         """Whether this version has the array."""
         return _field(request_type, self.request[0]).in_version(version)
 
-    def least_size(self, request_type: type[Any], version: int, flexible: bool) -> int:
-        """Bytes that a request of more than one piece has at least."""
+    def min_size(self, request_type: type[Any], version: int, flexible: bool) -> int:
+        """Return the fewest bytes of a request of more than one piece."""
         sizes, struct_type = [], request_type
         for name in self.request:
             field = _field(struct_type, name)
@@ -105,7 +105,7 @@ class Pieces:
         return True
 
     def cut(self, ctx: Any, request: Any) -> Iterator[Piece | None]:
-        """The requests of the pieces, each made when it is asked for; None is a pause."""
+        """Yield the pieces, each created when the caller asks for it; None is a pause."""
         names = (self.request[0], *self.others)
         for name in names:
             rest: dict[str, Any] = {other: [] for other in names if other != name}
@@ -126,7 +126,7 @@ class Pieces:
             yield Piece(replace(request, **{outer: part}), depth)
 
     def _cut_repeated(self, request: Any, outer: str, together: dict[object, list[Any]]) -> Iterator[Piece]:
-        """Take out elements that are alike more often than REPEATED_MAX, which are refused."""
+        """Take out the elements of keys that occur more often than REPEATED_MAX, and yield them as refused pieces."""
         for key in [key for key, group in together.items() if len(group) > REPEATED_MAX]:
             group = together.pop(key)
             for start in range(0, len(group), USUAL_SIZE):
@@ -135,7 +135,7 @@ class Pieces:
     def _cut(
         self, elements: Iterable[Any], groups: Iterable[Sequence[Any]] | None, inner: tuple[str, ...]
     ) -> Iterator[tuple[list[Any], int]]:
-        """Parts of an array, and how many levels of each go on from the part before."""
+        """Yield parts of an array, and how many levels of each continue the previous part."""
         part: list[Any] = []
         total = 0
         for group in ((element,) for element in elements) if groups is None else groups:
@@ -155,7 +155,7 @@ class Pieces:
             yield part, 0
 
     def _weight(self, element: Any, inner: tuple[str, ...]) -> int:
-        """How many elements are in an element, itself included; of more than one piece, any number above its size."""
+        """Count the elements in an element, including itself. Above the size of a piece the number is not exact."""
         if self.weight is not None:
             return self.weight(element)
         names = inner[:1] or self.beside
@@ -178,12 +178,12 @@ class Piece(NamedTuple):
     """A part of a request, as a request."""
 
     request: Any
-    depth: int  #: how many levels of arrays go on where the piece before ended: its first element is the last one of that
-    is_refused: bool = False  #: its elements name the same thing too often
+    depth: int  #: how many levels of arrays continue the previous piece: the first element here is the last one there
+    is_refused: bool = False  #: too many elements name the same thing
 
 
 class MergedResponse:
-    """The answers to all pieces as one."""
+    """The answers to all pieces, merged into one."""
 
     def __init__(self, pieces: Pieces, version: int, *, flexible: bool) -> None:
         self._name = pieces.answer[0]
@@ -192,11 +192,11 @@ class MergedResponse:
 
     @property
     def size(self) -> int:
-        """Bytes of what is encoded so far."""
+        """Bytes encoded so far."""
         return self._array.size
 
     def add(self, response: Any, depth: int) -> None:
-        """Take the answer to the next piece."""
+        """Add the answer to the next piece."""
         elements = getattr(response, self._name)
         self._array.add(elements or (), depth)
         if self._response is None:
@@ -207,13 +207,13 @@ class MergedResponse:
                 setattr(self._response, field.name, _joined(field, getattr(self._response, field.name), getattr(response, field.name)))
 
     def response(self) -> Any:
-        """The whole answer, to be encoded."""
+        """Return the whole answer, ready to be encoded."""
         setattr(self._response, self._name, self._array.encoded())
         return self._response
 
 
 def _joined(field: Field, before: Any, now: Any) -> Any:
-    """What the answer says besides: the first error, the longest time, and what any list has."""
+    """Join the other fields of two answers: the first error, the longest throttle time, the union of lists."""
     if field.is_array and field.struct is not None and now:
         return [*before, *(each for each in now if each not in before)] if before else now
     if field.name == "throttle_time_ms":
@@ -222,7 +222,7 @@ def _joined(field: Field, before: Any, now: Any) -> Any:
 
 
 class _OpenArray:
-    """An array whose last element may go on in the next piece; those before it are encoded."""
+    """An array whose last element may continue in the next piece; earlier elements are encoded."""
 
     def __init__(self, inner: tuple[str, ...], version: int, flexible: bool) -> None:
         self.size = 0
@@ -232,7 +232,7 @@ class _OpenArray:
         self._count = 0
         self._chunks: list[Buffer] = []
         self._last: Any = None
-        self._nested: _OpenArray | None = None  #: the inner array of `_last`, if that went on
+        self._nested: _OpenArray | None = None  #: the inner array of `_last`, if that was continued
 
     def add(self, elements: Sequence[Any] | codec.EncodedArray, depth: int) -> None:
         if isinstance(elements, codec.EncodedArray):
@@ -260,14 +260,14 @@ class _OpenArray:
         self._keep(encoded)
 
     def encoded(self) -> codec.EncodedArray:
-        """All of it; nothing can be added any more."""
+        """Return the whole array; nothing can be added after this."""
         encoded: list[Buffer] = []
         self._end_last(encoded)
         self._keep(encoded)
         return codec.EncodedArray(self._count, self._chunks)
 
     def _add_encoded(self, elements: codec.EncodedArray) -> None:
-        """Those of an answer that was long by itself (dispatch/long_answers.py), of a request with one array."""
+        """Add the elements of an answer that is encoded already (dispatch/long_answers.py), to a request with one array."""
         self._count += elements.count
         self._chunks += elements.chunks
         self.size += sum(map(len, elements.chunks))
@@ -328,7 +328,7 @@ _CONTAINERS: Final[dict[type[Any], list[tuple[str, bool, bool]]]] = {}
 
 
 def _containers(struct_type: type[Any]) -> list[tuple[str, bool, bool]]:
-    """The fields that may contain elements: name, whether it is an array, whether it has structs with containers of their own."""
+    """Return the fields that may contain elements: name, whether it is an array, whether its structs have such fields."""
     found = _CONTAINERS.get(struct_type)
     if found is None:
         found = _CONTAINERS[struct_type] = []

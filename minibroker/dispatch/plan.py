@@ -1,9 +1,9 @@
-"""How one version of one API is served: everything that can be looked up once is looked up once.
+"""Serve one version of one API: handler, decoder and encoder are looked up once.
 
     request   int16 api_key | int16 api_version | int32 correlation_id | nullable string client_id | tags, if flexible | body
     response  int32 size | int32 correlation_id | tags, if flexible and not ApiVersions | body
 
-The client_id has an int16 length at every version; wire/header.py is the definition, this is its straight-line form.
+The client_id has an int16 length at every version. wire/header.py defines the header; this module decodes it without loops.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from minibroker.wire.header import request_header_version, response_header_versi
 from minibroker.wire.primitives import skip_tagged_fields
 from minibroker.wire.schema import Buffer
 
-#: (api_key and api_version as one number, correlation_id, length of client_id) of a request; struct.error when it is shorter
+#: (api_key and api_version as one number, correlation_id, length of client_id) of a request; raises struct.error if it is shorter
 read_header: Final = Struct(">Iih").unpack_from
 HEADER_SIZE: Final = 10
 
 _PREFIX = Struct(">ii")
 _PREFIX_TAGGED = Struct(">iix")
-SLICED_FROM: Final = 64 * 1024  #: bytes of frames that are decoded in slices; smaller ones cannot hold enough to take long
-_SMALL = 4096  #: bytes up to which a chunk is joined with the prefix; a copy is cheaper than one more buffer to write
+SLICED_FROM: Final = 64 * 1024  #: bytes above which a frame is decoded in slices; smaller ones take no time that matters
+_SMALL = 4096  #: bytes up to which a chunk is joined with the prefix; a copy is cheaper than writing one more buffer
 
 
 class Plan:
@@ -53,12 +53,12 @@ class Plan:
             self.handle = encoded_in_slices(handler.handle, version, flexible=flexible)
         self.pieces = next((each for each in handler.pieces if each.are_in(self.api.Request, version)), None)
         self.limit = handler.limit
-        #: bytes of the largest frame that is surely decoded and served at once
+        #: bytes of the largest frame that is certain to be decoded and served at once
         self.at_once = SLICED_FROM
         if self.pieces is not None and not has_records(self.api.Request, version):
-            self.at_once = min(SLICED_FROM, self.pieces.least_size(self.api.Request, version, flexible))
+            self.at_once = min(SLICED_FROM, self.pieces.min_size(self.api.Request, version, flexible))
         if self.limit is not None:
-            self.at_once = min(self.at_once, self.limit.most)  # each element has a byte at least
+            self.at_once = min(self.at_once, self.limit.most)  # each element has at least one byte
         self._decode = decoder(self.api.Request, version, flexible)
         self._encode = encoder(self.api.Response, version, flexible)
         self._has_leftover = self.api.leftover_allowed
@@ -68,10 +68,10 @@ class Plan:
         self._header_size = prefix.size - PREFIX_SIZE
 
     def decode(self, frame: memoryview, size: int, client_id_length: int) -> tuple[str | None, Any]:
-        """The client_id and the request of a frame of `size` bytes, whose fixed header was read already.
+        """Return the client_id and the request of a frame of `size` bytes, whose fixed header was read already.
 
         Raises:
-            WireError: the header or the body is not what this version allows, or bytes are left over.
+            WireError: the header or the body is invalid in this version, or bytes are left over.
         """
         if client_id_length >= 0:
             position = HEADER_SIZE + client_id_length
@@ -93,10 +93,16 @@ class Plan:
         return client_id, request
 
     def decode_in_slices(self, frame: memoryview, position: int, budget: int) -> Generator[None, None, tuple[Any, int]]:
-        """The request whose body is at `position`, by way of pauses, and what is left of `budget`, the most memory that it may take.
+        """Decode the body at `position`, and yield at pauses. Returns the request and the rest of `budget`.
+
+        Args:
+            frame: the whole frame.
+            position: where the body starts.
+            budget: the most memory that the request may take.
 
         Raises:
-            WireError: as `decode`; OverBudgetError.
+            OverBudgetError: it takes more.
+            WireError: as `decode`.
         """
         decode = sliced_decoder(self.api.Request, self.version, self.flexible)
         request, end, left = yield from decode(frame, position, budget)
@@ -105,7 +111,7 @@ class Plan:
         return request, left
 
     def encode(self, response: Any, correlation_id: int) -> list[Buffer]:
-        """The response's chunks with size and header in front of them."""
+        """Return the chunks of the response, with its size and header before them."""
         chunks = self._encode(response)
         if len(chunks) == 1 and len(chunks[0]) <= _SMALL:
             body = chunks[0]
@@ -119,6 +125,6 @@ class Plan:
 
     @staticmethod
     def encode_api_versions_v0(response: k18_api_versions.Response, correlation_id: int) -> list[Buffer]:
-        """The answer to an ApiVersions version that is not known."""
+        """Encode the answer to an unknown version of ApiVersions."""
         body = encode_slowly(response, 0, flexible=False)
         return [_PREFIX.pack(4 + len(body), correlation_id), body]

@@ -1,10 +1,10 @@
-"""Requests that wait for partitions to move, each with a deadline.
+"""Requests that wait for new offsets of partitions, each with a deadline.
 
-Kafka's DelayedOperationPurgatory does this with watcher lists and a timing wheel; here a request has one timer and one
-subscription a partition.
+Kafka's DelayedOperationPurgatory uses watcher lists and a timing wheel. Here a request has one timer, and one subscription for
+each partition.
 
-A wake-up runs nothing: it marks the request, and all marked requests are tried once at the end of the loop's turn. So an
-append never runs somebody else's Fetch, and five appends of one turn wake a waiting Fetch once.
+A wake-up only marks the request. All marked requests are tried once, at the end of the loop's turn. So an append never runs another
+client's Fetch, and five appends of one turn wake a waiting Fetch once.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any, Protocol
 from minibroker.clock import Clock, Timer
 from minibroker.dispatch.delayed import Delayed
 
-Attempt = Callable[[bool], Any]  #: attempt(is_last): a response, or None to wait on; the last attempt must answer
+Attempt = Callable[[bool], Any]  #: attempt(is_last) returns a response, or None to continue waiting; the last attempt must answer
 
 
 class Watchable(Protocol):
-    """What can be waited for: a Partition whose high watermark or last stable offset moves."""
+    """Something to wait for: a Partition whose high watermark or last stable offset changes."""
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` at each change until the callable that is returned is called."""
+        """Call `callback` at each change. Returns a function that ends this."""
 
 
 class Parked(Delayed):
@@ -36,7 +36,7 @@ class Parked(Delayed):
         self._attempt = attempt
         self._timer: Timer | None = None
         self._unsubscribe: list[Callable[[], None]] = []
-        self.is_marked = False  #: woken in this turn; written by the purgatory
+        self.is_marked = False  #: woken in this turn
 
     def watch(self, watched: Iterable[Watchable], clock: Clock, max_wait_ms: int) -> None:
         """Start to wait."""
@@ -44,22 +44,22 @@ class Parked(Delayed):
         self._timer = clock.call_later_ms(max_wait_ms, self.step_aside)
 
     def wake(self) -> None:
-        """Something that this request watches has changed."""
+        """Mark this request, because a partition that it watches has changed."""
         if not self.is_marked and not self.is_done:
             self.is_marked = True
             self._purgatory.mark(self)
 
     def attempt(self) -> None:
-        """Try to answer, or wait on."""
+        """Try to answer, or continue waiting."""
         self.is_marked = False
         self.resolve(lambda: self._attempt(False))
 
     def step_aside(self) -> None:
-        """Time is up, or another request waits behind: answer with what there is."""
+        """Answer with what there is: the time is up, or another request waits after this one."""
         self.resolve(lambda: self._attempt(True))
 
     def finished(self) -> None:
-        """Let go of the timer and of the partitions."""
+        """Cancel the timer and the subscriptions."""
         super().finished()
         self._purgatory.count -= 1
         if self._timer is not None:
@@ -73,12 +73,12 @@ class Purgatory:
     """All parked requests of a broker."""
 
     def __init__(self, clock: Clock) -> None:
-        self.count = 0  #: parked requests; written by Parked too
+        self.count = 0  #: parked requests; Parked writes it as well
         self._clock = clock
         self._marked: list[Parked] = []
 
     def park(self, watched: Iterable[Watchable], max_wait_ms: int, attempt: Attempt) -> Delayed:
-        """Wait until one of `watched` moves so far that `attempt(False)` answers; after `max_wait_ms`, `attempt(True)` must."""
+        """Wait until a change of `watched` makes `attempt(False)` answer. After `max_wait_ms`, `attempt(True)` must answer."""
         parked = Parked(self, attempt)
         self.count += 1
         parked.watch(watched, self._clock, max_wait_ms)

@@ -1,22 +1,23 @@
-"""Client quotas, enforced (KIP-13, KIP-124, KIP-599): who does more than it may is told so, and its connection is not read for that long.
+"""Enforce client quotas (KIP-13, KIP-124, KIP-599): mute the connection of a client that exceeds its quota.
 
     producer_byte_rate         bytes of Produce requests, a second
-    consumer_byte_rate         bytes of Fetch responses, a second; the answer that would be too much goes without records. Of ShareFetch
-                               too, but there the records go: Apache Kafka holds them back, acquired as they are
-    request_percentage         time spent on requests, in hundredths of one processor; held for one window at the most
+    consumer_byte_rate         bytes of Fetch responses, a second; an answer above the quota has no records. ShareFetch counts as well, but
+                               its records are sent: Apache Kafka withholds them although they are acquired
+    request_percentage         time spent on requests, in hundredths of one processor; a client is muted for one window at most
     controller_mutation_rate   partitions created and deleted, a second; THROTTLING_QUOTA_EXCEEDED where the request's version knows it
-    connection_creation_rate   of an address, a second: one too many is not served, and closed when the rate is the quota again (KIP-612)
+    connection_creation_rate   of an address, a second; a connection above the quota is not served, and is closed when the rate is the
+                               quota again (KIP-612)
 
-Every answer goes at once, with `throttle_time_ms`; then the connection is muted for that time (ClientQuotaManager,
-ControllerMutationQuotaManager of Apache Kafka 4.3.1). Of all quotas that fit a client the most specific one holds:
+Every answer is sent at once, with `throttle_time_ms`. The connection is then muted for that time (ClientQuotaManager,
+ControllerMutationQuotaManager of Apache Kafka 4.3.1). Of all quotas that match a client the most specific one applies:
 
     user and client-id, user and any client-id, user, any user and client-id, any user and any client-id, any user,
     client-id, any client-id
 
-A quota of a user without a client-id holds for all connections of that user together, one of any client-id for each by itself. There is no
-authentication yet: everybody is the user ANONYMOUS. A client without a client_id, or with an empty one, is of no client-id.
+All connections of a user share a quota that names the user alone. A quota of any client-id applies to each client-id separately. There is
+no authentication yet, so every client is the user ANONYMOUS. An empty client_id counts as none.
 
-There is a `Quotas` only while there is a quota: without one, a request pays for one look at None.
+A `Quotas` exists only while a quota is set. Without one, a request costs one comparison with None.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from minibroker.clock import Clock
     from minibroker.dispatch.context import RequestContext
 
-ANONYMOUS: Final = "ANONYMOUS"  #: KafkaPrincipal.ANONYMOUS: whoever did not authenticate
+ANONYMOUS: Final = "ANONYMOUS"  #: KafkaPrincipal.ANONYMOUS: a client that did not authenticate
 PRODUCER_BYTES: Final = "producer_byte_rate"
 CONSUMER_BYTES: Final = "consumer_byte_rate"
 REQUEST_TIME: Final = "request_percentage"
@@ -56,7 +57,7 @@ Entity = frozenset[tuple[str, str | None]]
 
 
 class QuotaTable:
-    """The quotas of one key by entity, and which of them holds for a client."""
+    """The quotas of one key by entity; finds the one that applies to a client."""
 
     def __init__(self) -> None:
         self._by_entity: dict[Entity, float] = {}
@@ -71,7 +72,7 @@ class QuotaTable:
             self._by_entity[entity] = value
 
     def of(self, client: Client) -> tuple[Client, float] | None:
-        """Who shares the quota that holds for a client, and the quota; None when there is none."""
+        """Return the clients that share the quota which applies to `client`, and the quota; None if there is none."""
         if client not in self._found:
             if len(self._found) >= METERS_MAX:
                 self._found.clear()
@@ -79,7 +80,7 @@ class QuotaTable:
         return self._found[client]
 
     def of_address(self, host: str) -> float | None:
-        """The quota of an address, else that of addresses without one."""
+        """Return the quota of an address, else the default of all addresses."""
         value = self._by_entity.get(frozenset({(IP, host)}))
         return self._by_entity.get(frozenset({(IP, None)})) if value is None else value
 
@@ -105,7 +106,7 @@ class QuotaTable:
 
 
 class Quotas:
-    """Of one broker, from its first quota to its last."""
+    """The quotas of one broker, and what its clients did recently."""
 
     def __init__(self, config: BrokerConfig, clock: Clock) -> None:
         self._clock = clock
@@ -113,11 +114,11 @@ class Quotas:
         self._window = Window(config.quota_window_num, window_ms)
         self._mutation_window = Window(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000)
         self._limits = {key: QuotaTable() for key in ENFORCED}
-        self.rates: dict[str, Meters[Rate]] = {key: Meters(Rate) for key in ENFORCED}  #: what clients did lately
+        self.rates: dict[str, Meters[Rate]] = {key: Meters(Rate) for key in ENFORCED}  #: what clients did recently
         self.buckets: Meters[TokenBucket] = Meters(TokenBucket)
 
     def update(self, records: Iterable[ClientQuotaRecord]) -> None:
-        """Take quotas that were set or removed. What clients did lately still counts."""
+        """Apply quotas that were set or removed. What clients did recently still counts."""
         for record in records:
             if record.key in self._limits:
                 entity = frozenset((part.entity_type, part.entity_name) for part in record.entity)
@@ -126,9 +127,9 @@ class Quotas:
     # -- called by the dispatcher ---------------------------------------------------------------------------------
 
     def hold(self, api_key: int, ctx: RequestContext, response: Any, spent_ns: int) -> Any:
-        """Count a request that is answered now; its answer, which says how long the client is held when it is.
+        """Count a request that is answered now. Returns its answer, with the throttle time if the client is muted.
 
-        What the handler found too much (Fetch, changes of topics) is in `ctx.throttle_ms` already.
+        The handler has already written its own throttle time (Fetch, changes of topics) to `ctx.throttle_ms`.
         """
         throttle_ms = ctx.throttle_ms
         if api_key == k00_produce.API_KEY:
@@ -142,13 +143,13 @@ class Quotas:
         return replace(response, throttle_time_ms=throttle_ms) if hasattr(response, "throttle_time_ms") else response
 
     def count_time(self, ctx: RequestContext, spent_ns: int) -> None:
-        """Time that was spent on a request that is not answered yet."""
+        """Count time that was spent on a request that is not answered yet."""
         found = self._limits[REQUEST_TIME].of((ANONYMOUS, ctx.client_id))
         if found is not None:
             self._rate(REQUEST_TIME, found[0]).record(spent_ns * _PERCENT_OF_NS, self._clock.now_ms())
 
     def connection_throttle_ms(self, host: str) -> int:
-        """Count a new connection of an address: 0 where it may be; else how long until the next one, for one window at the most."""
+        """Count a new connection of an address. Returns 0 if it is allowed, else the wait for the next one: one window at most."""
         quota = self._limits[CONNECTIONS].of_address(host)
         if quota is None:
             return 0
@@ -163,18 +164,18 @@ class Quotas:
     # -- called by handlers ---------------------------------------------------------------------------------------
 
     def fetch_bytes_max(self, ctx: RequestContext, max_bytes: int) -> int:
-        """How much an answer may hold at the most, so that a client which fetched nothing lately is not held for it."""
+        """Return the largest answer for which a client that fetched nothing recently is not muted."""
         found = self._limits[CONSUMER_BYTES].of((ANONYMOUS, ctx.client_id))
         if found is None:
             return max_bytes
         return int(min(max_bytes, found[1] * (self._window.total_ms - self._window.window_ms) / 1000))
 
     def limits_fetches_of(self, ctx: RequestContext) -> bool:
-        """Whether the size of a client's answers counts."""
+        """Whether a quota applies to the size of the client's answers."""
         return self._limits[CONSUMER_BYTES].of((ANONYMOUS, ctx.client_id)) is not None
 
     def is_too_much_to_fetch(self, ctx: RequestContext, size_of: Callable[[], int]) -> bool:
-        """Whether an answer of that size must go without its records; else it is counted. `size_of` is asked where there is a quota."""
+        """Whether an answer must be sent without its records; else it is counted. `size_of` is called only if there is a quota."""
         found = self._limits[CONSUMER_BYTES].of((ANONYMOUS, ctx.client_id))
         if found is None:
             return False
@@ -185,20 +186,20 @@ class Quotas:
         return ctx.throttle_ms > 0
 
     def count_fetched(self, ctx: RequestContext, size_of: Callable[[], int]) -> None:
-        """Count an answer that goes with its records, whatever the quota: of records that were acquired none may be held back."""
+        """Count an answer that is sent with its records whatever the quota: acquired records must not be withheld."""
         if self._limits[CONSUMER_BYTES].of((ANONYMOUS, ctx.client_id)) is not None:
             ctx.throttle_ms = self._count(CONSUMER_BYTES, ctx, size_of())
 
     @staticmethod
     def size_of(schema: ModuleType, version: int, response: Any) -> int:
-        """Return the bytes of an answer with its size, as they count; records are not copied for it."""
+        """Return the bytes of an answer with its size field, as quotas count them. Records are not copied."""
         return _SIZE_OF_FRAME + sum(map(len, encoder(schema.Response, version, version >= schema.FLEXIBLE_SINCE)(response)))
 
     def charge_mutations(self, ctx: RequestContext, *, is_strict: bool) -> Charge:
-        """What counts partitions that are about to be created or deleted.
+        """Return what counts partitions that are about to be created or deleted.
 
-        Strict: ThrottlingQuotaExceeded while the client has to wait, else it may do as much as it likes at once. Otherwise never, but
-        it is held behind what was too much.
+        If strict, it raises ThrottlingQuotaExceeded while the client has to wait; else one request may change any number. If not strict,
+        it never raises, but the client is muted after a request above the quota.
         """
 
         def charge(partition_count: int) -> None:
@@ -220,7 +221,7 @@ class Quotas:
     # -- inside ---------------------------------------------------------------------------------------------------
 
     def _count(self, key: str, ctx: RequestContext, value: float) -> int:
-        """Record what a client did; how long it is to be held."""
+        """Record what a client did. Returns how long to mute it."""
         found = self._limits[key].of((ANONYMOUS, ctx.client_id))
         if found is None:
             return 0

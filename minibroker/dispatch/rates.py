@@ -1,11 +1,12 @@
-"""How much a client did lately, and how long it has to wait until that is no more than its quota.
+"""Measure how much a client did recently, and how long it must wait until that is within its quota.
 
 Rate          for bytes and time (Rate over WindowedSum of Apache Kafka): what was recorded over `samples` windows, a second. A single large
-              request is let through, and the wait behind it is what brings the rate down to the quota: (rate - quota) / quota * window.
-TokenBucket   for changes of topics (KIP-599): tokens come at the quota's rate, up to those of all windows; who has none left must wait.
+              request is served, and the wait after it lowers the rate to the quota: (rate - quota) / quota * window.
+TokenBucket   for changes of topics (KIP-599): tokens are added at the quota's rate, up to those of all windows. A client
+              without tokens must wait.
 
-Times are milliseconds of the injected clock. One that goes back a little counts as one that stands still; by more than all windows, and
-what was recorded before is forgotten: it would count until the clock is there again.
+Times are milliseconds of the injected clock. If the clock goes back a little, it counts as stopped. If it goes back by more than all
+windows, earlier samples are dropped: they would count until the clock reaches their time again.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from collections.abc import Callable
 from math import floor, isnan
 from typing import Final, Generic, TypeVar
 
-LONGEST_MS: Final = 2**31 - 1  #: what throttle_time_ms can tell: 25 days
-METERS_MAX: Final = 1_000  #: of one quota; from here on those of silent clients are dropped
+THROTTLE_MAX_MS: Final = 2**31 - 1  #: the largest throttle_time_ms: 25 days
+METERS_MAX: Final = 1_000  #: of one quota; above this number those of silent clients are dropped
 _MS: Final = 1000.0
 _HALF: Final = 0.5  #: rounded up, as Java does
 
@@ -33,7 +34,7 @@ class Window:
 
     @property
     def total_ms(self) -> int:
-        """Behind so much silence nothing is remembered."""
+        """The time after which nothing is remembered of a silent client."""
         return self.samples * self.window_ms
 
 
@@ -46,7 +47,7 @@ class _Sample:
 
 
 class Rate:
-    """What one client did, in samples that begin when something is recorded."""
+    """What one client did, in samples that start when something is recorded."""
 
     __slots__ = ("_samples", "_window", "last_ms")
 
@@ -56,7 +57,7 @@ class Rate:
         self._samples: list[_Sample] = []  #: oldest first
 
     def record(self, value: float, now_ms: int) -> None:
-        """Something was done; a negative value takes it back."""
+        """Add `value`; a negative value takes back an earlier one."""
         samples = self._samples
         if now_ms < self.last_ms - self._window.total_ms:
             samples.clear()
@@ -67,25 +68,25 @@ class Rate:
         samples[-1].value += value
 
     def throttle_ms(self, quota: float, now_ms: int) -> int:
-        """How long nothing may be done, so that the rate is the quota again; 0 when it is not above it."""
+        """Return how long the client must wait until its rate is the quota again; 0 if it is not above it."""
         self._forget(now_ms)
         window_ms = self._window_ms(now_ms)
         rate = sum(sample.value for sample in self._samples) / (window_ms / _MS)
         return 0 if rate <= quota else _rounded_ms((rate - quota) / quota * window_ms)
 
     def _forget(self, now_ms: int) -> None:
-        """Drop samples of which nothing lies within the windows any more."""
+        """Drop samples that are older than all windows."""
         self._samples = [sample for sample in self._samples if now_ms - sample.last_ms < self._window.total_ms]
 
     def _window_ms(self, now_ms: int) -> int:
-        """Over how long the rate is taken: since the oldest sample, but all windows except the current one at the least."""
+        """Return the time over which the rate is taken: since the oldest sample, but at least all windows except the current one."""
         elapsed_ms = max(now_ms - self._samples[0].start_ms, 0) if self._samples else 0
         missing = self._window.samples - 1 - elapsed_ms // self._window.window_ms
         return max(elapsed_ms + max(missing, 0) * self._window.window_ms, 1)
 
 
 class TokenBucket:
-    """Tokens of one client; it begins with as many as it can have."""
+    """Tokens of one client, which starts with a full bucket."""
 
     __slots__ = ("_tokens", "_window", "last_ms")
 
@@ -95,11 +96,11 @@ class TokenBucket:
         self._tokens: float | None = None  #: None: full
 
     def spend(self, tokens: float, quota: float, now_ms: int) -> None:
-        """Take tokens, also those that are not there."""
+        """Take tokens; the number may become negative."""
         self._tokens = self._refilled(quota, now_ms) - tokens
 
     def throttle_ms(self, quota: float, now_ms: int) -> int:
-        """How long until there is none missing."""
+        """Return how long until the number is no longer negative."""
         return _rounded_ms(-self._refilled(quota, now_ms) / quota * _MS)
 
     def _refilled(self, quota: float, now_ms: int) -> float:
@@ -114,18 +115,18 @@ Meter = TypeVar("Meter", Rate, TokenBucket)
 
 
 class Meters(Generic[Meter]):
-    """One of each client. Of one that was silent for all windows nothing is known but its debt of tokens, if it had one."""
+    """The meter of each client. A client that was silent for all windows may lose its meter."""
 
     def __init__(self, new: Callable[[Window], Meter]) -> None:
         self._new: Callable[[Window], Meter] = new
         self._by_client: dict[Client, Meter] = {}
-        self._count_max = METERS_MAX  #: more than are looked at for silence; twice as many as were found to be heard of then
+        self._count_max = METERS_MAX  #: above this number silent ones are dropped; then twice the number of the others
 
     def __len__(self) -> int:
         return len(self._by_client)
 
     def of(self, client: Client, window: Window, now_ms: int) -> Meter:
-        """A client's meter, be it new."""
+        """Return the client's meter, and create it at first use."""
         meter = self._by_client.get(client)
         if meter is None:
             if len(self._by_client) >= self._count_max:
@@ -139,5 +140,5 @@ class Meters(Generic[Meter]):
 
 
 def _rounded_ms(wait_ms: float) -> int:
-    """Math.round, for any quota that there may be: the least one makes an endless wait, and one that is no number makes none."""
-    return 0 if isnan(wait_ms) else floor(min(max(wait_ms, 0), LONGEST_MS) + _HALF)
+    """Round as Java's Math.round. The smallest quota leads to the longest wait; NaN to none."""
+    return 0 if isnan(wait_ms) else floor(min(max(wait_ms, 0), THROTTLE_MAX_MS) + _HALF)

@@ -1,7 +1,7 @@
-"""Steps of records (records/steps.py) as slices of a request: what may be done elsewhere is done in a worker thread.
+"""Run the steps of record batches (records/steps.py) as slices of a request, or in a worker thread where a step allows it.
 
-At most ACTIVE_MAX long batches are worked on at the same time, and the others wait in their order: a window of zstd, or a payload that is
-compressed again, may take 100 MB each.
+At most ACTIVE_MAX long batches are processed at the same time, and the others wait in order. A zstd window, or a payload that is
+compressed again, may take 100 MB.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from minibroker.background import Background
     from minibroker.records.steps import Steps
 
-ACTIVE_MAX: Final = 1  #: long batches of all clients that are worked on
+ACTIVE_MAX: Final = 1  #: long batches of all clients that are processed at the same time
 
 T = TypeVar("T")
 
 
 class RecordSteps:
-    """All long batches of a broker."""
+    """The long batches of a broker."""
 
     def __init__(self, background: Background) -> None:
         self._background = background
@@ -31,7 +31,7 @@ class RecordSteps:
         self._waiting: deque[Delayed] = deque()
 
     def do(self, steps: Steps[T]) -> Generator[Delayed | None, Any, T]:
-        """Do `steps` within sliced work (dispatch/slices.py); their errors are raised."""
+        """Run `steps` within sliced work (dispatch/slices.py). Raises their errors."""
         if self._active < ACTIVE_MAX:
             self._active += 1
         else:
@@ -54,7 +54,7 @@ class RecordSteps:
             raise
 
     def _pass_on(self) -> None:
-        """Let the next one begin."""
+        """Start the next waiting batch."""
         if self._waiting:
             self._waiting.popleft().complete(True)
         else:
@@ -71,7 +71,7 @@ class RecordSteps:
             sent = (yield None) if work is None else (yield self._elsewhere(work))
 
     def _elsewhere(self, work: Callable[[], Any]) -> Delayed:
-        """Start `work` in a worker thread; its result, which must not be None, or its error is the response of what is returned."""
+        """Start `work` in a worker thread. Returns a Delayed with its result, which must not be None, or its error."""
         delayed = Delayed()
 
         def done(outcome: Any) -> None:

@@ -1,8 +1,8 @@
 """Which APIs the broker serves, and the handler of each.
 
-The files kNN_*.py of `minibroker.handlers` and its packages are the list: an API without a file is not served. What the broker says of an
-API (ApiVersions, documentation, CLI) is read from the schema of the same name. A handler's module is imported at the first request for
-its key, and declares itself with `@handles(schema)`.
+The files kNN_*.py of `minibroker.handlers` and its packages are the list: an API without a file is not served. ApiVersions, the
+documentation and the CLI read the facts about an API from the schema of the same name. A handler's module is imported at the first
+request for its key, and registers itself with `@handles(schema)`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HANDLER_FILE: Final = re.compile(r"k\d\d_\w+\.py").fullmatch
 
 
 class Handler:
-    """How one API key is served: the function that does, and what `@handles` declares of it."""
+    """The function that serves one API key, and what `@handles` declares about it."""
 
     __slots__ = ("api", "handle", "has_long_answer", "limit", "module", "pieces")
 
@@ -44,13 +44,13 @@ class Handler:
     ) -> None:
         self.api = api
         self.handle = handle
-        self.pieces = pieces  #: how large requests are cut, by the first that a version has
+        self.pieces = pieces  #: how large requests are cut; the first whose array a version has applies
         self.limit = limit
         self.has_long_answer = has_long_answer  #: its answer is encoded in slices
         self.module: str = module or handle.__module__
 
     def around(self, handle: Handle) -> Handler:
-        """Return a handler that serves the same API by another function; its errors keep the shape of this module."""
+        """Return a handler of the same API with another function; errors are answered as by this one."""
         return Handler(self.api, handle, self.module, self.pieces, self.limit, has_long_answer=self.has_long_answer)
 
     @property
@@ -60,7 +60,7 @@ class Handler:
 
 
 class Registry:
-    """The APIs of a broker by key, and their handlers, each of which is found at its first request."""
+    """The APIs of a broker by key, and their handlers, each of which is looked up at its first request."""
 
     def __init__(self, apis: Iterable[Api] = (), find: Callable[[int], Handler | None] = lambda _: None) -> None:
         self._apis = {api.key: api for api in apis}
@@ -68,7 +68,7 @@ class Registry:
         self._handlers: dict[int, Handler] = {}
 
     def add(self, handler: Handler) -> None:
-        """Enter one handler.
+        """Add a handler.
 
         Raises:
             RuntimeError: another module handles this key.
@@ -80,11 +80,11 @@ class Registry:
         self._handlers[handler.api.key] = handler
 
     def api(self, api_key: int) -> Api | None:
-        """Return what is served under a key; None if it is not supported."""
+        """Return the API of a key; None if it is not supported."""
         return self._apis.get(api_key)
 
     def get(self, api_key: int) -> Handler | None:
-        """Return the handler of a key, which is imported if it was not; None if the key is not supported."""
+        """Return the handler of a key, and import it at first use; None if the key is not supported."""
         handler = self._handlers.get(api_key)
         if handler is None and api_key in self._apis:
             handler = self._find(api_key)
@@ -97,11 +97,11 @@ class Registry:
         return (handler for api in self.apis() if (handler := self.get(api.key)) is not None)
 
     def apis(self) -> list[Api]:
-        """Return what is served, by key."""
+        """Return the APIs, sorted by key."""
         return [self._apis[key] for key in sorted(self._apis)]
 
 
-_DECLARED: Final = Registry()  #: what the modules that were imported so far declare with @handles
+_DECLARED: Final = Registry()  #: the handlers of the modules imported so far
 
 
 def handles(schema: ModuleType, *pieces: Pieces, limit: ElementLimit | None = None, has_long_answer: bool = False) -> Callable[[H], H]:

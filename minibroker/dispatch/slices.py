@@ -1,4 +1,4 @@
-"""Work that grows with a request, done a slice at a time so that other clients are served in between.
+"""Do long work for a request in slices, so that other clients are served in between.
 
 A handler whose work may take more than a few milliseconds writes it as a generator and returns what `ctx.broker.slices.run` returns:
 
@@ -12,22 +12,22 @@ A handler whose work may take more than a few milliseconds writes it as a genera
         for batch in ...:
             validate(batch)
             yield                                         # a pause: other clients may be served here
-        appended = yield flushed(...)                     # a Delayed: go on with its response when it is there
+        appended = yield flushed(...)                     # a Delayed: continue with its response when it is ready
         return schema.Response(...)                       # the answer; a KafkaError that is raised is the answer as well
 
-    started --it ends within SLICE_S--> its response, at once: the caller gets no Delayed
-            --otherwise--> a Sliced: a Delayed that goes on at the end of each turn of the loop
+    started --it ends within SLICE_S--> the response, at once: the caller gets no Delayed
+            --otherwise--> a Sliced: a Delayed that continues at the end of each turn of the loop
 
 Rules for the generator:
 - Yield at least once per millisecond of work. Between two yields nothing else runs, so an invariant holds there as in any handler.
-- Other requests run at a yield: topics may be deleted, groups may change. Look things up again after it. What must be atomic is done
-  between two yields: validate in slices, then commit at once.
-- The request and the bytes of its frame stay valid until the generator ends; its connection serves no other request meanwhile. Work
-  that reads no bytes of its frame, and may wait for long, is run with `keeps_frame=False`.
-- When the connection is gone, the generator is closed at its yield (GeneratorExit).
+- Other requests run at a yield: topics may be deleted, groups may change. Look them up again after a yield. Do atomic
+  work between two yields: validate in slices, then commit at once.
+- The request and the bytes of its frame stay valid until the generator ends; its connection serves no other request meanwhile. If the
+  work reads no bytes of its frame and may wait for long, run it with `keeps_frame=False`.
+- When the connection closes, the generator is closed at its yield (GeneratorExit).
 
-Of all sliced work of a broker together one slice runs in each turn. At most ACTIVE_MAX works take turns and the others queue, so that
-the memory of many large requests is not held at the same time.
+In each turn one slice runs, of all sliced work of a broker. At most ACTIVE_MAX generators take turns and the others queue, to limit
+the memory of large requests.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SLICE_S: Final = 0.005  #: after this long sliced work lets others run
-SLOW_S: Final = 0.090  #: a turn that is so much longer than a slice keeps the name of its request: the watchdog reports it
-ACTIVE_MAX: Final = 4  #: works that take turns
+SLICE_S: Final = 0.005  #: the length of a slice
+SLOW_S: Final = 0.090  #: if a turn exceeds a slice by this much, the watchdog reports the name of its request
+ACTIVE_MAX: Final = 4  #: generators that take turns
 
 Steps = Generator[Delayed | None, Any, Any]  #: yields None to pause or a Delayed to wait for; returns the response
 
@@ -63,11 +63,11 @@ class Slices:
         self.slowest = ""  #: the request in the last turn that was far longer than a slice, for the watchdog (server/watchdog.py)
 
     def __len__(self) -> int:
-        """Count the works that have something to do; those that wait for a Delayed are not among them."""
+        """Count the generators that can continue, without those that wait for a Delayed."""
         return len(self._queue)
 
     def run(self, steps: Generator[Delayed | None, Any, T], *, keeps_frame: bool = True) -> T | Delayed:
-        """Do the first slice. Returns the response if that was all of it, else a Delayed that does the rest.
+        """Run the first slice. Returns the response if the generator ended, else a Delayed that runs the rest.
 
         `keeps_frame`: whether the generator reads bytes of the frame. If not, the connection serves its next requests meanwhile.
         """
@@ -81,7 +81,7 @@ class Slices:
         return sliced
 
     def begin(self, steps: Generator[None, None, T]) -> T | None:
-        """Do the first slice of what only pauses. Returns its result, or None if there is more to do: give it to `run` then."""
+        """Run the first slice of a generator that only pauses. Returns its result, or None if it did not end: pass it to `run` then."""
         deadline_s = self.now_s() + SLICE_S
         try:
             while True:
@@ -93,7 +93,7 @@ class Slices:
             return result
 
     def resume(self, sliced: Sliced) -> None:
-        """Give work that was started its next slice, before those that did not have their second one yet."""
+        """Queue a started generator for its next slice, before those that wait for their second one."""
         self._queue.insert(min(ACTIVE_MAX - 1, len(self._queue)), sliced)
         self._schedule()
 
@@ -121,7 +121,7 @@ class Slices:
 
 
 class Sliced(Delayed):
-    """An answer that is worked on."""
+    """An answer that a generator makes in slices."""
 
     __slots__ = ("_awaited", "_slices", "_steps", "_steps_aside", "_wake_up", "is_ready")
 
@@ -129,26 +129,26 @@ class Sliced(Delayed):
 
     def __init__(self, slices: Slices, steps: Steps) -> None:
         super().__init__()
-        self.is_ready = True  #: the generator can go on
+        self.is_ready = True  #: the generator can continue
         self._slices = slices
         self._steps: Any = steps
         self._awaited: Delayed | None = None  #: the Delayed that the generator waits for
-        self._wake_up: MakeResponse | None = None  #: what makes its response
-        self._steps_aside = False  #: another request waits: nothing is to be waited for that need not be
+        self._wake_up: MakeResponse | None = None  #: makes its response
+        self._steps_aside = False  #: another request waits: every Delayed must answer as soon as it can
 
     def go_on(self, deadline_s: float) -> None:
-        """Do the next slice; its errors become the answer."""
+        """Run the next slice. An error becomes the answer."""
         self.resolve(lambda: self.proceed(deadline_s))
 
     def resume(self, work: MakeResponse) -> None:
-        """Make the response of the awaited Delayed in the next slice, with the errors that this may raise."""
+        """Continue in the next slice with what `work` returns or raises."""
         self._wake_up = work
         if not self.is_ready:
             self.is_ready = True
             self._slices.resume(self)
 
     def proceed(self, deadline_s: float) -> Any:
-        """Run until the end, until something is to be waited for, or until `deadline_s`; None in the last two cases."""
+        """Run until the end and return the response. Returns None at a Delayed to wait for, or at `deadline_s`."""
         now_s = self._slices.now_s
         while True:
             step = self._steps.__next__ if self._awaited is None else self._step_with_response()
@@ -168,7 +168,7 @@ class Sliced(Delayed):
                 return None
 
     def _step_with_response(self) -> Callable[[], Any] | None:
-        """What gives the generator the response that it waits for, or raises its error there; None while there is no response."""
+        """Return a function that sends the awaited response, or its error, to the generator; None if there is no response yet."""
         awaited, work, self._wake_up = self._awaited, self._wake_up, None
         if awaited is None or work is None:
             return None
@@ -186,13 +186,13 @@ class Sliced(Delayed):
         return step
 
     def step_aside(self) -> None:
-        """Another request waits after this one."""
+        """Answer the awaited Delayed soon: another request waits after this one."""
         self._steps_aside = True
         if self._awaited is not None:
             self._awaited.step_aside()
 
     def finished(self) -> None:
-        """Close the generator, wherever it is."""
+        """Close the generator."""
         super().finished()
         awaited, self._awaited = self._awaited, None
         if awaited is not None and not awaited.is_done:
@@ -201,7 +201,7 @@ class Sliced(Delayed):
             self._steps.close()
 
     def cancel(self) -> None:
-        """The connection is gone."""
+        """Cancel the awaited Delayed and close the generator: the connection is closed."""
         if not self.is_done:
             if self._awaited is not None:
                 self._awaited.cancel()
@@ -209,7 +209,7 @@ class Sliced(Delayed):
 
 
 class _Frameless(Sliced):
-    """An answer that needs nothing of its request's bytes."""
+    """An answer that does not need the bytes of its request."""
 
     __slots__ = ()
 

@@ -1,10 +1,10 @@
-"""Ask at an advertised address which cluster answers there; log a warning when it is another one.
+"""Ask at an advertised address which cluster answers there, and log a warning if it is another one.
 
-A client that was told that address would read and write in the other cluster. The typical mistake is two brokers on one machine, of
-which the second listens on another port and still advertises `localhost:9092`.
+A client would use that address, and read and write in the other cluster. The typical mistake is two brokers on one machine, of which
+the second listens on another port and still advertises `localhost:9092`.
 
-The probe runs once, when a listener opens, in a thread of its own. It says nothing when the address cannot be reached: a mapped port
-of a container is usually unknown inside. `peer_watch.py` and `minibroker doctor` look at such addresses.
+The probe runs once, when a listener opens, in a background thread. It logs nothing if the address cannot be reached: the mapped port
+of a container is usually unreachable from inside. `peer_watch.py` and `minibroker doctor` look at such addresses.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ log = logging.getLogger(__name__)
 
 CLIENT_ID: Final = "minibroker-advertised-probe"
 _TIMEOUT_S: Final = 5.0
-_VERSION: Final = 4  #: of Metadata: not flexible, names the cluster, creates no topics, and every Kafka since 1.0 serves it
-_ANSWER_MAX_BYTES: Final = 1024 * 1024  #: brokers of one cluster, no topics
+_VERSION: Final = 4  #: of Metadata: not flexible, has the cluster id, creates no topics, and every Kafka since 1.0 serves it
+_ANSWER_MAX_BYTES: Final = 1024 * 1024  #: requests no topics
 _HEADER_VERSION: Final = 1
 
 Submit = Callable[[Callable[[], object], Callable[[object], None]], None]
 
 
 def probe(bound: Listener, advertised: Listener, cluster_id: Callable[[], str], submit: Submit) -> None:
-    """Compare the cluster at the advertised address with our own, unless that address is evidently the bound one.
+    """Compare the cluster at the advertised address with this one, unless that address is certain to be the bound one.
 
     Args:
-        bound: where the listener listens.
-        advertised: what it tells clients.
-        cluster_id: returns our own, at the time of the answer.
+        bound: the address on which the listener listens.
+        advertised: the address that clients get.
+        cluster_id: returns the id of this cluster, at the time of the answer.
         submit: runs the exchange off the loop.
     """
     if leads_to(advertised, bound):
@@ -70,7 +70,7 @@ def _request() -> bytes:
 
 
 def _cluster_in(frame: bytes) -> str | None:
-    """The cluster id in an answer; None for an answer that is not Kafka's, or that names no cluster."""
+    """Return the cluster id in an answer; None if the answer is not Kafka's or has no cluster id."""
     try:
         _, position = decode_response_header(frame, 0)
         response, _ = decode_from(k03_metadata.Response, frame, position, _VERSION, flexible=False)

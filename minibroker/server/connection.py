@@ -1,18 +1,18 @@
-"""One client's connection: bytes to frames, frames to the dispatcher, answers back in the order of their requests.
+"""Serve one client's connection: cut bytes into frames, dispatch them, send the answers in the order of the requests.
 
-A BufferedProtocol for asyncio and uvloop. Requests are served in the call that received them; there is no task, no future
-and no queue unless an answer has to wait. All answers of one call leave with one write.
+A BufferedProtocol for asyncio and uvloop. Requests are served in the call that received them, without a task or a future, and without
+a queue unless an answer has to wait. All answers of one call are sent with one write.
 
     reading   frames are served as they arrive
     waiting   an answer is not ready yet: later answers queue after it (`_queue`). More requests are still served, up to
               `queued.max.requests`. A parked Fetch is answered as soon as another request arrives.
     held      the client does not read its answers (pause_writing), or too many requests wait: frames stay in the buffer and
-              the socket is not read. A client can therefore occupy one buffer and one answer. An answer that is in a file stays
-              there (file_output.py).
-    sliced    held until a large request, which is worked on in slices (dispatch/slices.py), is done: its bytes are in the buffer
+              the socket is not read. A client can therefore occupy one buffer and one answer. An answer in a file is not read
+              into memory (file_output.py).
+    sliced    held until a large request is done that is served in slices (dispatch/slices.py): its bytes are in the buffer
     short     held until there is memory for the rest of a large request (request_memory.py)
-    muted     held for the throttle time of a quota (dispatch/quotas.py), which the last answer has. The connection may be closed as
-              idle meanwhile, as by Apache Kafka
+    muted     held for the throttle time of a quota (dispatch/quotas.py), which the last answer reports. The connection may be closed
+              as idle meanwhile, as in Apache Kafka
     closing   the socket is not read any more; answers that are due are still sent
 """
 
@@ -38,8 +38,8 @@ from minibroker.wire.schema import Buffer
 
 log = logging.getLogger(__name__)
 
-WRITE_HIGH_WATER: Final = 512 * 1024  #: bytes of answers that wait for one before them, from which on the client is held
-_WRITE_EVERY: Final = 256 * 1024  #: bytes of answers that are gathered before they are written
+WRITE_HIGH_WATER: Final = 512 * 1024  #: bytes of answers that wait for an earlier one; the client is held above this number
+_WRITE_EVERY: Final = 256 * 1024  #: bytes of answers that are collected before they are written
 _TURN: Final = range(128)  #: requests of one connection that are served before others have their turn
 _TURN_LAST: Final = _TURN[-1]
 _TURN_S: Final = 0.005  #: time after which others have their turn, however few requests were served
@@ -47,10 +47,10 @@ _JOIN: Final = 16 * 1024  #: bytes up to which joining the chunks is cheaper tha
 
 
 class _NoMemory:
-    """What holds a connection while there is no memory for the rest of its request."""
+    """Holds a connection while there is no memory for the rest of its request."""
 
     def cancel(self) -> None:
-        """There is nothing to cancel: RequestMemory forgets a connection that is gone."""
+        """Do nothing: RequestMemory forgets a closed connection."""
 
 
 _NO_MEMORY: Final = _NoMemory()
@@ -84,8 +84,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, listener: Listener) -> None:
         self.info: ConnectionInfo = listener.unknown_client
-        self.is_active = True  #: something happened since the listener last looked; cleared by its sweep
-        self.silent_ms = 0  #: written by the listener's sweep
+        self.is_active = True  #: something happened since the last sweep of the listener, which clears it
+        self.silent_ms = 0  #: the sweep of the listener writes it
         self._listener = listener
         self._wakefulness = listener.wakefulness
         self._dispatcher = listener.dispatcher
@@ -93,12 +93,12 @@ class Connection(asyncio.BufferedProtocol):
         self._queued_max = limits.queued_max_requests
         self._buffer = ReceiveBuffer(limits.request_max_bytes, listener.read_area)
         self._transport: asyncio.Transport | None = None
-        self._queue: list[Delayed | list[Buffer]] = []  #: answers in order, few; the first is a Delayed that waits
+        self._queue: list[Delayed | list[Buffer]] = []  #: answers in order; the first is a Delayed that waits
         self._queued_size = 0  #: bytes of answers in _queue
         self._out: list[Buffer] = []  #: chunks to be written at the end of this turn
         self._gathered = 0  #: bytes in _out
-        self._rest: FileOutput | None = None  #: answers with slices of files that the client has not taken; later ones queue here
-        self._goes_on = False  #: frames are to be served when others had their turn
+        self._rest: FileOutput | None = None  #: answers with slices of files that the client has not taken; later answers queue here
+        self._goes_on = False  #: `_go_on` is scheduled
         self._in_turn = False  #: `_serve` runs: it writes, answers that complete meanwhile do not
         self._is_paused = False  #: the client does not take its answers; written by pause_writing, resume_writing, _send_rest
         self._holds: list[Timer | Delayed] = []  #: what holds the client: quotas, a request that is worked on in slices, short memory
@@ -108,13 +108,13 @@ class Connection(asyncio.BufferedProtocol):
     # -- called by the event loop ----------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The listener may refuse: too many connections."""
+        """Start reading, unless the listener refuses the connection."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's TCP transport has the same methods and no common base
         self.info = ConnectionInfo(self._listener.name, client_host_of(transport))
         self._transport.set_write_buffer_limits(high=HELD_SIZE)
         if not self._listener.admit(self):
             self.abort()
-        self._buffer.exchange_read_area(self._listener.read_area)  # another connection may have kept the one of the constructor
+        self._buffer.exchange_read_area(self._listener.read_area)  # another connection may have kept the area of the constructor
 
     @property
     def own_host(self) -> str:
@@ -122,7 +122,7 @@ class Connection(asyncio.BufferedProtocol):
         return "unknown" if self._transport is None else str((self._transport.get_extra_info("sockname") or ("unknown",))[0])
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  the reason does not matter
-        """Cancel requests that wait, and release everything."""
+        """Cancel waiting requests, and release everything."""
         self._is_closing = True
         self._transport = None
         for answer in self._queue:
@@ -138,38 +138,38 @@ class Connection(asyncio.BufferedProtocol):
         self._listener.forget(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  the buffer knows best
-        """Where the loop puts what it reads next."""
+        """Return where the loop puts the next bytes."""
         return self._buffer.space()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """`nbytes` have arrived."""
+        """Serve the requests in the `nbytes` that have arrived."""
         self._buffer.received(nbytes)
         self._serve()
         if self._buffer.settle():
             self._account()
 
     def _account(self) -> None:
-        """The connection has more or less memory than is counted."""
+        """Report that the memory of the connection differs from what is counted."""
         self._listener.request_memory.changed(self, self._listener.after)
 
     def eof_received(self) -> bool:
-        """Close, as Kafka does, when the client sends no more."""
+        """Close when the client sends no more, as Kafka does."""
         return False
 
     def pause_writing(self) -> None:
-        """The client does not read: hold its requests."""
+        """Hold the requests of a client that does not read."""
         self._is_paused = True
         self._hold()
         self._listener.answer_memory.changed(self)
 
     def resume_writing(self) -> None:
-        """The client has read: go on at the end of this turn, since asyncio's transport must not be closed in this call."""
+        """Continue at the end of this turn, since asyncio's transport must not be closed in this call."""
         self._is_paused = False
         self.is_active = True
         self._listener.at_end_of_turn(self._resume)
 
     def _resume(self) -> None:
-        """Send what is left of the answers, then serve the requests that were held."""
+        """Send the rest of the answers, then serve the held requests."""
         if self._transport is None or self._is_paused:
             return
         self._listener.answer_memory.changed(self)
@@ -181,7 +181,7 @@ class Connection(asyncio.BufferedProtocol):
     # -- serving ----------------------------------------------------------------------------------------------------
 
     def _serve(self) -> None:  # noqa: C901, PLR0912  the hot path: each call of a function costs as much as several branches
-        """Serve the frames that are there, until one is torn or the client is held."""
+        """Serve the frames in the buffer, until one is torn or the client is held."""
         began_s = perf_counter()
         start = self._buffer.start
         self._in_turn = True
@@ -225,11 +225,11 @@ class Connection(asyncio.BufferedProtocol):
             self._found_slow(began_s, start)
 
     def _found_slow(self, began_s: float, start: int) -> None:
-        """The turn took long that started at `began_s`, when the next frame was at `start`."""
+        """Report a slow turn, which started at `began_s` with the frame at `start`."""
         self._listener.watchdog.found(began_s, lambda: self._turn_since(start))
 
     def _turn_since(self, start: int) -> str:
-        """What was served since the next frame was at `start`, for the log."""
+        """Describe the requests served from the frame at `start` on, for the log."""
         frames = list(self._buffer.frames_since(start))
         if not frames:
             return f"the answers to {self.info.client_host}"
@@ -243,7 +243,7 @@ class Connection(asyncio.BufferedProtocol):
             self._listener.at_end_of_turn(self._go_on)
 
     def _go_on(self) -> None:
-        """Serve again after the turns of other connections."""
+        """Continue to serve after the turns of other connections."""
         self._goes_on = False
         if not self._is_closing and not self._is_held():
             self._serve()
@@ -252,7 +252,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._is_paused or bool(self._holds) or len(self._queue) >= self._queued_max or self._queued_size >= WRITE_HIGH_WATER
 
     def _enqueue(self, answer: Delayed | list[Buffer]) -> None:
-        """Give an answer its place in the order: at once when nothing waits before it."""
+        """Put an answer in its place in the order; write it at once if nothing waits before it."""
         if isinstance(answer, Delayed):
             self._queue.append(answer)
             if answer.keeps_frame and not answer.is_done:
@@ -271,7 +271,7 @@ class Connection(asyncio.BufferedProtocol):
             self._listener.answer_memory.changed(self)
 
     def _keep_frame_of(self, answer: Delayed) -> None:
-        """Serve and read nothing until the request is done: its bytes are in the buffer and are still used."""
+        """Serve and read nothing until the request is done: it still uses its bytes in the buffer."""
 
         def is_over() -> None:
             self._holds.remove(answer)
@@ -285,17 +285,17 @@ class Connection(asyncio.BufferedProtocol):
         answer.on_done(is_over)
 
     def exchange_read_area(self, read_area: memoryview) -> None:
-        """Called by the listener: the area that all connections share is another one."""
+        """Use another shared read area. The listener calls this."""
         self._buffer.exchange_read_area(read_area)
 
     def _step_aside(self) -> None:
-        """A request came behind the last one: if that is a parked Fetch, it answers now."""
+        """Make the last request answer now if it is a parked Fetch: another request arrived after it."""
         last = self._queue[-1]
         if isinstance(last, Delayed):
             last.step_aside()
 
     def _completed(self, answer: Delayed) -> None:
-        """An answer came that had to wait; it may have to wait on for those before it, and counts as long as it does."""
+        """Send a Delayed that is answered. While it waits for earlier answers, its bytes count."""
         if answer.answer is not None:
             self._count_queued(answer.answer)
         if self.info.throttle_ms:
@@ -303,7 +303,7 @@ class Connection(asyncio.BufferedProtocol):
         self._advance()
 
     def _advance(self) -> None:
-        """Send an answer that is ready and those after it, as far as the order allows; then serve held requests.
+        """Send the answers that are ready and in order, then serve held requests.
 
         Requests are served later, since the answer may become ready while another request is served.
         """
@@ -336,7 +336,7 @@ class Connection(asyncio.BufferedProtocol):
             self._write()
 
     def _end_turn(self) -> None:
-        """What was gathered leaves; a connection that is closing does so once nothing waits."""
+        """Write the collected answers. Close a connection that is closing once nothing waits."""
         if self._out:
             self._write()
         if self._is_closing and not self._queue and self._rest is None and self._transport is not None:
@@ -366,14 +366,14 @@ class Connection(asyncio.BufferedProtocol):
             transport.writelines(out)
 
     def _send_rest(self) -> None:
-        """Send answers with slices of files, as much as the client takes now."""
+        """Send answers with slices of files, as much as the client accepts now."""
         rest, transport = self._rest, self._transport
         if rest is None or transport is None:
             return
         try:
             is_sent = rest.send()
         except OSError as error:
-            log.warning("closing the connection of %s: %s", self.info.client_host, str(error))  # whose traceback has the slice
+            log.warning("closing the connection of %s: %s", self.info.client_host, str(error))  # its traceback refers to the slice
             self.abort()
             return
         if is_sent:
@@ -386,7 +386,7 @@ class Connection(asyncio.BufferedProtocol):
             self._listener.at_end_of_turn(self._send_on)
 
     def _send_on(self) -> None:
-        """Send again after the turns of other connections."""
+        """Continue to send after the turns of other connections."""
         self._is_paused = False
         self._resume()
 
@@ -396,13 +396,13 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def refuse_in(self, delay_ms: int) -> None:
-        """Called by the listener for a new connection: serve nothing, and close then."""
+        """Serve nothing, and close after this time. The listener calls this for a new connection."""
         self.info.throttle_ms = delay_ms
         self._listener.after(delay_ms, self.abort)
         self._mute()
 
     def _mute(self) -> None:
-        """Serve no request of this client for as long as its quotas say."""
+        """Serve no request of this client for the throttle time of its quotas."""
         throttle_ms, self.info.throttle_ms = self.info.throttle_ms, 0
 
         def is_over() -> None:
@@ -423,12 +423,12 @@ class Connection(asyncio.BufferedProtocol):
     # -- the end ----------------------------------------------------------------------------------------------------
 
     def _reject(self, error: WireError) -> None:
-        """Log a warning about bytes that are not the protocol, and close after the answers that are due."""
+        """Log a warning about bytes that are not Kafka's protocol, and close after the answers that are due."""
         log.warning("closing the connection of %s on %s: %s", self.info.client_host, self.info.listener_name, error)
         self.close_after(error)
 
     def _end_with(self, error: WireError) -> None:
-        """Close without an answer to a request that waited, nor to those after it: the client would take them for its answer."""
+        """Close without answering the request that failed or later ones: the client would take their answers for its own."""
         for answer in self._queue:
             if isinstance(answer, Delayed):
                 answer.cancel()
@@ -441,7 +441,7 @@ class Connection(asyncio.BufferedProtocol):
         self.close()
 
     def close(self) -> None:
-        """Read no more; close when every request that was read is answered. A parked Fetch answers at once."""
+        """Stop reading, and close when every request that was read is answered. A parked Fetch answers at once."""
         self._is_closing = True
         self._hold()
         self.answer_parked()
@@ -449,13 +449,13 @@ class Connection(asyncio.BufferedProtocol):
             self._end_turn()
 
     def answer_parked(self) -> None:
-        """Answer a parked Fetch with the records that there are."""
+        """Answer a parked Fetch with the available records."""
         for answer in list(self._queue):
             if isinstance(answer, Delayed):
                 answer.step_aside()
 
     def leave_all(self) -> None:
-        """Answer requests that wait, or close, because the broker changes to other data; call what ends with a connection."""
+        """Answer waiting requests, or close, because the broker switches to other data; run the callbacks of `when_closed`."""
         waiting = [answer for answer in self._queue if isinstance(answer, Delayed)]
         for answer in waiting:
             answer.step_aside()
@@ -469,7 +469,7 @@ class Connection(asyncio.BufferedProtocol):
         self.info.endings = None
 
     def abort(self) -> None:
-        """Close now; answers that are not sent yet are lost."""
+        """Close now, without sending the remaining answers."""
         self._is_closing = True
         if self._transport is not None:
             self._transport.abort()
@@ -480,7 +480,7 @@ class Connection(asyncio.BufferedProtocol):
         return bool(self._queue)
 
     def release_memory(self) -> None:
-        """Give an unused buffer back."""
+        """Free an unused buffer."""
         self._buffer.release()
         if self._buffer.counted != self._buffer.capacity:
             self._account()
@@ -489,7 +489,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def unsent_size(self) -> int:
-        """Bytes in memory of answers that the client has not taken, or that wait for one before them."""
+        """Bytes in memory of answers that the client has not taken, or that wait for an earlier one."""
         size = 0 if self._transport is None else self._transport.get_write_buffer_size()
         if self._rest is not None:
             size += self._rest.memory_size
@@ -508,17 +508,17 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def buffer(self) -> ReceiveBuffer:
-        """What has arrived and was not served."""
+        """The bytes that have arrived and are not served yet."""
         return self._buffer
 
     @property
     def is_stopped_by_us(self) -> bool:
-        """Whether it is not read because of answers that are not ready, or of a quota."""
+        """Whether it is not read because answers are not ready, or because of a quota."""
         is_full = len(self._queue) >= self._queued_max or self._queued_size >= WRITE_HIGH_WATER
         return is_full or any(hold is not _NO_MEMORY for hold in self._holds)
 
     def wait_for_memory(self) -> None:
-        """Read no more until `memory_is_there`."""
+        """Stop reading until `memory_is_there`."""
         if _NO_MEMORY not in self._holds:
             self._holds.append(_NO_MEMORY)
             self._hold()
@@ -530,7 +530,7 @@ class Connection(asyncio.BufferedProtocol):
             self._go_on_later()
 
     def close_for_memory(self, used: int, limit: int) -> None:
-        """Close because the rest of a request does not arrive."""
+        """Close, because the rest of a request does not arrive."""
         log.warning(
             "closing the connection of %s on %s: %s bytes of an unfinished request made no progress for %d s, "
             "while requests use %s bytes of queued.max.request.bytes=%d",
@@ -540,16 +540,16 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def size_of(chunks: list[Buffer]) -> int:
-    """Bytes of an answer."""
+    """Return the bytes of an answer."""
     return sum(map(len, chunks))
 
 
 def memory_size_of(chunks: list[Buffer]) -> int:
-    """Bytes of an answer that are in memory, not in files."""
+    """Return the bytes of an answer that are in memory, not in files."""
     return sum(len(chunk) for chunk in cast("list[Buffer | FileSlice]", chunks) if not isinstance(chunk, FileSlice))
 
 
 def client_host_of(transport: asyncio.BaseTransport) -> str:
-    """The client's address, without its port."""
+    """Return the client's address without its port."""
     peer = transport.get_extra_info("peername")
     return str(peer[0]) if peer else "unknown"

@@ -27,14 +27,14 @@ from minibroker.server.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 
-_SWEEP_MAX_MS: Final = 30_000  #: memory of silent connections is given back at least this often
+_SWEEP_MAX_MS: Final = 30_000  #: memory of idle connections is freed at least this often
 
 
 _BIND_ATTEMPTS: Final = 5
 
 
-class Limits(NamedTuple):
-    """What connections may ask for; names are Kafka's properties."""
+class ConnectionLimits(NamedTuple):
+    """ConnectionLimits of connections, named after Kafka's properties."""
 
     request_max_bytes: int = 104_857_600  #: socket.request.max.bytes
     queued_max_requests: int = 500  #: of one connection, waiting for their answers
@@ -43,12 +43,12 @@ class Limits(NamedTuple):
     max_connections: int = 2**31 - 1  #: over all listeners
     max_connections_per_ip: int = 2**31 - 1
     max_connections_per_ip_overrides: Mapping[str, int] = {}
-    send_buffer_bytes: int = -1  #: -1: as the system has it
+    send_buffer_bytes: int = -1  #: -1: the default of the system
     receive_buffer_bytes: int = -1
 
 
-class Census:
-    """Connections of all listeners of a broker, counted by address, and the memory of their requests."""
+class ConnectionCounts:
+    """What the listeners of a broker share: numbers of connections, the memory of requests and answers, the watchdog."""
 
     def __init__(self, watchdog: Watchdog | None = None) -> None:
         self.by_host: Counter[str] = Counter()
@@ -80,13 +80,13 @@ class AcceptedConnection(AnswerHolder, RequestHolder, Protocol):
         """Receive into another area."""
 
     def release_memory(self) -> None:
-        """Give an unused buffer back."""
+        """Free an unused buffer."""
 
     def answer_parked(self) -> None:
-        """Answer a Fetch that waits with the records that there are."""
+        """Answer a parked Fetch with the available records."""
 
     def leave_all(self) -> None:
-        """Answer requests that wait, or close, because the broker changes to other data."""
+        """Answer waiting requests, or close, because the broker switches to other data."""
 
     def close(self) -> None:
         """Close when every request that was read is answered."""
@@ -103,26 +103,26 @@ class Listener:
         name: str,
         dispatcher: Dispatcher,
         clock: Clock,
-        limits: Callable[[], Limits],
+        limits: Callable[[], ConnectionLimits],
         make_connection: Callable[[Listener], AcceptedConnection],
-        census: Census | None = None,
+        counts: ConnectionCounts | None = None,
         connection_throttle_ms: Callable[[str], int] = lambda _host: 0,
     ) -> None:
         self.name = name
-        self._connection_throttle_ms = connection_throttle_ms  #: how long an address has to wait with its next connection
+        self._connection_throttle_ms = connection_throttle_ms  #: returns how long an address must wait until its next connection
         self.dispatcher = dispatcher
         self._limits = limits
         self._make_connection = make_connection
-        self.peer_watch: PeerWatch | None = None  #: looks at clients from addresses that are new; given by who opens the listener
-        self.unknown_client = ConnectionInfo(name, "unknown")  #: of connections that are not made yet
+        self.peer_watch: PeerWatch | None = None  #: checks clients from new addresses; ServedNode sets it
+        self.unknown_client = ConnectionInfo(name, "unknown")  #: whose connections are not created yet
         self.connections: set[AcceptedConnection] = set()
         self.read_area = new_read_area()
-        self.port = 0  #: the port in use; written by `open`
+        self.port = 0  #: the port in use, after `open`
         self._clock = clock
-        self._census = census or Census()
-        self.watchdog = self._census.watchdog
-        self.answer_memory = self._census.answer_memory
-        self.request_memory = self._census.request_memory
+        self._counts = counts or ConnectionCounts()
+        self.watchdog = self._counts.watchdog
+        self.answer_memory = self._counts.answer_memory
+        self.request_memory = self._counts.request_memory
         self.request_memory.limit = limits().queued_max_request_bytes
         self.request_memory.on_shortage.append(self.exchange_read_area)
         self._servers: list[asyncio.Server] = []
@@ -132,23 +132,23 @@ class Listener:
         self._sweep_ms = min(max(idle_ms // 4, 1), _SWEEP_MAX_MS) if idle_ms >= 0 else _SWEEP_MAX_MS
 
     @property
-    def limits(self) -> Limits:
-        """The present limits: some of these properties can be altered while the broker runs."""
+    def limits(self) -> ConnectionLimits:
+        """The present limits. Some of them can change while the broker runs."""
         return self._limits()
 
     def at_end_of_turn(self, callback: Callable[[], None]) -> None:
-        """Call back when every connection that is ready has been served."""
+        """Run `callback` after every connection that is ready has been served."""
         self._clock.call_later_ms(0, callback)
 
     def after(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
-        """Call back after a delay."""
+        """Run `callback` after a delay."""
         return self._clock.call_later_ms(delay_ms, callback)
 
     async def open(self, host: str, port: int, backlog: int) -> None:
         """Listen on `host` (empty: every interface, IPv4 and IPv6) and `port` (0: a free one, the same for all addresses).
 
         Raises:
-            OSError: the address is in use or not one of this host.
+            OSError: the address is in use, or does not belong to this host.
         """
         sockets = bind(host, port, self.limits)
         self.port = sockets[0].getsockname()[1]
@@ -161,7 +161,7 @@ class Listener:
         self._schedule_sweep()
 
     def stop_accepting(self) -> None:
-        """Close the listening socket; connections live on."""
+        """Close the listening socket; connections stay open."""
         for server in self._servers:
             server.close()
         self._servers = []
@@ -171,20 +171,20 @@ class Listener:
     # -- called by connections --------------------------------------------------------------------------------------
 
     def admit(self, connection: AcceptedConnection) -> bool:
-        """Count a new connection; False when it is one too many."""
+        """Count a new connection. Returns False if there are too many."""
         host = connection.info.client_host
         watch = self.peer_watch
         if watch is not None and host not in watch.seen:
             watch.look(host, connection.own_host)
-        census, limits = self._census, self.limits
+        counts, limits = self._counts, self.limits
         self.connections.add(connection)
-        census.total += 1
-        census.by_host[host] += 1
-        if census.total > limits.max_connections:
+        counts.total += 1
+        counts.by_host[host] += 1
+        if counts.total > limits.max_connections:
             log.warning("refusing a connection of %s: max.connections=%d are open", host, limits.max_connections)
             return False
         allowed = limits.max_connections_per_ip_overrides.get(host, limits.max_connections_per_ip)
-        if census.by_host[host] > allowed:
+        if counts.by_host[host] > allowed:
             log.warning("refusing a connection of %s: max.connections.per.ip=%d are open", host, allowed)
             return False
         throttle_ms = self._connection_throttle_ms(host)
@@ -194,7 +194,7 @@ class Listener:
         return True
 
     def exchange_read_area(self) -> None:
-        """Give all connections another area: the frame of one is kept in it, or memory has become short, or is there again."""
+        """Give all connections another read area: a frame is kept in the old one, or memory is short or available again."""
         self.read_area = new_read_area()
         if self.request_memory.is_short:
             self.read_area = self.read_area[:SHORT_READ_SIZE]
@@ -208,10 +208,10 @@ class Listener:
         if connection in self.connections:
             self.connections.remove(connection)
             host = connection.info.client_host
-            self._census.total -= 1
-            self._census.by_host[host] -= 1
-            if not self._census.by_host[host]:
-                del self._census.by_host[host]
+            self._counts.total -= 1
+            self._counts.by_host[host] -= 1
+            if not self._counts.by_host[host]:
+                del self._counts.by_host[host]
 
     # -- idle connections -------------------------------------------------------------------------------------------
 
@@ -219,9 +219,9 @@ class Listener:
         self._sweep_timer = self._clock.call_later_ms(self._sweep_ms, self.sweep)
 
     def sweep(self) -> None:
-        """Close what has been silent for too long; take back buffers that nothing is in, also those that one large request left behind.
+        """Close connections that were idle for too long, and free empty buffers.
 
-        Silence is counted in sweeps, not by the wall clock: a clock that jumps closes nothing.
+        Idle time is counted in sweeps, not by the wall clock: a clock that jumps closes nothing.
         """
         max_idle_ms = self.limits.max_idle_ms
         for connection in list(self.connections):
@@ -238,11 +238,11 @@ class Listener:
         self._schedule_sweep()
 
 
-def bind(host: str, port: int, limits: Limits) -> list[socket.socket]:
-    """Sockets bound to every address that `host` means, all on one port.
+def bind(host: str, port: int, limits: ConnectionLimits) -> list[socket.socket]:
+    """Return sockets bound to every address of `host`, all on one port.
 
     Raises:
-        OSError: an address is taken or is none of ours.
+        OSError: an address is in use, or does not belong to this host.
     """
     addresses = _resolve(host) if host else [(int(socket.AF_INET6), "::"), (int(socket.AF_INET), "0.0.0.0")]
     for attempts_left in range(_BIND_ATTEMPTS, 0, -1):
@@ -255,7 +255,7 @@ def bind(host: str, port: int, limits: Limits) -> list[socket.socket]:
     raise AssertionError("unreachable")
 
 
-def _bind_all(addresses: list[tuple[int, str]], port: int, limits: Limits) -> list[socket.socket]:
+def _bind_all(addresses: list[tuple[int, str]], port: int, limits: ConnectionLimits) -> list[socket.socket]:
     sockets: list[socket.socket] = []
     try:
         for family, address in addresses:
@@ -271,7 +271,7 @@ def _bind_all(addresses: list[tuple[int, str]], port: int, limits: Limits) -> li
             if family == socket.AF_INET6:
                 listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # connections inherit it, as the buffer sizes
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # connections inherit it, like the buffer sizes
             if limits.send_buffer_bytes > 0:
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer_bytes)
             if limits.receive_buffer_bytes > 0:

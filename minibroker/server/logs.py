@@ -1,11 +1,11 @@
-"""Logging of a broker: the standard `logging` on stderr, as text or as one JSON object a line, quiet by default.
+"""Configure the standard `logging` of a broker: on stderr, as text or as one JSON object per line, from WARNING on by default.
 
     text    2026-11-21 09:27:04,123 WARNING minibroker.server.connection: closing the connection of 127.0.0.1 ...
     json    {"time": "2026-11-21T09:27:04.123Z", "level": "WARNING", "logger": "minibroker.server.connection", "message": "..."}
 
-A message is one line, whatever client ids, group ids or names of members are in it: what cannot be printed is written as in Python's texts.
+A message is always one line. Unprintable characters, which client ids, group ids and member names may contain, are escaped as in Python.
 
-WARNING and above is what an operator must know; INFO tells what the broker does; DEBUG also what clients do.
+WARNING and above is what an operator must know. INFO reports what the broker does, DEBUG also what clients do.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ LEVELS: Final = ("debug", "info", "warning", "error")
 
 
 class TextFormatter(logging.Formatter):
-    """One line a message, and the lines of its traceback."""
+    """Formats a message as one line, followed by its traceback."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  as logging calls it
-        """The line, without what is behind it."""
+        """Return the line without the traceback."""
         line = super().formatMessage(record)
         return line if line.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
+    """Formats a message as one JSON object on a line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Time in UTC with milliseconds, level, logger, message, and the traceback where there is one."""
+        """Return time (UTC, with milliseconds), level, logger, message, and the traceback if there is one."""
         import json  # noqa: PLC0415  text logs do without
         import time  # noqa: PLC0415
 
@@ -50,7 +50,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def set_up(log_format: str = "text", level: str = "warning", stream: TextIO | None = None) -> None:
-    """Send what the package logs to `stream` (stderr), in one of FORMATS, from one of LEVELS on."""
+    """Log the package to `stream` (stderr), in one of FORMATS, from one of LEVELS on."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     root = logging.getLogger()
@@ -61,6 +61,6 @@ def set_up(log_format: str = "text", level: str = "warning", stream: TextIO | No
 
 
 def in_use() -> tuple[str, str]:
-    """Format and level that `set_up` was given, for a process of ours to log alike."""
+    """Return the format and level given to `set_up`, for child processes."""
     is_json = any(isinstance(handler.formatter, JsonFormatter) for handler in logging.getLogger().handlers)
     return "json" if is_json else "text", logging.getLevelName(logging.getLogger("minibroker").getEffectiveLevel()).lower()

@@ -1,4 +1,4 @@
-"""Log a warning when a client connects that cannot use the advertised address.
+"""Log a warning if a client connects that cannot use the advertised address.
 
 A client connects to one address and then uses the address of `advertised.listeners`. The broker can detect two mistakes:
 
@@ -6,9 +6,9 @@ A client connects to one address and then uses the address of `advertised.listen
     a name that this machine cannot resolve, for a      the client could not resolve it either
     client on this machine
 
-The address of the gateway proves nothing: the client may be on the host of a container, whose localhost has the port mapped. The same goes
-for networks through which the host reaches containers in a virtual machine, or without root. `minibroker doctor` runs where the client
-runs, and detects the rest.
+A connection from the address of the gateway gets no warning: the client may run on the host of a container, whose localhost has the port
+mapped. The same applies to networks through which the host reaches containers in a virtual machine, or without root. `minibroker doctor`
+runs where the client runs, and detects the rest.
 """
 
 from __future__ import annotations
@@ -24,53 +24,61 @@ from minibroker.config.listeners import ip_address_of, is_loopback
 
 log = logging.getLogger(__name__)
 
-SEEN_MAX: Final = 1_000  #: addresses of clients that are remembered; whoever comes behind them is not looked at
-UNKNOWN: Final = "unknown"  #: of a connection that ended before anybody looked
+SEEN_MAX: Final = 1_000  #: remembered addresses of clients; clients from further addresses are not checked
+UNKNOWN: Final = "unknown"  #: the address of a connection that has closed already
 #: of Docker Desktop, of gvproxy (Podman's machine), of slirp4netns
 _FROM_THE_HOST: Final = ("192.168.65.", "192.168.127.", "10.0.2.")
 _ROUTES: Final = Path("/proc/net/route")
 _LINE: Final = (
-    "a client at %s came by listener %s, and what it is told, %s:%d, %s: set advertised.listeners=%s://HOST:%d with a name or an address "
-    "that it can reach%s; 'minibroker doctor -b HOST:PORT' tries it from there"
+    "a client at %s connected to listener %s, but the advertised address %s:%d %s: set advertised.listeners=%s://HOST:%d "
+    "with a name or an address that it can reach%s; 'minibroker doctor -b HOST:PORT' tries it from there"
 )
 
 
-Submit = Callable[[Callable[[], object], Callable[[object], None]], None]  #: runs work elsewhere, and brings back what came of it
+Submit = Callable[[Callable[[], object], Callable[[object], None]], None]  #: runs work, then calls back with its result or error
 
 
 class PeerWatch:
-    """Of one listener; says each thing once for each address that is told."""
+    """Checks the clients of one listener; warns once for each advertised address."""
 
     def __init__(
         self,
         listener_name: str,
-        told: Callable[[], tuple[str, int]],
+        advertised: Callable[[], tuple[str, int]],
         submit: Submit,
         *,
         gateways: Callable[[], frozenset[str]] | None = None,
         resolve: Callable[[str], object] | None = None,
     ) -> None:
-        """`told`: host and port that clients are told; `submit` runs what may take long; `resolve` raises OSError for an unknown name."""
+        """Watch a listener.
+
+        Args:
+            listener_name: for the log.
+            advertised: returns the host and port that clients get.
+            submit: runs work that may take long.
+            gateways: returns the addresses of gateways.
+            resolve: looks up a name; raises OSError if it is unknown.
+        """
         self.seen: set[str] = set()
         self._listener_name = listener_name
-        self._told = told
+        self._advertised = advertised
         self._submit = submit
         self._gateways = gateways or default_gateways
         self._resolve = resolve or _resolve
-        self._done: set[tuple[str, int]] = set()  # addresses that were spoken of
+        self._done: set[tuple[str, int]] = set()  # advertised addresses with a warning
 
     def look(self, peer: str, own: str) -> None:
-        """A client connected from an address that is new; `own` is the one of ours that it came to."""
+        """Check a client that connected from the address `peer`, if that is new; `own` is the broker's address that it connected to."""
         if len(self.seen) >= SEEN_MAX or peer == UNKNOWN:
             return
         self.seen.add(peer)
-        host, port = self._told()
+        host, port = self._advertised()
         if (host, port) in self._done:
             return
         is_here = peer == own or is_loopback(peer)
         if is_loopback(host):
             if not is_here and not peer.startswith(_FROM_THE_HOST) and peer not in self._gateways():
-                self._say(peer, host, port, "is the client's own machine", f" (it came to {own})")
+                self._say(peer, host, port, "is the client's own machine", f" (it connected to {own})")
         elif is_here and ip_address_of(host) is None:
             self._submit(lambda: self._resolve(host), lambda found: self._resolved(peer, host, port, found))
 
@@ -86,7 +94,7 @@ class PeerWatch:
 
 @cache
 def default_gateways() -> frozenset[str]:
-    """Addresses of this machine's default gateways, as Linux tells them; elsewhere none is known."""
+    """Return the addresses of this machine's default gateways, as Linux reports them; none on other systems."""
     try:
         rows = [line.split() for line in _ROUTES.read_text(encoding="ascii").splitlines()[1:]]
     except (OSError, ValueError):

@@ -3,14 +3,14 @@
     |  parsed  |  unparsed: frames, the last perhaps torn  |  space  |
     0          start                                        end       capacity
 
-A frame is `int32 size` and `size` bytes. A connection has no memory of its own until a frame is torn: it reads into the area that all
-connections share, and what is not served in that call is moved to its own buffer (`settle`), which is read into from then on. That one
-grows only when it is full of bytes that did arrive: what a size field claims takes no memory. Frames are memoryviews and end their life
-at `settle`, unless `keep_frames` says otherwise.
+A frame is `int32 size` and `size` bytes. A connection has no buffer until a frame is torn: it reads into the area that all connections
+share. `settle` moves what was not served in that call to the connection's own buffer, which is read into from then on. This buffer grows
+only when it is full of bytes that have arrived: the claim of a size field takes no memory. Frames are memoryviews. They are valid until
+`settle`, or longer after `keep_frames`.
 
-A frame of more than READ_AHEAD_SIZE gets its place at once when that much of it has arrived: anonymous memory of its whole size, of which
-the system provides a page when bytes are written to it. So nothing is copied while the frame grows, and it costs what has arrived. The
-place is opened a step at a time: only the opened part counts as memory.
+When READ_AHEAD_SIZE bytes of a larger frame have arrived, it gets anonymous memory of its whole size. The system provides a page when
+bytes are written to it. So nothing is copied while the frame grows, and it uses as much memory as has arrived. The place is opened step
+by step, and only the opened part counts as memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Final
 from minibroker.wire.frame import frame_size
 
 INITIAL_SIZE: Final = 4096
-READ_AHEAD_SIZE: Final = 256 * 1024  #: up to here a buffer grows because reads fill it; beyond only for a frame that needs it
+READ_AHEAD_SIZE: Final = 256 * 1024  #: a buffer grows to this size because reads fill it, and further only for a frame that needs it
 KEPT_SIZE: Final = 8 * 1024 * 1024  #: a larger buffer is not kept for the next frame
 _STEP: Final = 64 * 1024  #: bytes by which the place of a large frame is opened
 
@@ -31,12 +31,12 @@ _EMPTY: Final = memoryview(bytearray())
 
 
 def new_read_area() -> memoryview:
-    """What connections of one loop share: only the one that is being read uses it."""
+    """Create the area that the connections of one loop share; only the connection that is being read uses it."""
     return memoryview(bytearray(READ_AHEAD_SIZE))
 
 
 class ReceiveBuffer:
-    """Owner of a connection's incoming bytes."""
+    """The incoming bytes of a connection."""
 
     __slots__ = ("_buffer", "_end", "_is_filled", "_max_frame_size", "_place", "_read_area", "counted", "is_kept", "keeps_empty", "start")
 
@@ -45,23 +45,23 @@ class ReceiveBuffer:
         self._read_area = read_area
         self._buffer = _EMPTY
         self._place: memoryview | None = None  #: of a large frame; `_buffer` is its opened part
-        self.counted = 0  #: bytes that RequestMemory counts; written there
-        self.keeps_empty = True  #: memory is kept for the next frame; written by RequestMemory
+        self.counted = 0  #: bytes that RequestMemory counts; RequestMemory writes it
+        self.keeps_empty = True  #: memory is kept for the next frame; RequestMemory writes it
         self.is_kept = False  #: frames are used after `settle`; written by keep_frames, frames_are_done
-        self.start = 0  #: where the next frame starts; written here
+        self.start = 0  #: where the next frame starts
         self._end = 0
         self._is_filled = False  #: the last read left no space, so more was probably waiting
 
     @property
     def capacity(self) -> int:
-        """Bytes of memory that nobody else uses."""
+        """Bytes of memory that only this connection uses."""
         return 0 if self._buffer is self._read_area else len(self._buffer)
 
     def __len__(self) -> int:
         return self._end - self.start
 
     def space(self) -> memoryview:
-        """Where the next bytes may be put: never empty."""
+        """Return where the next bytes may be put; never empty."""
         if self._buffer is _EMPTY:
             self._buffer = self._read_area
             return self._buffer
@@ -76,7 +76,7 @@ class ReceiveBuffer:
         return self._buffer[self._end :]
 
     def received(self, count: int) -> None:
-        """`count` bytes were put where `space` said."""
+        """Take note of `count` bytes that were put into `space`."""
         self._end += count
         self._is_filled = self._end == len(self._buffer)
 
@@ -109,7 +109,7 @@ class ReceiveBuffer:
         return is_shared
 
     def frames_are_done(self) -> bool:
-        """Frames that were kept are no longer used. Returns as `settle`."""
+        """Release kept frames, which are no longer used. Returns the same as `settle`."""
         self.is_kept = False
         return self.settle()
 
@@ -120,7 +120,7 @@ class ReceiveBuffer:
         self._read_area = read_area
 
     def next_frame(self) -> memoryview | None:
-        """The next whole frame without its size, or None until more has arrived.
+        """Return the next whole frame without its size; None until more has arrived.
 
         Raises:
             FrameSizeError: the size is not positive or above the limit.
@@ -130,7 +130,7 @@ class ReceiveBuffer:
             return None
         (size,) = _SIZE.unpack_from(self._buffer, start)
         if not 0 < size <= self._max_frame_size:
-            frame_size(self._buffer[: self._end], start, self._max_frame_size)  # raises, and says what the bytes look like
+            frame_size(self._buffer[: self._end], start, self._max_frame_size)  # raises an error that describes the bytes
         start += 4
         if self._end - start < size:
             return None
@@ -138,19 +138,19 @@ class ReceiveBuffer:
         return self._buffer[start : start + size]
 
     def frames_since(self, position: int) -> Iterator[memoryview]:
-        """The frames that `next_frame` returned since the next frame was at `position`. Only before `settle`."""
+        """Return the frames that `next_frame` has returned from `position` on. Call it only before `settle`."""
         while position < self.start:
             (size,) = _SIZE.unpack_from(self._buffer, position)
             position += 4 + size
             yield self._buffer[position - size : position]
 
     def release(self) -> None:
-        """Give the memory back, unless a part of a frame is in it or frames are kept."""
+        """Free the memory, unless a part of a frame is in it or frames are kept."""
         if self.start == self._end and not self.is_kept:
             self._shrink(0)
 
     def drop(self) -> None:
-        """Give the memory back: the connection is gone."""
+        """Free the memory: the connection is closed."""
         self.start = self._end = 0
         self._shrink(0)
 
@@ -188,7 +188,7 @@ class ReceiveBuffer:
         return READ_AHEAD_SIZE < 4 + size <= 4 + self._max_frame_size
 
     def _give_back(self) -> None:
-        """Give back memory that is too large for what is in it."""
+        """Free memory that is too large for its content."""
         unparsed = self._end - self.start
         if not unparsed:
             if not self.keeps_empty or len(self._buffer) > KEPT_SIZE:
@@ -212,7 +212,7 @@ class ReceiveBuffer:
 
 
 def _new_place(size: int) -> memoryview | None:
-    """Memory of `size` bytes that costs nothing until it is written to; None where the system has no such memory."""
+    """Return `size` bytes of memory that cost nothing until they are written; None if the system has no such memory."""
     from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap  # noqa: PLC0415  most brokers get no large frame
 
     try:

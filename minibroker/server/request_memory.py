@@ -1,20 +1,20 @@
 """Memory of requests that have not arrived completely, over all connections: `queued.max.request.bytes`.
 
-A connection has its own memory only while a part of a request waits in it (receive_buffer.py). It counts as it fills: what the size of
-a frame claims does not count.
+A connection has its own memory only while a part of a request waits in it (receive_buffer.py). Only bytes that have arrived count, not
+the size that a frame claims.
 
     enough   every connection is read
     short    more than the limit is in use. Empty buffers are given back. Large buffers that wait for the rest of a request are no longer
-             read, except the oldest one (none, while a large request is being worked on in slices: it gives memory back by itself).
+             read, except the oldest one (none, while a large request is served in slices: it frees memory when it is done).
              So requests that are sent at the same time arrive one after the other, and memory exceeds the limit by one request.
              Buffers of up to SMALL_SIZE are always read, in small pieces.
-             A buffer that got less than PROGRESS_SIZE in each of PATIENCE seconds is closed with its connection. Seconds do not
-             count in which the oldest one made progress, or while the connection waits for the broker. Stalled clients therefore
-             block other clients for at most that long.
+             A buffer that got less than PROGRESS_SIZE in each of PATIENCE seconds is closed with its connection. Seconds in
+             which the oldest one made progress do not count, nor those in which the connection waits for the broker. So stalled
+             clients block other clients for at most that long.
     enough   again when a part of the limit (1/8) is free
 
-Apache Kafka reserves the size that a frame claims, and stops reading all connections until there is room; unfinished requests can keep it
-for ever. Its default is no limit.
+Apache Kafka reserves the size that a frame claims, and stops reading all connections until there is room. Unfinished requests can keep it
+for ever. By default it has no limit.
 """
 
 from __future__ import annotations
@@ -36,52 +36,52 @@ _SECOND_MS: Final = 1000
 
 
 class RequestHolder(Protocol):
-    """A connection, as far as its memory is concerned."""
+    """A connection, as RequestMemory uses it."""
 
     @property
     def buffer(self) -> ReceiveBuffer:
-        """What has arrived."""
+        """The bytes that have arrived."""
 
     @property
     def is_stopped_by_us(self) -> bool:
-        """Whether it is not read because of answers that are not ready, or of a quota."""
+        """Whether it is not read because answers are not ready, or because of a quota."""
 
     def wait_for_memory(self) -> None:
-        """Read no more. Harmless if repeated."""
+        """Stop reading. May be called twice."""
 
     def memory_is_there(self) -> None:
-        """Read again. Harmless when it is being read."""
+        """Read again. Does nothing if it is being read."""
 
     def close_for_memory(self, used: int, limit: int) -> None:
-        """Close: its request does not arrive."""
+        """Close the connection, because its request does not arrive."""
 
 
 class _Progress:
-    """What a buffer had at the last look, and for how many looks it has not grown enough."""
+    """The size of a buffer at the last check, and for how many checks it has not grown enough."""
 
     __slots__ = ("size", "strikes")
 
     def __init__(self) -> None:
-        self.size = -PROGRESS_SIZE  # the first look does not count
+        self.size = -PROGRESS_SIZE  # the first check does not count
         self.strikes = 0
 
 
 class RequestMemory:
-    """One for all listeners of a broker."""
+    """Counts the memory of unfinished requests, over all listeners of a broker."""
 
     def __init__(self, limit: int = -1) -> None:
         """`limit`: bytes; negative: no limit."""
         self.limit = limit
         self.used = 0  #: bytes of all buffers of connections
         self.is_short = False
-        self._holders: dict[RequestHolder, _Progress] = {}  #: connections with more than the least buffer, oldest first
+        self._holders: dict[RequestHolder, _Progress] = {}  #: connections with more than the smallest buffer, oldest first
         self._first: RequestHolder | None = None  #: while memory is short, the one with a large buffer that is read
         self.on_shortage: list[Callable[[], None]] = []  #: called at the end of a turn after `is_short` has changed
         self._is_looking = False  #: a timer runs
-        self._is_draining = False  #: a large request has arrived since the last look
+        self._is_draining = False  #: a large request has arrived since the last check
 
     def changed(self, holder: RequestHolder, after: Callable[[int, Callable[[], None]], Timer]) -> None:
-        """A buffer has another size than it is counted with. `after` is the clock of its listener."""
+        """Count a buffer whose size has changed. `after` is the clock of its listener."""
         self._count(holder)
         if self.is_short:
             self._judge(holder)
@@ -95,7 +95,7 @@ class RequestMemory:
                     after(_SECOND_MS, lambda: self._look(after))
 
     def forget(self, holder: RequestHolder) -> None:
-        """The connection is gone."""
+        """Forget a closed connection."""
         buffer = holder.buffer
         buffer.drop()
         if buffer.counted:
@@ -156,7 +156,7 @@ class RequestMemory:
             self._first.memory_is_there()
 
     def _look(self, after: Callable[[int, Callable[[], None]], Timer]) -> None:
-        """A second went by: close connections whose requests do not arrive."""
+        """Close connections whose requests do not arrive. Runs once in a second."""
         if self.is_short:
             self._release_empty()
             self._close(self._late(), self.used, after)
@@ -167,7 +167,7 @@ class RequestMemory:
             self._announce()
 
     def _close(self, late: list[RequestHolder], used: int, after: Callable[[int, Callable[[], None]], Timer]) -> None:
-        """Close one of `late` in each turn: to give 100 MB back to the system takes tens of milliseconds."""
+        """Close one of `late` in each turn, since freeing 100 MB takes tens of milliseconds."""
         while late:
             holder = late.pop(0)
             if holder in self._holders:

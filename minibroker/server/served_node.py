@@ -16,7 +16,7 @@ from minibroker.dispatch.context import Services
 from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.errors import ConfigurationError
 from minibroker.server.advertised_probe import probe
-from minibroker.server.listener import AcceptedConnection, Census, Limits, Listener
+from minibroker.server.listener import AcceptedConnection, ConnectionCounts, ConnectionLimits, Listener
 from minibroker.server.loop import watchdog_of
 from minibroker.server.loop_background import unawaited
 from minibroker.server.peer_watch import PeerWatch
@@ -72,7 +72,7 @@ class ServedNode:
         Raises:
             ConfigurationError: an address is in use or not one of this host; no listener is open then.
         """
-        census, config = Census(watchdog_of(clock)), self.services.config
+        counts, config = ConnectionCounts(watchdog_of(clock)), self.services.config
         backlog = config.socket_listen_backlog_size if _holds(config, "socket.listen.backlog.size") else _BACKLOG
         for wanted in self.node.wanted:
             listener = Listener(
@@ -81,7 +81,7 @@ class ServedNode:
                 clock,
                 lambda: limits_of(self.services.config),
                 self._make_connection,
-                census,
+                counts,
                 self._connection_throttle_ms,
             )
             listener.peer_watch = PeerWatch(wanted.name, partial(self._advertised, wanted.name), unawaited)
@@ -117,12 +117,12 @@ class ServedNode:
         self.listeners = []
 
 
-def limits_of(config: BrokerConfig) -> Limits:
+def limits_of(config: BrokerConfig) -> ConnectionLimits:
     """Return the limits of connections. The system sizes socket buffers, unless the configuration does.
 
     With `minibroker.like.kafka` a connection is served one request at a time: requests after a parked Fetch wait for it.
     """
-    return Limits(
+    return ConnectionLimits(
         request_max_bytes=config.socket_request_max_bytes,
         queued_max_requests=_ONE_AT_A_TIME if config.minibroker_like_kafka else config.queued_max_requests,
         queued_max_request_bytes=config.queued_max_request_bytes,

@@ -1,14 +1,14 @@
-"""Staying awake between the requests of a client that waits for each answer.
+"""Keep the processor awake between the requests of a client that waits for each answer.
 
-A processor without work goes to sleep, and waking it takes tens of microseconds, in a virtual machine more than serving the request.
-While turns keep following each other closely, the loop therefore polls for a moment before it sleeps:
+An idle processor sleeps. Waking it takes tens of microseconds, in a virtual machine more than serving the request. While turns
+follow each other closely, the loop therefore polls for a moment before it sleeps:
 
     asleep   --STREAK turns, each within GAP_S of the one before--> awake
-    awake    polls, and lets any other process of this processor go first
-             --AWAKE_S without a turn--> asleep, and the streak begins anew
+    awake    polls, and lets other processes of this processor run first
+             --AWAKE_S without a turn--> asleep, and the streak starts again
 
-A broker that is idle, or asked now and then, never polls; a burst costs at most AWAKE_S of processor time at its end. With one
-processor there is nobody to be awake for: the client needs it.
+A broker that is idle, or gets few requests, never polls. A burst costs at most AWAKE_S of processor time at its end. With one
+processor the broker never polls, because the client needs the processor.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-GAP_S: Final = 0.000_250  #: a client that is woken by the answer and asks again is back within this, both ways slept
-AWAKE_S: Final = 0.000_120  #: the same client, when only it had to be woken
+GAP_S: Final = 0.000_250  #: within this time a client that the answer wakes sends its next request, if both processors slept
+AWAKE_S: Final = 0.000_120  #: the same, if only the client had to be woken
 STREAK: Final = 32
 
 
 class Wakefulness:
-    """One for each listener; lives on its loop."""
+    """Decides when the loop of one listener polls."""
 
     __slots__ = ("_call_soon", "_is_alone", "_last_s", "_now_s", "_streak_start", "is_awake", "turns")
 
     def __init__(
         self, call_soon: Callable[[Callable[[], None]], object], *, now_s: Callable[[], float] = time.perf_counter, processors: int = 0
     ) -> None:
-        self.is_awake = False  #: polling; written by `turn` and `_poll`
+        self.is_awake = False  #: polling
         self._call_soon = call_soon
         self._now_s = now_s
         self._is_alone = (processors or processors_of_this_process()) < 2
         self._last_s = now_s()
-        self.turns = 0  #: how often requests were served
+        self.turns = 0  #: turns in which requests were served
         self._streak_start = 0  #: the turn before the first of those that follow each other closely
 
     def turn(self) -> float:
-        """Requests were served just now. Returns the time, in seconds of `now_s`."""
+        """Note that requests were served just now. Returns the time, in seconds of `now_s`."""
         now_s = self._now_s()
         turns = self.turns = self.turns + 1
         if now_s - self._last_s >= GAP_S:
@@ -62,5 +62,5 @@ class Wakefulness:
 
 
 def processors_of_this_process() -> int:
-    """How many processors may run us; 1 where the system does not say, which only means that nothing is polled."""
+    """Return how many processors this process may use; 1 if unknown, so that the loop never polls."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1

@@ -9,7 +9,7 @@ import pytest
 
 from minibroker.config.broker_properties import LIKE_KAFKA
 from minibroker.coordinator.transaction.steps import MARKERS_AFTER_MS
-from minibroker.dispatch.like_kafka import CREATION_MS, LEAST_VERSIONS, PROPAGATION_MS
+from minibroker.dispatch.like_kafka import CREATION_MS, MIN_VERSIONS, PROPAGATION_MS
 from minibroker.dispatch.registry import load
 from minibroker.errors import WireError
 from minibroker.schemas import k00_produce as k00
@@ -155,7 +155,7 @@ def test_versions_that_kafka_4_dropped_are_not_served() -> None:
         {each.api_key: each.min_version for each in asked.ask(k18.Request(client_software_name="a", client_software_version="1")).api_keys}
         for asked in (broker, usual)
     )
-    assert {key: version for key, version in least.items() if own[key] != version} == LEAST_VERSIONS
+    assert {key: version for key, version in least.items() if own[key] != version} == MIN_VERSIONS
     request = k00.Request(acks=1, timeout_ms=1000, topic_data=[])
     assert usual.ask(request, 2).responses == []
     with pytest.raises(WireError, match="Produce version 2"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.dispatch.rates import LONGEST_MS, METERS_MAX, Meters, Rate, TokenBucket, Window
+from minibroker.dispatch.rates import METERS_MAX, THROTTLE_MAX_MS, Meters, Rate, TokenBucket, Window
 from tests.golden.captures.rates import FILE, START_MS
 
 CLIENTS: list[list[Any]] = json.loads(FILE.read_text())["clients"]
@@ -68,7 +68,7 @@ def test_who_stays_within_the_quota_is_not_held_however_far_the_clock_went_back(
         assert rate.throttle_ms(100, day_ms + second * 1000) <= 1000
 
 
-@pytest.mark.parametrize(("quota", "held_ms"), [(5e-324, LONGEST_MS), (0.001, LONGEST_MS), (math.inf, 0), (math.nan, 0)])
+@pytest.mark.parametrize(("quota", "held_ms"), [(5e-324, THROTTLE_MAX_MS), (0.001, THROTTLE_MAX_MS), (math.inf, 0), (math.nan, 0)])
 def test_every_quota_makes_a_time_that_can_be_told(quota: float, held_ms: int) -> None:
     window = Window(11, 1000)
     rate, bucket = Rate(window), TokenBucket(window)

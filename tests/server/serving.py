@@ -13,7 +13,7 @@ from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.delayed import Delayed
 from minibroker.errors import WireError
 from minibroker.server.connection import Connection
-from minibroker.server.listener import Census, Limits, Listener
+from minibroker.server.listener import ConnectionCounts, ConnectionLimits, Listener
 from minibroker.server.loop import LoopClock
 from minibroker.testing.faults.effects import TornAnswerError
 from minibroker.wire.schema import Buffer
@@ -97,16 +97,19 @@ class Script:
 @asynccontextmanager
 async def listening(
     script: Script | None = None,
-    limits: Limits | None = None,
+    limits: ConnectionLimits | None = None,
     clock: Clock | None = None,
     *,
     host: str = "127.0.0.1",
-    census: Census | None = None,
+    counts: ConnectionCounts | None = None,
     connection_throttle_ms: Callable[[str], int] = lambda _host: 0,
     make_connection: Callable[[Listener], Connection] = Connection,
 ) -> AsyncIterator[Listener]:
     clock = clock or LoopClock(asyncio.get_running_loop())
-    listener = Listener("PLAINTEXT", script or Script(), clock, lambda: limits or Limits(), make_connection, census, connection_throttle_ms)  # type: ignore[arg-type]  # it dispatches
+    dispatcher: Any = script or Script()
+    listener = Listener(
+        "PLAINTEXT", dispatcher, clock, lambda: limits or ConnectionLimits(), make_connection, counts, connection_throttle_ms
+    )
     await listener.open(host, 0, 50)
     try:
         yield listener

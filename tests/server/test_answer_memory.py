@@ -8,7 +8,7 @@ import pytest
 
 from minibroker.server import answer_memory
 from minibroker.server.answer_memory import HELD_SIZE, AnswerMemory
-from minibroker.server.listener import Census
+from minibroker.server.listener import ConnectionCounts
 from tests.server.serving import Client, OnLoop, Script, frame, listening, until
 
 MB = 1 << 20
@@ -66,10 +66,10 @@ def test_clients_that_read_are_not_counted() -> None:
 @pytest.mark.parametrize("is_queued", [False, True], ids=["sent", "after one that waits"])
 def test_over_sockets(on_loop: OnLoop, is_queued: bool, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        census = Census()
-        census.answer_memory = AnswerMemory(20 * MB)
+        counts = ConnectionCounts()
+        counts.answer_memory = AnswerMemory(20 * MB)
         script = Script()
-        async with listening(script, census=census) as listener:
+        async with listening(script, counts=counts) as listener:
             stalled = [await Client.connect(listener) for _ in range(8)]
             for client in stalled:
                 seen = len(script.seen)
@@ -97,4 +97,4 @@ def test_over_sockets(on_loop: OnLoop, is_queued: bool, caplog: pytest.LogCaptur
 
 
 def test_the_limit_is_the_documented_one() -> None:
-    assert Census().answer_memory._limit == answer_memory.UNSENT_MAX
+    assert ConnectionCounts().answer_memory._limit == answer_memory.UNSENT_MAX

@@ -10,7 +10,7 @@ import pytest
 from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.delayed import Delayed
 from minibroker.server.connection import WRITE_HIGH_WATER, Connection
-from minibroker.server.listener import Limits
+from minibroker.server.listener import ConnectionLimits
 from minibroker.wire.schema import Buffer
 from tests.server.serving import Client, OnLoop, Script, frame, listening, only_connection, until
 
@@ -209,7 +209,7 @@ def test_a_client_that_does_not_read_is_held(on_loop: OnLoop) -> None:
 def test_many_waiting_requests_hold_the_client(on_loop: OnLoop) -> None:
     async def main() -> None:
         script = Script()
-        async with listening(script, Limits(queued_max_requests=3)) as listener:
+        async with listening(script, ConnectionLimits(queued_max_requests=3)) as listener:
             client = await Client.connect(listener)
             client.send(*[b"fsync %d" % number for number in range(5)])
             await until(lambda: len(script.seen) == 3)
@@ -240,7 +240,7 @@ def test_what_was_held_is_not_served_inside_of_the_request_that_ends_the_wait(on
 
     async def main() -> None:
         script = Ending()
-        async with listening(script, Limits(queued_max_requests=1)) as listener:
+        async with listening(script, ConnectionLimits(queued_max_requests=1)) as listener:
             client, other = await Client.connect(listener), await Client.connect(listener)
             client.send(b"fsync", b"held")
             await script.wait_for(0)

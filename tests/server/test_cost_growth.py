@@ -17,7 +17,7 @@ import pytest
 from minibroker.dispatch.delayed import Delayed
 from minibroker.schemas import k00_produce, k01_fetch, k02_list_offsets, k08_offset_commit, k12_heartbeat
 from minibroker.server.connection import Connection
-from minibroker.server.listener import Limits, Listener
+from minibroker.server.listener import ConnectionLimits, Listener
 from tests.support.broker_in_memory import BrokerInMemory, frame_of, records
 from tests.support.committed_offsets import broker_with_groups
 from tests.support.group_members import GROUP, stable
@@ -203,7 +203,7 @@ def memory() -> Iterator[BrokerInMemory]:
 
 
 def test_connections(memory: BrokerInMemory) -> None:
-    listener = Listener("PLAINTEXT", memory.dispatcher, memory.clock, Limits, Connection)
+    listener = Listener("PLAINTEXT", memory.dispatcher, memory.clock, ConnectionLimits, Connection)
     asked = k02_list_offsets.Partition(partition_index=0, timestamp=-1)
     request = frame_of(k02_list_offsets.Request(replica_id=-1, topics=[k02_list_offsets.Topic(name="orders", partitions=[asked])]), 5)
     data = len(request).to_bytes(4, "big") + request

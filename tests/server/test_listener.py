@@ -8,14 +8,14 @@ import socket
 import pytest
 
 from minibroker.clock import ManualClock
-from minibroker.server.listener import Census, Limits
+from minibroker.server.listener import ConnectionCounts, ConnectionLimits
 from tests.server.serving import Client, OnLoop, Script, frame, listening, only_connection, until
 
 
 def test_idle_connections_are_closed_and_busy_ones_are_not(on_loop: OnLoop) -> None:
     async def main() -> None:
         clock, script = ManualClock(), Script()
-        async with listening(script, Limits(max_idle_ms=1000), clock) as listener:
+        async with listening(script, ConnectionLimits(max_idle_ms=1000), clock) as listener:
             silent, torn, busy, parked = [await Client.connect(listener) for _ in range(4)]
             torn.writer.write(frame(b"never whole")[:-1])
             parked.send(b"fsync")
@@ -38,7 +38,7 @@ def test_idle_connections_are_closed_and_busy_ones_are_not(on_loop: OnLoop) -> N
 def test_a_clock_that_jumps_closes_nothing(on_loop: OnLoop) -> None:
     async def main() -> None:
         clock = ManualClock()
-        async with listening(None, Limits(max_idle_ms=1000), clock) as listener:
+        async with listening(None, ConnectionLimits(max_idle_ms=1000), clock) as listener:
             client = await Client.connect(listener)
             await until(lambda: listener.connections)
             clock.jump(86_400_000)
@@ -52,7 +52,7 @@ def test_a_clock_that_jumps_closes_nothing(on_loop: OnLoop) -> None:
 def test_what_one_large_request_left_is_taken_back_from_a_busy_connection(on_loop: OnLoop) -> None:
     async def main() -> None:
         clock = ManualClock()
-        async with listening(None, Limits(max_idle_ms=1000), clock) as listener:
+        async with listening(None, ConnectionLimits(max_idle_ms=1000), clock) as listener:
             client = await Client.connect(listener)
             client.send(bytes(1_000_000))
             await client.receive()
@@ -69,7 +69,7 @@ def test_what_one_large_request_left_is_taken_back_from_a_busy_connection(on_loo
 def test_a_negative_idle_time_keeps_connections_and_gives_their_memory_back(on_loop: OnLoop) -> None:
     async def main() -> None:
         clock = ManualClock()
-        async with listening(None, Limits(max_idle_ms=-1), clock) as listener:
+        async with listening(None, ConnectionLimits(max_idle_ms=-1), clock) as listener:
             client = await Client.connect(listener)
             client.send(bytes(1_000_000))
             await client.receive()
@@ -86,13 +86,13 @@ def test_a_negative_idle_time_keeps_connections_and_gives_their_memory_back(on_l
 @pytest.mark.parametrize(
     "limits",
     [
-        Limits(max_connections=2),
-        Limits(max_connections_per_ip=2),
-        Limits(max_connections_per_ip=9, max_connections_per_ip_overrides={"127.0.0.1": 2}),
+        ConnectionLimits(max_connections=2),
+        ConnectionLimits(max_connections_per_ip=2),
+        ConnectionLimits(max_connections_per_ip=9, max_connections_per_ip_overrides={"127.0.0.1": 2}),
     ],
     ids=["in all", "per ip", "override"],
 )
-def test_one_connection_too_many_is_closed(on_loop: OnLoop, limits: Limits, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_connection_too_many_is_closed(on_loop: OnLoop, limits: ConnectionLimits, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with listening(None, limits) as listener:
             first, second = await Client.connect(listener), await Client.connect(listener)
@@ -114,9 +114,9 @@ def test_one_connection_too_many_is_closed(on_loop: OnLoop, limits: Limits, capl
 
 def test_listeners_share_max_connections(on_loop: OnLoop) -> None:
     async def main() -> None:
-        census = Census()
-        limits = Limits(max_connections=1)
-        async with listening(None, limits, census=census) as one, listening(None, limits, census=census) as two:
+        counts = ConnectionCounts()
+        limits = ConnectionLimits(max_connections=1)
+        async with listening(None, limits, counts=counts) as one, listening(None, limits, counts=counts) as two:
             first = await Client.connect(one)
             first.send(b"hello")
             await first.receive()

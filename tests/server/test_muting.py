@@ -8,7 +8,7 @@ from collections.abc import Callable
 from minibroker.clock import Timer
 from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.delayed import Delayed
-from minibroker.server.listener import Limits
+from minibroker.server.listener import ConnectionLimits
 from minibroker.server.loop import LoopClock
 from minibroker.wire.schema import Buffer
 from tests.server.serving import Client, OnLoop, Script, frame, listening, until
@@ -143,7 +143,7 @@ def test_a_muted_client_is_closed_when_it_was_idle_for_too_long(on_loop: OnLoop)
 
     async def main() -> None:
         clock = StandingClock()
-        async with listening(Quota(), Limits(max_idle_ms=1000), clock=clock) as listener:
+        async with listening(Quota(), ConnectionLimits(max_idle_ms=1000), clock=clock) as listener:
             client = await Client.connect(listener)
             client.send(b"much")
             assert await client.receive() == b"much"

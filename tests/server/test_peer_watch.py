@@ -43,8 +43,8 @@ def test_a_client_of_another_machine_is_told_localhost(told: str, warnings: pyte
     listener.look("10.0.0.7", OWN)
     (record,) = warnings.records
     assert record.getMessage() == (
-        f"a client at 10.0.0.7 came by listener OUTSIDE, and what it is told, {told}:9092, is the client's own machine: "
-        "set advertised.listeners=OUTSIDE://HOST:9092 with a name or an address that it can reach (it came to 10.0.0.5); "
+        f"a client at 10.0.0.7 connected to listener OUTSIDE, but the advertised address {told}:9092 is the client's own machine: "
+        "set advertised.listeners=OUTSIDE://HOST:9092 with a name or an address that it can reach (it connected to 10.0.0.5); "
         "'minibroker doctor -b HOST:PORT' tries it from there"
     )
     listener.look("10.0.0.8", OWN)
@@ -76,7 +76,7 @@ def test_a_client_of_this_machine_is_told_a_name_that_is_unknown_here(warnings: 
     listener.look("127.0.0.1", "127.0.0.1")
     listener.look("::1", "::1")
     (record,) = warnings.records
-    assert "what it is told, broker:19092, is a name that is unknown on this machine: set advertised.listeners=" in record.getMessage()
+    assert "the advertised address broker:19092 is a name that is unknown on this machine: set advertised.listeners=" in record.getMessage()
 
 
 def test_a_name_server_that_is_away_proves_nothing(warnings: pytest.LogCaptureFixture) -> None:

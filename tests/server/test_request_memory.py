@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from minibroker.clock import ManualClock, Timer
-from minibroker.server.listener import Limits
+from minibroker.server.listener import ConnectionLimits
 from minibroker.server.receive_buffer import READ_AHEAD_SIZE, ReceiveBuffer, new_read_area
 from minibroker.server.request_memory import PATIENCE, PROGRESS_SIZE, SHORT_READ_SIZE, SMALL_SIZE, RequestMemory
 from tests.server.serving import Client, OnLoop, Script, listening, until
@@ -237,7 +237,7 @@ def test_over_sockets(on_loop: OnLoop, caplog: pytest.LogCaptureFixture) -> None
     async def main() -> None:
         clock = ManualClock()
         script = Script()
-        limits = Limits(queued_max_request_bytes=2 * MB)
+        limits = ConnectionLimits(queued_max_request_bytes=2 * MB)
         async with listening(script, limits, clock) as listener:
             stalled = [await Client.connect(listener) for _ in range(3)]
             for client in stalled:

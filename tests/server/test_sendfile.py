@@ -17,7 +17,7 @@ from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.delayed import Delayed
 from minibroker.server import file_output
 from minibroker.server.connection import Connection
-from minibroker.server.listener import Limits, Listener
+from minibroker.server.listener import ConnectionLimits, Listener
 from minibroker.storage.file_slice import PIECE_SIZE, FileSlice
 from minibroker.storage.files import APPEND, RealFiles
 from minibroker.wire.schema import Buffer
@@ -140,7 +140,7 @@ def test_a_slow_reader_gets_every_byte_in_order(on_loop: OnLoop, tmp_path: Path)
 
     async def main() -> None:
         script = Slices(tmp_path)
-        async with listening(script, Limits(send_buffer_bytes=16_384)) as listener:
+        async with listening(script, ConnectionLimits(send_buffer_bytes=16_384)) as listener:
             client = await Client.connect(listener)
             pause(client)
             client.send(b"fsync", b"slice 1 500000", b"fsync", b"small", b"slice 2 300000")
@@ -248,7 +248,7 @@ def test_a_connection_that_closes_sends_the_rest_first(on_loop: OnLoop, tmp_path
 def test_a_client_that_stalls_is_closed_as_idle(on_loop: OnLoop, tmp_path: Path) -> None:
     async def main() -> None:
         script = Slices(tmp_path)
-        async with listening(script, Limits(max_idle_ms=1000)) as listener:
+        async with listening(script, ConnectionLimits(max_idle_ms=1000)) as listener:
             client = await Client.connect(listener)
             await stall(listener, client, b"slice 0 %d" % SIZE)
             for _ in range(6):  # the first two find what the client did before, and the last four are the time

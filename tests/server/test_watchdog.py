@@ -14,7 +14,7 @@ from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.delayed import Delayed
 from minibroker.schemas import k03_metadata, k43_elect_leaders, k74_list_config_resources
 from minibroker.server import connection as connection_module
-from minibroker.server.listener import Census
+from minibroker.server.listener import ConnectionCounts
 from minibroker.server.loop import LoopClock, watchdog_of
 from minibroker.server.loop_background import LoopBackground
 from minibroker.server.watchdog import Watchdog
@@ -127,7 +127,7 @@ def test_slow_requests_of_one_connection_are_not_one_turn(
 
     async def main() -> None:
         script = Slow(time)
-        async with listening(script, census=Census(watchdog)) as listener:
+        async with listening(script, counts=ConnectionCounts(watchdog)) as listener:
             listener.wakefulness._now_s = time
             greedy, other = await Client.connect(listener), await Client.connect(listener)
             await until(lambda: len(listener.connections) == 2)
@@ -165,7 +165,7 @@ def test_requests(
 
     async def main() -> None:
         script = Slow(time)
-        async with listening(script, census=Census(watchdog)) as listener:
+        async with listening(script, counts=ConnectionCounts(watchdog)) as listener:
             listener.wakefulness._now_s = time
             client = await Client.connect(listener)
             client.send(*requests)
