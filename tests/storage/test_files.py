@@ -87,7 +87,7 @@ def test_a_file_that_is_not_there_leaves_nothing_to_the_garbage_collector(tmp_pa
     try:
         look()
         gc.collect()
-        assert not [left for left in gc.garbage if isinstance(left, FileNotFoundError) and left.filename == absent]
+        assert not [left for left in gc.garbage if type(left) is FileNotFoundError and left.filename == absent]
     finally:
         gc.set_debug(0)
         gc.garbage.clear()
