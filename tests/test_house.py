@@ -20,9 +20,9 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "minibroker"
 LINES_OF_A_MODULE = 600
 LINES_OF_A_FUNCTION = 70
-FILES = 710
-INNER_IMPORTS = 140
-IMPORT_CIRCLES = 3
+FILES = 695
+INNER_IMPORTS = 110
+IMPORT_CIRCLES = 1
 SANS_IO = ("wire", "schemas", "records")
 
 # In pieces, because this file is a tracked one too.
