@@ -124,7 +124,7 @@ async def test_a_broker_looks_at_who_connects(tmp_path: Path, monkeypatch: pytes
             await until(lambda: bool(warnings.records))
             client.writer.close()
         assert [record.getMessage().partition(",")[0] for record in warnings.records] == [
-            "a client at 127.0.0.1 came by listener PLAINTEXT"
+            "a client at 127.0.0.1 connected to listener PLAINTEXT"
         ]
         assert f"broker:{listener.port}" in warnings.text
     finally:
