@@ -77,10 +77,6 @@ class Services:
         self.coordinators = Coordinators(cluster, config, clock, self.flush_queue)
         self.quotas: Quotas | None = None  #: None while no quota is set
         self.follow_quotas()
-        if config.minibroker_like_kafka:
-            from minibroker.dispatch.like_kafka import like_kafka  # noqa: PLC0415  most brokers do not need it
-
-            self.registry = like_kafka(registry, self)
 
     def seen_from(self, nodes: Nodes) -> Services:
         """Return the services of another broker of a simulated cluster: its configs, sessions and quotas differ, the rest is shared."""

@@ -18,10 +18,11 @@ import logging
 from collections.abc import Callable, Iterable
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
+from minibroker.dispatch.context import RequestContext, Services
 from minibroker.dispatch.middleware import after, wrapped
 from minibroker.dispatch.registry import Handler, Registry
 from minibroker.errors import CoordinatorNotAvailable, KafkaError, UnknownTopicOrPartition, WireError
@@ -38,9 +39,6 @@ from minibroker.schemas import (
 )
 from minibroker.wire.api import Api
 from minibroker.wire.schema import NIL_UUID
-
-if TYPE_CHECKING:
-    from minibroker.dispatch.context import RequestContext, Services
 
 CREATION_MS: Final = 50  #: until an auto-created topic exists; 30 to 200 ms in an idle Apache Kafka
 PROPAGATION_MS: Final = 5  #: until brokers know a new topic; 0 to 10 ms in Apache Kafka, 100 ms on a busy machine

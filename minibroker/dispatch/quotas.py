@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from minibroker.cluster.cluster import Charge
 from minibroker.cluster.metadata.client_quotas import CLIENT_ID, IP, USER
@@ -39,7 +39,6 @@ from minibroker.wire.schema import replace
 
 if TYPE_CHECKING:
     from minibroker.clock import Clock
-    from minibroker.dispatch.context import RequestContext
 
 ANONYMOUS: Final = "ANONYMOUS"  #: KafkaPrincipal.ANONYMOUS: a client that did not authenticate
 PRODUCER_BYTES: Final = "producer_byte_rate"
@@ -54,6 +53,24 @@ _PERCENT_OF_NS: Final = 100 / 1e9
 _SIZE_OF_FRAME: Final = 4
 
 Entity = frozenset[tuple[str, str | None]]
+
+
+class MutedConnection(Protocol):
+    """The throttle time of a connection, which `hold` writes."""
+
+    throttle_ms: int
+
+
+class CountedRequest(Protocol):
+    """What quotas read and write of a RequestContext."""
+
+    client_id: str | None
+    request_size: int
+    throttle_ms: int
+
+    @property
+    def connection(self) -> MutedConnection:
+        """The connection of the client."""
 
 
 class QuotaTable:
@@ -126,7 +143,7 @@ class Quotas:
 
     # -- called by the dispatcher ---------------------------------------------------------------------------------
 
-    def hold(self, api_key: int, ctx: RequestContext, response: Any, spent_ns: int) -> Any:
+    def hold(self, api_key: int, ctx: CountedRequest, response: Any, spent_ns: int) -> Any:
         """Count a request that is answered now. Returns its answer, with the throttle time if the client is muted.
 
         The handler has already written its own throttle time (Fetch, changes of topics) to `ctx.throttle_ms`.
@@ -142,7 +159,7 @@ class Quotas:
         ctx.connection.throttle_ms = max(ctx.connection.throttle_ms, throttle_ms)
         return replace(response, throttle_time_ms=throttle_ms) if hasattr(response, "throttle_time_ms") else response
 
-    def count_time(self, ctx: RequestContext, spent_ns: int) -> None:
+    def count_time(self, ctx: CountedRequest, spent_ns: int) -> None:
         """Count time that was spent on a request that is not answered yet."""
         found = self._limits[REQUEST_TIME].of((ANONYMOUS, ctx.client_id))
         if found is not None:
@@ -163,18 +180,18 @@ class Quotas:
 
     # -- called by handlers ---------------------------------------------------------------------------------------
 
-    def fetch_bytes_max(self, ctx: RequestContext, max_bytes: int) -> int:
+    def fetch_bytes_max(self, ctx: CountedRequest, max_bytes: int) -> int:
         """Return the largest answer for which a client that fetched nothing recently is not muted."""
         found = self._limits[CONSUMER_BYTES].of((ANONYMOUS, ctx.client_id))
         if found is None:
             return max_bytes
         return int(min(max_bytes, found[1] * (self._window.total_ms - self._window.window_ms) / 1000))
 
-    def limits_fetches_of(self, ctx: RequestContext) -> bool:
+    def limits_fetches_of(self, ctx: CountedRequest) -> bool:
         """Whether a quota applies to the size of the client's answers."""
         return self._limits[CONSUMER_BYTES].of((ANONYMOUS, ctx.client_id)) is not None
 
-    def is_too_much_to_fetch(self, ctx: RequestContext, size_of: Callable[[], int]) -> bool:
+    def is_too_much_to_fetch(self, ctx: CountedRequest, size_of: Callable[[], int]) -> bool:
         """Whether an answer must be sent without its records; else it is counted. `size_of` is called only if there is a quota."""
         found = self._limits[CONSUMER_BYTES].of((ANONYMOUS, ctx.client_id))
         if found is None:
@@ -185,7 +202,7 @@ class Quotas:
             self._rate(CONSUMER_BYTES, found[0]).record(-size, self._clock.now_ms())
         return ctx.throttle_ms > 0
 
-    def count_fetched(self, ctx: RequestContext, size_of: Callable[[], int]) -> None:
+    def count_fetched(self, ctx: CountedRequest, size_of: Callable[[], int]) -> None:
         """Count an answer that is sent with its records whatever the quota: acquired records must not be withheld."""
         if self._limits[CONSUMER_BYTES].of((ANONYMOUS, ctx.client_id)) is not None:
             ctx.throttle_ms = self._count(CONSUMER_BYTES, ctx, size_of())
@@ -195,7 +212,7 @@ class Quotas:
         """Return the bytes of an answer with its size field, as quotas count them. Records are not copied."""
         return _SIZE_OF_FRAME + sum(map(len, encoder(schema.Response, version, version >= schema.FLEXIBLE_SINCE)(response)))
 
-    def charge_mutations(self, ctx: RequestContext, *, is_strict: bool) -> Charge:
+    def charge_mutations(self, ctx: CountedRequest, *, is_strict: bool) -> Charge:
         """Return what counts partitions that are about to be created or deleted.
 
         If strict, it raises ThrottlingQuotaExceeded while the client has to wait; else one request may change any number. If not strict,
@@ -220,7 +237,7 @@ class Quotas:
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
-    def _count(self, key: str, ctx: RequestContext, value: float) -> int:
+    def _count(self, key: str, ctx: CountedRequest, value: float) -> int:
         """Record what a client did. Returns how long to mute it."""
         found = self._limits[key].of((ANONYMOUS, ctx.client_id))
         if found is None:

@@ -133,6 +133,10 @@ class Broker:
         self._cluster = Cluster.open(self.config, self._files, clock, background)
         self._cluster.logs.on_all_offline = self._on_all_offline
         services = Services(config=self.config, cluster=self._cluster, clock=clock, background=background, registry=self._make_registry())
+        if self.config.minibroker_like_kafka:
+            from minibroker.dispatch.like_kafka import like_kafka  # noqa: PLC0415  most brokers do not need it
+
+            services.registry = like_kafka(services.registry, services)
         self._services = services
         all_services = self._services_of_nodes(services)
         services.coordinators.start()

@@ -26,6 +26,7 @@ from minibroker.dispatch import registry
 from minibroker.dispatch.context import ConnectionInfo, Services
 from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.dispatcher import Dispatcher
+from minibroker.dispatch.like_kafka import like_kafka
 from minibroker.log.results import Appended
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
@@ -127,6 +128,8 @@ class BrokerInMemory:
         self.services = Services(
             config=self.config, cluster=self.cluster, clock=self.clock, background=self.background, registry=registry.load()
         )
+        if self.config.minibroker_like_kafka:
+            self.services.registry = like_kafka(self.services.registry, self.services)
         self.services.coordinators.start()
         self.services.slices.now_s = lambda: 0.0  # no slice ends: a request is answered at once, unless a test has another clock
         self.dispatcher = Dispatcher(self.services)
