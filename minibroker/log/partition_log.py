@@ -21,7 +21,8 @@ except `Flush.run` and deletions of files.
 
 An append is of a client (`append`), of the broker itself (`append_own`), or the end of a transaction (`end_transaction`). Where
 flush.messages asks for a flush, readers see records once they are on the disk, as in Apache Kafka: no client reads records that a power
-loss can take back. `_follow_log_end` and `_show` are the only methods that move the offsets that readers see.
+loss can take back. Only `_follow_log_end` and `_show` move the high
+watermark and the last stable offset; `start_at` raises the latter with the log start.
 
 Invariant: log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset.
 """

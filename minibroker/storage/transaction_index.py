@@ -72,7 +72,7 @@ class TransactionIndex:
         for entry in entries:
             _, first_offset, marker_offset, last_stable_offset = entry
             if not 0 <= first_offset < marker_offset or not 0 <= last_stable_offset <= marker_offset + 1 or marker_offset <= last_offset:
-                raise CorruptLogError(f"{self.path}: {entry} behind offset {last_offset}")
+                raise CorruptLogError(f"{self.path}: {entry} contradicts itself or follows offset {last_offset} out of order")
             last_offset = marker_offset
 
     def append(self, entry: AbortedTxn) -> None:

@@ -140,7 +140,7 @@ def produce(name: str, index: int, value: bytes) -> Step:
         values.append(value)
         partition = cluster.partition(name, index)
         assert partition.append(batch_of(value)).base_offset == len(values) - 1
-        partition.log.flusher.flush()  # as with log.flusher.flush.interval.messages=1, before the acknowledgement
+        partition.log.flusher.flush()  # as with log.flush.interval.messages=1, before the acknowledgement
 
     return step
 

@@ -82,9 +82,6 @@ class PartitionLogs:
             is_busy=lambda log: log in self.cleaner.running,
         )
         self._moves: ReplicaMoves | None = None  #: created at the first move
-        self._files = files
-        self._clock = clock
-        self._background = background
         self._removal_watch = RemovalWatch(
             directories if all_directories is None else all_directories,
             store.log.folder,

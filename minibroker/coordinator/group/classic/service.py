@@ -91,7 +91,7 @@ class ClassicGroups:
         )
 
     def take_over(self, group_id: str, members: MemberTable, *, must_rebalance: bool) -> None:
-        """Continue as a classic group, which the log says since a downgrade. `members` have more than the record keeps."""
+        """Continue as a classic group after a downgrade, which the log already has. `members` have more than their record keeps."""
         stored = self._groups.shard_of(group_id)
         self._groups.forget(stored, group_id)
         known = stored.shard.groups[group_id]._replace(was_downgraded=must_rebalance)
