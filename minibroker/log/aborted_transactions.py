@@ -97,7 +97,7 @@ class AbortedTransactions:
         try:
             _ = index.entries
         except CorruptLogError as error:
-            logger.warning("%s: making it anew from the log", error)
+            logger.warning("%s: rebuilding the index from the log", error)
             index.replace(self._in_the_log(segment))
         return index
 

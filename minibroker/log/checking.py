@@ -129,7 +129,7 @@ def _check_epochs(files: Files, expected: Expected, reports: Sequence[SegmentRep
         return
     if not checkpoint.entries:
         if epochs:
-            findings.add(WARNING, checkpoint.path, "is missing or empty; the next start makes it anew")
+            findings.add(WARNING, checkpoint.path, "is missing or empty; the next start rebuilds it")
         return
     begin = max(checkpoint.entries[0][1], expected.log_start_offset or 0)
     latest = -1

@@ -39,9 +39,9 @@ class ProducerCheck:
     Args:
         log_path: of the segment.
         read_batch: reads a batch of it again.
-        snapshots: offsets of the producer snapshots that lie behind its base offset, up to the next segment's.
-        is_first: nothing was before it, so every transaction is seen from its beginning on.
-        is_stale: the next start makes `.txnindex` anew, so that what is wrong with it is a warning.
+        snapshots: offsets of the producer snapshots after its base offset, up to the next segment's.
+        is_first: there is no earlier segment, so every transaction is seen from its start.
+        is_stale: the next start rebuilds `.txnindex`, so that an error in it is only a warning.
     """
 
     def __init__(

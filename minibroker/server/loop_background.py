@@ -76,14 +76,14 @@ class LoopBackground:
         if not self._has_processes:
             return self._submit_copy(work, done)
         if self._processes is None:
-            from minibroker.server.worker_processes import WorkerProcesses  # noqa: PLC0415  a start does without
+            from minibroker.server.worker_processes import WorkerProcesses  # noqa: PLC0415  not needed at start
 
             self._processes = WorkerProcesses(self._loop)
         return self._processes.submit(work, partial(self._watchdog.run, _RESULT, done))
 
     def _submit_copy(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> Callable[[], None]:
         """In a thread, on a copy as another process would have it; what is given up goes on to its end unheard."""
-        import pickle  # noqa: PLC0415  a start does without
+        import pickle  # noqa: PLC0415  not needed at start
 
         is_given_up = False
 

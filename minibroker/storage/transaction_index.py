@@ -116,7 +116,7 @@ class TransactionIndex:
         return len(self.entries) - self._synced_count
 
     def note_synced(self, count: int) -> None:
-        """Note that so many entries are on the disk."""
+        """Note that the first `count` entries are on the disk."""
         self._synced_count = max(self._synced_count, count)
 
     def collect(self, first_offset: int, end_offset: int) -> tuple[list[AbortedTxn], bool]:

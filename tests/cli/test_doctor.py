@@ -42,7 +42,7 @@ def test_a_cluster_that_is_well(cli: Commands, cluster: Cluster) -> None:
 
 def test_nobody_there(offline: Commands) -> None:
     said = offline("doctor", code=1)
-    assert said.lines[0] == "problem  127.0.0.1:1: nobody listens there"
+    assert said.lines[0] == "problem  127.0.0.1:1: nothing listens there"
     assert said.lines[-1] == "1 problem found"
     assert said.err == ""
 
@@ -62,7 +62,7 @@ def test_a_broker_that_tells_a_wrong_address(tmp_path: Path, offline: Commands) 
             ]
         finally:
             broker.terminate()
-    assert problem["text"] == f"tells clients to come to localhost:1, where nobody listens: from here the broker is at port {port}"
+    assert problem["text"] == f"tells clients to come to localhost:1, where nothing listens: from here the broker is at port {port}"
     assert f"Set advertised.listeners=PLAINTEXT://localhost:{port} " in problem["advice"]
 
 
@@ -101,7 +101,7 @@ def test_what_the_page_shows(monkeypatch: pytest.MonkeyPatch, offline: Commands)
     [
         "which is the machine of the client itself",
         " is unknown here",
-        "where nobody listens: from here the broker is at port",
+        "where nothing listens: from here the broker is at port",
         "where another cluster answers",
         "an address of a network that cannot be reached from here",
         "which is every address to a server, and none to a client",

@@ -33,22 +33,22 @@ def judge(node_id: int, came_by: Address | None, reached: Reached, cluster_id: s
     `came_by` is the bootstrap address of this broker, or None if the client connected only to other brokers of the cluster. `listeners`
     are all listeners of the broker, if they are known.
     """
-    told = reached.address
+    advertised = reached.address
     subject = f"broker {node_id}"
-    says = f"tells clients to come to {told}"
-    change = _change(node_id, came_by, told, listeners)
-    if told.host in _EVERY_INTERFACE:
+    says = f"tells clients to come to {advertised}"
+    change = _change(node_id, came_by, advertised, listeners)
+    if advertised.host in _EVERY_INTERFACE:
         return Finding(PROBLEM, subject, f"{says}, which is every address to a server, and none to a client", change)
     if reached.outcome is Outcome.SERVES:
         if reached.cluster_id != cluster_id:
-            where = ", which is this machine here," if is_loopback(told.host) else ""
+            where = ", which is this machine here," if is_loopback(advertised.host) else ""
             text = f"{says}{where} where another cluster answers: {reached.cluster_id}, not {cluster_id}"
             return Finding(PROBLEM, subject, text, f"Clients would read and write in the wrong one. {change}")
-        if is_loopback(told.host) and _is_from_afar(came_by):
+        if is_loopback(advertised.host) and _is_from_afar(came_by):
             text = f"{says}, which works on this machine alone: others look for the broker on themselves"
             return Finding(NOTE, subject, text, change)
         return Finding(OK, subject, f"{says}, and answers there")
-    return Finding(PROBLEM, subject, f"{says}, {_why(came_by, told, reached)}", _advice(came_by, told, reached, change))
+    return Finding(PROBLEM, subject, f"{says}, {_why(came_by, advertised, reached)}", _advice(came_by, advertised, reached, change))
 
 
 def instead(finding: Finding, listener: Advertised) -> Finding:
@@ -60,56 +60,58 @@ def judge_other(node_id: int, listener: Advertised, reached: Reached, cluster_id
     """Check a listener that this client did not use. If it cannot be reached from here, other clients may reach it."""
     subject = f"broker {node_id}"
     if reached.outcome is Outcome.SERVES and reached.cluster_id == cluster_id:
-        return Finding(OK, subject, f"listener {listener.listener} is told as {listener.address}, and answers there")
+        return Finding(OK, subject, f"listener {listener.listener} is advertised as {listener.address}, and answers there")
     why = {
         Outcome.UNKNOWN_NAME: "that name is unknown here",
-        Outcome.REFUSED: "nobody listens there from here",
+        Outcome.REFUSED: "nothing listens there from here",
         Outcome.SILENT: "there is no answer from there",
         Outcome.SERVES: "another cluster answers there",
     }.get(reached.outcome, "it does not answer as a Kafka listener without TLS and SASL")
     return Finding(
-        NOTE, subject, f"listener {listener.listener} is told as {listener.address}: {why}, which is right if it is for clients elsewhere"
+        NOTE,
+        subject,
+        f"listener {listener.listener} is advertised as {listener.address}: {why}, which is right if it is for clients elsewhere",
     )
 
 
-def _why(came_by: Address | None, told: Address, reached: Reached) -> str:
+def _why(came_by: Address | None, advertised: Address, reached: Reached) -> str:
     """Return why an address cannot be reached, as the end of the sentence `tells clients to come to HOST:PORT, `."""
     if reached.outcome is Outcome.UNKNOWN_NAME:
-        return f"and the name {told.host!r} is unknown here"
+        return f"and the name {advertised.host!r} is unknown here"
     if reached.outcome is Outcome.REFUSED:
-        if is_loopback(told.host) and _is_from_afar(came_by):
-            return "which is the machine of the client itself, not the broker's, and nobody listens there"
-        if came_by is not None and _is_mapped(told, came_by):
-            return f"where nobody listens: from here the broker is at port {came_by.port}"
-        return "where nobody listens"
+        if is_loopback(advertised.host) and _is_from_afar(came_by):
+            return "which is the machine of the client itself, not the broker's, and nothing listens there"
+        if came_by is not None and _is_mapped(advertised, came_by):
+            return f"where nothing listens: from here the broker is at port {came_by.port}"
+        return "where nothing listens"
     if reached.outcome is Outcome.SILENT:
-        return "an address of a network that cannot be reached from here" if is_private(told.host) else "from where nothing answers"
+        return "an address of a network that cannot be reached from here" if is_private(advertised.host) else "from where nothing answers"
     if reached.outcome is Outcome.FAILS:
         return f"where a broker fails: {reached.words}"
     return "where something answers that is no Kafka listener without TLS and SASL"
 
 
-def _advice(came_by: Address | None, told: Address, reached: Reached, change: str) -> str:
-    if reached.outcome is Outcome.UNKNOWN_NAME and "." not in told.host:
+def _advice(came_by: Address | None, advertised: Address, reached: Reached, change: str) -> str:
+    if reached.outcome is Outcome.UNKNOWN_NAME and "." not in advertised.host:
         host = "HOST" if came_by is None else came_by.host
         return (
-            f"{told.host!r} looks like a name that containers of one network know. Give clients elsewhere a listener of their own: "
-            f"listeners=INSIDE://:{told.port},OUTSIDE://:{_another_port(told.port)}, "
-            f"advertised.listeners=INSIDE://{told},OUTSIDE://{host}:{_another_port(told.port)}, "
+            f"{advertised.host!r} looks like a name that containers of one network know. Give clients elsewhere a listener of their own: "
+            f"listeners=INSIDE://:{advertised.port},OUTSIDE://:{_another_port(advertised.port)}, "
+            f"advertised.listeners=INSIDE://{advertised},OUTSIDE://{host}:{_another_port(advertised.port)}, "
             f"listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT, and map that port to the same port outside"
         )
     if reached.outcome is Outcome.REFUSED and came_by is None:
         return f"Is it up? {change}"
-    if reached.outcome is Outcome.REFUSED and came_by is not None and _is_mapped(told, came_by):
-        return f"A port that is mapped to another one must be told as it is outside. {change}"
+    if reached.outcome is Outcome.REFUSED and came_by is not None and _is_mapped(advertised, came_by):
+        return f"A port that is mapped to another one must be advertised as it is outside. {change}"
     return change
 
 
-def _change(node_id: int, came_by: Address | None, told: Address, listeners: Sequence[Advertised]) -> str:
+def _change(node_id: int, came_by: Address | None, advertised: Address, listeners: Sequence[Advertised]) -> str:
     """Return what to set, with the address by which the broker was reached."""
     if came_by is None:
         return f"Set advertised.listeners of broker {node_id} to an address of its own that can be reached from here"
-    known = [each for each in listeners if each.address == told]
+    known = [each for each in listeners if each.address == advertised]
     name = known[0].listener if known else "PLAINTEXT"
     right = Advertised(name, came_by)
     values = [right if each.listener == name else each for each in listeners] or [right]
@@ -122,8 +124,8 @@ def _is_from_afar(came_by: Address | None) -> bool:
     return came_by is not None and not is_loopback(came_by.host)
 
 
-def _is_mapped(told: Address, came_by: Address) -> bool:
-    return told.port != came_by.port and _same_host(told, came_by)
+def _is_mapped(advertised: Address, came_by: Address) -> bool:
+    return advertised.port != came_by.port and _same_host(advertised, came_by)
 
 
 def _same_host(one: Address, other: Address) -> bool:

@@ -133,7 +133,7 @@ class Checkup:
     def _trouble(self, reached: Reached) -> str:
         return {
             Outcome.UNKNOWN_NAME: f"the name {reached.address.host!r} is unknown here: {reached.words}",
-            Outcome.REFUSED: "nobody listens there",
+            Outcome.REFUSED: "nothing listens there",
             Outcome.SILENT: f"no answer: {reached.words}",
             Outcome.NOT_KAFKA: "something listens there, and does not answer as a Kafka listener without TLS and SASL",
         }.get(reached.outcome, reached.words)

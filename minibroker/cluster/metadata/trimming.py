@@ -2,8 +2,8 @@
 
 Limits under Kafka's names, with Kafka's defaults:
 
-    metadata.log.max.record.bytes.between.snapshots   a snapshot is due after so many bytes
-    metadata.log.max.snapshot.interval.ms             or so long after the last one (0: never), if there is anything new
+    metadata.log.max.record.bytes.between.snapshots   bytes after which a snapshot is due
+    metadata.log.max.snapshot.interval.ms             time after the last snapshot at which the next is due (0: never), if anything changed
     metadata.max.retention.bytes, .ms                 when the oldest snapshot and the log before the next one are removed
 
 A snapshot is taken before an operation is written, when the file changes of all operations in it are done. What it does not hold, such as

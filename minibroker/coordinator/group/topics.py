@@ -62,7 +62,7 @@ def metadata_hash(names: Iterable[str], topics: Topics) -> int:
 
 
 def _xxh3(data: bytes) -> int:
-    from xxhash import xxh3_64_intdigest  # noqa: PLC0415  a start does without
+    from xxhash import xxh3_64_intdigest  # noqa: PLC0415  not needed at start
 
     return xxh3_64_intdigest(data)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark import StorageLevel
 from pyspark.sql import Window
-from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812  as in PySpark's own documentation
 
 from minibroker.spark.audit.comparing import BUCKET, DIGEST, PARTITION, POSITION, PartitionFigures, bucket_of, compare
 from minibroker.spark.audit.extents import Extent, Key

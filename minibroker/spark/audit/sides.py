@@ -31,7 +31,7 @@ SERVERS = re.compile(r"[^/,:]+:\d+(,[^/,:]+:\d+)*|\[[0-9a-fA-F:]+\]:\d+(,\S+)?")
 
 
 def parse_side(text: str, *, isolation_level: str = "read_committed", options: Mapping[str, str] | None = None) -> Side:
-    """Return the side that a text stands for.
+    """Parse a side of the comparison.
 
     Args:
         text: HOST:PORT,... is a cluster. A directory with meta.properties is a log directory. Any other path or

@@ -31,7 +31,7 @@ class StreamPlanner:
         self._files = files
         self._options = options
         self._reached: Offsets | None = None
-        self._seen: dict[str, PartitionFolder] = {}  #: by path, as they were at the last look
+        self._seen: dict[str, PartitionFolder] = {}  #: by path, as last read
 
     def initial_offsets(self) -> Offsets:
         """Return where a new query starts, from startingOffsets."""

@@ -34,9 +34,14 @@ def advice(reached: Reached, came_by: Address) -> str:
         (REMOTE, at("localhost", 9092, cluster="x"), PROBLEM, "which is this machine here, where another cluster answers: x, not mine"),
         (REMOTE, at("b.example.com", 9092, cluster="x"), PROBLEM, "to b.example.com:9092 where another cluster answers: x, not mine"),
         (HOST, at("broker", 9092, Outcome.UNKNOWN_NAME), PROBLEM, "and the name 'broker' is unknown here"),
-        (REMOTE, at("localhost", 9092, Outcome.REFUSED), PROBLEM, "the machine of the client itself, not the broker's, and nobody listens"),
+        (
+            REMOTE,
+            at("localhost", 9092, Outcome.REFUSED),
+            PROBLEM,
+            "the machine of the client itself, not the broker's, and nothing listens",
+        ),
         (Address("localhost", 32768), at("127.0.0.1", 9092, Outcome.REFUSED), PROBLEM, "from here the broker is at port 32768"),
-        (REMOTE, at("10.0.0.7", 9092, Outcome.REFUSED), PROBLEM, "to 10.0.0.7:9092, where nobody listens"),
+        (REMOTE, at("10.0.0.7", 9092, Outcome.REFUSED), PROBLEM, "to 10.0.0.7:9092, where nothing listens"),
         (HOST, at("172.17.0.2", 9092, Outcome.SILENT), PROBLEM, "an address of a network that cannot be reached from here"),
         (HOST, at("8.8.8.8", 9092, Outcome.SILENT), PROBLEM, "from where nothing answers"),
         (HOST, at("broker", 9093, Outcome.NOT_KAFKA), PROBLEM, "where something answers that is no Kafka listener without TLS and SASL"),
@@ -55,7 +60,7 @@ def test_what_to_set() -> None:
     assert advice(at("localhost", 9092, Outcome.REFUSED), REMOTE) == f"Set advertised.listeners=A://kafka.example.com:9092{ENVIRONMENT}"
     mapped = advice(at("localhost", 9092, Outcome.REFUSED), Address("localhost", 32768))
     assert mapped == (
-        f"A port that is mapped to another one must be told as it is outside. Set advertised.listeners=A://localhost:32768{ENVIRONMENT}"
+        f"A port that is mapped to another one must be advertised as it is outside. Set advertised.listeners=A://localhost:32768{ENVIRONMENT}"
     )
 
 
@@ -76,7 +81,7 @@ def test_other_listeners_stay_as_they_are() -> None:
         (
             at("localhost", 9093, Outcome.REFUSED),
             PROBLEM,
-            "to localhost:9093, where nobody listens",
+            "to localhost:9093, where nothing listens",
             "Is it up? Set advertised.listeners of broker 2 to",
         ),
         (
@@ -118,5 +123,5 @@ def test_a_listener_that_works_is_the_simplest_way() -> None:
 def test_listeners_for_others_are_no_problem(outcome: Outcome) -> None:
     found = judge_other(1, Advertised("INSIDE", Address("broker", 19092)), at("broker", 19092, outcome), "mine")
     assert found.severity == (OK if outcome is Outcome.SERVES else NOTE)
-    assert found.text.startswith("listener INSIDE is told as broker:19092")
+    assert found.text.startswith("listener INSIDE is advertised as broker:19092")
     assert judge_other(1, Advertised("INSIDE", HOST), at("localhost", 9092, cluster="x"), "mine").severity == NOTE

@@ -213,7 +213,7 @@ def test_addresses_to_begin_with() -> None:
 
     first, second, *_ = found(broker, Address("nowhere", 1), Address("fake", 7), connect=connect)
     assert (first.severity, first.text) == (PROBLEM, "the name 'nowhere' is unknown here: Name or service not known")
-    assert (second.severity, second.text) == (PROBLEM, "nobody listens there")
+    assert (second.severity, second.text) == (PROBLEM, "nothing listens there")
     assert "docker run -p 9092:9092" in second.advice
 
     def refuse(address: Address, deadline: Deadline) -> Connection:
