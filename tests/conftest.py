@@ -88,11 +88,8 @@ def _is_of_one_process(item: pytest.Item) -> bool:
 def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder for the test: pytest's, or one in memory. Those in memory stay until pytest ends: brokers may still write to them."""
     name = re.sub(r"\W", "_", request.node.name)[:30]
-    if tempfile.tempdir is None:
-        return tmp_path_factory.mktemp(name)
-    folder = Path(tempfile.tempdir) / f"{name}{next(_numbers)}"
-    folder.mkdir()
-    return folder
+    memory = memory_folder() if _is_of_one_process(request.node) else None
+    return Path(tempfile.mkdtemp(prefix=name, dir=memory)) if memory else tmp_path_factory.mktemp(name)
 
 
 def pytest_unconfigure() -> None:

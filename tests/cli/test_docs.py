@@ -36,7 +36,7 @@ def examples() -> list[str]:
 @pytest.mark.parametrize("example", examples())
 def test_each_example_is_a_valid_call(monkeypatch: pytest.MonkeyPatch, example: str) -> None:
     words = shlex.split(example, comments=True)[1:]
-    context = click.Context(main, info_name="minibroker")
+    context = click.Context(main, info_name="minibroker", **main.context_settings)
     name, command, rest = main.resolve_command(context, words)
     while isinstance(command, click.Group):
         name, command, rest = command.resolve_command(context, rest)
