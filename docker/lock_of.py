@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 
 BUILD = ["hatchling"]
-EXTRAS = ["lab"]  #: of the project, in the image
+EXTRAS = ["lab", "security"]  #: of the project, in the image
 
 
 def main(*arguments: str) -> None:
