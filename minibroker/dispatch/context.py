@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.background import Background
 from minibroker.clock import Clock
@@ -21,16 +21,26 @@ from minibroker.dispatch.slices import Slices
 if TYPE_CHECKING:
     from minibroker.dispatch.quotas import Quotas
     from minibroker.schemas.internal.setting_records import ClientQuotaRecord
+    from minibroker.security.authorizer import Authorizer
+
+
+ANONYMOUS: Final = "User:ANONYMOUS"  #: the principal of a client that did not log in
 
 
 class ConnectionInfo:
     """Facts about a client's connection. ApiVersions writes the name and version of the client's software."""
 
-    __slots__ = ("client_host", "client_software_name", "client_software_version", "endings", "listener_name", "throttle_ms")
+    __slots__ = (
+        "client_host", "client_software_name", "client_software_version", "endings", "is_token_authenticated", "listener_name",
+        "principal", "security_protocol", "throttle_ms",
+    )  # fmt: skip
 
-    def __init__(self, listener_name: str, client_host: str) -> None:
+    def __init__(self, listener_name: str, client_host: str, security_protocol: str = "PLAINTEXT") -> None:
         self.listener_name = listener_name  #: the listener that the client connected to; Metadata returns its advertised address
         self.client_host = client_host
+        self.security_protocol = security_protocol  #: of the listener: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL
+        self.principal = ANONYMOUS  #: who the client is, `User:name`; TLS and SASL write it
+        self.is_token_authenticated = False  #: whether the client logged in with a delegation token
         self.client_software_name = "unknown"
         self.client_software_version = "unknown"
         self.throttle_ms = 0  #: how long to mute the client; quotas write it with an answer, the connection takes it
@@ -58,8 +68,8 @@ class Services:
     """The services of a broker, created once; the context of each request refers to them."""
 
     __slots__ = (
-        "background", "clock", "cluster", "config", "coordinators", "fetch_sessions", "flush_queue", "nodes", "purgatory", "quotas",
-        "record_steps", "registry", "slices",
+        "authorizer", "background", "clock", "cluster", "config", "coordinators", "fetch_sessions", "flush_queue", "nodes", "purgatory",
+        "quotas", "record_steps", "registry", "slices",
     )  # fmt: skip
 
     def __init__(self, *, config: BrokerConfig, cluster: Cluster, clock: Clock, background: Background, registry: Registry) -> None:
@@ -76,6 +86,7 @@ class Services:
         self.flush_queue = FlushQueue(clock, background)
         self.coordinators = Coordinators(cluster, config, clock, self.flush_queue)
         self.quotas: Quotas | None = None  #: None while no quota is set
+        self.authorizer: Authorizer | None = None  #: None: every client may do everything
         self.follow_quotas()
 
     def seen_from(self, nodes: Nodes) -> Services:
