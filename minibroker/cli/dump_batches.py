@@ -11,12 +11,12 @@ from minibroker.cli.dump_items import Item, problem
 from minibroker.cli.dump_json import control_record_to_json, coordinator_record_to_json, coordinator_record_type, metadata_record_to_json
 from minibroker.cli.record_json import TIMESTAMP_TYPES, bytes_to_json
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
-from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, TRANSACTION_STATE, RecordFrame
 from minibroker.errors import KafkaError, WireError
 from minibroker.records.any_format import decode_records, read_batch
 from minibroker.records.batch import LOG_OVERHEAD, RecordBatch, increment_sequence
 from minibroker.records.legacy import LegacyBatch, messages_of, records_of
 from minibroker.records.record import Record
+from minibroker.storage.record_frame import CONSUMER_OFFSETS, TRANSACTION_STATE, RecordFrame
 
 HEAD_BYTES = LOG_OVERHEAD + 5  #: up to the magic byte: enough to know how much to read
 BOOTSTRAP_SNAPSHOT = "bootstrap.checkpoint"

@@ -10,7 +10,6 @@ import base64
 import uuid
 from typing import Any
 
-from minibroker.coordinator.record_frame import RecordFrame
 from minibroker.errors import WireError
 from minibroker.records.control import parse_control_key
 from minibroker.records.record import Record
@@ -18,6 +17,7 @@ from minibroker.schemas.internal.consumer_protocol import MAX_VERSION, ConsumerP
 from minibroker.schemas.internal.control_records import CONTROL_TYPES
 from minibroker.schemas.internal.metadata_records import BY_ID
 from minibroker.schemas.internal.offset_records import GroupMetadataValue
+from minibroker.storage.record_frame import RecordFrame
 from minibroker.wire.compiled import decode_all
 from minibroker.wire.primitives import read_unsigned_varint
 from minibroker.wire.schema import default_of, fields_of

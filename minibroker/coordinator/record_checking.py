@@ -11,12 +11,12 @@ from functools import partial
 
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from minibroker.coordinator.placement import partition_of
-from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from minibroker.coordinator.share_state.records import StateKey
 from minibroker.coordinator.transaction import records
 from minibroker.errors import WireError
 from minibroker.log.segment_checking import RecordCheck
 from minibroker.records.record import Record
+from minibroker.storage.record_frame import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 
 
 def record_check_of(topic: str, partition: int, partition_count: int | None) -> RecordCheck | None:

@@ -31,7 +31,6 @@ from minibroker.clock import Clock
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import Topic
-from minibroker.coordinator.record_frame import CoordinatorRecord, RecordFrame, type_of, warn_of_unknown_types
 from minibroker.coordinator.transaction.metadata import NO_IDS, NO_PRODUCER_ID, ProducerIdAndEpoch
 from minibroker.errors import (
     CoordinatorLoadInProgress,
@@ -49,6 +48,7 @@ from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.batch import RecordBatch
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
+from minibroker.storage.record_frame import CoordinatorRecord, RecordFrame, type_of, warn_of_unknown_types
 
 READS_AT_ONCE: Final = 4  #: by the first request
 RECORDS_A_BATCH: Final = 1_000  #: of those that need not be in one batch

@@ -35,15 +35,13 @@ from typing import NamedTuple
 from minibroker.errors import (
     InvalidProducerEpoch,
     InvalidTxnState,
-    KafkaError,
     OutOfOrderSequenceNumber,
     TransactionCoordinatorFenced,
     UnknownProducerId,
 )
 from minibroker.log.transactions import CompletedTransaction, OpenTransaction, OpenTransactions
-from minibroker.records.any_format import decode_records
 from minibroker.records.batch import CONTROL_FLAG, INT32_MAX, NO_PRODUCER_EPOCH, NO_SEQUENCE, TRANSACTIONAL_FLAG, RecordBatch
-from minibroker.records.control import ControlType, EndTransactionMarker
+from minibroker.records.control import ControlType, EndTransactionMarker, read_marker
 from minibroker.storage.producer_snapshot import ProducerEntry
 from minibroker.storage.transaction_index import AbortedTxn
 
@@ -347,13 +345,3 @@ class WriteTimes:
         """Return when the record at `offset` was certainly written; the time of the last note for a later record."""
         index = bisect_right(self._end_offsets, offset)
         return self._times_ms[min(index, len(self._times_ms) - 1)]
-
-
-def read_marker(batch: RecordBatch) -> EndTransactionMarker | None:
-    """Return the marker of a control batch; None if compaction removed its record, or if it is something else."""
-    try:
-        for record in decode_records(batch):
-            return EndTransactionMarker.from_record(record)
-    except KafkaError:
-        pass  # written by a later Kafka, or damaged: its readers report that
-    return None

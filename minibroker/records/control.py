@@ -14,8 +14,9 @@ from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
-from minibroker.errors import InvalidRecord
-from minibroker.records.batch import NO_PARTITION_LEADER_EPOCH
+from minibroker.errors import InvalidRecord, KafkaError
+from minibroker.records.any_format import decode_records
+from minibroker.records.batch import NO_PARTITION_LEADER_EPOCH, RecordBatch
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 
@@ -79,6 +80,14 @@ class EndTransactionMarker(NamedTuple):
         if version < END_TRANSACTION_VERSION:
             raise InvalidRecord(f"an end of a transaction of version {version}")
         return cls(control_type, coordinator_epoch)
+
+
+def read_marker(batch: RecordBatch) -> EndTransactionMarker | None:
+    """Return the marker of a control batch; None if compaction removed its record, or if it is something else."""
+    try:
+        return next(map(EndTransactionMarker.from_record, decode_records(batch)), None)
+    except KafkaError:
+        return None  # written by a later Kafka, or damaged: its readers report that
 
 
 def build_end_transaction_batch(

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from minibroker.coordinator.placement import partition_of
-from minibroker.coordinator.record_frame import CONSUMER_OFFSETS
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 from minibroker.schemas.internal.offset_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from minibroker.storage.record_frame import CONSUMER_OFFSETS
 from tests.cli.conftest import Cluster, Commands, wait_until_complete
 from tests.support import java
 

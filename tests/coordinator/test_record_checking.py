@@ -7,12 +7,12 @@ import pickle
 import pytest
 
 from minibroker.coordinator.record_checking import check_offset, check_transaction, record_check_of
-from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, TRANSACTION_STATE
 from minibroker.records.record import Record
 from minibroker.schemas.internal.consumer_group_records import ConsumerGroupMetadataKey, ConsumerGroupMetadataValue
 from minibroker.schemas.internal.offset_records import OffsetCommitKey, OffsetCommitValue
 from minibroker.schemas.internal.transaction_records import TransactionLogKey, TransactionLogValue
-from tests.coordinator.test_record_frame import segments, stored
+from minibroker.storage.record_frame import CONSUMER_OFFSETS, TRANSACTION_STATE
+from tests.storage.test_record_frame import segments, stored
 
 PARTITIONS = {
     "coordinators_kafka_4.3.1": 3,

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from minibroker.cli.dump_json import coordinator_record_to_json
-from minibroker.coordinator.record_frame import CONSUMER_OFFSETS
 from minibroker.records.any_format import decode_records, split_batches
+from minibroker.storage.record_frame import CONSUMER_OFFSETS
 from minibroker.wire.schema import Buffer
 
 _OF_OFFSETS: Final = frozenset({"0", "1"})

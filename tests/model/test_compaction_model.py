@@ -21,10 +21,9 @@ from minibroker.clock import ManualClock
 from minibroker.log.log_config import LogConfig
 from minibroker.log.offset_map import BYTES_A_KEY
 from minibroker.log.partition_log import PartitionLog
-from minibroker.log.producer_state import read_marker
 from minibroker.records.any_format import decode_records
 from minibroker.records.compression import Compression
-from minibroker.records.control import ControlType
+from minibroker.records.control import ControlType, read_marker
 from minibroker.storage.files import RealFiles
 from tests.support.compacting import COMPACT, KeyValue, end_transaction, keyed_batch, left_in, sent
 from tests.support.log_batches import read_batches

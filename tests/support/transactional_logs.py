@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 
 from minibroker.log.partition_log import PartitionLog
-from minibroker.log.producer_state import read_marker
 from minibroker.log.results import IsolationLevel
 from minibroker.records.any_format import decode_records, split_batches
-from minibroker.records.control import ControlType
+from minibroker.records.control import ControlType, read_marker
 from tests.support.compacting import end_transaction
 from tests.support.log_batches import batch_of, idempotent_batch
 

@@ -31,9 +31,9 @@ from enum import Enum
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
-from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import KafkaError
 from minibroker.schemas.internal.offset_records import GroupMetadataValue
+from minibroker.storage.record_frame import CoordinatorRecord
 
 
 class GroupType(Enum):

@@ -27,9 +27,9 @@ from minibroker.coordinator.group.shard import new_image
 from minibroker.coordinator.group.store import GroupStore, StoredShard
 from minibroker.coordinator.group.topics import ClusterTopics
 from minibroker.coordinator.placement import partition_of
-from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import GroupIdNotFound, KafkaError, KafkaStorageError, NotCoordinator, RebalanceInProgress
 from minibroker.log.partition_log import PartitionLog
+from minibroker.storage.record_frame import CoordinatorRecord
 
 GROUPS_A_TURN: Final = 200  #: state machines created in one turn of the loop when a log is read: 10 ms
 

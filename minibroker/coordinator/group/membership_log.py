@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, Protocol
 
-from minibroker.coordinator.record_frame import CoordinatorRecord
+from minibroker.storage.record_frame import CoordinatorRecord
 
 NAMED: Final = 10  #: a line names so many members at most
 

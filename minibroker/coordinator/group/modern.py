@@ -15,7 +15,7 @@ from copy import copy
 from typing import Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar
 from uuid import UUID
 
-from minibroker.coordinator.record_frame import CoordinatorRecord
+from minibroker.storage.record_frame import CoordinatorRecord
 
 FIRST_EPOCH: Final = 1  #: of a group without records, and of its target assignment; the first member makes it 2
 NEVER: Final = 0  #: the time of the target assignment if there is none

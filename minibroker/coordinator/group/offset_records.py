@@ -14,12 +14,12 @@ from struct import Struct
 from typing import Final
 
 from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset, NewOffset, TopicPartition
-from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from minibroker.schemas.internal.offset_records import (
     LegacyOffsetCommitKey,
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from minibroker.storage.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from minibroker.wire.primitives import UUID_SIZE, unsigned_varint
 
 OFFSET_VERSION: Final = 4

@@ -28,8 +28,8 @@ from minibroker.coordinator.group.offset_records import offset_tombstone
 from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset
 from minibroker.coordinator.group.shard import Shard
 from minibroker.coordinator.group.store import StoredShard
-from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import KafkaError
+from minibroker.storage.record_frame import CoordinatorRecord
 
 _MINUTE_MS: Final = 60_000
 OFFSETS_A_TURN: Final = 2_000  #: offsets checked or deleted in one turn of the loop: 20 ms

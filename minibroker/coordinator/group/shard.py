@@ -10,12 +10,12 @@ from typing import Any, Final
 from minibroker.coordinator.group.kind import SIMPLE_GROUP, GroupType, StoredGroup
 from minibroker.coordinator.group.offset_records import committed_offset
 from minibroker.coordinator.group.offsets import NO_PRODUCER_ID, CommittedOffset, Offsets, TopicPartition
-from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.schemas.internal.consumer_group_records import ConsumerGroupMetadataKey
 from minibroker.schemas.internal.coordinator_records import OFFSET_RECORD_TYPES
 from minibroker.schemas.internal.offset_records import GroupMetadataKey, LegacyOffsetCommitKey, OffsetCommitKey
 from minibroker.schemas.internal.share_group_records import ShareGroupMetadataKey
 from minibroker.schemas.internal.streams_group_records import StreamsGroupMetadataKey
+from minibroker.storage.record_frame import CoordinatorRecord
 
 #: the record that has the epoch of a group, by kind
 _OF_GROUPS: Final = {

@@ -22,7 +22,6 @@ from minibroker.coordinator.group.kind import LiveGroup
 from minibroker.coordinator.group.offset_records import encode_commit, offset_tombstone
 from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset, NewOffset
 from minibroker.coordinator.group.shard import Shard
-from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from minibroker.coordinator.stored_topic import StoredPartition, StoredTopic, batch_of_encoded
 from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
 from minibroker.errors import KafkaError
@@ -31,6 +30,7 @@ from minibroker.records.any_format import decode_records
 from minibroker.records.batch import RecordBatch
 from minibroker.records.control import ControlType, EndTransactionMarker, parse_control_key
 from minibroker.records.record import Record
+from minibroker.storage.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from minibroker.wire.schema import NIL_UUID
 
 _ENDS: Final = frozenset({ControlType.COMMIT, ControlType.ABORT})

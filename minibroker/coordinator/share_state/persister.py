@@ -25,11 +25,11 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.topic import SHARE_GROUP_STATE_TOPIC
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.coordinator.placement import partition_of
-from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.coordinator.share_state.records import InitialState, ShareState, StateKey, StateSummary, StateUpdate
 from minibroker.coordinator.share_state.store import StateStore, StoredStates
 from minibroker.errors import KafkaError
 from minibroker.log.partition_log import PartitionLog
+from minibroker.storage.record_frame import CoordinatorRecord
 
 T = TypeVar("T")
 SyncLogs = Callable[[Sequence[PartitionLog], Callable[[Container[PartitionLog]], None]], None]

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, Self
 from uuid import UUID
 
-from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.coordinator.share_state.state_batches import NO_OFFSET, StateBatch
 from minibroker.schemas.internal import share_state_records as schema
 from minibroker.schemas.internal.share_state_records import ShareSnapshotKey, ShareUpdateKey
+from minibroker.storage.record_frame import CoordinatorRecord
 
 NO_EPOCH: Final = -1  #: skips the check
 NO_COUNT: Final = -1  #: unknown

@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from uuid import UUID
 
-from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.coordinator.share_state.records import (
     NO_COUNT,
     NO_EPOCH,
@@ -46,6 +45,7 @@ from minibroker.errors import (
     UnknownTopicOrPartition,
 )
 from minibroker.schemas.internal.share_state_records import ShareSnapshotKey, ShareUpdateKey, ShareUpdateValue
+from minibroker.storage.record_frame import CoordinatorRecord
 
 
 class _Kept:

@@ -17,10 +17,10 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import SHARE_GROUP_STATE_TOPIC
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.coordinator.record_frame import SHARE_GROUP_STATE, CoordinatorRecord
 from minibroker.coordinator.share_state.states import ShareStates
 from minibroker.coordinator.stored_topic import StoredPartition, StoredTopic
 from minibroker.errors import KafkaError
+from minibroker.storage.record_frame import SHARE_GROUP_STATE, CoordinatorRecord
 
 _LOG = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from minibroker.coordinator.record_frame import TRANSACTION_STATE, type_of
 from minibroker.coordinator.transaction.metadata import TopicPartition, TransactionMetadata, TransactionState
 from minibroker.errors import WireError
 from minibroker.schemas.internal.transaction_records import TransactionLogKey, TransactionLogValue, TransactionPartitions
+from minibroker.storage.record_frame import TRANSACTION_STATE, type_of
 from minibroker.wire.schema import Buffer
 
 

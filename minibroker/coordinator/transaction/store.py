@@ -30,7 +30,6 @@ from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import TRANSACTION_STATE_TOPIC, Topic
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.coordinator.placement import partition_of
-from minibroker.coordinator.record_frame import warn_of_unknown_types
 from minibroker.coordinator.stored_topic import READ_BYTES, check, read_pieces
 from minibroker.coordinator.transaction import records
 from minibroker.coordinator.transaction.metadata import TransactionMetadata, TransactionState
@@ -39,6 +38,7 @@ from minibroker.log.partition_log import PartitionLog
 from minibroker.records.any_format import decode_records
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
+from minibroker.storage.record_frame import warn_of_unknown_types
 
 BYTES_A_TURN: Final = READ_BYTES  #: 5 ms
 DECODED_AT_ONCE: Final = 500  #: ids

@@ -9,6 +9,7 @@ from minibroker.cluster.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
 from minibroker.errors import InvalidGroupId, KafkaError
 
 G = TypeVar("G")
+R = TypeVar("R")
 
 
 def describe_each(request: Any, describe: Callable[[str, int], G], rejected: Callable[[str, KafkaError], G]) -> list[G]:
@@ -24,6 +25,13 @@ def describe_each(request: Any, describe: Callable[[str, int], G], rejected: Cal
             return rejected(group_id, error)
 
     return [result(group_id) for group_id in request.group_ids]
+
+
+def reject_each(
+    response: Callable[..., R], rejected: Callable[[str, KafkaError], object], _ctx: object, request: Any, error: KafkaError
+) -> R:
+    """Return `error` for each group. With the schema's type of responses and `rejected` bound, it is the `on_error` of an API."""
+    return response(groups=[rejected(group_id, error) for group_id in request.group_ids])
 
 
 def rejected_group(group: Callable[..., G], group_id: str, error: KafkaError, **fields: Any) -> G:

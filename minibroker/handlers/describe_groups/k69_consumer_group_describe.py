@@ -18,14 +18,14 @@ from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.group_protocols import check_protocol
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
-from minibroker.errors import KafkaError
-from minibroker.handlers.describe_groups import describe_each, rejected_group
+from minibroker.handlers.describe_groups import describe_each, reject_each, rejected_group
 from minibroker.schemas import k69_consumer_group_describe as schema
 
 CLASSIC_MEMBER: Final = 0
 MEMBER: Final = 1
 
 _rejected = partial(rejected_group, schema.Group, assignor_name="")
+on_error = partial(reject_each, schema.Response, _rejected)
 
 
 @handles(schema, Pieces("group_ids", "groups", size=50))
@@ -33,11 +33,6 @@ def consumer_group_describe(ctx: RequestContext, request: schema.Request) -> sch
     """Describe each group."""
     check_protocol(ctx, "consumer")
     return schema.Response(groups=describe_each(request, partial(_describe, ctx), _rejected))
-
-
-def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
-    """Return `error` for each group."""
-    return schema.Response(groups=[_rejected(group_id, error) for group_id in request.group_ids])
 
 
 def _describe(ctx: RequestContext, group_id: str, operations: int) -> schema.Group:

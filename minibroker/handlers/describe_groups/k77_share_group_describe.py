@@ -15,7 +15,7 @@ from minibroker.dispatch.group_protocols import check_share_groups
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import GroupIdNotFound, KafkaError
-from minibroker.handlers.describe_groups import describe_each, rejected_group
+from minibroker.handlers.describe_groups import describe_each, reject_each, rejected_group
 from minibroker.schemas import k77_share_group_describe as schema
 
 
@@ -26,13 +26,7 @@ def share_group_describe(ctx: RequestContext, request: schema.Request) -> schema
     return schema.Response(groups=describe_each(request, partial(_describe, ctx), _rejected))
 
 
-def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
-    """Return `error` for each group."""
-    return schema.Response(groups=[_rejected(group_id, error) for group_id in request.group_ids])
-
-
 def _describe(ctx: RequestContext, group_id: str, operations: int) -> schema.Group:
-
     group = ctx.broker.coordinators.groups.share.describe(group_id)
     return schema.Group(
         error_code=0,
@@ -65,3 +59,6 @@ def _member(ctx: RequestContext, member: ShareMember) -> schema.Member:
 def _rejected(group_id: str, error: KafkaError) -> schema.Group:
     message = str(error) if isinstance(error, GroupIdNotFound) else None
     return rejected_group(schema.Group, group_id, error, assignor_name="", error_message=message)
+
+
+on_error = partial(reject_each, schema.Response, _rejected)

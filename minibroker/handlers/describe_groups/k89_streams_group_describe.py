@@ -18,12 +18,12 @@ from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.group_protocols import check_protocol
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
-from minibroker.errors import KafkaError
-from minibroker.handlers.describe_groups import describe_each, rejected_group
+from minibroker.handlers.describe_groups import describe_each, reject_each, rejected_group
 from minibroker.schemas import k89_streams_group_describe as schema
 from minibroker.schemas.internal.streams_group_records import Subtopology, TopologyTopic
 
 _rejected = partial(rejected_group, schema.Group)
+on_error = partial(reject_each, schema.Response, _rejected)
 
 
 @handles(schema, Pieces("group_ids", "groups", size=50))
@@ -31,11 +31,6 @@ def streams_group_describe(ctx: RequestContext, request: schema.Request) -> sche
     """Describe each group."""
     check_protocol(ctx, "streams")
     return schema.Response(groups=describe_each(request, partial(_describe, ctx), _rejected))
-
-
-def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
-    """Return `error` for each group."""
-    return schema.Response(groups=[_rejected(group_id, error) for group_id in request.group_ids])
 
 
 def _describe(ctx: RequestContext, group_id: str, operations: int) -> schema.Group:

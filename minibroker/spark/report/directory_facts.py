@@ -16,6 +16,7 @@ from minibroker.client.offsets import MAX_TIMESTAMP, Bounds
 from minibroker.errors import CorruptLogError, KafkaError, WireError
 from minibroker.records.any_format import decode_records, read_batch
 from minibroker.records.batch import NO_PRODUCER_ID, NO_SEQUENCE, RecordBatch
+from minibroker.records.control import read_marker
 from minibroker.records.record import Record
 from minibroker.spark.errors import OptionError
 from minibroker.spark.kafka_log.directory import open_folders
@@ -23,7 +24,7 @@ from minibroker.spark.kafka_log.folder import PartitionFolder, SegmentFile
 from minibroker.spark.kafka_log.options import parse_options
 from minibroker.spark.kafka_log.transactions import last_stable_offset
 from minibroker.spark.report.facts import Facts, PartitionFacts, Producer
-from minibroker.spark.report.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE, committed_offsets, read_marker, transactions
+from minibroker.spark.report.internal_topics import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, committed_offsets, transactions
 from minibroker.spark.report.results import GroupOffset, TimeOffset, TransactionInfo
 from minibroker.storage import producer_snapshot
 from minibroker.storage.batch_scan import read_batches
@@ -102,7 +103,7 @@ class DirectoryFacts:
     def _groups(self, ends: Mapping[TopicPartition, int]) -> tuple[GroupOffset, ...]:
         found = [
             GroupOffset(each.group, each.group_type, None, *each.partition, each.offset, ends[each.partition] - each.offset)
-            for batches in self._internal(CONSUMER_OFFSETS)
+            for batches in self._internal(CONSUMER_OFFSETS_TOPIC)
             for each in committed_offsets(batches)
             if each.partition in ends
         ]
@@ -112,7 +113,7 @@ class DirectoryFacts:
         names = {f"{topic}-{partition}" for topic, partition in keys}
         return tuple(
             each
-            for _, each in sorted(transactions(self._internal(TRANSACTION_STATE)).items())
+            for _, each in sorted(transactions(self._internal(TRANSACTION_STATE_TOPIC)).items())
             if each.producer_id in producer_ids or not names.isdisjoint(each.partitions)
         )
 

@@ -6,26 +6,24 @@ for one partition the later record counts. Source: OffsetMetadataManager, Transa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from minibroker.client.leaders import TopicPartition
-from minibroker.errors import KafkaError, WireError
+from minibroker.errors import WireError
 from minibroker.records.any_format import decode_records
 from minibroker.records.batch import NO_PRODUCER_ID, RecordBatch
-from minibroker.records.control import ControlType, EndTransactionMarker
-from minibroker.records.record import Record
+from minibroker.records.control import ControlType, read_marker
 from minibroker.schemas.internal.consumer_group_records import ConsumerGroupMetadataKey
-from minibroker.schemas.internal.coordinator_records import OFFSET_RECORD_TYPES, TRANSACTION_RECORD_TYPES, CoordinatorRecordType
 from minibroker.schemas.internal.offset_records import GroupMetadataKey, LegacyOffsetCommitKey, OffsetCommitKey
 from minibroker.schemas.internal.share_group_records import ShareGroupMetadataKey
 from minibroker.schemas.internal.streams_group_records import StreamsGroupMetadataKey
 from minibroker.schemas.internal.transaction_records import TransactionLogValue
 from minibroker.spark.report.results import TransactionInfo
-from minibroker.wire.compiled import decode_all
+from minibroker.storage.record_frame import CONSUMER_OFFSETS, TRANSACTION_STATE, CoordinatorRecord, RecordFrame
 
-CONSUMER_OFFSETS = "__consumer_offsets"
-TRANSACTION_STATE = "__transaction_state"
+CONSUMER_OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
 CLASSIC = "classic"
 #: the record that says that a group is there, by the type of its key: the group's type as ListGroups spells it
 _GROUP_TYPES: dict[type[Any], str] = {
@@ -45,9 +43,6 @@ _TRANSACTION_STATES = (
     "Dead",
     "PrepareEpochFence",
 )
-_OFFSET_TYPES = {each.type_id: each for each in OFFSET_RECORD_TYPES}
-_TRANSACTION_TYPES = {each.type_id: each for each in TRANSACTION_RECORD_TYPES}
-_PREFIX_SIZE = 2  #: bytes of the type before a key, and of the version before a value
 
 
 class CommittedOffset(NamedTuple):
@@ -74,14 +69,14 @@ def committed_offsets(batches: Iterable[RecordBatch]) -> list[CommittedOffset]:
         store = committed
         if batch.is_transactional and batch.producer_id != NO_PRODUCER_ID:
             store = pending.setdefault(batch.producer_id, {})
-        for record, key, value in _decoded(batch, _OFFSET_TYPES):
+        for offset, (key, value, _) in _decoded(batch, CONSUMER_OFFSETS):
             if isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
                 place = key.group, (key.topic, key.partition)
                 if value is None:
                     for each in (committed, *pending.values()):
                         each.pop(place, None)
                 else:
-                    store[place] = record.offset, value.offset
+                    store[place] = offset, value.offset
             elif type(key) in _GROUP_TYPES:
                 group = key.group if isinstance(key, GroupMetadataKey) else key.group_id
                 if value is not None:
@@ -95,41 +90,19 @@ def transactions(partitions: Iterable[Iterable[RecordBatch]]) -> dict[str, Trans
     """Return the latest state of each transactional id from the partitions of `__transaction_state`; a tombstone removes an id."""
     latest: dict[str, TransactionInfo] = {}
     for batch in (batch for batches in partitions for batch in batches if not batch.is_control):
-        for _, key, value in _decoded(batch, _TRANSACTION_TYPES):
+        for _, (key, value, _) in _decoded(batch, TRANSACTION_STATE):
             latest.pop(key.transactional_id, None)
             if value is not None:
                 latest[key.transactional_id] = _transaction(key.transactional_id, value)
     return latest
 
 
-def read_marker(batch: RecordBatch) -> EndTransactionMarker | None:
-    """Return the end of a transaction that a control batch is; None if compaction took its record, or for another control record."""
-    try:
-        return next((EndTransactionMarker.from_record(record) for record in decode_records(batch)), None)
-    except KafkaError:
-        return None
-
-
-def _decoded(batch: RecordBatch, record_types: Mapping[int, CoordinatorRecordType]) -> Iterator[tuple[Record, Any, Any]]:
-    """Yield each record of a known type with its key and its value (None: a tombstone); skip unknown types, as Kafka does."""
+def _decoded(batch: RecordBatch, frame: RecordFrame) -> Iterator[tuple[int, CoordinatorRecord]]:
+    """Yield the offset and the content of each record of a known type."""
     for record in decode_records(batch):
-        record_type = record_types.get(_prefix(record.key, "key"))
-        if record_type is None or record.key is None:
-            continue
-        key = decode_all(record_type.key, record.key, _PREFIX_SIZE, 0, flexible=False)
-        if record.value is None:
-            yield record, key, None
-            continue
-        version = _prefix(record.value, "value")
-        if not 0 <= version <= record_type.max_version:
-            raise WireError(f"{record_type.value.__name__} of version {version}, which this minibroker does not know")
-        yield record, key, decode_all(record_type.value, record.value, _PREFIX_SIZE, version, version >= record_type.flexible_since)
-
-
-def _prefix(data: bytes | None, what: str) -> int:
-    if data is None or len(data) < _PREFIX_SIZE:
-        raise WireError(f"a record has a {what} of {len(data or b'')} bytes, shorter than its type")
-    return int.from_bytes(data[:_PREFIX_SIZE], "big", signed=True)
+        decoded = frame.decode(record.key, record.value)
+        if decoded is not None:
+            yield record.offset, decoded
 
 
 def _transaction(transactional_id: str, value: TransactionLogValue) -> TransactionInfo:

@@ -23,7 +23,6 @@ import pytest
 from crc32c import crc32c
 
 from minibroker.coordinator.placement import partition_of
-from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, RecordFrame
 from minibroker.coordinator.share_state.records import InitialState, StateKey, StateUpdate
 from minibroker.coordinator.share_state.state_batches import StateBatch
 from minibroker.errors import InvalidRequest, NotCoordinator
@@ -34,6 +33,7 @@ from minibroker.schemas import k76_share_group_heartbeat as k76
 from minibroker.schemas import k77_share_group_describe as k77
 from minibroker.storage.checkpoint_file import RECOVERY_POINT
 from minibroker.storage.clean_shutdown import NAME as CLEAN_SHUTDOWN
+from minibroker.storage.record_frame import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, RecordFrame
 from tests.support import consumer_members, group_members
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.committed_offsets import commit, fetch, groups_of

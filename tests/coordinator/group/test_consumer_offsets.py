@@ -9,11 +9,11 @@ import pytest
 
 from minibroker.coordinator.group.consumer.records import group_tombstones
 from minibroker.coordinator.group.offset_records import offset_tombstone
-from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.schemas import k09_offset_fetch as k09
 from minibroker.schemas import k42_delete_groups as k42
 from minibroker.schemas import k47_offset_delete as k47
+from minibroker.storage.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.committed_offsets import TOPIC, commit, commit_in_transaction, fetch
 from tests.support.consumer_members import beat, broker_with_consumers, join, leave, two_members

@@ -13,9 +13,9 @@ import pytest
 
 from minibroker.coordinator.group.classic import group as classic_group
 from minibroker.coordinator.group.classic.records import group_record
-from minibroker.coordinator.record_frame import CONSUMER_OFFSETS
 from minibroker.coordinator.stored_topic import batch_of
 from minibroker.schemas.internal.offset_records import GroupMetadataValue, MemberMetadata
+from minibroker.storage.record_frame import CONSUMER_OFFSETS
 from tests.golden import Golden, all_golden
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.committed_offsets import TOPIC, groups_of

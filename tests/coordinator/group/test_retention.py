@@ -13,12 +13,12 @@ from minibroker.coordinator.group.offset_records import offset_record, offset_to
 from minibroker.coordinator.group.offsets import CommittedOffset, NewOffset
 from minibroker.coordinator.group.retention import expired
 from minibroker.coordinator.group.shard import Shard
-from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from minibroker.coordinator.stored_topic import batch_of
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.schemas import k26_end_txn as k26
 from minibroker.schemas.internal.consumer_group_records import ConsumerGroupMetadataKey, ConsumerGroupMetadataValue
 from minibroker.schemas.internal.offset_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from minibroker.storage.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.committed_offsets import TOPIC, broker_with_groups, commit, commit_in_transaction, fetch
 from tests.support.group_members import begin_join, describe, heartbeat, join, leave, listed, stable

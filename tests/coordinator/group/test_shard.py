@@ -15,10 +15,10 @@ from minibroker.coordinator.group.kind import SIMPLE_GROUP, GroupType
 from minibroker.coordinator.group.offset_records import offset_record
 from minibroker.coordinator.group.offsets import CommittedOffset
 from minibroker.coordinator.group.shard import Shard
-from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.schemas.internal.coordinator_records import OFFSET_RECORD_TYPES
 from minibroker.schemas.internal.offset_records import GroupMetadataValue
+from minibroker.storage.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from tests.golden import FRAMES, golden
 
 GROUP_RECORDS = FRAMES.parent / "records" / "groups_kafka_4.3.1.json"

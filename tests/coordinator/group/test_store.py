@@ -15,13 +15,13 @@ from minibroker.coordinator import stored_topic
 from minibroker.coordinator.group.coordinator import GroupCoordinator
 from minibroker.coordinator.group.offsets import Offsets
 from minibroker.coordinator.placement import partition_of
-from minibroker.coordinator.record_frame import CoordinatorRecord, RecordFrame
 from minibroker.coordinator.stored_topic import batch_of
 from minibroker.errors import CoordinatorLoadInProgress, NotCoordinator
 from minibroker.records.batch import RecordBatch
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 from minibroker.schemas import k20_delete_topics as k20
+from minibroker.storage.record_frame import CoordinatorRecord, RecordFrame
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.committed_offsets import TOPIC, broker_with_groups, commit, commit_in_transaction, fetch, groups_of
 from tests.support.faulty_files import FaultyFiles

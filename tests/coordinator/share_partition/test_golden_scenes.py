@@ -10,9 +10,9 @@ from uuid import UUID
 import pytest
 
 from minibroker.cluster.topic import SHARE_GROUP_STATE_TOPIC
-from minibroker.coordinator.record_frame import SHARE_GROUP_STATE
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.schemas.internal.share_state_records import ShareSnapshotValue
+from minibroker.storage.record_frame import SHARE_GROUP_STATE
 from minibroker.wire.schema import Buffer, replace
 from tests.golden.captures.share_scenes import GOLDEN, LOGS
 from tests.golden.share_scenes import SCENES, SETTINGS, Scene, locks, play

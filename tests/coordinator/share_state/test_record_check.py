@@ -5,9 +5,9 @@ from __future__ import annotations
 from uuid import UUID
 
 from minibroker.coordinator.record_checking import check_share_state
-from minibroker.coordinator.record_frame import SHARE_GROUP_STATE
 from minibroker.coordinator.share_state.records import StateKey, state_tombstone
 from minibroker.records.record import Record
+from minibroker.storage.record_frame import SHARE_GROUP_STATE
 
 KEY = StateKey("workers", UUID(int=1), 0)  # partition 47 of 50
 

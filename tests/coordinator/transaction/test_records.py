@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from minibroker.coordinator.placement import partition_of
-from minibroker.coordinator.record_frame import TRANSACTION_STATE
 from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch, TransactionMetadata, TransactionState
 from minibroker.coordinator.transaction.records import decode, encode, replay
 from minibroker.coordinator.transaction.states import Decision, add_partitions, complete, end_transaction, expire, fence, init_producer_id
 from minibroker.errors import WireError
 from minibroker.records.record import Record
 from minibroker.schemas.internal.transaction_records import TransactionLogKey, TransactionLogValue
-from tests.coordinator.test_record_frame import segments, stored
+from minibroker.storage.record_frame import TRANSACTION_STATE
+from tests.storage.test_record_frame import segments, stored
 
 SEGMENTS = sorted(name for name in segments() if name.startswith("__transaction_state"))
 each_segment = pytest.mark.parametrize("segment", SEGMENTS)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from minibroker.coordinator.record_frame import CONSUMER_OFFSETS
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.batch import RecordBatch
 from minibroker.schemas import k89_streams_group_describe as schema
 from minibroker.schemas.internal.streams_group_records import StreamsGroupMetadataKey
+from minibroker.storage.record_frame import CONSUMER_OFFSETS
 from tests.golden import Golden, Provenance, golden
 from tests.golden.captures.streams import LOGS
 from tests.support.broker_in_memory import BrokerInMemory

@@ -12,10 +12,10 @@ import pytest
 from minibroker.coordinator.group.kind import Membership
 from minibroker.coordinator.group.offset_records import offset_record
 from minibroker.coordinator.group.offsets import CommittedOffset, NewOffset
-from minibroker.coordinator.record_frame import CONSUMER_OFFSETS
 from minibroker.coordinator.stored_topic import batch_of
 from minibroker.coordinator.transaction.metadata import NO_IDS, ProducerIdAndEpoch
 from minibroker.schemas import k09_offset_fetch as schema
+from minibroker.storage.record_frame import CONSUMER_OFFSETS
 from minibroker.wire.schema import NIL_UUID
 from tests.golden import Golden, all_golden, golden
 from tests.support.broker_in_memory import BrokerInMemory

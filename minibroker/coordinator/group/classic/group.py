@@ -52,7 +52,6 @@ from minibroker.coordinator.group.classic.rebalance import (
 from minibroker.coordinator.group.classic.records import SIMPLE_TYPE, group_tombstone
 from minibroker.coordinator.group.classic.requests import UNKNOWN_MEMBER_ID, Join, JoinAnswer, Joined, Leave, Sync, SyncAnswer, Synced
 from minibroker.coordinator.group.kind import CheckCommit, GroupType, Membership, may_commit_all
-from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import (
     FencedInstanceId,
     GroupMaxSizeReached,
@@ -66,6 +65,7 @@ from minibroker.errors import (
     UnknownMemberId,
 )
 from minibroker.schemas.internal.offset_records import GroupMetadataValue
+from minibroker.storage.record_frame import CoordinatorRecord
 
 #: of a client id or an instance id in a member id, which must fit into a string of the answer; Kafka's clients allow as many
 MAX_MEMBER_NAME_LETTERS: Final = 249

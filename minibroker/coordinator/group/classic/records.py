@@ -10,8 +10,8 @@ from typing import Final
 
 from minibroker.coordinator.group.classic.members import ClassicMember, MemberTable
 from minibroker.coordinator.group.classic.requests import Join, Protocol
-from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.schemas.internal.offset_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from minibroker.storage.record_frame import CoordinatorRecord
 
 GROUP_VERSION: Final = 3
 _TOMBSTONE: Final = -1

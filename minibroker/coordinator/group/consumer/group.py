@@ -75,7 +75,6 @@ from minibroker.coordinator.group.member_epochs import (
 )
 from minibroker.coordinator.group.modern import without_epochs
 from minibroker.coordinator.group.topics import Topics
-from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import (
     FencedInstanceId,
     GroupMaxSizeReached,
@@ -88,6 +87,7 @@ from minibroker.errors import (
     UnreleasedInstanceId,
     UnsupportedVersion,
 )
+from minibroker.storage.record_frame import CoordinatorRecord
 
 _INT_MAX: Final = 2**31 - 1
 

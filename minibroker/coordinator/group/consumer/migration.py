@@ -44,9 +44,9 @@ from minibroker.coordinator.group.consumer import records
 from minibroker.coordinator.group.consumer.members import ConsumerGroupImage, ConsumerMember
 from minibroker.coordinator.group.modern import NEVER, NOTHING, Assignment
 from minibroker.coordinator.group.topics import Topics, metadata_hash
-from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import GroupIdNotFound, WireError
 from minibroker.schemas.internal.consumer_group_records import ClassicMemberMetadata, ClassicProtocol
+from minibroker.storage.record_frame import CoordinatorRecord
 
 _INT_MAX: Final = 2**31 - 1
 BIDIRECTIONAL: Final = "bidirectional"

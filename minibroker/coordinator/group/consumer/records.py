@@ -17,7 +17,6 @@ from typing import Final
 
 from minibroker.coordinator.group.consumer.members import ConsumerMember, ResolvedRegex
 from minibroker.coordinator.group.modern import Assignment, Epochs
-from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.schemas.internal.consumer_group_records import (
     AssignedPartitions,
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -35,6 +34,7 @@ from minibroker.schemas.internal.consumer_group_records import (
     ConsumerGroupTargetAssignmentMetadataValue,
     TargetPartitions,
 )
+from minibroker.storage.record_frame import CoordinatorRecord
 
 _VERSION: Final = 0
 _TOMBSTONE: Final = -1

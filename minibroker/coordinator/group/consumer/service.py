@@ -24,8 +24,8 @@ from minibroker.coordinator.group.kind import GroupType, Persist, StoredGroup
 from minibroker.coordinator.group.live_groups import LiveGroups
 from minibroker.coordinator.group.member_epochs import JOINS
 from minibroker.coordinator.group.store import StoredShard
-from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import GroupIdNotFound, KafkaError
+from minibroker.storage.record_frame import CoordinatorRecord
 
 
 class ConsumerGroups:

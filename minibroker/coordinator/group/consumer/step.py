@@ -22,7 +22,7 @@ from minibroker.coordinator.group.consumer.reconciliation import Goal, reconcile
 from minibroker.coordinator.group.member_epochs import JOINS, LEAVES_FOR_A_WHILE
 from minibroker.coordinator.group.modern import NOTHING, Assignment, Epochs, MemberSpec, ModernStep
 from minibroker.coordinator.group.topics import Topics, metadata_hash
-from minibroker.coordinator.record_frame import CoordinatorRecord
+from minibroker.storage.record_frame import CoordinatorRecord
 
 
 class ConsumerGroupStep(ModernStep[ConsumerGroupImage]):

@@ -43,8 +43,8 @@ from minibroker.coordinator.group.share.requests import ShareHeartbeat, ShareHea
 from minibroker.coordinator.group.share.state_partitions import NamedAssignment
 from minibroker.coordinator.group.share.step import ShareGroupStep
 from minibroker.coordinator.group.topics import Topics
-from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import FencedMemberEpoch, GroupIdNotFound, GroupMaxSizeReached, KafkaError, NonEmptyGroup, NotCoordinator
+from minibroker.storage.record_frame import CoordinatorRecord
 
 _LOG = logging.getLogger(__name__)
 

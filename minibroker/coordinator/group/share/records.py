@@ -17,7 +17,6 @@ from typing import Final
 from minibroker.coordinator.group.modern import Assignment
 from minibroker.coordinator.group.share.members import ShareMember
 from minibroker.coordinator.group.share.state_partitions import NamedAssignment, StatePartitions
-from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.schemas.internal.share_group_records import (
     AssignedPartitions,
     ShareGroupCurrentMemberAssignmentKey,
@@ -36,6 +35,7 @@ from minibroker.schemas.internal.share_group_records import (
     TargetPartitions,
 )
 from minibroker.schemas.internal.share_group_records import StatePartitions as StoredPartitions
+from minibroker.storage.record_frame import CoordinatorRecord
 
 _VERSION: Final = 0
 _TOMBSTONE: Final = -1

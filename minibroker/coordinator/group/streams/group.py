@@ -70,7 +70,6 @@ from minibroker.coordinator.group.streams.requests import NOT_SET, Located, Stre
 from minibroker.coordinator.group.streams.step import StreamsGroupStep
 from minibroker.coordinator.group.streams.tasks import Tasks, is_part_of
 from minibroker.coordinator.group.topics import Topics
-from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import (
     GroupMaxSizeReached,
     InvalidRequest,
@@ -80,6 +79,7 @@ from minibroker.errors import (
     StaleMemberEpoch,
     UnsupportedVersion,
 )
+from minibroker.storage.record_frame import CoordinatorRecord
 
 _INT_MAX: Final = 2**31 - 1
 _INITIAL_DELAY: Final = Status(StatusCode.ASSIGNMENT_DELAYED, "Assignment delayed due to the configured initial rebalance delay.")

@@ -18,7 +18,6 @@ from typing import Any, Final
 from minibroker.coordinator.group.streams.members import StreamsMember
 from minibroker.coordinator.group.streams.tasks import TaskEpochs, Tasks, TaskSets
 from minibroker.coordinator.group.streams.topology import Topology
-from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.schemas.internal.streams_group_records import (
     AssignmentConfig,
     CurrentTasks,
@@ -37,6 +36,7 @@ from minibroker.schemas.internal.streams_group_records import (
     StreamsGroupTopologyKey,
     TargetTasks,
 )
+from minibroker.storage.record_frame import CoordinatorRecord
 
 _VERSION: Final = 0
 _TOMBSTONE: Final = -1

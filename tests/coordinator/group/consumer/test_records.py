@@ -13,7 +13,6 @@ from minibroker.coordinator.group.consumer.members import ConsumerGroupImage, Co
 from minibroker.coordinator.group.consumer.records import group_tombstones, regex_record, regex_tombstone, target_record
 from minibroker.coordinator.group.consumer.requests import ConsumerGroupLimits, ConsumerHeartbeat
 from minibroker.coordinator.group.modern import FIRST_EPOCH
-from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.schemas.internal.consumer_group_records import (
     AssignedPartitions,
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -24,6 +23,7 @@ from minibroker.schemas.internal.consumer_group_records import (
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMetadataKey,
 )
+from minibroker.storage.record_frame import CoordinatorRecord
 from tests.coordinator.group.consumer.world import World
 from tests.coordinator.group.modern_world import KnownTopics, raw, records_of
 from tests.golden import FRAMES

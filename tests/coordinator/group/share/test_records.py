@@ -11,7 +11,6 @@ from minibroker.coordinator.group.modern import FIRST_EPOCH
 from minibroker.coordinator.group.share import records as of_group
 from minibroker.coordinator.group.share.members import ShareGroupImage, ShareMember
 from minibroker.coordinator.group.share.state_partitions import StatePartitions, named
-from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.schemas.internal.share_group_records import (
     ShareGroupCurrentMemberAssignmentKey,
     ShareGroupMemberMetadataKey,
@@ -20,6 +19,7 @@ from minibroker.schemas.internal.share_group_records import (
     ShareGroupTargetAssignmentMemberKey,
     ShareGroupTargetAssignmentMetadataKey,
 )
+from minibroker.storage.record_frame import CoordinatorRecord
 from tests.coordinator.group.modern_world import facts, raw, records_of
 from tests.golden import FRAMES
 

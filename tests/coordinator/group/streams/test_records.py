@@ -10,9 +10,9 @@ from minibroker.coordinator.group.kind import GroupType
 from minibroker.coordinator.group.shard import type_of_key
 from minibroker.coordinator.group.streams import records
 from minibroker.coordinator.group.streams.members import StreamsGroupImage
-from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.schemas.internal import streams_group_records as stored
+from minibroker.storage.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from tests.coordinator.group.modern_world import facts
 from tests.golden.captures.streams import LOGS
 

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, RecordFrame
 from minibroker.errors import WireError
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.record import Record
 from minibroker.schemas.internal.coordinator_records import ALL_RECORD_TYPES
 from minibroker.schemas.internal.offset_records import OffsetCommitKey, OffsetCommitValue
 from minibroker.schemas.internal.transaction_records import TransactionLogKey, TransactionLogValue
+from minibroker.storage.record_frame import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, RecordFrame
 from tests.schemas.declared import messages
 from tests.schemas.kafka_itself import kafka_json
 
