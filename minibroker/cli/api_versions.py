@@ -11,8 +11,8 @@ import click
 import minibroker.schemas
 from minibroker.cli.options import client_command, fail_with, output_option
 from minibroker.cli.output import FORMATS, emit
-from minibroker.client.api_names import api_name
 from minibroker.client.client import Client
+from minibroker.client.connection import api_name
 from minibroker.client.errors import ClientError
 from minibroker.schemas import k18_api_versions
 

@@ -21,8 +21,7 @@ from minibroker.cli.record_json import to_json
 from minibroker.client.client import Client
 from minibroker.client.consumer import Consumed, Consumer
 from minibroker.client.errors import TimedOut
-from minibroker.client.offsets import EARLIEST, ISOLATION_LEVELS, LATEST, FoundOffset, list_offsets
-from minibroker.client.times import epoch_ms
+from minibroker.client.offsets import EARLIEST, ISOLATION_LEVELS, LATEST, FoundOffset, epoch_ms, list_offsets
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
 
 POLL_MS = 500

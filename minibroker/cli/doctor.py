@@ -9,10 +9,10 @@ import click
 
 from minibroker.cli.options import bootstrap_option, output_option
 from minibroker.cli.output import emit
-from minibroker.client.address import parse_bootstrap
 from minibroker.client.doctor import PROBLEM, Finding
 from minibroker.client.doctor.checkup import Checkup
 from minibroker.client.doctor.reach import Network, resolve
+from minibroker.client.transport import parse_bootstrap
 
 WIDTH = 110
 _CONTAINER_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))  # Docker's, Podman's

@@ -9,9 +9,9 @@ import os
 
 import click
 
-from minibroker.cli.health_check import TIMEOUT_S, file_properties, own_listeners, said_by
-from minibroker.client.address import parse_bootstrap
+from minibroker.cli.health_check import TIMEOUT_S, check_all, file_properties, own_listeners
 from minibroker.client.errors import TimedOut, describe
+from minibroker.client.transport import parse_bootstrap
 
 
 @click.command(
@@ -53,7 +53,7 @@ def health(bootstrap_server: str | None, config_file: str | None, timeout: float
     with this environment (KAFKA_LISTENERS) and this file.
     """
     try:
-        click.echo(said_by(parse_bootstrap(bootstrap_server) if bootstrap_server else own_listeners(_properties(config_file)), timeout))
+        click.echo(check_all(parse_bootstrap(bootstrap_server) if bootstrap_server else own_listeners(_properties(config_file)), timeout))
     except TimedOut as error:
         raise click.ClickException(describe(error)) from error  # Docker does not know 124
 

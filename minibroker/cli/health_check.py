@@ -1,6 +1,7 @@
-"""The health check without click, whose import costs as much as the rest of a check.
+"""Check over the wire whether brokers serve, without click: importing it costs as much as the rest of a check.
 
-The commands add their options. `quick` is for calls without options, the most frequent ones.
+ApiVersions and Metadata show that a broker's listener, loop and metadata log work. DescribeLogDirs without topics shows that its disks
+work. The commands add their options. `quick` is for calls without options, the most frequent ones.
 """
 
 from __future__ import annotations
@@ -8,19 +9,59 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from minibroker.client.address import Address
-from minibroker.client.deadline import Deadline
-from minibroker.client.errors import ClientError, describe
-from minibroker.client.health import check_health
+from minibroker.client.connection import Connect, connect
+from minibroker.client.errors import ClientError, check, describe
+from minibroker.client.transport import Address, Deadline
 from minibroker.errors import ConfigurationError, KafkaError
+from minibroker.schemas import k03_metadata, k35_describe_log_dirs
 
 TIMEOUT_S = 5.0
 #: the addresses to use for a listener on every interface
 _LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
-def said_by(addresses: Sequence[Address], timeout_s: float) -> str:
+class Unhealthy(ClientError):  # noqa: N818  named for what was found, as its base's other kinds
+    """The broker answers, but something that it needs does not work."""
+
+
+class Health(NamedTuple):
+    """The answers of a healthy broker."""
+
+    address: Address
+    cluster_id: str | None
+    broker_count: int
+    log_dir_count: int
+
+
+def check_health(address: Address, deadline: Deadline, connect: Connect = connect) -> Health:
+    """Check one broker.
+
+    Raises:
+        BrokerUnreachable, NotAKafkaBroker, TimedOut: it does not answer, or not in Kafka's protocol.
+        Unhealthy: it answers; its metadata is empty, or a log directory is offline.
+        KafkaError: it answers with an error.
+    """
+    connection = connect(address, deadline)
+    try:
+        metadata: k03_metadata.Response = connection.ask(k03_metadata, k03_metadata.Request(topics=[]), deadline)
+        check(metadata.error_code, f"{address}: Metadata")
+        if not metadata.brokers:
+            raise Unhealthy(f"{address} knows of no broker, not even of itself: it may be starting")
+        directories: k35_describe_log_dirs.Response = connection.ask(
+            k35_describe_log_dirs, k35_describe_log_dirs.Request(topics=[]), deadline
+        )
+    finally:
+        connection.close()
+    check(directories.error_code, f"{address}: DescribeLogDirs")
+    offline = [each.log_dir for each in directories.results if each.error_code]
+    if offline:
+        raise Unhealthy(f"{address}: log directory {', '.join(offline)} is offline: see the broker's log, then restart it")
+    return Health(address, metadata.cluster_id, len(metadata.brokers), len(directories.results))
+
+
+def check_all(addresses: Sequence[Address], timeout_s: float) -> str:
     """Check brokers and return one line if all serve; raises the error of `check_health` for the first that does not."""
     deadline = Deadline(int(timeout_s * 1000))
     found = [check_health(address, deadline) for address in addresses]
@@ -46,7 +87,7 @@ def quick(words: Sequence[str], environment: Mapping[str, str]) -> int | None:
     if not is_container and (list(words) != ["health"] or environment.get("MINIBROKER_BOOTSTRAP_SERVER")):
         return None
     try:
-        print(said_by(own_listeners(_properties(environment, is_container=is_container)), TIMEOUT_S))
+        print(check_all(own_listeners(_properties(environment, is_container=is_container)), TIMEOUT_S))
     except (ClientError, KafkaError, ConfigurationError, OSError) as error:
         print(f"Error: {' '.join(describe(error).split())}", file=sys.stderr)
         return 1

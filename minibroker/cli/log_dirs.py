@@ -11,7 +11,7 @@ from minibroker.cli.options import client_command, fail_with, output_option
 from minibroker.cli.output import FORMATS, emit
 from minibroker.client.client import Client
 from minibroker.client.errors import refusal
-from minibroker.client.log_dirs import describe_log_dirs
+from minibroker.client.topics import describe_log_dirs
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
 from minibroker.schemas.k35_describe_log_dirs import LogDirResult
 

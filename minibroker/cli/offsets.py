@@ -13,8 +13,7 @@ from minibroker.cli.output import emit
 from minibroker.client.client import Client
 from minibroker.client.errors import refusal
 from minibroker.client.leaders import ELECTION_MS, TopicPartition
-from minibroker.client.offsets import ISOLATION_LEVELS, LATEST, TIMES, Bounds, bounds, list_offsets
-from minibroker.client.times import epoch_ms
+from minibroker.client.offsets import ISOLATION_LEVELS, LATEST, TIMES, Bounds, bounds, epoch_ms, list_offsets
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
 
 BOUND_COLUMNS = ("topic", "partition", *Bounds._fields)

@@ -20,9 +20,9 @@ from minibroker.cli.record_format import unescape
 from minibroker.cli.record_json import from_json
 from minibroker.client.client import Client
 from minibroker.client.errors import ClientError
+from minibroker.client.offsets import epoch_ms
 from minibroker.client.own_transaction import OwnTransaction
 from minibroker.client.producer import Acknowledged, Producer
-from minibroker.client.times import epoch_ms
 from minibroker.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
 from minibroker.records.compression import Compression
 from minibroker.records.record import Headers, Record

@@ -10,9 +10,9 @@ import click
 
 from minibroker.cli.options import Command, client_command, output_option, pairs
 from minibroker.cli.output import FORMATS, emit
-from minibroker.client import quotas as admin
+from minibroker.client import configs as admin
 from minibroker.client.client import Client
-from minibroker.client.quotas import CLIENT_ID, IP, USER, Entity
+from minibroker.client.configs import CLIENT_ID, IP, USER, Entity
 
 COLUMNS = ("user", "client_id", "ip", "name", "value")
 DEFAULT: Final = "<default>"  #: the name of a type's default, as in Kafka's tool
@@ -82,7 +82,7 @@ def describe(client: Client, *, entity: Entity, only: bool, output: str) -> None
 
 def _names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete names of quotas."""
-    return [name for name in admin.KEYS if name.startswith(incomplete)]
+    return [name for name in admin.QUOTA_NAMES if name.startswith(incomplete)]
 
 
 def _assignable(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -92,7 +92,12 @@ def _assignable(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
 @quotas.command(short_help="Change quotas of users, clients and addresses.")
 @entity_options
 @click.option(
-    "--set", "assigned", multiple=True, metavar="NAME=NUMBER", shell_complete=_assignable, help=f"Set a quota: {', '.join(admin.KEYS)}."
+    "--set",
+    "assigned",
+    multiple=True,
+    metavar="NAME=NUMBER",
+    shell_complete=_assignable,
+    help=f"Set a quota: {', '.join(admin.QUOTA_NAMES)}.",
 )
 @click.option("--delete", "deleted", multiple=True, metavar="NAME", shell_complete=_names, help="Remove a quota.")
 @click.option("--dry-run", is_flag=True, help="Let the broker check the change without making it.")

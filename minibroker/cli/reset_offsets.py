@@ -22,8 +22,8 @@ from minibroker.client.group_offsets import Offsets, commit_offsets, committed_o
 from minibroker.client.group_resets import Planned, Reset
 from minibroker.client.groups import CLASSIC, EMPTY
 from minibroker.client.leaders import TopicPartition
+from minibroker.client.offsets import duration_ms, epoch_ms
 from minibroker.client.share_groups import SHARE, alter_share_offsets, share_offsets
-from minibroker.client.times import duration_ms, epoch_ms
 from minibroker.errors import GroupIdNotFound, KafkaError, NonEmptyGroup, UnknownTopicOrPartition
 
 RESET_COLUMNS = ("group", "topic", "partition", "committed_offset", "new_offset", "log_start_offset", "log_end_offset", "reset")

@@ -14,10 +14,9 @@ from collections.abc import Callable, Sequence
 from types import ModuleType, TracebackType
 from typing import Any, Self, TypeVar
 
-from minibroker.client.address import Address, parse_bootstrap
 from minibroker.client.connection import Connect, Connection, connect
-from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable, ClientError, TimedOut, WrongCluster, check
+from minibroker.client.transport import Address, Deadline, parse_bootstrap
 from minibroker.errors import BrokerNotAvailable, KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
 from minibroker.schemas import k03_metadata
 

@@ -13,10 +13,8 @@ from types import ModuleType
 from typing import Any
 
 import minibroker
-from minibroker.client.address import Address
-from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable, ClientError, NotAKafkaBroker, UnsupportedByBroker, check
-from minibroker.client.transport import SocketTransport, Transport
+from minibroker.client.transport import Address, Deadline, SocketTransport, Transport
 from minibroker.errors import UnsupportedVersion, WireError
 from minibroker.schemas import k18_api_versions
 from minibroker.wire.api import Api, api_of
@@ -176,3 +174,29 @@ def decode_response(api: Api, version: int, correlation_id: int, frame: memoryvi
         if api.name != "ApiVersions" or version == 0:
             raise
         return decode_all(api.Response, frame, position, 0, api.flexible(0))
+
+
+_NAMES = """
+Produce Fetch ListOffsets Metadata LeaderAndIsr StopReplica UpdateMetadata ControlledShutdown OffsetCommit OffsetFetch
+FindCoordinator JoinGroup Heartbeat LeaveGroup SyncGroup DescribeGroups ListGroups SaslHandshake ApiVersions CreateTopics
+DeleteTopics DeleteRecords InitProducerId OffsetForLeaderEpoch AddPartitionsToTxn AddOffsetsToTxn EndTxn WriteTxnMarkers
+TxnOffsetCommit DescribeAcls CreateAcls DeleteAcls DescribeConfigs AlterConfigs AlterReplicaLogDirs DescribeLogDirs
+SaslAuthenticate CreatePartitions CreateDelegationToken RenewDelegationToken ExpireDelegationToken DescribeDelegationToken
+DeleteGroups ElectLeaders IncrementalAlterConfigs AlterPartitionReassignments ListPartitionReassignments OffsetDelete
+DescribeClientQuotas AlterClientQuotas DescribeUserScramCredentials AlterUserScramCredentials Vote BeginQuorumEpoch
+EndQuorumEpoch DescribeQuorum AlterPartition UpdateFeatures Envelope FetchSnapshot DescribeCluster DescribeProducers
+BrokerRegistration BrokerHeartbeat UnregisterBroker DescribeTransactions ListTransactions AllocateProducerIds
+ConsumerGroupHeartbeat ConsumerGroupDescribe ControllerRegistration GetTelemetrySubscriptions PushTelemetry
+AssignReplicasToDirs ListConfigResources DescribeTopicPartitions ShareGroupHeartbeat ShareGroupDescribe ShareFetch
+ShareAcknowledge AddRaftVoter RemoveRaftVoter UpdateRaftVoter InitializeShareGroupState ReadShareGroupState
+WriteShareGroupState DeleteShareGroupState ReadShareGroupStateSummary StreamsGroupHeartbeat StreamsGroupDescribe
+DescribeShareGroupOffsets AlterShareGroupOffsets DeleteShareGroupOffsets
+"""
+
+#: names of Kafka 4.3.1 (org.apache.kafka.common.protocol.ApiKeys), indexed by API key, including APIs that we neither serve nor send
+API_NAMES = tuple(_NAMES.split())
+
+
+def api_name(api_key: int) -> str:
+    """Return Kafka's name of an API, or `Api93` for a key that is newer than this table."""
+    return API_NAMES[api_key] if 0 <= api_key < len(API_NAMES) else f"Api{api_key}"

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
-from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable, check, refusal
 from minibroker.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, FoundOffset, list_offsets
 from minibroker.client.topics import check_topic_id, topic_id_of
+from minibroker.client.transport import Deadline
 from minibroker.errors import CorruptMessage, KafkaError, OffsetOutOfRange, UnknownTopicOrPartition
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.batch import RecordBatch, TimestampType

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
-from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable, refusal
+from minibroker.client.transport import Deadline
 from minibroker.errors import CoordinatorNotAvailable, KafkaError
 from minibroker.schemas import k10_find_coordinator
 from minibroker.schemas.k10_find_coordinator import GROUP, TRANSACTION

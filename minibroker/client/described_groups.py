@@ -18,11 +18,11 @@ from typing import Any, Final, NamedTuple
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
 from minibroker.client.coordinators import ask_coordinators
-from minibroker.client.deadline import Deadline
 from minibroker.client.errors import refusal
 from minibroker.client.groups import CLASSIC, CONSUMER, DEAD, STREAMS
 from minibroker.client.leaders import TopicPartition
 from minibroker.client.share_groups import SHARE
+from minibroker.client.transport import Deadline
 from minibroker.errors import GroupIdNotFound, KafkaError, UnsupportedVersion, WireError
 from minibroker.schemas import (
     k15_describe_groups,

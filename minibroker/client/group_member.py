@@ -15,10 +15,10 @@ from typing import Final
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
 from minibroker.client.coordinators import ask_coordinators
-from minibroker.client.deadline import Deadline
 from minibroker.client.errors import refusal
 from minibroker.client.group_offsets import Committed, commit_as_member, committed_offsets
 from minibroker.client.leaders import TopicPartition
+from minibroker.client.transport import Deadline
 from minibroker.errors import FencedMemberEpoch, GroupIdNotFound, KafkaError, UnknownMemberId
 from minibroker.schemas import k68_consumer_group_heartbeat as schema
 from minibroker.schemas.k10_find_coordinator import GROUP

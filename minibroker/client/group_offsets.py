@@ -9,9 +9,9 @@ from typing import Final, NamedTuple, TypeVar
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
 from minibroker.client.coordinators import ask_coordinators
-from minibroker.client.deadline import Deadline
 from minibroker.client.errors import refusal
 from minibroker.client.leaders import TopicPartition
+from minibroker.client.transport import Deadline
 from minibroker.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, KafkaError, NotCoordinator, UnstableOffsetCommit
 from minibroker.schemas import k08_offset_commit, k09_offset_fetch, k47_offset_delete
 from minibroker.schemas.k10_find_coordinator import GROUP

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
 from minibroker.client.coordinators import ask_coordinators
-from minibroker.client.deadline import Deadline
 from minibroker.client.errors import UnsupportedByBroker, check, refusal
 from minibroker.client.share_groups import SHARE
+from minibroker.client.transport import Deadline
 from minibroker.errors import KafkaError
 from minibroker.schemas import k16_list_groups, k42_delete_groups
 from minibroker.schemas.k10_find_coordinator import GROUP

@@ -8,8 +8,8 @@ from typing import Final, TypeVar
 
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
-from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable, refusal
+from minibroker.client.transport import Deadline
 from minibroker.errors import KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
 
 T = TypeVar("T")

@@ -21,10 +21,10 @@ from typing import TypeVar
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
 from minibroker.client.coordinators import ask_coordinators
-from minibroker.client.deadline import Deadline
 from minibroker.client.errors import refusal
 from minibroker.client.group_offsets import by_topic
 from minibroker.client.leaders import TopicPartition
+from minibroker.client.transport import Deadline
 from minibroker.errors import KafkaError
 from minibroker.schemas import (
     k22_init_producer_id,

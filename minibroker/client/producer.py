@@ -10,17 +10,17 @@ Invariants:
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
-from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable, check, refusal
 from minibroker.client.own_transaction import OwnTransaction
-from minibroker.client.partitioner import Partitioner
 from minibroker.client.topics import check_topic_id, topic_id_of
+from minibroker.client.transport import Deadline
 from minibroker.errors import DuplicateSequenceNumber, KafkaError, MessageTooLarge, RecordListTooLarge, UnknownTopicOrPartition
 from minibroker.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence
 from minibroker.records.builder import build_batch
@@ -248,3 +248,51 @@ def _message_of(answer: k00_produce.PartitionResult) -> str | None:
         words = record_error.batch_index_error_message or ""
         return f"{answer.error_message or 'refused'} (record {record_error.batch_index} of the batch: {words})"
     return answer.error_message
+
+
+SEED = 0x9747B28C
+MULTIPLIER = 0x5BD1E995
+MASK = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """Return Kafka's 32-bit murmur2 (org.apache.kafka.common.utils.Utils), unsigned. Java reads the same bits as a signed number."""
+    length = len(data)
+    hashed = SEED ^ length
+    whole = length & ~3
+    for position in range(0, whole, 4):
+        word = int.from_bytes(data[position : position + 4], "little") * MULTIPLIER & MASK
+        word ^= word >> 24
+        hashed = (hashed * MULTIPLIER & MASK) ^ (word * MULTIPLIER & MASK)
+    if length != whole:
+        hashed ^= int.from_bytes(data[whole:], "little")
+        hashed = hashed * MULTIPLIER & MASK
+    hashed ^= hashed >> 13
+    hashed = hashed * MULTIPLIER & MASK
+    return hashed ^ (hashed >> 15)
+
+
+class Partitioner:
+    """Chooses among `partition_count` partitions as the Java client does, so that equal keys of all producers share a partition.
+
+    A key: murmur2(key) with the sign bit cleared, modulo the number of partitions (BuiltInPartitioner.partitionForKey). No key: one
+    partition for about `batch_bytes`, then another, at random.
+    """
+
+    __slots__ = ("_batch_bytes", "_partition_count", "_sticky", "_sticky_bytes")
+
+    def __init__(self, partition_count: int, batch_bytes: int) -> None:
+        self._partition_count = partition_count
+        self._batch_bytes = batch_bytes
+        self._sticky = random.randrange(partition_count)
+        self._sticky_bytes = 0
+
+    def partition_of(self, key: bytes | None, size: int) -> int:
+        """Return the partition for a record with this key and this size in bytes."""
+        if key is not None:
+            return (murmur2(key) & 0x7FFFFFFF) % self._partition_count
+        if self._sticky_bytes >= self._batch_bytes:
+            self._sticky = random.randrange(self._partition_count)
+            self._sticky_bytes = 0
+        self._sticky_bytes += size
+        return self._sticky

@@ -11,10 +11,10 @@ from typing import Final
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
 from minibroker.client.coordinators import ask_coordinators
-from minibroker.client.deadline import Deadline
 from minibroker.client.errors import refusal
 from minibroker.client.group_offsets import Committed, Offsets, Results, by_topic, of_group
 from minibroker.client.leaders import TopicPartition
+from minibroker.client.transport import Deadline
 from minibroker.errors import KafkaError
 from minibroker.schemas import (
     k90_describe_share_group_offsets,

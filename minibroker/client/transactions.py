@@ -14,9 +14,9 @@ from typing import NamedTuple
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
 from minibroker.client.coordinators import ask_coordinators
-from minibroker.client.deadline import Deadline
 from minibroker.client.errors import UnsupportedByBroker, check, refusal
 from minibroker.client.leaders import TopicPartition, ask_leaders
+from minibroker.client.transport import Deadline
 from minibroker.errors import InvalidTxnState, KafkaError, TransactionalIdNotFound, UnknownTopicOrPartition
 from minibroker.schemas import (
     k22_init_producer_id,

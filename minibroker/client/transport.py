@@ -1,16 +1,87 @@
-"""A blocking TCP connection that sends chunks and receives whole frames, each within a deadline."""
+"""Addresses of brokers, and a blocking TCP connection that sends chunks and receives whole frames, each within a deadline."""
 
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from minibroker.client.address import Address
-from minibroker.client.deadline import Deadline
-from minibroker.client.errors import BrokerUnreachable, NotAKafkaBroker, TimedOut
+from minibroker.client.errors import BrokerUnreachable, ClientError, NotAKafkaBroker, TimedOut, describe
 from minibroker.wire.frame import FrameSizeError, frame_size
 from minibroker.wire.schema import Buffer
+
+#: pauses between attempts, in seconds. The first are short, because a new topic has its leader within milliseconds.
+PAUSES_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+DEFAULT_PORT = 9092  #: of an address without a port
+
+
+class Deadline:
+    """Counts down from `timeout_ms`; None has no end."""
+
+    __slots__ = ("_end_s", "_tries", "timeout_ms")
+
+    def __init__(self, timeout_ms: int | None) -> None:
+        self.timeout_ms = timeout_ms
+        self._end_s = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
+        self._tries = 0
+
+    def remaining_s(self) -> float | None:
+        """Seconds left, never negative; None without an end."""
+        return None if self._end_s is None else max(0.0, self._end_s - time.monotonic())
+
+    def remaining_ms(self, most: int) -> int:
+        """Milliseconds left, at least 1 and at most `most`: a value for the timeout_ms of a request."""
+        left = self.remaining_s()
+        return most if left is None else max(1, min(most, int(left * 1000)))
+
+    @property
+    def over(self) -> bool:
+        """Whether the deadline has passed."""
+        return self.remaining_s() == 0.0
+
+    def pause(self, reason: BaseException) -> None:
+        """Wait before another attempt; raise TimedOut with the reason of the last failure if no time is left."""
+        pause_s = PAUSES_S[min(self._tries, len(PAUSES_S) - 1)]
+        self._tries += 1
+        left = self.remaining_s()
+        if left is not None and left <= pause_s:
+            raise TimedOut(f"gave up after {(self.timeout_ms or 0) / 1000:g} s: {describe(reason)}") from reason
+        time.sleep(pause_s)
+
+
+class Address(NamedTuple):
+    """The host and port of a listener: `host:9092`, `[::1]:9092`."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_bootstrap(text: str) -> list[Address]:
+    """Return the addresses of a bootstrap list, in its order; ClientError if one is invalid."""
+    addresses = [_parse(part.strip()) for part in text.split(",") if part.strip()]
+    if not addresses:
+        raise ClientError("no bootstrap server given: pass host:port with -b or MINIBROKER_BOOTSTRAP_SERVER")
+    return addresses
+
+
+def _parse(text: str) -> Address:
+    bare = text.partition("://")[2] or text
+    if bare.startswith("["):
+        host, closing, rest = bare[1:].partition("]")
+        port_text = rest.removeprefix(":")
+        wrong = not closing or (rest and not rest.startswith(":"))
+    else:
+        host, _, port_text = bare.partition(":")
+        wrong = ":" in port_text
+    port = int(port_text) if port_text.isascii() and port_text.isdigit() else (0 if port_text else DEFAULT_PORT)
+    if wrong or not host or not 0 < port < 65536:
+        raise ClientError(f"bootstrap server {text!r} is not host:port (an IPv6 address needs brackets: [::1]:9092)")
+    return Address(host, port)
+
 
 MAX_FRAME_BYTES = 256 * 1024 * 1024  #: a Fetch requests at most 50 MB, but one batch may be larger
 CONNECT_TIMEOUT_S = 10.0  #: then the client tries the next broker of the list

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from minibroker.cli import doctor
-from minibroker.client.address import Address
 from minibroker.client.connection import Connection
-from minibroker.client.deadline import Deadline
 from minibroker.client.doctor.reach import Network
 from minibroker.client.errors import BrokerUnreachable
+from minibroker.client.transport import Address, Deadline
 from minibroker.schemas import k03_metadata as k03
 from tests.cli.conftest import Cluster, Commands
 from tests.client.doctor.test_checkup import cluster as fake_cluster

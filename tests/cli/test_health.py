@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from minibroker.cli import health_check
-from minibroker.client.address import Address
-from minibroker.client.deadline import Deadline
-from minibroker.client.health import Health, Unhealthy, check_health
+from minibroker.cli.health_check import Health, Unhealthy, check_health
+from minibroker.client.transport import Address, Deadline
 from minibroker.schemas import k03_metadata, k35_describe_log_dirs
 from tests.cli.conftest import Cluster, Commands
 from tests.client.fake_broker import FakeBroker

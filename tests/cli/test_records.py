@@ -14,7 +14,7 @@ from minibroker.cli import input as source
 from minibroker.cli.record_format import RecordFormat, unescape
 from minibroker.cli.record_json import bytes_from_json, bytes_to_json, from_json, to_json
 from minibroker.client.consumer import Consumed
-from minibroker.client.times import epoch_ms
+from minibroker.client.offsets import epoch_ms
 from minibroker.records.batch import TimestampType
 from minibroker.records.record import Record
 from tests.support.soak import examples

@@ -12,7 +12,7 @@ import click
 import pytest
 
 from minibroker.cli.reset_offsets import read_offsets
-from minibroker.client.times import duration_ms
+from minibroker.client.offsets import duration_ms
 from tests.cli.conftest import Cluster, Commands
 from tests.cli.test_groups import CONSUMER_GROUP_COMMAND, Join, commit, items, join, new_group
 from tests.support import java

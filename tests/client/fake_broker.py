@@ -19,10 +19,9 @@ from types import ModuleType
 from typing import Any
 
 import minibroker.schemas
-from minibroker.client.address import Address
 from minibroker.client.connection import Connection
-from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable
+from minibroker.client.transport import Address, Deadline
 from minibroker.schemas import k03_metadata, k18_api_versions
 from minibroker.wire.api import api_of
 from minibroker.wire.codec import decode, encode

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.client.address import Address, parse_bootstrap
 from minibroker.client.errors import ClientError
+from minibroker.client.transport import Address, parse_bootstrap
 
 
 @pytest.mark.parametrize(

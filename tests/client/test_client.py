@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from minibroker.client.address import Address
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
-from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable, TimedOut, UnsupportedByBroker
 from minibroker.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, FoundOffset, list_offsets
+from minibroker.client.transport import Address, Deadline
 from minibroker.errors import InvalidTopicException, UnknownTopicOrPartition
 from minibroker.schemas import k02_list_offsets, k03_metadata
 from minibroker.wire.schema import replace

@@ -8,11 +8,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from minibroker.client.address import Address
 from minibroker.client.connection import Connection, connect
-from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable, ClientError, NotAKafkaBroker, TimedOut, UnsupportedByBroker
-from minibroker.client.transport import SocketTransport
+from minibroker.client.transport import Address, Deadline, SocketTransport
 from minibroker.schemas import k02_list_offsets, k03_metadata, k18_api_versions
 from tests.client.fake_broker import FakeBroker
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.client import deadline
+from minibroker.client import transport
 from minibroker.client.client import Client
 from minibroker.client.errors import TimedOut, describe
 from minibroker.client.leaders import ELECTION_MS
@@ -33,7 +33,7 @@ class Time:
 @pytest.fixture
 def time(monkeypatch: pytest.MonkeyPatch) -> Time:
     made = Time()
-    monkeypatch.setattr(deadline, "time", made)
+    monkeypatch.setattr(transport, "time", made)
     return made
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as theirs
 
-from minibroker.client.partitioner import Partitioner, murmur2
+from minibroker.client.producer import Partitioner, murmur2
 from tests.support.soak import examples
 
 # org.apache.kafka.common.utils.UtilsTest of Kafka 4.3.1, signed there.

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.client.address import Address
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
-from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable, WrongCluster
 from minibroker.client.offsets import LATEST, list_offsets
 from minibroker.client.topics import delete_topics
+from minibroker.client.transport import Address, Deadline
 from minibroker.schemas import k02_list_offsets, k03_metadata, k20_delete_topics
 from tests.client.fake_broker import FakeBroker
 

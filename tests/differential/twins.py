@@ -12,11 +12,9 @@ from types import ModuleType
 from typing import Any, Final
 from uuid import UUID
 
-from minibroker.client.address import parse_bootstrap
 from minibroker.client.connection import decode_response, encode_request
-from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable
-from minibroker.client.transport import SocketTransport
+from minibroker.client.transport import Deadline, SocketTransport, parse_bootstrap
 from minibroker.errors import KafkaError
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.schemas import k18_api_versions

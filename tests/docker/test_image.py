@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from minibroker.client.address import Address
+from minibroker.cli.health_check import check_health
 from minibroker.client.client import Client
-from minibroker.client.deadline import Deadline
-from minibroker.client.health import check_health
+from minibroker.client.transport import Address, Deadline
 from tests.docker.podman import TIMEOUT_S, Container, podman, podman_code
 
 SIZE_MAX_BYTES = 120_000_000

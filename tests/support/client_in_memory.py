@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from minibroker.client.address import Address
 from minibroker.client.connection import Connect, Connection
-from minibroker.client.deadline import Deadline
+from minibroker.client.transport import Address, Deadline
 from minibroker.dispatch.delayed import Delayed
 from minibroker.wire.schema import Buffer
 from tests.support.broker_in_memory import BrokerInMemory

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from minibroker.client.client import Client
-from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable, ClientError
+from minibroker.client.transport import Deadline
 
 T = TypeVar("T")
 

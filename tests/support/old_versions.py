@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.client.address import parse_bootstrap
 from minibroker.client.connection import connect
-from minibroker.client.deadline import Deadline
+from minibroker.client.transport import Deadline, parse_bootstrap
 from minibroker.schemas import k01_fetch
 
 

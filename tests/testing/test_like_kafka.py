@@ -6,7 +6,7 @@ import pytest
 
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
-from minibroker.client.deadline import Deadline
+from minibroker.client.transport import Deadline
 from minibroker.errors import UnknownTopicOrPartition
 from minibroker.schemas import k01_fetch as k01
 from minibroker.schemas import k02_list_offsets as k02

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from minibroker.client.address import parse_bootstrap
 from minibroker.client.connection import connect
-from minibroker.client.deadline import Deadline
+from minibroker.client.transport import Deadline, parse_bootstrap
 from minibroker.errors import BY_CODE
 from minibroker.schemas import k01_fetch
 from minibroker.testing import BrokerThread

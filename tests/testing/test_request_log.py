@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from minibroker.client.client import Client
-from minibroker.client.deadline import Deadline
+from minibroker.client.transport import Deadline
 from minibroker.errors import BY_CODE
 from minibroker.schemas import k00_produce, k01_fetch, k03_metadata, k09_offset_fetch, k11_join_group
 from minibroker.testing import BrokerThread, LoggedRequest, RequestLog

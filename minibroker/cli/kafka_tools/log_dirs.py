@@ -9,7 +9,7 @@ from typing import Any
 
 from minibroker.cli.kafka_tools.arguments import UsageError, add_bootstrap, client_of, java_name, parser
 from minibroker.client.errors import refusal
-from minibroker.client.log_dirs import describe_log_dirs
+from minibroker.client.topics import describe_log_dirs
 from minibroker.errors import KafkaError
 from minibroker.schemas.k35_describe_log_dirs import LogDirResult
 

@@ -9,7 +9,7 @@ import click
 
 from minibroker.cli.completions import topic_names
 from minibroker.cli.spark.options import range_options, spark_command
-from minibroker.client.times import epoch_ms
+from minibroker.client.offsets import epoch_ms
 
 if TYPE_CHECKING:
     from minibroker.cli.spark.options import SparkRun

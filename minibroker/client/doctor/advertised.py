@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from minibroker.client.address import Address
 from minibroker.client.doctor import NOTE, OK, PROBLEM, Finding
 from minibroker.client.doctor.reach import Outcome, Reached
+from minibroker.client.transport import Address
 from minibroker.config.listeners import is_loopback, is_private
 
 _EVERY_INTERFACE: Final = ("0.0.0.0", "::")

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from minibroker.client.address import Address, parse_bootstrap
-from minibroker.client.api_names import api_name
-from minibroker.client.connection import Connection
-from minibroker.client.deadline import Deadline
+from minibroker.client.connection import Connection, api_name
 from minibroker.client.doctor import NOTE, OK, PROBLEM, WARNING, Finding
 from minibroker.client.doctor.advertised import Advertised
 from minibroker.client.errors import ClientError, check
+from minibroker.client.transport import Address, Deadline, parse_bootstrap
 from minibroker.schemas import k03_metadata, k32_describe_configs, k35_describe_log_dirs
 
 #: API keys that every client needs, and the version that clients of today send

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from minibroker.client.address import Address
 from minibroker.client.connection import Connection
-from minibroker.client.deadline import Deadline
 from minibroker.client.doctor import OK, PROBLEM, Finding, checks
 from minibroker.client.doctor.advertised import Advertised, instead, judge, judge_other
 from minibroker.client.doctor.reach import Network, Outcome, Reached, reach
 from minibroker.client.errors import ClientError, describe
+from minibroker.client.transport import Address, Deadline
 from minibroker.config.listeners import is_loopback
 from minibroker.errors import KafkaError
 

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
-from minibroker.client.address import Address
 from minibroker.client.connection import Connect, Connection, connect
-from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable, ClientError, NotAKafkaBroker, TimedOut, check, describe
+from minibroker.client.transport import Address, Deadline
 from minibroker.errors import KafkaError
 from minibroker.schemas import k03_metadata
 

@@ -1,6 +1,6 @@
 """Choose partitions like Kafka's Java client, by murmur2 of the key, for many keys at once.
 
-client/partitioner.py describes murmur2. Records without a key go to the partitions in turn by their offset, so
+client/producer.py describes murmur2. Records without a key go to the partitions in turn by their offset, so
 that each run of a replay chooses the same partition.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from minibroker.client.partitioner import MULTIPLIER, SEED
+from minibroker.client.producer import MULTIPLIER, SEED
 from minibroker.spark.replay.encode import narrow
 
 _MULTIPLIER = np.uint32(MULTIPLIER)

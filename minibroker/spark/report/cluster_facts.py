@@ -13,10 +13,9 @@ from minibroker.client.errors import ClientError, describe
 from minibroker.client.group_offsets import Committed, Offsets, committed_offsets
 from minibroker.client.groups import list_groups
 from minibroker.client.leaders import TopicPartition
-from minibroker.client.log_dirs import describe_log_dirs
 from minibroker.client.offsets import MAX_TIMESTAMP, READ_UNCOMMITTED, FoundOffset, bounds, list_offsets
 from minibroker.client.share_groups import SHARE, share_offsets
-from minibroker.client.topics import describe_configs
+from minibroker.client.topics import describe_configs, describe_log_dirs
 from minibroker.client.transactions import (
     OPEN_STATES,
     DescribedTransaction,

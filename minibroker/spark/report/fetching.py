@@ -10,10 +10,10 @@ import numpy as np
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
 from minibroker.client.consumer import AbortedInFetch
-from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable, check, refusal
 from minibroker.client.offsets import ISOLATION_LEVELS, READ_COMMITTED
 from minibroker.client.topics import check_topic_id
+from minibroker.client.transport import Deadline
 from minibroker.errors import KafkaError, OffsetOutOfRange
 from minibroker.records.any_format import read_batch
 from minibroker.records.batch import TRANSACTIONAL_FLAG

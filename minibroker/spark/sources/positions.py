@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from minibroker.client.times import epoch_ms
+from minibroker.client.offsets import epoch_ms
 from minibroker.spark.errors import SourceError
 
 EARLIEST_OFFSET = -2

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.client.address import Address
 from minibroker.client.doctor import NOTE, OK, PROBLEM
 from minibroker.client.doctor.advertised import Advertised, instead, judge, judge_other
 from minibroker.client.doctor.reach import Outcome, Reached
+from minibroker.client.transport import Address
 from minibroker.schemas.k03_metadata import Response
 
 HOST = Address("localhost", 9092)

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from minibroker.client.address import Address
 from minibroker.client.connection import Connection
-from minibroker.client.deadline import Deadline
 from minibroker.client.doctor import NOTE, OK, PROBLEM, WARNING, Finding, checks
 from minibroker.client.doctor.checkup import Checkup
 from minibroker.client.doctor.reach import Network, Outcome, reach, resolve
 from minibroker.client.errors import BrokerUnreachable
+from minibroker.client.transport import Address, Deadline
 from minibroker.schemas import k03_metadata as k03
 from minibroker.schemas import k32_describe_configs as k32
 from minibroker.schemas import k35_describe_log_dirs as k35

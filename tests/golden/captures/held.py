@@ -14,9 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from minibroker.client.address import parse_bootstrap
 from minibroker.client.connection import Connection, connect
-from minibroker.client.deadline import Deadline
+from minibroker.client.transport import Deadline, parse_bootstrap
 from minibroker.clock import ManualClock
 from minibroker.schemas import (
     k00_produce,

@@ -11,7 +11,7 @@ pytest.importorskip("pyarrow")
 
 import pyarrow as pa
 
-from minibroker.client import partitioner
+from minibroker.client import producer
 from minibroker.spark.errors import ReplayError
 from minibroker.spark.replay.begin import Beginning, check_sources
 from minibroker.spark.replay.encode import narrow
@@ -26,8 +26,8 @@ def test_murmur2_of_many_keys_is_that_of_each() -> None:
     chance = random.Random(3)
     keys = [chance.randbytes(chance.randrange(20)) for _ in range(500)] + [chance.randbytes(1000)]
     array = pa.array(keys, pa.binary())
-    assert murmur2(array).tolist() == [partitioner.murmur2(key) for key in keys]
-    assert murmur2(array.slice(5, 30)).tolist() == [partitioner.murmur2(key) for key in keys[5:35]]
+    assert murmur2(array).tolist() == [producer.murmur2(key) for key in keys]
+    assert murmur2(array.slice(5, 30)).tolist() == [producer.murmur2(key) for key in keys[5:35]]
     assert murmur2(array.slice(0, 0)).tolist() == []
     assert murmur2(narrow(array.cast(pa.large_binary()))).tolist() == murmur2(array).tolist()
 
@@ -42,7 +42,7 @@ def test_keys_meet_those_of_other_producers_and_the_rest_takes_turns(kind: pa.Da
     (found,) = KeyPartitioner({"t": 6, "u": 2})([batch])
     counts = [6, 6, 2, 2, 6]
     expected = [
-        offset % count if key is None else partitioner.Partitioner(count, 1).partition_of(key, 1)
+        offset % count if key is None else producer.Partitioner(count, 1).partition_of(key, 1)
         for offset, (key, count) in enumerate(zip(keys, counts, strict=True))
     ]
     assert found.column("partition").to_pylist() == expected

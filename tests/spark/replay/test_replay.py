@@ -14,7 +14,7 @@ pytest.importorskip("pyarrow")
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from minibroker.client import partitioner
+from minibroker.client import producer
 from minibroker.client.client import Client
 from minibroker.client.group_offsets import Committed, committed_offsets
 from minibroker.client.topics import alter_configs, create_topics, delete_topics, describe_configs
@@ -153,7 +153,7 @@ def test_a_frame_without_partitions_goes_where_keys_say(spark: Any, bootstrap: s
     for row in topic_rows(spark, bootstrap, "by-key").collect():
         number = int(row.value[1:])
         assert bytes(row.key or b"") == (b"" if number % 4 == 0 else b"k%d" % (number % 50))
-        expected = number % 3 if row.key is None else (partitioner.murmur2(bytes(row.key)) & 0x7FFFFFFF) % 3
+        expected = number % 3 if row.key is None else (producer.murmur2(bytes(row.key)) & 0x7FFFFFFF) % 3
         assert row.partition == expected
     assert (run("ordered", "by-key", order_by="number").records, run("plain", "unordered", compression="none").records) == (0, 500)
     assert topic_rows(spark, bootstrap, "unordered").distinct().count() == 500

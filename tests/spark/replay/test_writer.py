@@ -16,13 +16,12 @@ pytest.importorskip("pyarrow")
 import numpy as np
 import pyarrow as pa
 
-from minibroker.client.address import Address
 from minibroker.client.client import Client
 from minibroker.client.connection import Connect, Connection
-from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable, TopicReplaced
 from minibroker.client.group_offsets import delete_offsets
 from minibroker.client.topics import alter_configs, topic_id_of
+from minibroker.client.transport import Address, Deadline
 from minibroker.errors import MessageTooLarge
 from minibroker.records.compression import Compression
 from minibroker.schemas import k57_update_features

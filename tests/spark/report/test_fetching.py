@@ -7,11 +7,10 @@ import pytest
 pytest.importorskip("numpy")
 pytest.importorskip("pyarrow")
 
-from minibroker.client.address import Address
 from minibroker.client.client import Client
 from minibroker.client.connection import Connect, Connection
-from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable, TimedOut, TopicReplaced
+from minibroker.client.transport import Address, Deadline
 from minibroker.errors import UnknownTopicOrPartition
 from minibroker.records.control import ControlType
 from minibroker.schemas import k18_api_versions, k19_create_topics, k20_delete_topics, k21_delete_records

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.client.address import Address
 from minibroker.client.connection import Connection
-from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable
+from minibroker.client.transport import Address, Deadline
 from minibroker.clock import ManualClock
 from minibroker.records.control import ControlType
 from minibroker.spark.errors import SourceError

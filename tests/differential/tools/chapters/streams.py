@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minibroker.client.deadline import Deadline
+from minibroker.client.transport import Deadline
 from minibroker.schemas import k88_streams_group_heartbeat as k88
 from tests.differential.tools.transcript import Side
 from tests.differential.twins import Peer
