@@ -26,6 +26,11 @@ QUOTA_ALTERATIONS_MAX: Final = 4_000
 #: AlterUserScramCredentials: each upsertion computes three keyed hashes. Tools change one user at a time.
 SCRAM_CHANGES_MAX: Final = 1_000
 
+#: CreateAcls, DeleteAcls: entries and filters that are served in one turn. A filter is compared with every entry.
+ACLS_IN_PIECE: Final = 200
+ACL_FILTERS_IN_PIECE: Final = 5
+ACL_FILTERS_MAX: Final = 1_000
+
 #: AlterConfigs, IncrementalAlterConfigs, DescribeConfigs: configs of one resource. Apache Kafka 4.3.1 knows 344 of a broker.
 CONFIGS_OF_RESOURCE_MAX: Final = 1_000
 

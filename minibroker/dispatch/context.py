@@ -19,6 +19,7 @@ from minibroker.dispatch.registry import Registry
 from minibroker.dispatch.slices import Slices
 
 if TYPE_CHECKING:
+    from minibroker.cluster.metadata.acls import StoredAcls
     from minibroker.dispatch.quotas import Quotas
     from minibroker.schemas.internal.setting_records import ClientQuotaRecord
     from minibroker.security.authorizer import Authorizer
@@ -68,8 +69,8 @@ class Services:
     """The services of a broker, created once; the context of each request refers to them."""
 
     __slots__ = (
-        "authorizer", "background", "clock", "cluster", "config", "coordinators", "fetch_sessions", "flush_queue", "nodes", "purgatory",
-        "quotas", "record_steps", "registry", "slices",
+        "acls", "authorizer", "background", "clock", "cluster", "config", "coordinators", "fetch_sessions", "flush_queue", "nodes",
+        "purgatory", "quotas", "record_steps", "registry", "slices",
     )  # fmt: skip
 
     def __init__(self, *, config: BrokerConfig, cluster: Cluster, clock: Clock, background: Background, registry: Registry) -> None:
@@ -86,8 +87,13 @@ class Services:
         self.flush_queue = FlushQueue(clock, background)
         self.coordinators = Coordinators(cluster, config, clock, self.flush_queue)
         self.quotas: Quotas | None = None  #: None while no quota is set
+        self.acls: StoredAcls | None = None  #: the access control entries; None: there is no authorizer
         self.authorizer: Authorizer | None = None  #: None: every client may do everything
         self.follow_quotas()
+
+    def authorize(self, acls: StoredAcls) -> None:
+        """Ask the authorizer of these access control entries about every request from now on. Call it before the first request."""
+        self.acls, self.authorizer = acls, acls.authorizer
 
     def seen_from(self, nodes: Nodes) -> Services:
         """Return the services of another broker of a simulated cluster: its configs, sessions and quotas differ, the rest is shared."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from minibroker.wire.authorization import Operation, ResourceType
 
@@ -35,6 +35,11 @@ class PatternType(IntEnum):
     LITERAL = 3
     PREFIXED = 4
 
+    @classmethod
+    def _missing_(cls, _value: object) -> Self:
+        """Read numbers that are not assigned as UNKNOWN, as Kafka does."""
+        return cls(0)
+
 
 class Permission(IntEnum):
     """What an ACL says. UNKNOWN and ANY occur in filters only."""
@@ -43,6 +48,11 @@ class Permission(IntEnum):
     ANY = 1
     DENY = 2
     ALLOW = 3
+
+    @classmethod
+    def _missing_(cls, _value: object) -> Self:
+        """Read numbers that are not assigned as UNKNOWN, as Kafka does."""
+        return cls(0)
 
 
 class Acl(NamedTuple):

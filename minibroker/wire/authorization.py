@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Self
 
 
 class ResourceType(IntEnum):
@@ -16,6 +17,11 @@ class ResourceType(IntEnum):
     TRANSACTIONAL_ID = 5
     DELEGATION_TOKEN = 6
     USER = 7
+
+    @classmethod
+    def _missing_(cls, _value: object) -> Self:
+        """Read numbers that are not assigned as UNKNOWN, as Kafka does."""
+        return cls(0)
 
 
 class Operation(IntEnum):
@@ -37,3 +43,8 @@ class Operation(IntEnum):
     CREATE_TOKENS = 13
     DESCRIBE_TOKENS = 14
     TWO_PHASE_COMMIT = 15
+
+    @classmethod
+    def _missing_(cls, _value: object) -> Self:
+        """Read numbers that are not assigned as UNKNOWN, as Kafka does."""
+        return cls(0)

@@ -1,14 +1,19 @@
-"""What DescribeAcls, CreateAcls and DeleteAcls have in common while there is no authorizer.
+"""What DescribeAcls, CreateAcls and DeleteAcls have in common.
 
-Apache Kafka 4.3.1 answers them with SECURITY_DISABLED then. It closes the connection if a resource type, pattern type, operation or
-permission type is 0, which stands for a name that the client does not know. It accepts numbers that are not assigned.
+Apache Kafka 4.3.1 answers them with SECURITY_DISABLED if there is no authorizer. It closes the connection if a resource type, pattern type,
+operation or permission type is 0, which stands for a name that the client does not know. It reads numbers that are not assigned as UNKNOWN.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-from minibroker.errors import WireError
+from minibroker.dispatch.context import RequestContext
+from minibroker.errors import SecurityDisabled, WireError
+
+if TYPE_CHECKING:
+    from minibroker.cluster.metadata.acls import StoredAcls
+    from minibroker.security.acl import AclFilter
 
 NO_AUTHORIZER: Final = "No Authorizer is configured."
 UNKNOWN: Final = 0
@@ -18,3 +23,31 @@ def check_known(*numbers: int) -> None:
     """Raise WireError if one of the numbers of an entry or a filter is UNKNOWN."""
     if UNKNOWN in numbers:
         raise WireError("an access control entry has a resource type, pattern type, operation or permission type of 0 (UNKNOWN)")
+
+
+def stored_acls(ctx: RequestContext, message: str = NO_AUTHORIZER) -> StoredAcls:
+    """Return the entries of the cluster, or raise SecurityDisabled with `message` if there is no authorizer."""
+    if ctx.broker.acls is None:
+        raise SecurityDisabled(message)
+    return ctx.broker.acls
+
+
+def filter_of(asked: Any) -> AclFilter:
+    """Return the filter of a DescribeAcls request, or of an element of a DeleteAcls request."""
+    from minibroker.security.acl import (  # noqa: PLC0415  a broker without an authorizer does not need it
+        AclFilter,
+        Operation,
+        PatternType,
+        Permission,
+        ResourceType,
+    )
+
+    return AclFilter(
+        ResourceType(asked.resource_type_filter),
+        asked.resource_name_filter,
+        PatternType(asked.pattern_type_filter),
+        asked.principal_filter,
+        asked.host_filter,
+        Operation(asked.operation),
+        Permission(asked.permission_type),
+    )

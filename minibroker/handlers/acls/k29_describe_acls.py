@@ -1,7 +1,8 @@
 """DescribeAcls (key 29): access control entries that match a filter.
 
 Versions: 1 to 3; 2 is flexible; 3 allows resources of the type USER.
-Not done: an authorizer. Without one the answer is SECURITY_DISABLED, as in Apache Kafka 4.3.1.
+Entries come by resource pattern, in the order of their creation; Kafka's order is that of a hash map. Without an authorizer the answer is
+SECURITY_DISABLED, as in Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -10,15 +11,25 @@ from typing import Final
 
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
-from minibroker.errors import SecurityDisabled
-from minibroker.handlers.acls import check_known
+from minibroker.handlers.acls import check_known, filter_of, stored_acls
 from minibroker.schemas import k29_describe_acls as schema
 
 NO_AUTHORIZER: Final = "No Authorizer is configured on the broker"
 
 
-@handles(schema)
-def describe_acls(_ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Refuse the request."""
+@handles(schema, has_long_answer=True)
+def describe_acls(ctx: RequestContext, request: schema.Request) -> schema.Response:
+    """Find the entries."""
     check_known(request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type)
-    return schema.Response(error_code=SecurityDisabled.code, error_message=NO_AUTHORIZER, resources=[])
+    resources: dict[tuple[int, str, int], schema.Resource] = {}
+    for acl in stored_acls(ctx, NO_AUTHORIZER).find(filter_of(request)):
+        pattern = acl.resource_type, acl.resource_name, acl.pattern_type
+        resource = resources.get(pattern)
+        if resource is None:
+            resource = resources[pattern] = schema.Resource(
+                resource_type=acl.resource_type, resource_name=acl.resource_name, pattern_type=acl.pattern_type, acls=[]
+            )
+        resource.acls.append(
+            schema.AclDescription(principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission)
+        )
+    return schema.Response(error_code=0, error_message="", resources=list(resources.values()))

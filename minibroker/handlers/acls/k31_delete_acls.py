@@ -1,24 +1,55 @@
 """DeleteAcls (key 31): remove access control entries that match filters.
 
 Versions: 1 to 3; 2 is flexible; 3 allows resources of the type USER.
-Not done: an authorizer. Without one each filter is refused with SECURITY_DISABLED, as in Apache Kafka 4.3.1.
+An entry that several filters match is in the answers to all of them. A request of more than 1,000 filters is refused, and one that matches
+more than 10,000 entries, as in Apache Kafka.
+Without an authorizer each filter is refused with SECURITY_DISABLED, as in Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
 
+from minibroker.config.request_limits import ACL_FILTERS_IN_PIECE, ACL_FILTERS_MAX
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
-from minibroker.errors import KafkaError, SecurityDisabled
-from minibroker.handlers.acls import NO_AUTHORIZER, check_known
+from minibroker.errors import KafkaError, PolicyViolation
+from minibroker.handlers.acls import check_known, filter_of, stored_acls
 from minibroker.schemas import k31_delete_acls as schema
 
 
-@handles(schema)
-def delete_acls(_ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Refuse each filter."""
+def _check_count(_ctx: RequestContext, request: schema.Request) -> None:
+    if len(request.filters) > ACL_FILTERS_MAX:
+        raise PolicyViolation(f"A request may have {ACL_FILTERS_MAX} filters at most.")
+
+
+@handles(schema, Pieces("filters", "filter_results", size=ACL_FILTERS_IN_PIECE, check=_check_count))
+def delete_acls(ctx: RequestContext, request: schema.Request) -> schema.Response:
+    """Delete the entries that each filter matches."""
     for each in request.filters:
         check_known(each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type)
-    return on_error(_ctx, request, SecurityDisabled(NO_AUTHORIZER))
+    found = stored_acls(ctx).delete(map(filter_of, request.filters))
+    return schema.Response(
+        filter_results=[
+            schema.FilterResult(
+                error_code=0,
+                error_message=None,
+                matching_acls=[
+                    schema.MatchingAcl(
+                        error_message=None,
+                        resource_type=acl.resource_type,
+                        resource_name=acl.resource_name,
+                        pattern_type=acl.pattern_type,
+                        principal=acl.principal,
+                        host=acl.host,
+                        operation=acl.operation,
+                        permission_type=acl.permission,
+                    )
+                    for acl in matching
+                ],
+            )
+            for matching in found
+        ]
+    )
 
 
 def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:

@@ -1,0 +1,100 @@
+"""Send requests to an Apache Kafka as its users: connections that log in by SASL PLAIN, and requests of our schemas.
+
+kafka = KafkaProcess(folder, settings=settings_with_users(port, ["alice", "bob"]))
+with KafkaUser(port, "alice") as alice:
+    answer = alice.ask(k03.Request(...))
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+from minibroker.wire.api import api_of
+from minibroker.wire.codec import decode
+from minibroker.wire.header import decode_response_header, response_header_version
+from tests.support.broker_in_memory import frame_of
+
+PASSWORD = "pw"  # noqa: S105  of a broker that lives as long as its test
+SUPER_USER = "admin"
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+TIMEOUT_S = 30.0
+
+_HANDSHAKE = b"\x00\x11\x00\x01\x00\x00\x00\x00\xff\xff\x00\x05PLAIN"  # SaslHandshake v1
+
+
+def settings_with_users(port: int, sasl_port: int, controller_port: int, users: Iterable[str]) -> Mapping[str, str]:
+    """Return the lines of a server.properties with an authorizer; the plain listener is the brokers' own, and a super user's."""
+    entries = " ".join(f'user_{user}="{PASSWORD}"' for user in [*users, SUPER_USER])
+    return {
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{sasl_port},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{sasl_port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "authorizer.class.name": AUTHORIZER,
+        "super.users": f"User:ANONYMOUS;User:{SUPER_USER}",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
+            f"org.apache.kafka.common.security.plain.PlainLoginModule required {entries};"
+        ),
+    }
+
+
+class ConnectionClosedError(Exception):
+    """The broker closed the connection instead of an answer."""
+
+
+class KafkaUser:
+    """One connection of one user."""
+
+    def __init__(self, port: int, user: str) -> None:
+        self._port, self._user = port, user
+        self._socket: socket.socket | None = None
+
+    def _connected(self) -> socket.socket:
+        if self._socket is None:
+            self._socket = socket.create_connection(("127.0.0.1", self._port), TIMEOUT_S)
+            self._exchange(_HANDSHAKE)
+            token = f"\0{self._user}\0{PASSWORD}".encode()
+            answer = self._exchange(b"\x00\x24\x00\x00\x00\x00\x00\x00\xff\xff" + len(token).to_bytes(4, "big") + token)
+            assert answer[4:6] == b"\0\0", answer
+        return self._socket
+
+    def _exchange(self, frame: bytes) -> bytes:
+        assert self._socket is not None
+        self._socket.sendall(len(frame).to_bytes(4, "big") + frame)
+        size = int.from_bytes(self._receive(4), "big")
+        return self._receive(size)
+
+    def _receive(self, size: int) -> bytes:
+        assert self._socket is not None
+        data = b""
+        while len(data) < size:
+            part = self._socket.recv(size - len(data))
+            if not part:
+                self.close()
+                raise ConnectionClosedError
+            data += part
+        return data
+
+    def ask(self, request: Any, version: int | None = None) -> Any:
+        """Send a request and return its response, or raise ConnectionClosedError."""
+        api = api_of(sys.modules[type(request).__module__])
+        number = api.max_version if version is None else version
+        self._connected()
+        answer = self._exchange(bytes(frame_of(request, number)))
+        _, position = decode_response_header(answer, response_header_version(api, number))
+        return decode(api.Response, answer[position:], number, flexible=api.flexible(number))
+
+    def close(self) -> None:
+        """Close the connection; the next request opens another one."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
