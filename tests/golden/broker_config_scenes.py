@@ -17,7 +17,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 NODE, ALL = "1", ""
 RELOGIN: Final = "sasl.kerberos.min.time.before.relogin"
 KEYSTORE: Final = "listener.name.internal.ssl.keystore.location"
-KEY_PASSWORD: Final = "listener.name.internal.ssl.key.password"  # noqa: S105  a name
+KEY_PASSWORD: Final = "listener.name.internal.ssl.key.password"
 
 #: name and value; each is set for the broker and for all brokers
 ATTEMPTS: Final = [

@@ -17,7 +17,7 @@ from minibroker.wire.codec import decode
 from minibroker.wire.header import decode_response_header, response_header_version
 from tests.support.broker_in_memory import frame_of
 
-PASSWORD = "pw"  # noqa: S105  of a broker that lives as long as its test
+PASSWORD = "pw"
 SUPER_USER = "admin"
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 TIMEOUT_S = 30.0

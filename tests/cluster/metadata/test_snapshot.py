@@ -141,7 +141,7 @@ def test_the_image_of_its_records_is_the_same() -> None:
         security_records.RemoveUserScramCredentialRecord(name="alice", mechanism=2),
         token("t1"),
         token("t2"),
-        security_records.RemoveDelegationTokenRecord(token_id="t2"),  # noqa: S106  an id, no secret
+        security_records.RemoveDelegationTokenRecord(token_id="t2"),
         ProducerIdsRecord(broker_id=1, broker_epoch=13, next_producer_id=3000),
     ):
         image.apply(record)
