@@ -22,6 +22,8 @@ from typing import Any, Final, NamedTuple, cast
 
 from minibroker.dispatch import registry
 from minibroker.dispatch.middleware import refusal
+from minibroker.dispatch.partition_places import answers_places, overlays, places_in
+from minibroker.dispatch.partition_split import overlay
 from minibroker.dispatch.registry import Handler
 from minibroker.schemas import k01_fetch, k78_share_fetch
 from minibroker.testing.faults.effects import _WHOLE
@@ -29,8 +31,6 @@ from minibroker.testing.faults.frequency import FaultFrequency
 from minibroker.testing.faults.matching import _transactional_ids
 from minibroker.testing.faults.rule import AFTER, BEFORE, FaultRule, rule_of
 from minibroker.testing.request_log import ANSWERED, NOT_ANSWERED, LoggedRequest
-from minibroker.testing.simulation.partition_places import answers_places, overlays, places_in
-from minibroker.testing.simulation.partition_split import overlay
 from minibroker.wire.codec import decode, encode
 from minibroker.wire.header import decode_request_header, response_header_version
 

@@ -17,6 +17,8 @@ from uuid import UUID
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import NO_RESPONSE, Delayed
 from minibroker.dispatch.middleware import later, refusal, served, then
+from minibroker.dispatch.partition_places import answers_places, overlays
+from minibroker.dispatch.partition_split import ErrorOf, overlay
 from minibroker.dispatch.plan import Plan
 from minibroker.dispatch.registry import Handler
 from minibroker.errors import KafkaError, WireError
@@ -24,9 +26,7 @@ from minibroker.schemas import k01_fetch, k78_share_fetch
 from minibroker.server.connection import Connection
 from minibroker.testing.faults.matching import names_all_topics
 from minibroker.testing.faults.rule import AFTER, BEFORE, FaultRule
-from minibroker.testing.simulation.partition_places import answers_places, overlays
 from minibroker.testing.simulation.partition_refusal import by_both_names, serve
-from minibroker.testing.simulation.partition_split import ErrorOf, overlay
 from minibroker.wire.schema import Struct, replace
 
 _FETCHING: Final = frozenset({k01_fetch.API_KEY, k78_share_fetch.API_KEY})

@@ -17,14 +17,14 @@ from typing import Any, Final, cast
 from uuid import UUID
 
 from minibroker.cluster.cluster import Cluster
-from minibroker.cluster.partition import Partition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.middleware import after, then
+from minibroker.dispatch.partition_places import Place, index_of, partitions_field, places_in, topic_of
+from minibroker.dispatch.partition_split import ErrorOf, join, split
+from minibroker.dispatch.refusing_cluster import RefusingCluster
 from minibroker.dispatch.registry import Handler
 from minibroker.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower, ShareSessionNotFound, WireError
 from minibroker.schemas import k00_produce, k01_fetch, k78_share_fetch
-from minibroker.testing.simulation.partition_places import Place, index_of, partitions_field, places_in, topic_of
-from minibroker.testing.simulation.partition_split import ErrorOf, join, split
 from minibroker.wire.routing import PartitionLeader
 from minibroker.wire.schema import NIL_UUID, replace
 
@@ -128,36 +128,9 @@ def _fetch(handler: Handler, ctx: RequestContext, request: Any, error_of: ErrorO
         for place in refused:
             if place.partition is not None:
                 session.look_again(place.topic_id if session.uses_topic_ids else place.topic, place.partition)
-    ctx.cluster = cast("Cluster", _RefusingCluster(ctx.cluster, error_of))
+    ctx.cluster = cast("Cluster", RefusingCluster(ctx.cluster, error_of))
     result = handler.handle(ctx, replace(request, max_wait_ms=0) if refused else request)
     return after(result, lambda response: with_leaders(handler, ctx, response))
-
-
-class _RefusingCluster:
-    """A cluster as one request sees it, in which look-ups of some partitions fail."""
-
-    __slots__ = ("_cluster", "_error_of")
-
-    def __init__(self, cluster: Cluster, error_of: ErrorOf) -> None:
-        self._cluster = cluster
-        self._error_of = error_of
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._cluster, name)
-
-    def partition(self, topic: str, index: int) -> Partition:
-        """As Cluster."""
-        error = self._error_of(topic, NIL_UUID, index)
-        if error is not None:
-            raise error.with_traceback(None)
-        return self._cluster.partition(topic, index)
-
-    def partition_by_id(self, topic_id: UUID, index: int) -> Partition:
-        """As Cluster."""
-        error = self._error_of("", topic_id, index)
-        if error is not None:
-            raise error.with_traceback(None)
-        return self._cluster.partition_by_id(topic_id, index)
 
 
 def with_leaders(handler: Handler, ctx: RequestContext, response: Any) -> Any:

@@ -31,12 +31,12 @@ from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_T
 from minibroker.coordinator.placement import partition_of
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.middleware import after, refusal, wrapped
+from minibroker.dispatch.partition_places import index_of, topic_of
+from minibroker.dispatch.partition_split import ErrorOf
 from minibroker.dispatch.registry import Handler, Registry
 from minibroker.errors import FencedLeaderEpoch, KafkaError, NotCoordinator, NotEnoughReplicas, NotLeaderOrFollower, UnknownLeaderEpoch
 from minibroker.schemas import k00_produce, k01_fetch, k02_list_offsets
-from minibroker.testing.simulation.partition_places import index_of, topic_of
 from minibroker.testing.simulation.partition_refusal import places_of, serve, session_of
-from minibroker.testing.simulation.partition_split import ErrorOf
 from minibroker.wire.routing import Coordinator, CoordinatorOfEach, CoordinatorType, EachBroker, EachCoordinator, PartitionLeader
 from minibroker.wire.schema import replace
 

@@ -10,10 +10,10 @@ import pytest
 
 from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.dispatch.middleware import wrapped
+from minibroker.dispatch.partition_places import Place
 from minibroker.dispatch.registry import Handler, load
 from minibroker.errors import CorruptMessage, FencedLeaderEpoch, KafkaError, KafkaStorageError, NotLeaderOrFollower
 from minibroker.schemas import k00_produce, k01_fetch, k02_list_offsets, k78_share_fetch
-from minibroker.testing.simulation.partition_places import Place
 from minibroker.testing.simulation.partition_refusal import places_of, serve
 from tests.support.broker_in_memory import BrokerInMemory, records
 

@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.dispatch.error_answer import error_answer
+from minibroker.dispatch.partition_places import Place, answers_places, places_in
+from minibroker.dispatch.partition_split import join, overlay, split
 from minibroker.dispatch.registry import load
 from minibroker.errors import (
     CorruptMessage,
@@ -39,8 +41,6 @@ from minibroker.schemas import (
     k68_consumer_group_heartbeat,
     k79_share_acknowledge,
 )
-from minibroker.testing.simulation.partition_places import Place, answers_places, places_in
-from minibroker.testing.simulation.partition_split import join, overlay, split
 from minibroker.wire.api import api_of
 from minibroker.wire.codec import decode, encode
 from minibroker.wire.schema import NIL_UUID

@@ -16,9 +16,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from minibroker.dispatch.error_answer import error_answer
-from minibroker.errors import NONE, KafkaError, OperationNotAttempted
-from minibroker.schemas import k24_add_partitions_to_txn
-from minibroker.testing.simulation.partition_places import (
+from minibroker.dispatch.partition_places import (
     Place,
     answer_lists,
     index_of,
@@ -28,6 +26,8 @@ from minibroker.testing.simulation.partition_places import (
     shape_of,
     topic_of,
 )
+from minibroker.errors import NONE, KafkaError, OperationNotAttempted
+from minibroker.schemas import k24_add_partitions_to_txn
 from minibroker.wire.api import Api
 from minibroker.wire.schema import NIL_UUID, PARTITION_INDEX, Struct, entities_of, replace
 
