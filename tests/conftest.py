@@ -18,6 +18,7 @@ import pytest
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.memory_folders import memory_folder, remove_memory_folder
+from tests.support.reports import use_fewer_reports
 from tests.support.scheduling import TogetherOrByFile, rank
 from tests.support.soak import report_header, set_tier
 from tests.support.spark_classes import spare_cpu
@@ -45,7 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> TogetherOrByFile | None:
-    """For `--dist loadfile`; who asks for another way gets it."""
+    """Return the scheduler of `--dist loadfile`."""
     return TogetherOrByFile(config, log) if config.getoption("dist") == "loadfile" else None
 
 
@@ -57,11 +58,22 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     spare_cpu()
+    use_fewer_reports(config)
     # All this comes before test modules are imported, which derive their own settings from these.
     is_check = config.option.markexpr == "check"
     set_tier(is_check=is_check)
     if is_check:
         config.stash[_guard] = ProcessGuard()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[object]:
+    """Keep the garbage collector away from test modules and from thousands of tests: they stay until the end."""
+    gc.disable()
+    result = yield
+    gc.freeze()
+    gc.enable()
+    return result
 
 
 @pytest.hookimpl(wrapper=True)
@@ -89,7 +101,9 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     """Return a folder for the test: pytest's, or one in memory. Those in memory stay until pytest ends: brokers may still write to them."""
     name = re.sub(r"\W", "_", request.node.name)[:30]
     memory = memory_folder() if _is_of_one_process(request.node) else None
-    return Path(tempfile.mkdtemp(prefix=name, dir=memory)) if memory else tmp_path_factory.mktemp(name)
+    if memory is None:
+        return tmp_path_factory.mktemp(name)
+    return Path(tempfile.mkdtemp(prefix=name, suffix="_", dir=memory))  # a fixed last character: tests make a "b/" in it fail
 
 
 def pytest_unconfigure() -> None:
@@ -101,13 +115,13 @@ _threads_before = pytest.StashKey[set[threading.Thread]]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Which threads are no business of a test."""
+    """Note the threads that earlier tests left."""
     item.stash[_threads_before] = {*threading.enumerate()} - {threading.current_thread()}
 
 
 @pytest.fixture
 def caplog(caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest) -> Iterator[pytest.LogCaptureFixture]:
-    """pytest's, but it hears of minibroker alone, and nothing of a thread that a test before has left."""
+    """Capture only what loggers of minibroker write, and not in threads that earlier tests left."""
 
     def is_of_this_test(record: logging.LogRecord) -> bool:
         return record.name.partition(".")[0] == "minibroker" and threading.current_thread() not in request.node.stash[_threads_before]
@@ -119,7 +133,7 @@ def caplog(caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest) -> 
 
 @pytest.fixture(scope="module", autouse=True)
 def _clients_end_with_their_file() -> Iterator[None]:
-    """A client that an exception's traceback holds would ask for its broker until the collector finds it, in other tests' time."""
+    """Collect clients that the traceback of an exception holds: they would try to reach their broker while other tests run."""
     before = _thread_count()
     yield
     if _thread_count() > before:
@@ -127,7 +141,7 @@ def _clients_end_with_their_file() -> Iterator[None]:
 
 
 def _thread_count() -> int:
-    """Those of C, too, where the kernel tells."""
+    """Count the threads, on Linux also those that no Python started."""
     tasks = Path("/proc/self/task")
     return len(list(tasks.iterdir())) if tasks.exists() else threading.active_count()
 
