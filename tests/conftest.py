@@ -67,7 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection(session: pytest.Session) -> Iterator[object]:
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Keep the garbage collector away from test modules and from thousands of tests: they stay until the end."""
     gc.disable()
     result = yield
