@@ -121,7 +121,7 @@ class KafkaPython:
     Some classes add comfort to `encode` and `decode`; we call those of their base, which stay with the definition.
     """
 
-    MODULES = ("admin", "consumer", "metadata", "producer")
+    MODULES = ("admin", "consumer", "metadata", "producer", "sasl")
 
     def __init__(self) -> None:
         self._message = importlib.import_module("kafka.protocol.api_message").ApiMessage

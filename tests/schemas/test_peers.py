@@ -1,8 +1,8 @@
 """Every message and version against kio and kafka-python, byte for byte in both directions, by both of our codecs.
 
 Who covers what: kio every version of every API and the control records, kafka-python every version of the APIs that it knows, which
-are all but those of KIP-848, of share and of streams groups; the records of the metadata log and versions that Kafka 4 dropped are known
-to neither, `test_kafka_itself.py` holds them against Kafka's own classes.
+are all but those of delegation tokens, of KIP-848, of share and of streams groups; the records of the metadata log and versions that
+Kafka 4 dropped are known to neither, `test_kafka_itself.py` holds them against Kafka's own classes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.support.soak import times
 
 KINDS = {"kio": {"request", "response", "data"}, "kafka-python": {"request", "response"}}
 #: keys of APIs that a peer knows nothing of
-UNKNOWN: dict[str, set[int | None]] = {"kio": set(), "kafka-python": {68, 69, *range(76, 80), *range(83, 93)}}
+UNKNOWN: dict[str, set[int | None]] = {"kio": set(), "kafka-python": {*range(38, 42), 68, 69, *range(76, 80), *range(83, 93)}}
 
 
 def known_to(peer: str) -> dict[str, Message]:

@@ -97,6 +97,7 @@ def test_coordinator_types_are_the_key_types_of_find_coordinator() -> None:
 FORWARDED = {
     *("CreateTopics", "DeleteTopics", "CreateAcls", "DeleteAcls", "CreatePartitions", "ElectLeaders", "AlterPartitionReassignments"),
     *("ListPartitionReassignments", "AlterClientQuotas", "AlterUserScramCredentials", "UpdateFeatures", "DescribeQuorum"),
+    *("CreateDelegationToken", "RenewDelegationToken", "ExpireDelegationToken"),
 }
 FORWARDED_IN_PART = {"AlterConfigs", "IncrementalAlterConfigs"}
 

@@ -14,8 +14,10 @@ from minibroker.wire.schema import MISSING, NIL_UUID, Field, default_of, fields_
 ERROR_CODES = sorted({0, *BY_CODE})
 LAST_DATETIME_MS = 4_102_444_800_000  #: the year 2100; kio keeps moments as a float, far ones are not exact
 DATETIMES = {"log_append_time_ms"}
-MOMENTS = {"transaction_start_time_ms"}  #: like these, but kio has no word for their -1; golden frames have it
-DURATIONS = {"retention_time_ms"}  #: of 64 bits, where all others have 32
+#: like these, but kio has no word for their -1; golden frames have it
+MOMENTS = {"transaction_start_time_ms", "issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms"}
+#: of 64 bits, where all others have 32
+DURATIONS = {"retention_time_ms", "session_lifetime_ms", "max_lifetime_ms", "renew_period_ms", "expiry_time_period_ms"}
 
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 STRINGS = ("", "orders", "a-b_c.d", "ключ", "日本", "x" * 127, "y" * 128, "z" * 300)
