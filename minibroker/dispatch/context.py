@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 from minibroker.background import Background
 from minibroker.clock import Clock
 from minibroker.cluster.cluster import Charge, Cluster, free
+from minibroker.cluster.metadata.features import GROUP_VERSION_FEATURE, SHARE_VERSION_FEATURE, STREAMS_VERSION_FEATURE
 from minibroker.cluster.nodes.nodes import Nodes
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.dispatch.coordinators import Coordinators
 from minibroker.dispatch.flush import FlushQueue
 from minibroker.dispatch.purgatory import Purgatory
-from minibroker.dispatch.record_steps import RecordSteps
 from minibroker.dispatch.registry import Registry
-from minibroker.dispatch.slices import Slices
+from minibroker.dispatch.slices import RecordSteps, Slices
+from minibroker.errors import UnsupportedVersion
 
 if TYPE_CHECKING:
     from minibroker.cluster.metadata.acls import StoredAcls
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 
 ANONYMOUS: Final = "User:ANONYMOUS"  #: the principal of a client that did not log in
+
+#: protocol, as group.coordinator.rebalance.protocols has it -> the feature that the cluster must have finalized
+_PROTOCOL_FEATURES: Final = {"consumer": GROUP_VERSION_FEATURE, "share": SHARE_VERSION_FEATURE, "streams": STREAMS_VERSION_FEATURE}
 
 
 class ConnectionInfo:
@@ -94,6 +98,16 @@ class Services:
     def authorize(self, acls: StoredAcls) -> None:
         """Ask the authorizer of these access control entries about every request from now on. Call it before the first request."""
         self.acls, self.authorizer = acls, acls.authorizer
+
+    def check_group_protocol(self, protocol: str) -> None:
+        """Check that groups of a protocol ("consumer", "streams", "share") are served. No property of the broker forbids share groups.
+
+        Raises:
+            UnsupportedVersion: the cluster has not finalized the protocol's feature, or group.coordinator.rebalance.protocols lacks it.
+        """
+        is_allowed = protocol == "share" or protocol in self.config.group_coordinator_rebalance_protocols
+        if not is_allowed or not self.cluster.feature_level(_PROTOCOL_FEATURES[protocol]):
+            raise UnsupportedVersion
 
     def seen_from(self, nodes: Nodes) -> Services:
         """Return the services of another broker of a simulated cluster: its configs, sessions and quotas differ, the rest is shared."""

@@ -15,9 +15,10 @@ A Delayed runs `work` through the dispatcher, as a handler is run, or passes it 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeVar
 
-from minibroker.errors import WireError
+from minibroker.errors import KafkaError, WireError
 from minibroker.wire.schema import Buffer
 
 T = TypeVar("T")
@@ -33,6 +34,7 @@ class NoResponse:
 NO_RESPONSE: Final = NoResponse()  #: the request is done and has no answer
 
 MakeResponse = Callable[[], Any]  #: returns the response, or None to wait on; it may raise what a handler may
+Next = Callable[[Any], Any]  #: a response or NO_RESPONSE -> Response | Delayed | NO_RESPONSE; it may raise as a handler may
 Answer = list[Buffer]  #: chunks, the first of which starts with the size; empty: the protocol has no answer
 Serve = Callable[[MakeResponse], object]  #: the Answer, or None to wait on; WireError
 
@@ -146,3 +148,79 @@ def when_done(begin: Callable[[Callable[[T], None]], None], answer: Callable[[T]
 
     begin(done)
     return answer(outcomes[0]) if outcomes else delayed
+
+
+def then(result: Any, go_on: Next, on_error: Callable[[KafkaError], Any] | None = None) -> Any:
+    """Continue with a handler's result: at once, or when it is ready.
+
+    The answer is the result of `go_on`, which may be a Delayed itself. `on_error` makes a response of a KafkaError that is raised while the
+    request waits, and `go_on` gets it. Without `on_error` the dispatcher answers the error.
+    """
+    return Continued(result, go_on, on_error) if isinstance(result, Delayed) else go_on(result)
+
+
+class Continued(Delayed):
+    """Waits for another Delayed, and for a further one that `go_on` may return."""
+
+    __slots__ = ("_go_on", "_inner", "_on_error")
+
+    def __init__(self, inner: Delayed, go_on: Next, on_error: Callable[[KafkaError], Any] | None = None) -> None:
+        super().__init__()
+        self._inner = inner
+        self._go_on: Next | None = go_on  #: None: it was called, and its Delayed is waited for
+        self._on_error = on_error
+        work = inner.adopt(self)
+        if work is not None:
+            self.resume(work)
+
+    @property
+    def keeps_frame(self) -> bool:  # type: ignore[override]  # of a Delayed a constant of its class
+        """Whether the inner one does."""
+        return self._inner.keeps_frame
+
+    def resume(self, work: MakeResponse) -> None:
+        """Run the inner one's work within this one's, whose errors become the answer."""
+        self.resolve(partial(self._step, work))
+
+    def _step(self, work: MakeResponse) -> Any:
+        """Return the answer, or None to go on waiting."""
+        next_work: MakeResponse | None = work
+        while next_work is not None:
+            result = self._result(next_work)
+            if result is None:
+                return None
+            go_on, self._go_on = self._go_on, None
+            if go_on is not None:
+                result = go_on(result)
+            if not isinstance(result, Delayed):
+                return result
+            if not self._inner.is_done:
+                self._inner.finished()
+            self._inner = result
+            next_work = result.adopt(self)
+        return None
+
+    def _result(self, work: MakeResponse) -> Any:
+        try:
+            return work()
+        except KafkaError as error:
+            if self._on_error is None or self._go_on is None:
+                raise
+            return self._on_error(error.with_traceback(None))
+
+    def finished(self) -> None:
+        """Finish the inner one as well."""
+        super().finished()
+        self._go_on = self._on_error = None  # they may refer to this object: no work for the garbage collector
+        if not self._inner.is_done:
+            self._inner.finished()
+
+    def step_aside(self) -> None:
+        """Make the inner one answer soon: another request waits after this one."""
+        self._inner.step_aside()
+
+    def cancel(self) -> None:
+        """Cancel the inner one: the connection is closed."""
+        if not self.is_done:
+            self._inner.cancel()
+            self.finished()

@@ -267,7 +267,7 @@ class _OpenArray:
         return codec.EncodedArray(self._count, self._chunks)
 
     def _add_encoded(self, elements: codec.EncodedArray) -> None:
-        """Add the elements of an answer that is encoded already (dispatch/long_answers.py), to a request with one array."""
+        """Add the elements of an answer that is encoded already (dispatch/plan.py), to a request with one array."""
         self._count += elements.count
         self._chunks += elements.chunks
         self.size += sum(map(len, elements.chunks))

@@ -8,11 +8,13 @@ The client_id has an int16 length at every version. wire/header.py defines the h
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from struct import Struct
 from typing import Any, Final
 
+from minibroker.dispatch.delayed import Delayed, then
 from minibroker.dispatch.registry import Handler
+from minibroker.dispatch.slices import Steps
 from minibroker.errors import WireError
 from minibroker.schemas import k18_api_versions
 from minibroker.wire.codec import encode as encode_slowly
@@ -48,9 +50,7 @@ class Plan:
         self.on_error = handler.on_error
         flexible = self.flexible = self.api.flexible(version)
         if handler.has_long_answer:
-            from minibroker.dispatch.long_answers import encoded_in_slices  # noqa: PLC0415  a start does not need it
-
-            self.handle = encoded_in_slices(handler.handle, version, flexible=flexible)
+            self.handle = _encoded_in_slices(handler.handle, version, flexible=flexible)
         self.pieces = next((each for each in handler.pieces if each.are_in(self.api.Request, version)), None)
         self.limit = handler.limit
         #: bytes of the largest frame that is certain to be decoded and served at once
@@ -128,3 +128,24 @@ class Plan:
         """Encode the answer to an unknown version of ApiVersions."""
         body = encode_slowly(response, 0, flexible=False)
         return [_PREFIX.pack(4 + len(body), correlation_id), body]
+
+
+def _encoded_in_slices(handle: Callable[[Any, Any], Any], version: int, *, flexible: bool) -> Callable[[Any, Any], Any]:
+    """Return the same handler. Where its answer took longer than a slice, its arrays are encoded in slices as well.
+
+    The elements exist as objects until they are encoded, so functions around a handler (dispatch/middleware.py) can leave some of them out.
+    """
+    from minibroker.wire.sliced_encoder import encode_arrays, is_long  # noqa: PLC0415  a start does not need it
+
+    def encode_arrays_of(response: Any) -> Steps:
+        yield from encode_arrays(response, version, flexible=flexible)
+        return response
+
+    def serve(ctx: Any, request: Any) -> Any:
+        def encode(response: Any) -> Any:
+            return ctx.broker.slices.run(encode_arrays_of(response)) if is_long(response, version) else response
+
+        result = handle(ctx, request)
+        return then(result, encode) if isinstance(result, Delayed) else result
+
+    return serve

@@ -17,20 +17,30 @@ ControllerMutationQuotaManager of Apache Kafka 4.3.1). Of all quotas that match 
 All connections of a user share a quota that names the user alone. A quota of any client-id applies to each client-id separately. There is
 no authentication yet, so every client is the user ANONYMOUS. An empty client_id counts as none.
 
+How much a client did recently, and how long it must wait until that is within its quota:
+
+Rate          for bytes and time (Rate over WindowedSum of Apache Kafka): what was recorded over `samples` windows, a second. A single large
+              request is served, and the wait after it lowers the rate to the quota: (rate - quota) / quota * window.
+TokenBucket   for changes of topics (KIP-599): tokens are added at the quota's rate, up to those of all windows. A client
+              without tokens must wait.
+
+Times are milliseconds of the injected clock. If the clock goes back a little, it counts as stopped. If it goes back by more than all
+windows, earlier samples are dropped: they would count until the clock reaches their time again.
+
 A `Quotas` exists only while a quota is set. Without one, a request costs one comparison with None.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from math import floor, isnan
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from minibroker.cluster.cluster import Charge
 from minibroker.cluster.metadata.client_quotas import CLIENT_ID, IP, USER
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.dispatch.delayed import NO_RESPONSE
-from minibroker.dispatch.rates import METERS_MAX, Client, Meters, Rate, TokenBucket, Window
 from minibroker.errors import ThrottlingQuotaExceeded
 from minibroker.schemas import k00_produce, k27_write_txn_markers
 from minibroker.schemas.internal.setting_records import ClientQuotaRecord
@@ -49,9 +59,14 @@ CONNECTIONS: Final = "connection_creation_rate"
 ENFORCED: Final = (PRODUCER_BYTES, CONSUMER_BYTES, REQUEST_TIME, MUTATIONS, CONNECTIONS)
 
 _EXEMPT: Final = frozenset({k27_write_txn_markers.API_KEY})  #: requests between brokers
+THROTTLE_MAX_MS: Final = 2**31 - 1  #: the largest throttle_time_ms: 25 days
+METERS_MAX: Final = 1_000  #: of one quota; above this number those of silent clients are dropped
+_MS: Final = 1000.0
+_HALF: Final = 0.5  #: rounded up, as Java does
 _PERCENT_OF_NS: Final = 100 / 1e9
 _SIZE_OF_FRAME: Final = 4
 
+Client = tuple[str, str | None]  #: user, client_id; or an address, None
 Entity = frozenset[tuple[str, str | None]]
 
 
@@ -71,6 +86,127 @@ class CountedRequest(Protocol):
     @property
     def connection(self) -> MutedConnection:
         """The connection of the client."""
+
+
+class Window:
+    """`samples` windows of `window_ms` each: quota.window.num and quota.window.size.seconds."""
+
+    __slots__ = ("samples", "window_ms")
+
+    def __init__(self, samples: int, window_ms: int) -> None:
+        self.samples = samples
+        self.window_ms = window_ms
+
+    @property
+    def total_ms(self) -> int:
+        """The time after which nothing is remembered of a silent client."""
+        return self.samples * self.window_ms
+
+
+class _Sample:
+    __slots__ = ("last_ms", "start_ms", "value")
+
+    def __init__(self, now_ms: int) -> None:
+        self.start_ms = self.last_ms = now_ms
+        self.value = 0.0
+
+
+class Rate:
+    """What one client did, in samples that start when something is recorded."""
+
+    __slots__ = ("_samples", "_window", "last_ms")
+
+    def __init__(self, window: Window) -> None:
+        self.last_ms = 0  #: when something was recorded last
+        self._window = window
+        self._samples: list[_Sample] = []  #: oldest first
+
+    def record(self, value: float, now_ms: int) -> None:
+        """Add `value`; a negative value takes back an earlier one."""
+        samples = self._samples
+        if now_ms < self.last_ms - self._window.total_ms:
+            samples.clear()
+            self.last_ms = now_ms
+        if not samples or now_ms - samples[-1].start_ms >= self._window.window_ms:
+            samples.append(_Sample(now_ms))
+        self.last_ms = samples[-1].last_ms = max(now_ms, self.last_ms)
+        samples[-1].value += value
+
+    def throttle_ms(self, quota: float, now_ms: int) -> int:
+        """Return how long the client must wait until its rate is the quota again; 0 if it is not above it."""
+        self._forget(now_ms)
+        window_ms = self._window_ms(now_ms)
+        rate = sum(sample.value for sample in self._samples) / (window_ms / _MS)
+        return 0 if rate <= quota else _rounded_ms((rate - quota) / quota * window_ms)
+
+    def _forget(self, now_ms: int) -> None:
+        """Drop samples that are older than all windows."""
+        self._samples = [sample for sample in self._samples if now_ms - sample.last_ms < self._window.total_ms]
+
+    def _window_ms(self, now_ms: int) -> int:
+        """Return the time over which the rate is taken: since the oldest sample, but at least all windows except the current one."""
+        elapsed_ms = max(now_ms - self._samples[0].start_ms, 0) if self._samples else 0
+        missing = self._window.samples - 1 - elapsed_ms // self._window.window_ms
+        return max(elapsed_ms + max(missing, 0) * self._window.window_ms, 1)
+
+
+class TokenBucket:
+    """Tokens of one client, which starts with a full bucket."""
+
+    __slots__ = ("_tokens", "_window", "last_ms")
+
+    def __init__(self, window: Window) -> None:
+        self.last_ms = 0
+        self._window = window
+        self._tokens: float | None = None  #: None: full
+
+    def spend(self, tokens: float, quota: float, now_ms: int) -> None:
+        """Take tokens; the number may become negative."""
+        self._tokens = self._refilled(quota, now_ms) - tokens
+
+    def throttle_ms(self, quota: float, now_ms: int) -> int:
+        """Return how long until the number is no longer negative."""
+        return _rounded_ms(-self._refilled(quota, now_ms) / quota * _MS)
+
+    def _refilled(self, quota: float, now_ms: int) -> float:
+        most = self._window.total_ms / _MS * quota
+        passed_ms = max(now_ms - self.last_ms, 0)
+        self.last_ms = now_ms
+        self._tokens = most if self._tokens is None else min(most, self._tokens + quota * passed_ms / _MS)
+        return self._tokens
+
+
+Meter = TypeVar("Meter", Rate, TokenBucket)
+
+
+class Meters(Generic[Meter]):
+    """The meter of each client. A client that was silent for all windows may lose its meter."""
+
+    def __init__(self, new: Callable[[Window], Meter]) -> None:
+        self._new: Callable[[Window], Meter] = new
+        self._by_client: dict[Client, Meter] = {}
+        self._count_max = METERS_MAX  #: above this number silent ones are dropped; then twice the number of the others
+
+    def __len__(self) -> int:
+        return len(self._by_client)
+
+    def of(self, client: Client, window: Window, now_ms: int) -> Meter:
+        """Return the client's meter, and create it at first use."""
+        meter = self._by_client.get(client)
+        if meter is None:
+            if len(self._by_client) >= self._count_max:
+                self._drop_silent(window, now_ms)
+            meter = self._by_client[client] = self._new(window)
+        return meter
+
+    def _drop_silent(self, window: Window, now_ms: int) -> None:
+        self._by_client = {client: meter for client, meter in self._by_client.items() if abs(now_ms - meter.last_ms) < window.total_ms}
+        self._count_max = max(METERS_MAX, 2 * len(self._by_client))
+
+
+def _rounded_ms(wait_ms: float) -> int:
+    """Round as Java's Math.round. The smallest quota leads to the longest wait; NaN to none."""
+    return 0 if isnan(wait_ms) else floor(min(max(wait_ms, 0), THROTTLE_MAX_MS) + _HALF)
 
 
 class QuotaTable:

@@ -111,7 +111,7 @@ def handles(schema: ModuleType, *pieces: Pieces, limit: ElementLimit | None = No
         schema: the module of the API in minibroker/schemas.
         pieces: how large requests are cut; several of them where versions have different arrays.
         limit: the most elements of a request that cannot be cut; larger ones are rejected.
-        has_long_answer: the answer may be long though the request is short (dispatch/long_answers.py).
+        has_long_answer: the answer may be long though the request is short (dispatch/plan.py).
     """
 
     def register(handle: H) -> H:

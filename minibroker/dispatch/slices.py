@@ -34,20 +34,26 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
+from heapq import merge
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from minibroker.dispatch.delayed import Delayed, MakeResponse
 
 if TYPE_CHECKING:
+    from minibroker.background import Background
     from minibroker.clock import Clock
+    from minibroker.records.steps import Steps as BatchSteps
 
 T = TypeVar("T")
 
 SLICE_S: Final = 0.005  #: the length of a slice
 SLOW_S: Final = 0.090  #: if a turn exceeds a slice by this much, the watchdog reports the name of its request
 ACTIVE_MAX: Final = 4  #: generators that take turns
+LONG_BATCHES_MAX: Final = 1  #: long batches of all clients that are processed at the same time
+SORTED_AT_ONCE: Final = 2_000  #: names, in about a millisecond
 
 Steps = Generator[Delayed | None, Any, Any]  #: yields None to pause or a Delayed to wait for; returns the response
 
@@ -214,3 +220,81 @@ class _Frameless(Sliced):
     __slots__ = ()
 
     keeps_frame = False
+
+
+def in_order(names: Iterable[str]) -> Generator[None, None, Iterator[str]]:
+    """Sort names in slices. The result is an iterator, which does a part of the work."""
+    rest, runs = iter(names), []
+    while run := sorted(islice(rest, SORTED_AT_ONCE)):
+        runs.append(run)
+        yield
+    return merge(*runs)
+
+
+class RecordSteps:
+    """The long batches of a broker: runs their steps (records/steps.py) as slices, or in a worker thread where a step allows it.
+
+    At most LONG_BATCHES_MAX of them are processed at the same time, and the others wait in order. A zstd window, or a payload that is
+    compressed again, may take 100 MB.
+    """
+
+    def __init__(self, background: Background) -> None:
+        self._background = background
+        self._active = 0
+        self._waiting: deque[Delayed] = deque()
+
+    def do(self, steps: BatchSteps[T]) -> Generator[Delayed | None, Any, T]:
+        """Run `steps` within sliced work (dispatch/slices.py). Raises their errors."""
+        if self._active < LONG_BATCHES_MAX:
+            self._active += 1
+        else:
+            yield from self._wait()
+        try:
+            return (yield from self._do(steps))
+        finally:
+            self._pass_on()
+
+    def _wait(self) -> Generator[Delayed, Any, None]:
+        turn = Delayed()
+        self._waiting.append(turn)
+        try:
+            yield turn
+        except GeneratorExit:  # the client is gone
+            if turn in self._waiting:
+                self._waiting.remove(turn)
+            else:
+                self._pass_on()
+            raise
+
+    def _pass_on(self) -> None:
+        """Start the next waiting batch."""
+        if self._waiting:
+            self._waiting.popleft().complete(True)
+        else:
+            self._active -= 1
+
+    def _do(self, steps: BatchSteps[T]) -> Generator[Delayed | None, Any, T]:
+        sent: Any = None
+        while True:
+            try:
+                work = steps.send(sent)
+            except StopIteration as end:
+                outcome: T = end.value
+                return outcome
+            sent = (yield None) if work is None else (yield self._elsewhere(work))
+
+    def _elsewhere(self, work: Callable[[], Any]) -> Delayed:
+        """Start `work` in a worker thread. Returns a Delayed with its result, which must not be None, or its error."""
+        delayed = Delayed()
+
+        def done(outcome: Any) -> None:
+            delayed.resolve(partial(_unwrapped, outcome))
+
+        self._background.submit(work, done)
+        return delayed
+
+
+def _unwrapped(outcome: Any) -> Any:
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome

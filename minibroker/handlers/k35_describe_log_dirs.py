@@ -19,9 +19,8 @@ from minibroker.cluster.directories.log_directory import LogDirectory
 from minibroker.cluster.partition import Partition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
-from minibroker.dispatch.long_answers import in_order
 from minibroker.dispatch.registry import handles
-from minibroker.dispatch.slices import Steps
+from minibroker.dispatch.slices import Steps, in_order
 from minibroker.errors import KafkaStorageError
 from minibroker.schemas import k35_describe_log_dirs as schema
 

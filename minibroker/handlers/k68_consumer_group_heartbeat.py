@@ -16,7 +16,6 @@ from minibroker.coordinator.group.consumer.requests import ConsumerHeartbeat, Co
 from minibroker.coordinator.group.modern import frozen
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
-from minibroker.dispatch.group_protocols import check_protocol
 from minibroker.dispatch.pieces import ElementLimit
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError
@@ -28,7 +27,7 @@ OWN_ID_SINCE: Final = 1
 @handles(schema, limit=ElementLimit(HEARTBEAT_ELEMENTS_MAX))
 def consumer_group_heartbeat(ctx: RequestContext, request: schema.Request) -> Any:
     """Handle the heartbeat. Returns Delayed if the log must be synced first."""
-    check_protocol(ctx, "consumer")
+    ctx.broker.check_group_protocol("consumer")
     names, owned = request.subscribed_topic_names, request.topic_partitions
     asked = ConsumerHeartbeat(
         member_id=request.member_id,

@@ -23,9 +23,8 @@ from minibroker.cluster.topic import Topic
 from minibroker.cluster.topic_rules import check_name
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
-from minibroker.dispatch.long_answers import SORTED_AT_ONCE, in_order
 from minibroker.dispatch.registry import handles
-from minibroker.dispatch.slices import Steps
+from minibroker.dispatch.slices import SORTED_AT_ONCE, Steps, in_order
 from minibroker.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
 from minibroker.schemas import k75_describe_topic_partitions as schema
 

@@ -15,7 +15,6 @@ from minibroker.config.request_limits import HEARTBEAT_ELEMENTS_MAX
 from minibroker.coordinator.group.streams.requests import Located, Partitions, StreamsHeartbeatAnswer, heartbeat_of
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
-from minibroker.dispatch.group_protocols import check_protocol
 from minibroker.dispatch.pieces import ElementLimit
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError
@@ -25,7 +24,7 @@ from minibroker.schemas import k88_streams_group_heartbeat as schema
 @handles(schema, limit=ElementLimit(HEARTBEAT_ELEMENTS_MAX))
 def streams_group_heartbeat(ctx: RequestContext, request: schema.Request) -> Any:
     """Handle the heartbeat. Returns Delayed if the log must be synced first."""
-    check_protocol(ctx, "streams")
+    ctx.broker.check_group_protocol("streams")
     asked = heartbeat_of(request, ctx.client_id or "", f"/{ctx.connection.client_host}")
     return when_done(lambda done: ctx.broker.coordinators.groups.streams.heartbeat(request.group_id, asked, done), _answer)
 

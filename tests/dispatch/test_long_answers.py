@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from minibroker.cluster.directories.log_directory import LogDirectory
-from minibroker.dispatch.long_answers import SORTED_AT_ONCE, in_order
+from minibroker.dispatch.slices import SORTED_AT_ONCE, in_order
 from minibroker.schemas import k03_metadata as k03
 from minibroker.schemas import k08_offset_commit as k08
 from minibroker.schemas import k10_find_coordinator as k10

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from minibroker.clock import ManualClock
-from minibroker.dispatch.delayed import NO_RESPONSE, Delayed
+from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, then
 from minibroker.dispatch.dispatcher import Dispatcher
-from minibroker.dispatch.middleware import after, later, refusal, served, then, wrapped
+from minibroker.dispatch.middleware import after, later, refusal, served, wrapped
 from minibroker.dispatch.registry import Handler, Registry, load
 from minibroker.errors import CorruptMessage, InvalidRequest, NotLeaderOrFollower, WireError
 from minibroker.schemas import k00_produce, k01_fetch, k02_list_offsets, k03_metadata, k26_end_txn

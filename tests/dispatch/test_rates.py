@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.dispatch.rates import METERS_MAX, THROTTLE_MAX_MS, Meters, Rate, TokenBucket, Window
+from minibroker.dispatch.quotas import METERS_MAX, THROTTLE_MAX_MS, Meters, Rate, TokenBucket, Window
 from tests.golden.captures.rates import FILE, START_MS
 
 CLIENTS: list[list[Any]] = json.loads(FILE.read_text())["clients"]

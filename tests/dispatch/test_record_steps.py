@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from minibroker.dispatch.delayed import Delayed
-from minibroker.dispatch.record_steps import ACTIVE_MAX, RecordSteps
+from minibroker.dispatch.slices import LONG_BATCHES_MAX, RecordSteps
 from minibroker.errors import InvalidRecord
 
 Done = Callable[[Any], None]
@@ -48,17 +48,17 @@ def outcome(work: Generator[Delayed | None, Any, int], sent: Any) -> Any:
 
 def test_only_so_many_are_worked_on() -> None:
     all_steps = RecordSteps(Later())
-    works = [all_steps.do(steps(number)) for number in range(ACTIVE_MAX + 2)]
-    assert [waits(work) for work in works] == [False] * ACTIVE_MAX + [True] * 2
+    works = [all_steps.do(steps(number)) for number in range(LONG_BATCHES_MAX + 2)]
+    assert [waits(work) for work in works] == [False] * LONG_BATCHES_MAX + [True] * 2
     assert waits(works[0])
     assert outcome(works[0], 0) == 0
-    assert works[ACTIVE_MAX].send(True) is None  # its turn has come
+    assert works[LONG_BATCHES_MAX].send(True) is None  # its turn has come
 
 
 @pytest.mark.parametrize("is_gone_early", [True, False])
 def test_a_client_that_goes_gives_its_turn_on(is_gone_early: bool) -> None:
     all_steps = RecordSteps(Later())
-    active = [all_steps.do(steps(number)) for number in range(ACTIVE_MAX)]
+    active = [all_steps.do(steps(number)) for number in range(LONG_BATCHES_MAX)]
     for work in active:
         assert not waits(work)
     gone, last = all_steps.do(steps(5)), all_steps.do(steps(6))

@@ -15,7 +15,6 @@ from uuid import UUID
 from minibroker.coordinator.group.consumer.group import ConsumerGroup
 from minibroker.coordinator.group.consumer.members import ConsumerMember
 from minibroker.dispatch.context import RequestContext
-from minibroker.dispatch.group_protocols import check_protocol
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.handlers.describe_groups import describe_each, reject_each, rejected_group
@@ -31,7 +30,7 @@ on_error = partial(reject_each, schema.Response, _rejected)
 @handles(schema, Pieces("group_ids", "groups", size=50))
 def consumer_group_describe(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Describe each group."""
-    check_protocol(ctx, "consumer")
+    ctx.broker.check_group_protocol("consumer")
     return schema.Response(groups=describe_each(request, partial(_describe, ctx), _rejected))
 
 

@@ -11,7 +11,6 @@ from functools import partial
 from minibroker.coordinator.group.share.assignor import SIMPLE
 from minibroker.coordinator.group.share.members import ShareMember
 from minibroker.dispatch.context import RequestContext
-from minibroker.dispatch.group_protocols import check_share_groups
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import GroupIdNotFound, KafkaError
@@ -22,7 +21,7 @@ from minibroker.schemas import k77_share_group_describe as schema
 @handles(schema, Pieces("group_ids", "groups", size=50))
 def share_group_describe(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Describe each group."""
-    check_share_groups(ctx)
+    ctx.broker.check_group_protocol("share")
     return schema.Response(groups=describe_each(request, partial(_describe, ctx), _rejected))
 
 

@@ -15,7 +15,6 @@ from minibroker.coordinator.group.streams.internal_topics import ConfiguredSubto
 from minibroker.coordinator.group.streams.members import StreamsMember
 from minibroker.coordinator.group.streams.tasks import Tasks, TaskSets
 from minibroker.dispatch.context import RequestContext
-from minibroker.dispatch.group_protocols import check_protocol
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.handlers.describe_groups import describe_each, reject_each, rejected_group
@@ -29,7 +28,7 @@ on_error = partial(reject_each, schema.Response, _rejected)
 @handles(schema, Pieces("group_ids", "groups", size=50))
 def streams_group_describe(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Describe each group."""
-    check_protocol(ctx, "streams")
+    ctx.broker.check_group_protocol("streams")
     return schema.Response(groups=describe_each(request, partial(_describe, ctx), _rejected))
 
 

@@ -12,7 +12,6 @@ from minibroker.config.request_limits import HEARTBEAT_ELEMENTS_MAX
 from minibroker.coordinator.group.share.requests import ShareHeartbeat, ShareHeartbeatAnswer
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
-from minibroker.dispatch.group_protocols import check_share_groups
 from minibroker.dispatch.pieces import ElementLimit
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError
@@ -23,7 +22,7 @@ from minibroker.schemas import k76_share_group_heartbeat as schema
 @handles(schema, limit=ElementLimit(HEARTBEAT_ELEMENTS_MAX))
 def share_group_heartbeat(ctx: RequestContext, request: schema.Request) -> Any:
     """Handle the heartbeat. Returns Delayed if logs must be synced first."""
-    check_share_groups(ctx)
+    ctx.broker.check_group_protocol("share")
     check_member_id(request.member_id)
     names = request.subscribed_topic_names
     asked = ShareHeartbeat(

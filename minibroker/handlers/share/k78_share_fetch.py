@@ -20,7 +20,6 @@ from minibroker.coordinator.share_partition.sessions import FINAL_EPOCH, MemberK
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
 from minibroker.dispatch.flush import FlushFailures
-from minibroker.dispatch.group_protocols import check_share_groups
 from minibroker.dispatch.pieces import ElementLimit
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.slices import Steps
@@ -41,7 +40,7 @@ _STRICT: Final = 1  #: share_acquire_mode
 @handles(schema, limit=ElementLimit(SHARE_ELEMENTS_MAX))
 def share_fetch(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Check the request, then serve it. With too many sessions wait before rejecting it, so clients do not retry in a loop."""
-    check_share_groups(ctx)
+    ctx.broker.check_group_protocol("share")
     if request.group_id is None:
         raise InvalidRequest("Invalid group id in the request.")
     check_member_id(request.member_id)

@@ -13,7 +13,6 @@ from minibroker.coordinator.share_partition.sessions import FINAL_EPOCH, FIRST_E
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
 from minibroker.dispatch.flush import FlushFailures
-from minibroker.dispatch.group_protocols import check_share_groups
 from minibroker.dispatch.pieces import ElementLimit
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.slices import Steps
@@ -26,7 +25,7 @@ from minibroker.schemas import k79_share_acknowledge as schema
 @handles(schema, limit=ElementLimit(SHARE_ELEMENTS_MAX))
 def share_acknowledge(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Check the session, then process each partition."""
-    check_share_groups(ctx)
+    ctx.broker.check_group_protocol("share")
     if request.group_id is None:
         raise InvalidRequest("Invalid group id in the request.")
     check_member_id(request.member_id)

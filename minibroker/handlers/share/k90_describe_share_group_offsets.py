@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from minibroker.coordinator.group.share.service import ShareOffset
 from minibroker.dispatch.context import RequestContext
-from minibroker.dispatch.group_protocols import check_share_groups
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError
@@ -25,7 +24,7 @@ def describe_share_group_offsets(ctx: RequestContext, request: schema.Request) -
 
 def _describe(ctx: RequestContext, group: schema.Group) -> schema.GroupResult:
     try:
-        check_share_groups(ctx)
+        ctx.broker.check_group_protocol("share")
         topics = None if group.topics is None else {each.topic_name: each.partitions for each in group.topics}
         found = ctx.broker.coordinators.groups.share.describe_offsets(group.group_id, topics)
     except KafkaError as error:

@@ -11,7 +11,6 @@ from typing import Any
 
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
-from minibroker.dispatch.group_protocols import check_share_groups
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import InvalidGroupId, KafkaError
@@ -22,7 +21,7 @@ from minibroker.wire.schema import NIL_UUID
 @handles(schema, Pieces("topics", "responses"))
 def delete_share_group_offsets(ctx: RequestContext, request: schema.Request) -> Any:
     """Delete the offsets. Returns Delayed if logs must be synced first."""
-    check_share_groups(ctx)
+    ctx.broker.check_group_protocol("share")
     if not request.group_id:
         raise InvalidGroupId
     names = list(dict.fromkeys(topic.topic_name for topic in request.topics))

@@ -15,8 +15,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from minibroker.dispatch.context import RequestContext
-from minibroker.dispatch.delayed import NO_RESPONSE, Delayed
-from minibroker.dispatch.middleware import later, refusal, served, then
+from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, then
+from minibroker.dispatch.middleware import later, refusal, served
 from minibroker.dispatch.partition_places import answers_places, overlays
 from minibroker.dispatch.partition_split import ErrorOf, overlay
 from minibroker.dispatch.plan import Plan

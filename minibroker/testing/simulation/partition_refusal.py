@@ -18,7 +18,8 @@ from uuid import UUID
 
 from minibroker.cluster.cluster import Cluster
 from minibroker.dispatch.context import RequestContext
-from minibroker.dispatch.middleware import after, then
+from minibroker.dispatch.delayed import then
+from minibroker.dispatch.middleware import after
 from minibroker.dispatch.partition_places import Place, index_of, partitions_field, places_in, topic_of
 from minibroker.dispatch.partition_split import ErrorOf, join, split
 from minibroker.dispatch.refusing_cluster import RefusingCluster
