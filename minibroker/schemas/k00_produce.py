@@ -20,12 +20,14 @@ With acks=0 there is no response at all.
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import Special
 from minibroker.wire.routing import PartitionLeader
 from minibroker.wire.schema import NIL_UUID, Int16, Int32, Int64, PartitionIndex, Records, String, TopicId, TopicName, field, struct
 
 API_KEY = 0
 VERSIONS = (0, 13)
 ROUTED_BY = PartitionLeader(names_leader_since=10)
+AUTHORIZES = (Special("WRITE of the transactional id if records are transactional; WRITE of each topic"),)
 FLEXIBLE_SINCE = 9
 
 

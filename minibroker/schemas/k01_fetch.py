@@ -26,6 +26,7 @@ the first partition that has data is always returned whole (KIP-74).
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import Special
 from minibroker.wire.routing import PartitionLeader
 from minibroker.wire.schema import (
     NIL_UUID,
@@ -46,6 +47,7 @@ from minibroker.wire.schema import (
 API_KEY = 1
 VERSIONS = (0, 18)
 ROUTED_BY = PartitionLeader(fences=True, names_leader_since=16)
+AUTHORIZES = (Special("READ of each topic; CLUSTER_ACTION of a replica"),)
 FLEXIBLE_SINCE = 12
 
 

@@ -16,12 +16,14 @@ v11  timestamp -6, the earliest offset still to be tiered (KIP-1023)
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import EachTopic, Operation
 from minibroker.wire.routing import PartitionLeader
 from minibroker.wire.schema import Int8, Int16, Int32, Int64, PartitionIndex, TopicName, field, struct
 
 API_KEY = 2
 VERSIONS = (0, 11)
 ROUTED_BY = PartitionLeader(fences=True)
+AUTHORIZES = (EachTopic(Operation.DESCRIBE),)
 FLEXIBLE_SINCE = 6
 
 

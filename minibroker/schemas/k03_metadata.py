@@ -18,12 +18,14 @@ v13  error_code for the whole answer (KIP-1102)
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import Special
 from minibroker.wire.routing import AnyBroker
 from minibroker.wire.schema import NIL_UUID, Bool, Int16, Int32, PartitionIndex, String, TopicId, TopicName, field, struct
 
 API_KEY = 3
 VERSIONS = (0, 13)
 ROUTED_BY = AnyBroker()
+AUTHORIZES = (Special("DESCRIBE of each topic; CREATE of the cluster or of topics that are created"),)
 FLEXIBLE_SINCE = 9
 LEFTOVER_ALLOWED = True  #: librdkafka 2.16 leaves three bytes after a flexible request for all topics, and Kafka ignores them
 

@@ -13,12 +13,14 @@ v10  topic_id instead of name
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import EachTopic, OnGroup, Operation
 from minibroker.wire.routing import Coordinator, CoordinatorType
 from minibroker.wire.schema import NIL_UUID, Int16, Int32, Int64, PartitionIndex, String, TopicId, TopicName, field, struct
 
 API_KEY = 8
 VERSIONS = (2, 10)
 ROUTED_BY = Coordinator(CoordinatorType.GROUP, key="group_id")
+AUTHORIZES = (OnGroup(Operation.READ), EachTopic(Operation.READ))
 FLEXIBLE_SINCE = 8
 
 

@@ -14,12 +14,14 @@ v10  topic_id instead of name
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import Special
 from minibroker.wire.routing import CoordinatorOfEach, CoordinatorType
 from minibroker.wire.schema import NIL_UUID, Bool, Int16, Int32, Int64, PartitionIndex, String, TopicId, TopicName, field, struct
 
 API_KEY = 9
 VERSIONS = (1, 10)
 ROUTED_BY = CoordinatorOfEach(CoordinatorType.GROUP, keys="groups", results="groups", key="group_id", single_key="group_id")
+AUTHORIZES = (Special("DESCRIBE of each group; DESCRIBE of each topic"),)
 FLEXIBLE_SINCE = 6
 
 

@@ -11,12 +11,14 @@ v6  share groups (KIP-932)
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import Special
 from minibroker.wire.routing import AnyBroker, CoordinatorType
 from minibroker.wire.schema import Int8, Int16, Int32, String, field, struct
 
 API_KEY = 10
 VERSIONS = (0, 6)
 ROUTED_BY = AnyBroker()
+AUTHORIZES = (Special("DESCRIBE of each group or transactional id; CLUSTER_ACTION for share coordinators"),)
 FLEXIBLE_SINCE = 3
 
 GROUP = CoordinatorType.GROUP.value  #: key_type; the key is a group_id

@@ -16,12 +16,14 @@ The answer is sent when all members have joined or the rebalance timeout has pas
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import OnGroup, Operation
 from minibroker.wire.routing import Coordinator, CoordinatorType
 from minibroker.wire.schema import Bool, Bytes, Int16, Int32, String, field, struct
 
 API_KEY = 11
 VERSIONS = (0, 9)
 ROUTED_BY = Coordinator(CoordinatorType.GROUP, key="group_id")
+AUTHORIZES = (OnGroup(Operation.READ),)
 FLEXIBLE_SINCE = 6
 
 

@@ -10,12 +10,14 @@ v5  reason (KIP-800)
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import OnGroup, Operation
 from minibroker.wire.routing import Coordinator, CoordinatorType
 from minibroker.wire.schema import Int16, Int32, String, field, struct
 
 API_KEY = 13
 VERSIONS = (0, 5)
 ROUTED_BY = Coordinator(CoordinatorType.GROUP, key="group_id")
+AUTHORIZES = (OnGroup(Operation.READ),)
 FLEXIBLE_SINCE = 4
 
 

@@ -12,12 +12,14 @@ The answer is sent when the leader has sent the assignments.
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import Special
 from minibroker.wire.routing import Coordinator, CoordinatorType
 from minibroker.wire.schema import Bytes, Int16, Int32, String, field, struct
 
 API_KEY = 14
 VERSIONS = (0, 5)
 ROUTED_BY = Coordinator(CoordinatorType.GROUP, key="group_id")
+AUTHORIZES = (Special("READ of the group, after the check of the protocol"),)
 FLEXIBLE_SINCE = 4
 
 

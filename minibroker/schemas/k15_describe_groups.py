@@ -11,12 +11,14 @@ v6  GROUP_ID_NOT_FOUND for one that is not there, error_message (KIP-1043)
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import Special
 from minibroker.wire.routing import CoordinatorOfEach, CoordinatorType
 from minibroker.wire.schema import Bool, Bytes, Int16, Int32, String, field, struct
 
 API_KEY = 15
 VERSIONS = (0, 6)
 ROUTED_BY = CoordinatorOfEach(CoordinatorType.GROUP, keys="groups", results="groups")
+AUTHORIZES = (Special("DESCRIBE of each group"),)
 FLEXIBLE_SINCE = 5
 
 

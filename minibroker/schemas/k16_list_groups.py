@@ -10,12 +10,14 @@ v5  types_filter, group_type (KIP-848)
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import Special
 from minibroker.wire.routing import CoordinatorType, EachCoordinator
 from minibroker.wire.schema import Int16, Int32, String, field, struct
 
 API_KEY = 16
 VERSIONS = (0, 5)
 ROUTED_BY = EachCoordinator(CoordinatorType.GROUP, results="groups", key="group_id")
+AUTHORIZES = (Special("DESCRIBE of the cluster, or of each group; the others are left out"),)
 FLEXIBLE_SINCE = 3
 
 

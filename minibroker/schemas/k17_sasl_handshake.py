@@ -6,12 +6,14 @@ v1  tokens follow in SaslAuthenticate requests
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import UNRESTRICTED
 from minibroker.wire.routing import AnyBroker
 from minibroker.wire.schema import Int16, String, struct
 
 API_KEY = 17
 VERSIONS = (0, 1)
 ROUTED_BY = AnyBroker()
+AUTHORIZES = UNRESTRICTED
 FLEXIBLE_SINCE = None
 
 

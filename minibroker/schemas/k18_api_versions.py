@@ -11,12 +11,14 @@ version, and a version that the broker does not know is answered with UNSUPPORTE
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import UNRESTRICTED
 from minibroker.wire.routing import AnyBroker
 from minibroker.wire.schema import Bool, Int16, Int32, Int64, String, field, struct
 
 API_KEY = 18
 VERSIONS = (0, 4)
 ROUTED_BY = AnyBroker()
+AUTHORIZES = UNRESTRICTED
 FLEXIBLE_SINCE = 3
 
 

@@ -10,12 +10,14 @@ v7  topic_id (KIP-516)
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import Special
 from minibroker.wire.routing import Controller
 from minibroker.wire.schema import NIL_UUID, Bool, Int8, Int16, Int32, String, TopicId, TopicName, field, struct
 
 API_KEY = 19
 VERSIONS = (2, 7)
 ROUTED_BY = Controller()
+AUTHORIZES = (Special("CREATE of the cluster, or of each topic; DESCRIBE_CONFIGS for the configs in the answer"),)
 FLEXIBLE_SINCE = 5
 
 

@@ -10,12 +10,14 @@ v6  topics, by name or by topic_id, take the place of topic_names (KIP-516)
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import Special
 from minibroker.wire.routing import Controller
 from minibroker.wire.schema import NIL_UUID, Int16, Int32, String, TopicId, TopicName, field, struct
 
 API_KEY = 20
 VERSIONS = (1, 6)
 ROUTED_BY = Controller()
+AUTHORIZES = (Special("DELETE of the cluster, or of each topic; DESCRIBE for its name"),)
 FLEXIBLE_SINCE = 4
 
 

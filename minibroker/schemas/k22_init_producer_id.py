@@ -10,12 +10,14 @@ v6  two-phase commit (KIP-939); Kafka 4.3.1 knows it, calls it unstable and does
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import Special
 from minibroker.wire.routing import Coordinator, CoordinatorType
 from minibroker.wire.schema import Bool, Int16, Int32, Int64, String, field, struct
 
 API_KEY = 22
 VERSIONS = (0, 5)
 ROUTED_BY = Coordinator(CoordinatorType.TRANSACTION, key="transactional_id")
+AUTHORIZES = (Special("WRITE of the transactional id; IDEMPOTENT_WRITE of the cluster, or WRITE of any topic"),)
 FLEXIBLE_SINCE = 2
 
 

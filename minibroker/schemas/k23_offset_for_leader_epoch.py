@@ -7,12 +7,14 @@ v4  flexible
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import Special
 from minibroker.wire.routing import PartitionLeader
 from minibroker.wire.schema import Int16, Int32, Int64, PartitionIndex, TopicName, field, struct
 
 API_KEY = 23
 VERSIONS = (2, 4)
 ROUTED_BY = PartitionLeader(fences=True)
+AUTHORIZES = (Special("CLUSTER_ACTION, or DESCRIBE of each topic"),)
 FLEXIBLE_SINCE = 4
 
 

@@ -10,6 +10,7 @@ v5  TRANSACTION_ABORTABLE may be answered (KIP-890)
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import Special
 from minibroker.wire.routing import CoordinatorOfEach, CoordinatorType
 from minibroker.wire.schema import Bool, Int16, Int32, Int64, PartitionIndex, String, TopicName, field, struct
 
@@ -22,6 +23,7 @@ ROUTED_BY = CoordinatorOfEach(
     key="transactional_id",
     single_key="v3_and_below_transactional_id",
 )
+AUTHORIZES = (Special("WRITE of the transactional id and of each topic; CLUSTER_ACTION for several transactions"),)
 FLEXIBLE_SINCE = 3
 
 

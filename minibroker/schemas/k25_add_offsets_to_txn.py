@@ -9,12 +9,14 @@ v4  TRANSACTION_ABORTABLE may be answered (KIP-890)
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import OnGroup, OnTransactionalId, Operation
 from minibroker.wire.routing import Coordinator, CoordinatorType
 from minibroker.wire.schema import Int16, Int32, Int64, String, field, struct
 
 API_KEY = 25
 VERSIONS = (0, 4)
 ROUTED_BY = Coordinator(CoordinatorType.TRANSACTION, key="transactional_id")
+AUTHORIZES = (OnTransactionalId(Operation.WRITE), OnGroup(Operation.READ))
 FLEXIBLE_SINCE = 3
 
 

@@ -9,12 +9,14 @@ v5  the producer epoch grows with each transaction, and the answer returns it (K
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import OnTransactionalId, Operation
 from minibroker.wire.routing import Coordinator, CoordinatorType
 from minibroker.wire.schema import Bool, Int16, Int32, Int64, String, field, struct
 
 API_KEY = 26
 VERSIONS = (0, 5)
 ROUTED_BY = Coordinator(CoordinatorType.TRANSACTION, key="transactional_id")
+AUTHORIZES = (OnTransactionalId(Operation.WRITE),)
 FLEXIBLE_SINCE = 3
 
 

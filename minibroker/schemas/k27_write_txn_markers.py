@@ -6,12 +6,14 @@ v2  transaction_version, so that a partition checks a marker's epoch as strictly
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import OnCluster, Operation
 from minibroker.wire.routing import PartitionLeader
 from minibroker.wire.schema import Bool, Int8, Int16, Int32, Int64, PartitionIndex, TopicName, field, struct
 
 API_KEY = 27
 VERSIONS = (1, 2)
 ROUTED_BY = PartitionLeader()
+AUTHORIZES = (OnCluster((Operation.ALTER, Operation.CLUSTER_ACTION)),)
 FLEXIBLE_SINCE = 1
 
 

@@ -9,12 +9,14 @@ v5  the coordinator adds the group to the transaction, no AddOffsetsToTxn before
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import EachTopic, OnGroup, OnTransactionalId, Operation
 from minibroker.wire.routing import Coordinator, CoordinatorType
 from minibroker.wire.schema import Int16, Int32, Int64, PartitionIndex, String, TopicName, field, struct
 
 API_KEY = 28
 VERSIONS = (0, 5)
 ROUTED_BY = Coordinator(CoordinatorType.GROUP, key="group_id")
+AUTHORIZES = (OnTransactionalId(Operation.WRITE), OnGroup(Operation.READ), EachTopic(Operation.READ))
 FLEXIBLE_SINCE = 3
 
 

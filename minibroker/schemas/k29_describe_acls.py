@@ -7,12 +7,14 @@ v3  resources of the type USER (KIP-373)
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import OnCluster, Operation
 from minibroker.wire.routing import AnyBroker
 from minibroker.wire.schema import Int8, Int16, Int32, String, field, struct
 
 API_KEY = 29
 VERSIONS = (1, 3)
 ROUTED_BY = AnyBroker()
+AUTHORIZES = (OnCluster((Operation.DESCRIBE,)),)
 FLEXIBLE_SINCE = 2
 
 

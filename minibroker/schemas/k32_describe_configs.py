@@ -14,12 +14,14 @@ config_type    0 unknown, 1 boolean, 2 string, 3 int, 4 short, 5 long, 6 double,
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import Special
 from minibroker.wire.routing import AnyBroker
 from minibroker.wire.schema import Bool, Int8, Int16, Int32, ResourceName, String, field, struct
 
 API_KEY = 32
 VERSIONS = (0, 4)
 ROUTED_BY = AnyBroker()  #: except for configs of one broker, which only that broker knows
+AUTHORIZES = (Special("DESCRIBE_CONFIGS of each topic, group or of the cluster"),)
 FLEXIBLE_SINCE = 4
 
 

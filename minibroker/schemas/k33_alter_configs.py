@@ -8,12 +8,14 @@ A key that the request leaves out goes back to its default.
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import Special
 from minibroker.wire.routing import Controller
 from minibroker.wire.schema import Bool, Int8, Int16, Int32, ResourceName, String, field, struct
 
 API_KEY = 33
 VERSIONS = (0, 2)
 ROUTED_BY = Controller()  #: except for configs of one broker, which that broker checks first
+AUTHORIZES = (Special("ALTER_CONFIGS of each topic, group or of the cluster"),)
 FLEXIBLE_SINCE = 2
 
 

@@ -7,12 +7,14 @@ v2  flexible
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import OnCluster, Operation
 from minibroker.wire.routing import OneBroker
 from minibroker.wire.schema import Int16, Int32, PartitionIndex, String, TopicName, field, struct
 
 API_KEY = 34
 VERSIONS = (1, 2)
 ROUTED_BY = OneBroker()
+AUTHORIZES = (OnCluster((Operation.ALTER,)),)
 FLEXIBLE_SINCE = 2
 
 

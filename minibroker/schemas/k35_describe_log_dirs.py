@@ -9,12 +9,14 @@ v5  is_cordoned (KIP-1066)
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import OnCluster, Operation
 from minibroker.wire.routing import EachBroker
 from minibroker.wire.schema import Bool, Int16, Int32, Int64, PartitionIndex, String, TopicName, field, struct
 
 API_KEY = 35
 VERSIONS = (0, 5)
 ROUTED_BY = EachBroker(results="results")
+AUTHORIZES = (OnCluster((Operation.DESCRIBE,)),)
 FLEXIBLE_SINCE = 2
 
 

@@ -6,12 +6,14 @@ v2  flexible
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import UNRESTRICTED
 from minibroker.wire.routing import AnyBroker
 from minibroker.wire.schema import Bytes, Int16, Int64, String, field, struct
 
 API_KEY = 36
 VERSIONS = (0, 2)
 ROUTED_BY = AnyBroker()
+AUTHORIZES = UNRESTRICTED
 FLEXIBLE_SINCE = 2
 
 

@@ -7,12 +7,14 @@ v3  THROTTLING_QUOTA_EXCEEDED may be answered (KIP-599)
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import EachTopic, Operation
 from minibroker.wire.routing import Controller
 from minibroker.wire.schema import Bool, Int16, Int32, String, TopicName, field, struct
 
 API_KEY = 37
 VERSIONS = (0, 3)
 ROUTED_BY = Controller()
+AUTHORIZES = (EachTopic(Operation.ALTER),)
 FLEXIBLE_SINCE = 2
 
 

@@ -6,12 +6,14 @@ v3  tokens for other owners (KIP-373)
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import Special
 from minibroker.wire.routing import Controller
 from minibroker.wire.schema import Bytes, Int16, Int32, Int64, String, field, struct
 
 API_KEY = 38
 VERSIONS = (1, 3)
 ROUTED_BY = Controller()
+AUTHORIZES = (Special("CREATE_TOKENS of the user, if the token is for another user"),)
 FLEXIBLE_SINCE = 2
 
 

@@ -5,12 +5,14 @@ v2  flexible
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import Special
 from minibroker.wire.routing import Controller
 from minibroker.wire.schema import Bytes, Int16, Int32, Int64, field, struct
 
 API_KEY = 39
 VERSIONS = (1, 2)
 ROUTED_BY = Controller()
+AUTHORIZES = (Special("nothing; the handler checks that the client owns or may renew the token"),)
 FLEXIBLE_SINCE = 2
 
 

@@ -6,12 +6,14 @@ v3  who asked for each token (KIP-373)
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import Special
 from minibroker.wire.routing import AnyBroker
 from minibroker.wire.schema import Bytes, Int16, Int32, Int64, String, field, struct
 
 API_KEY = 41
 VERSIONS = (1, 3)
 ROUTED_BY = AnyBroker()
+AUTHORIZES = (Special("DESCRIBE of each token, or DESCRIBE_TOKENS of its owner, unless the client owns it or may renew it"),)
 FLEXIBLE_SINCE = 2
 
 

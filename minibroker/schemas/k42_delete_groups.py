@@ -7,12 +7,14 @@ v2  flexible
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import EachGroup, Operation
 from minibroker.wire.routing import CoordinatorOfEach, CoordinatorType
 from minibroker.wire.schema import Int16, Int32, String, field, struct
 
 API_KEY = 42
 VERSIONS = (0, 2)
 ROUTED_BY = CoordinatorOfEach(CoordinatorType.GROUP, keys="groups_names", results="results")
+AUTHORIZES = (EachGroup(Operation.DELETE, keys="groups_names", results="results"),)
 FLEXIBLE_SINCE = 2
 
 

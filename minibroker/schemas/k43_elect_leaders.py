@@ -7,12 +7,14 @@ v2  flexible
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import OnCluster, Operation
 from minibroker.wire.routing import Controller
 from minibroker.wire.schema import Int8, Int16, Int32, PartitionIndex, String, TopicName, field, struct
 
 API_KEY = 43
 VERSIONS = (0, 2)
 ROUTED_BY = Controller()
+AUTHORIZES = (OnCluster((Operation.ALTER,)),)
 FLEXIBLE_SINCE = 2
 
 

@@ -6,12 +6,14 @@ v1  allow_replication_factor_change (KIP-860)
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import OnCluster, Operation
 from minibroker.wire.routing import Controller
 from minibroker.wire.schema import Bool, Int16, Int32, PartitionIndex, String, TopicName, field, struct
 
 API_KEY = 45
 VERSIONS = (0, 1)
 ROUTED_BY = Controller()
+AUTHORIZES = (OnCluster((Operation.ALTER,)),)
 FLEXIBLE_SINCE = 0
 
 

@@ -5,12 +5,14 @@ v0  flexible from the start
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import OnCluster, Operation
 from minibroker.wire.routing import Controller
 from minibroker.wire.schema import Int16, Int32, PartitionIndex, String, TopicName, field, struct
 
 API_KEY = 46
 VERSIONS = (0, 0)
 ROUTED_BY = Controller()
+AUTHORIZES = (OnCluster((Operation.DESCRIBE,)),)
 FLEXIBLE_SINCE = 0
 
 

@@ -6,12 +6,14 @@ v1  flexible
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import OnCluster, Operation
 from minibroker.wire.routing import AnyBroker
 from minibroker.wire.schema import Bool, Float64, Int8, Int16, Int32, String, field, struct
 
 API_KEY = 48
 VERSIONS = (0, 1)
 ROUTED_BY = AnyBroker()
+AUTHORIZES = (OnCluster((Operation.DESCRIBE_CONFIGS,)),)
 FLEXIBLE_SINCE = 1
 
 

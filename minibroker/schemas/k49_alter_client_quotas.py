@@ -6,12 +6,15 @@ v1  flexible
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import OnCluster
+from minibroker.wire.authorization import Operation as AclOperation
 from minibroker.wire.routing import Controller
 from minibroker.wire.schema import Bool, Float64, Int16, Int32, String, field, struct
 
 API_KEY = 49
 VERSIONS = (0, 1)
 ROUTED_BY = Controller()
+AUTHORIZES = (OnCluster((AclOperation.ALTER_CONFIGS,)),)
 FLEXIBLE_SINCE = 1
 
 

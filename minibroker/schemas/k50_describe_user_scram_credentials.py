@@ -5,12 +5,14 @@ v0  flexible from the start
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import OnCluster, Operation
 from minibroker.wire.routing import AnyBroker
 from minibroker.wire.schema import Int8, Int16, Int32, String, field, struct
 
 API_KEY = 50
 VERSIONS = (0, 0)
 ROUTED_BY = AnyBroker()
+AUTHORIZES = (OnCluster((Operation.DESCRIBE,)),)
 FLEXIBLE_SINCE = 0
 
 

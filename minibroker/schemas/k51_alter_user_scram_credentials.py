@@ -5,12 +5,14 @@ v0  flexible from the start
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import OnCluster, Operation
 from minibroker.wire.routing import Controller
 from minibroker.wire.schema import Bytes, Int8, Int16, Int32, String, field, struct
 
 API_KEY = 51
 VERSIONS = (0, 0)
 ROUTED_BY = Controller()
+AUTHORIZES = (OnCluster((Operation.ALTER,)),)
 FLEXIBLE_SINCE = 0
 LEFTOVER_ALLOWED = True  #: librdkafka 2.16 leaves a byte after the request, and Kafka ignores it
 

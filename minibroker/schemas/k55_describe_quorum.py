@@ -7,12 +7,14 @@ v2  error messages, nodes, replica_directory_id (KIP-853)
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import OnCluster, Operation
 from minibroker.wire.routing import Controller
 from minibroker.wire.schema import NIL_UUID, Int16, Int32, Int64, PartitionIndex, String, TopicName, UInt16, Uuid, field, struct
 
 API_KEY = 55
 VERSIONS = (0, 2)
 ROUTED_BY = Controller()
+AUTHORIZES = (OnCluster((Operation.DESCRIBE,)),)
 FLEXIBLE_SINCE = 0
 
 

@@ -7,12 +7,14 @@ v2  no results of single features any more: all are updated or none
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import OnCluster, Operation
 from minibroker.wire.routing import Controller
 from minibroker.wire.schema import Bool, Int8, Int16, Int32, String, field, struct
 
 API_KEY = 57
 VERSIONS = (0, 2)
 ROUTED_BY = Controller()
+AUTHORIZES = (OnCluster((Operation.ALTER,)),)
 FLEXIBLE_SINCE = 0
 
 

@@ -7,12 +7,14 @@ v2  include_fenced_brokers, is_fenced (KIP-1073)
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import Special
 from minibroker.wire.routing import AnyBroker
 from minibroker.wire.schema import Bool, Int8, Int16, Int32, String, field, struct
 
 API_KEY = 60
 VERSIONS = (0, 2)
 ROUTED_BY = AnyBroker()
+AUTHORIZES = (Special("nothing; operations of the cluster are reported to clients that may DESCRIBE it"),)
 FLEXIBLE_SINCE = 0
 
 

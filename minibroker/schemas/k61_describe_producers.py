@@ -5,12 +5,14 @@ v0  flexible
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import EachTopic, Operation
 from minibroker.wire.routing import PartitionLeader
 from minibroker.wire.schema import Int16, Int32, Int64, PartitionIndex, String, TopicName, field, struct
 
 API_KEY = 61
 VERSIONS = (0, 0)
 ROUTED_BY = PartitionLeader(any_replica=True)
+AUTHORIZES = (EachTopic(Operation.READ),)
 FLEXIBLE_SINCE = 0
 
 

@@ -5,12 +5,14 @@ v0  flexible
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import Special
 from minibroker.wire.routing import CoordinatorOfEach, CoordinatorType
 from minibroker.wire.schema import Int16, Int32, Int64, String, field, struct
 
 API_KEY = 65
 VERSIONS = (0, 0)
 ROUTED_BY = CoordinatorOfEach(CoordinatorType.TRANSACTION, keys="transactional_ids", results="transaction_states")
+AUTHORIZES = (Special("DESCRIBE of each transactional id; topics without DESCRIBE are left out"),)
 FLEXIBLE_SINCE = 0
 
 

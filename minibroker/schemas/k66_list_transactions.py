@@ -7,12 +7,14 @@ v2  transactional_id_pattern (KIP-1152)
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import Special
 from minibroker.wire.routing import CoordinatorType, EachCoordinator
 from minibroker.wire.schema import Int16, Int32, Int64, String, field, struct
 
 API_KEY = 66
 VERSIONS = (0, 2)
 ROUTED_BY = EachCoordinator(CoordinatorType.TRANSACTION, results="transaction_states", key="transactional_id")
+AUTHORIZES = (Special("DESCRIBE of each transactional id; the others are left out"),)
 FLEXIBLE_SINCE = 0
 
 

@@ -8,12 +8,14 @@ Null and -1 in a request mean: as in the last one. The first one, and one after 
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import OnGroup, Operation, Special
 from minibroker.wire.routing import Coordinator, CoordinatorType
 from minibroker.wire.schema import Int16, Int32, PartitionIndex, String, TopicId, field, struct
 
 API_KEY = 68
 VERSIONS = (0, 1)
 ROUTED_BY = Coordinator(CoordinatorType.GROUP, key="group_id")
+AUTHORIZES = (OnGroup(Operation.READ), Special("DESCRIBE of each subscribed topic; a regular expression matches only those"))
 FLEXIBLE_SINCE = 0
 
 

@@ -6,12 +6,14 @@ v1  member_type (KIP-1099)
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import Special
 from minibroker.wire.routing import CoordinatorOfEach, CoordinatorType
 from minibroker.wire.schema import Bool, Int8, Int16, Int32, String, Uuid, field, struct
 
 API_KEY = 69
 VERSIONS = (0, 1)
 ROUTED_BY = CoordinatorOfEach(CoordinatorType.GROUP, keys="group_ids", results="groups")
+AUTHORIZES = (Special("DESCRIBE of each group, and of the topics of its members"),)
 FLEXIBLE_SINCE = 0
 
 

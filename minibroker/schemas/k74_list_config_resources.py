@@ -6,12 +6,14 @@ v1  resources of all types (KIP-1142)
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import OnCluster, Operation
 from minibroker.wire.routing import AnyBroker
 from minibroker.wire.schema import Int8, Int16, Int32, String, field, struct
 
 API_KEY = 74
 VERSIONS = (0, 1)
 ROUTED_BY = AnyBroker()
+AUTHORIZES = (OnCluster((Operation.DESCRIBE_CONFIGS,)),)
 FLEXIBLE_SINCE = 0
 
 

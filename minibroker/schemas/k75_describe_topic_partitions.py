@@ -7,12 +7,14 @@ Topics are answered in the order of their names. When the limit is reached, next
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import Special
 from minibroker.wire.routing import AnyBroker
 from minibroker.wire.schema import NIL_UUID, Bool, Int16, Int32, PartitionIndex, String, TopicId, TopicName, field, struct
 
 API_KEY = 75
 VERSIONS = (0, 0)
 ROUTED_BY = AnyBroker()
+AUTHORIZES = (Special("DESCRIBE of each topic"),)
 FLEXIBLE_SINCE = 0
 
 

@@ -7,12 +7,14 @@ Null in a request means: as in the last one.
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import OnGroup, Operation, Special
 from minibroker.wire.routing import Coordinator, CoordinatorType
 from minibroker.wire.schema import Int16, Int32, String, Uuid, field, struct
 
 API_KEY = 76
 VERSIONS = (1, 1)
 ROUTED_BY = Coordinator(CoordinatorType.GROUP, key="group_id")
+AUTHORIZES = (OnGroup(Operation.READ), Special("DESCRIBE of each subscribed topic"))
 FLEXIBLE_SINCE = 0
 
 

@@ -5,12 +5,14 @@ v1  the first stable version, flexible; v0 was Kafka 4.0's early access
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import Special
 from minibroker.wire.routing import CoordinatorOfEach, CoordinatorType
 from minibroker.wire.schema import Bool, Int16, Int32, String, Uuid, field, struct
 
 API_KEY = 77
 VERSIONS = (1, 1)
 ROUTED_BY = CoordinatorOfEach(CoordinatorType.GROUP, keys="group_ids", results="groups")
+AUTHORIZES = (Special("DESCRIBE of each group, and of the topics of its members"),)
 FLEXIBLE_SINCE = 0
 
 

@@ -6,12 +6,14 @@ v2  share_acquire_mode (KIP-1206), acknowledgements that renew the lock (KIP-122
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import OnGroup, Operation, Special
 from minibroker.wire.routing import PartitionLeader
 from minibroker.wire.schema import Bool, Int8, Int16, Int32, Int64, PartitionIndex, Records, String, TopicId, Uuid, field, struct
 
 API_KEY = 78
 VERSIONS = (1, 2)
 ROUTED_BY = PartitionLeader(names_leader_since=0)
+AUTHORIZES = (OnGroup(Operation.READ), Special("READ of each topic, also of the session"))
 FLEXIBLE_SINCE = 0
 
 

@@ -6,12 +6,14 @@ v2  acknowledgements that renew the lock, acquisition_lock_timeout_ms (KIP-1222)
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import EachTopic, OnGroup, Operation
 from minibroker.wire.routing import PartitionLeader
 from minibroker.wire.schema import Bool, Int8, Int16, Int32, Int64, PartitionIndex, String, TopicId, field, struct
 
 API_KEY = 79
 VERSIONS = (1, 2)
 ROUTED_BY = PartitionLeader(names_leader_since=0)
+AUTHORIZES = (OnGroup(Operation.READ), EachTopic(Operation.READ))
 FLEXIBLE_SINCE = 0
 
 

@@ -5,12 +5,14 @@ v0  flexible from the start; brokers alone use it
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import OnCluster, Operation
 from minibroker.wire.routing import Coordinator, CoordinatorType
 from minibroker.wire.schema import Int16, Int32, Int64, PartitionIndex, String, TopicId, field, struct
 
 API_KEY = 83
 VERSIONS = (0, 0)
 ROUTED_BY = Coordinator(CoordinatorType.SHARE, key=None)  #: group_id, topic_id and partition
+AUTHORIZES = (OnCluster((Operation.CLUSTER_ACTION,)),)
 FLEXIBLE_SINCE = 0
 
 

@@ -7,12 +7,14 @@ A task is a subtopology at one partition. Null and -1 in a request mean: as in t
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import OnGroup, Operation, Special
 from minibroker.wire.routing import Coordinator, CoordinatorType
 from minibroker.wire.schema import Bool, Int8, Int16, Int32, Int64, String, UInt16, field, struct
 
 API_KEY = 88
 VERSIONS = (0, 0)
 ROUTED_BY = Coordinator(CoordinatorType.GROUP, key="group_id")
+AUTHORIZES = (OnGroup(Operation.READ), Special("DESCRIBE of each topic of the topology; CREATE of the cluster or of internal topics"))
 FLEXIBLE_SINCE = 0
 
 

@@ -5,12 +5,14 @@ v0  flexible from the start
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import Special
 from minibroker.wire.routing import CoordinatorOfEach, CoordinatorType
 from minibroker.wire.schema import Bool, Int16, Int32, Int64, String, UInt16, field, struct
 
 API_KEY = 89
 VERSIONS = (0, 0)
 ROUTED_BY = CoordinatorOfEach(CoordinatorType.GROUP, keys="group_ids", results="groups")
+AUTHORIZES = (Special("DESCRIBE of each group, and of the topics of its topology"),)
 FLEXIBLE_SINCE = 0
 
 

@@ -6,12 +6,14 @@ v1  lag (KIP-1226)
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import Special
 from minibroker.wire.routing import CoordinatorOfEach, CoordinatorType
 from minibroker.wire.schema import Int16, Int32, Int64, PartitionIndex, String, TopicId, TopicName, field, struct
 
 API_KEY = 90
 VERSIONS = (0, 1)
 ROUTED_BY = CoordinatorOfEach(CoordinatorType.GROUP, keys="groups", results="groups", key="group_id")
+AUTHORIZES = (Special("DESCRIBE of each group; DESCRIBE of each topic"),)
 FLEXIBLE_SINCE = 0
 
 

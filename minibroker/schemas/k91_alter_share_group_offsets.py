@@ -5,12 +5,14 @@ v0  flexible from the start
 
 from __future__ import annotations
 
+from minibroker.wire.authorization import EachTopic, OnGroup, Operation
 from minibroker.wire.routing import Coordinator, CoordinatorType
 from minibroker.wire.schema import Int16, Int32, Int64, PartitionIndex, String, TopicId, TopicName, field, struct
 
 API_KEY = 91
 VERSIONS = (0, 0)
 ROUTED_BY = Coordinator(CoordinatorType.GROUP, key="group_id")
+AUTHORIZES = (OnGroup(Operation.READ), EachTopic(Operation.READ))
 FLEXIBLE_SINCE = 0
 
 

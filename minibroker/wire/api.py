@@ -1,10 +1,11 @@
-"""One API as its schema module declares it: key, name, versions, routing, request and response."""
+"""One API as its schema module declares it: key, name, versions, routing, authorization, request and response."""
 
 from __future__ import annotations
 
 from types import ModuleType
 from typing import Any, Final
 
+from minibroker.wire.authorization import Rule
 from minibroker.wire.routing import Routing
 
 NEVER: Final = 32768  #: a FLEXIBLE_SINCE above every version
@@ -13,7 +14,9 @@ NEVER: Final = 32768  #: a FLEXIBLE_SINCE above every version
 class Api:
     """The declarations of one API key, for the broker and its clients."""
 
-    __slots__ = ("Request", "Response", "flexible_since", "key", "leftover_allowed", "max_version", "min_version", "name", "routed_by")
+    __slots__ = (
+        "Request", "Response", "authorizes", "flexible_since", "key", "leftover_allowed", "max_version", "min_version", "name", "routed_by",
+    )  # fmt: skip
 
     def __init__(self, module: ModuleType) -> None:
         self.key: int = module.API_KEY
@@ -24,6 +27,9 @@ class Api:
         if not hasattr(module, "ROUTED_BY"):
             raise TypeError(f"{module.__name__} must declare ROUTED_BY: which broker serves a request (minibroker/wire/routing.py)")
         self.routed_by: Routing = module.ROUTED_BY  #: which broker a request must be sent to
+        if not hasattr(module, "AUTHORIZES"):
+            raise TypeError(f"{module.__name__} must declare AUTHORIZES: what a request asks for (minibroker/wire/authorization.py)")
+        self.authorizes: tuple[Rule, ...] = module.AUTHORIZES  #: what an authorizer is asked about a request, in this order
         flexible_since: int | None = module.FLEXIBLE_SINCE
         self.flexible_since = NEVER if flexible_since is None else flexible_since
         #: Apache Kafka ignores bytes after any request. We do so only for requests after which a known client leaves some.
@@ -44,10 +50,10 @@ class Api:
 
 
 def api_of(module: ModuleType) -> Api:
-    """Read the declarations of a schema module (API_KEY, VERSIONS, ROUTED_BY, FLEXIBLE_SINCE or None, Request, Response).
+    """Read the declarations of a schema module (API_KEY, VERSIONS, ROUTED_BY, AUTHORIZES, FLEXIBLE_SINCE, Request, Response).
 
     Raises:
-        TypeError: the module does not declare ROUTED_BY.
+        TypeError: the module does not declare ROUTED_BY or AUTHORIZES.
     """
     return Api(module)
 

@@ -6,6 +6,7 @@ import pytest
 
 from minibroker.schemas import k02_list_offsets, k18_api_versions, k23_offset_for_leader_epoch, k75_describe_topic_partitions
 from minibroker.wire.api import api_of
+from minibroker.wire.authorization import UNRESTRICTED
 from minibroker.wire.routing import AnyBroker
 
 
@@ -32,7 +33,8 @@ def test_versions() -> None:
 
 def test_an_api_may_never_be_flexible() -> None:
     module = ModuleType("minibroker.schemas.k17_sasl_handshake")
-    vars(module).update(API_KEY=17, VERSIONS=(0, 1), ROUTED_BY=AnyBroker(), FLEXIBLE_SINCE=None, Request=object, Response=object)
+    vars(module).update(API_KEY=17, VERSIONS=(0, 1), ROUTED_BY=AnyBroker(), AUTHORIZES=UNRESTRICTED)
+    vars(module).update(FLEXIBLE_SINCE=None, Request=object, Response=object)
     assert not api_of(module).flexible(32767)
     assert repr(api_of(module)) == "<Api 17 SaslHandshake 0..1>"
 
