@@ -14,6 +14,7 @@ from minibroker.cli.output import FORMATS, emit
 from minibroker.client.client import Client
 from minibroker.client.connection import api_name
 from minibroker.client.errors import ClientError
+from minibroker.dispatch.registry import load
 from minibroker.schemas import k18_api_versions
 
 COLUMNS = ("node_id", "address", "api_key", "name", "min_version", "max_version", "usable")
@@ -59,8 +60,6 @@ def api_versions(client: Client, *, ours: bool, features: bool, output: str) -> 
 
 def served_by_us() -> list[dict[str, Any]]:
     """Return the APIs that this package serves, by key."""
-    from minibroker.dispatch.registry import load  # noqa: PLC0415  only --ours pays for it
-
     return [
         {
             "api_key": api.key,

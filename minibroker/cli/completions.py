@@ -1,4 +1,4 @@
-"""Complete names of topics, groups, brokers and configs in a shell, from the cluster of the command line.
+"""Complete names of topics, groups, brokers and configs in a shell, from the cluster of the command line; print the script for a shell.
 
 A shell runs this at a press of a key. If no broker answers within a second, there are no names and no error.
 """
@@ -12,6 +12,8 @@ from typing import Final
 import click
 
 from minibroker.client.client import Client
+from minibroker.client.errors import ClientError
+from minibroker.errors import KafkaError, WireError
 
 _TIMEOUT_MS: Final = 1000
 
@@ -64,9 +66,7 @@ def _configs(ctx: click.Context) -> Iterable[str]:
 
 def _ask(ctx: click.Context, what: str) -> set[str]:
     """Return names of the cluster; none if it does not answer."""
-    # Only completions need these imports.
-    from minibroker.cli.failures import failure_of  # noqa: PLC0415
-    from minibroker.client import configs, groups  # noqa: PLC0415
+    from minibroker.client import configs, groups  # noqa: PLC0415  only completions need them
 
     bootstrap = ctx.params.get("bootstrap_server") or os.environ.get("MINIBROKER_BOOTSTRAP_SERVER") or "localhost:9092"
     try:
@@ -79,7 +79,34 @@ def _ask(ctx: click.Context, what: str) -> set[str]:
                 client.metadata([], client.deadline())
                 return {str(node_id) for node_id in client.brokers}
             return set(configs.list_entities(client, "groups" if what == "groups with configs" else what))
-    except Exception as error:
-        if failure_of(error) is None:
-            raise
+    except (ClientError, KafkaError, WireError, OSError):
         return set()
+
+
+VARIABLE = "_MINIBROKER_COMPLETE"  #: the variable that makes click complete
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  source <(minibroker completion bash)
+  minibroker completion bash > ~/.local/share/bash-completion/completions/minibroker
+  minibroker completion zsh > ~/.zfunc/_minibroker
+  minibroker completion fish > ~/.config/fish/completions/minibroker.fish
+"""
+)
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str) -> None:
+    """Print the script that completes commands in a shell.
+
+    bash needs version 4.4 or newer. The script completes names of topics, groups and brokers from the cluster of -b or
+    MINIBROKER_BOOTSTRAP_SERVER, and waits for it at most one second.
+    """
+    from click.shell_completion import get_completion_class  # noqa: PLC0415  the commands import this module
+
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"no completion for {shell}")
+    of_shell = kind(click.get_current_context().find_root().command, {}, "minibroker", VARIABLE)
+    click.echo(of_shell.source_template % of_shell.source_vars())  # .source() would run bash for its version first

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import click
 
+from minibroker.cli.kafka_tools.arguments import UsageError
+from minibroker.cli.kafka_tools.arguments import words_of as tool_words_of
 from minibroker.cli.streams import words_of
 from minibroker.client.errors import ClientError, TimedOut, describe
 from minibroker.errors import ConfigurationError, CorruptLogError, KafkaError, RequestTimedOut, WireError
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.session import SparkUnavailableError
 
 TIMED_OUT = 124
@@ -29,3 +31,13 @@ def failure_of(error: Exception) -> click.ClickException | None:
     if isinstance(error, OSError):
         return click.ClickException(words_of(error))
     return click.ClickException(describe(error))
+
+
+def tool_failure(error: Exception) -> str | None:
+    """Return the line that one of Kafka's tools prints for an error; None for a defect."""
+    if isinstance(error, UsageError):
+        return str(error)
+    if isinstance(error, KafkaError):
+        return f"Error: {tool_words_of(error)} [{error.name}]"
+    failure = failure_of(error)
+    return None if failure is None else f"Error: {failure.message}"

@@ -12,6 +12,7 @@ import click
 from minibroker.cli.health_check import TIMEOUT_S, check_all, file_properties, own_listeners
 from minibroker.client.errors import TimedOut, describe
 from minibroker.client.transport import parse_bootstrap
+from minibroker.config import sources
 
 
 @click.command(
@@ -60,7 +61,5 @@ def health(bootstrap_server: str | None, config_file: str | None, timeout: float
 
 def _properties(config_file: str | None) -> dict[str, str]:
     """Return the properties of this environment and of a file."""
-    from minibroker.config import sources  # noqa: PLC0415  not needed where an address is given
-
     given = {} if config_file is None else file_properties(config_file)
     return given | sources.from_environment(os.environ)

@@ -14,6 +14,8 @@ from typing import NamedTuple
 from minibroker.client.connection import Connect, connect
 from minibroker.client.errors import ClientError, check, describe
 from minibroker.client.transport import Address, Deadline
+from minibroker.config import sources
+from minibroker.config.listeners import listeners_of
 from minibroker.errors import ConfigurationError, KafkaError
 from minibroker.schemas import k03_metadata, k35_describe_log_dirs
 
@@ -72,8 +74,6 @@ def check_all(addresses: Sequence[Address], timeout_s: float) -> str:
 
 def own_listeners(properties: Mapping[str, str]) -> list[Address]:
     """Return the listeners of a broker with these properties on this machine; ConfigurationError if they cannot be determined."""
-    from minibroker.config.listeners import listeners_of  # noqa: PLC0415  not needed where an address is given
-
     listeners = listeners_of(properties)
     for listener in listeners:
         if listener.port == 0:
@@ -97,8 +97,6 @@ def quick(words: Sequence[str], environment: Mapping[str, str]) -> int | None:
 
 
 def _properties(environment: Mapping[str, str], *, is_container: bool) -> dict[str, str]:
-    from minibroker.config import sources  # noqa: PLC0415  not needed if an address is given
-
     if not is_container:
         return sources.from_environment(environment)
     from minibroker.cli.container.settings import CONFIG_FILE, image_environment, own_address  # noqa: PLC0415  only containers need it
@@ -111,7 +109,5 @@ def _properties(environment: Mapping[str, str], *, is_container: bool) -> dict[s
 def file_properties(path: str) -> dict[str, str]:
     """Return the properties in a file."""
     from pathlib import Path  # noqa: PLC0415  only a file needs it
-
-    from minibroker.config import sources  # noqa: PLC0415  not needed if an address is given
 
     return sources.from_file(Path(path))

@@ -4,8 +4,8 @@
     kafka_log   the data source that reads log directories
     archive     topics -> tables, exactly once            replay     tables -> topics
     audit       compare two sides                         report     what topics hold
-    sql         topics as views                           sizes      bytes in readable units
-    progress    what users see while a pipeline runs      failures   why Spark failed, in one line
+    sql         topics as views                           failures   errors, and why Spark failed, in one line
+    progress    what users see while a pipeline runs
 
 Invariant: a pipeline talks to brokers over the wire. It imports client, records, storage, schemas,
 wire and config, and errors and clock below them; no other package of the broker. session, sql and

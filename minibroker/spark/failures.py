@@ -1,4 +1,4 @@
-"""Explain in one line why Spark failed: what Python, Kafka or Spark said below pages of Java.
+"""Errors of pipelines, and why Spark failed in one line: what Python, Kafka or Spark said below pages of Java.
 
 An error passes through many layers: a Python worker's exception becomes text inside a Java
 exception, which causes a failed task, a failed job and a failed query. The useful text is at the
@@ -13,6 +13,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from minibroker.errors import BY_CODE
+
+
+class SourceError(Exception):
+    """The base of all pipeline errors; `str(error)` is one line."""
+
+
+class OptionError(SourceError):
+    """An option of `kafka-log` that cannot be followed."""
+
+
+class ReplayError(SourceError):
+    """A replay that cannot run, or cannot go on."""
+
 
 #: the last line of a worker's traceback, for an exception of minibroker: `minibroker.errors.CorruptLogError: 0.log at 5: CRC`
 OURS = re.compile(r"^(?P<name>minibroker(?:\.\w+)+): (?P<words>.*)$", re.MULTILINE)

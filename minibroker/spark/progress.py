@@ -1,4 +1,4 @@
-"""Show on standard error how far Spark is: a bar on a terminal, a line every ten seconds elsewhere.
+"""Show on standard error how far Spark is: a bar on a terminal, a line every ten seconds elsewhere. Sizes are in readable units.
 
     phase       declares what a pipeline does now: `with phase("writing the archive"):`
     JobStatus   Spark's figures: tasks and records of the running jobs
@@ -21,6 +21,7 @@ from minibroker.spark.failures import jvm_errors
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+
 
 LOOK_S = 0.5  #: between two updates
 LINE_S = 10.0  #: between two lines if standard error is no terminal
@@ -197,3 +198,16 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+def size_text(size: int) -> str:
+    """Return bytes with three digits: 987 B, 1.23 MB; a kB is 1000 B."""
+    value = float(size)
+    for unit in UNITS:
+        if value < 999.5 or unit == UNITS[-1]:
+            break
+        value /= 1000
+    return f"{size} B" if unit == "B" else f"{value:#.3g}".rstrip(".") + f" {unit}"

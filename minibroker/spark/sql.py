@@ -11,7 +11,7 @@ from collections.abc import Collection
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.kafka_log.directory import open_folders
 from minibroker.spark.kafka_log.options import parse_options
 from minibroker.spark.sources.cluster import ClusterSource

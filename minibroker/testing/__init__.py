@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from minibroker.testing.broker_process import BrokerProcess
     from minibroker.testing.broker_thread import BrokerThread
     from minibroker.testing.data import Snapshot
-    from minibroker.testing.errors import BrokerError, Unsupported
     from minibroker.testing.given_cluster import GivenCluster
-    from minibroker.testing.options import MEMORY, TEMPORARY, BrokerOptions
+    from minibroker.testing.options import MEMORY, TEMPORARY, BrokerError, BrokerOptions, Unsupported
     from minibroker.testing.request_log import LoggedRequest, RequestLog
     from minibroker.testing.surface import Surface
     from minibroker.testing.wire import FoundRecord
@@ -57,7 +56,7 @@ __all__ = [
 _HOMES: Final = {
     "AsyncSurface": "async_surface",
     "Broker": "broker",
-    "BrokerError": "errors",
+    "BrokerError": "options",
     "BrokerOptions": "options",
     "BrokerProcess": "broker_process",
     "BrokerThread": "broker_thread",
@@ -69,7 +68,7 @@ _HOMES: Final = {
     "Snapshot": "data",
     "Surface": "surface",
     "TEMPORARY": "options",
-    "Unsupported": "errors",
+    "Unsupported": "options",
 }
 
 

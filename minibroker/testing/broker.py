@@ -17,9 +17,8 @@ from typing import Any, Self
 
 from minibroker.testing.async_surface import AsyncLab
 from minibroker.testing.data import Snapshot
-from minibroker.testing.errors import BrokerError
 from minibroker.testing.hosted import HostedBroker
-from minibroker.testing.options import MEMORY, BrokerOptions, DataDir, Setting
+from minibroker.testing.options import MEMORY, BrokerError, BrokerOptions, DataDir, Setting
 from minibroker.testing.request_log import RequestLog
 from minibroker.testing.wire import Wire
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import IO, Any, Final, Self
 
 from minibroker.testing.data import Snapshot, TemporaryData
-from minibroker.testing.errors import BrokerError
-from minibroker.testing.options import MEMORY, BrokerOptions, DataDir, Setting, options_to_json
+from minibroker.testing.options import MEMORY, BrokerError, BrokerOptions, DataDir, Setting, options_to_json
 from minibroker.testing.request_log import RequestLog, from_json
 from minibroker.testing.surface import Surface
 

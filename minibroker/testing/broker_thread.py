@@ -11,9 +11,8 @@ from typing import Any, Final, Self, TypeVar
 
 from minibroker.server.loop import loop_factory
 from minibroker.testing.data import Snapshot
-from minibroker.testing.errors import BrokerError
 from minibroker.testing.hosted import HostedBroker
-from minibroker.testing.options import MEMORY, BrokerOptions, DataDir, Setting
+from minibroker.testing.options import MEMORY, BrokerError, BrokerOptions, DataDir, Setting
 from minibroker.testing.request_log import RequestLog
 from minibroker.testing.surface import Surface
 

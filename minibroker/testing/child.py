@@ -20,9 +20,8 @@ from typing import Any
 
 from minibroker.server import garbage, logs
 from minibroker.server.loop import run
-from minibroker.testing.errors import BrokerError
 from minibroker.testing.hosted import HostedBroker
-from minibroker.testing.options import options_from_json
+from minibroker.testing.options import BrokerError, options_from_json
 
 
 class _Child:

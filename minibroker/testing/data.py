@@ -14,9 +14,8 @@ from weakref import WeakSet
 
 from minibroker.storage.files import Files, RealFiles
 from minibroker.testing.broker_folder import BrokerFolder, FolderCopy
-from minibroker.testing.errors import BrokerError
 from minibroker.testing.memory_files import MemoryFiles
-from minibroker.testing.options import DataDir
+from minibroker.testing.options import BrokerError, DataDir
 
 if TYPE_CHECKING:
     from minibroker.testing.options import BrokerOptions

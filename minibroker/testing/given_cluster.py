@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn, Self
 
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
 from minibroker.testing.data import Snapshot
-from minibroker.testing.errors import BrokerError, Unsupported
+from minibroker.testing.options import BrokerError, Unsupported
 from minibroker.testing.request_log import RequestLog
 from minibroker.testing.surface import Surface
 

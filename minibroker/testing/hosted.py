@@ -18,12 +18,11 @@ from minibroker.dispatch.context import Services
 from minibroker.errors import ConfigurationError, KafkaError
 from minibroker.storage.files import Files
 from minibroker.testing.data import Data, FolderData, Snapshot, data_of
-from minibroker.testing.errors import BrokerError, one_line_error
 from minibroker.testing.faults.effects import TearingConnection
 from minibroker.testing.faults.faults import RequestFaults
 from minibroker.testing.lab.lab import Lab
 from minibroker.testing.moving_clock import MovingClock
-from minibroker.testing.options import HOST, BrokerOptions
+from minibroker.testing.options import HOST, BrokerError, BrokerOptions, one_line_error
 from minibroker.testing.recording import RecordingDispatcher
 from minibroker.testing.request_log import RequestLog
 from minibroker.testing.simulation.broker import SimulatedBroker

@@ -1,16 +1,38 @@
-"""Options of a broker under test: one set of keyword arguments for all its forms."""
+"""Options of a broker under test: one set of keyword arguments for all its forms. Errors of such a broker, in one line."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from enum import Enum
 from typing import Any, Final
 
 from minibroker.config import sources
 from minibroker.config.listeners import NODES_MAX
-from minibroker.testing.errors import BrokerError
+from minibroker.errors import ConfigurationError, KafkaError
+
+
+class BrokerError(Exception):
+    """The broker did not start, is not running, or did not do in time what a test waited for. Kafka's own errors are KafkaError."""
+
+
+class Unsupported(BrokerError):  # noqa: N818  named for what happened
+    """Only minibroker can do it, and this is a given cluster (`--minibroker-bootstrap`)."""
+
+
+@contextmanager
+def one_line_error(what: str) -> Iterator[None]:
+    """Raise errors of Kafka, of the configuration and of the file system as a BrokerError of one line that starts with `what`."""
+    try:
+        yield
+    except KafkaError as error:
+        text = str(error)
+        raise BrokerError(f"{what}: {type(error).name}{f': {text}' if text else ''}") from error
+    except (ConfigurationError, OSError) as error:  # data that cannot be emptied, copied or opened
+        raise BrokerError(f"{what}: {error}") from error
+
 
 HOST: Final = "127.0.0.1"  #: not "localhost", which some clients resolve to ::1 first
 

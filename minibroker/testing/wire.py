@@ -25,8 +25,7 @@ from minibroker.client.topics import create_topics, delete_topics
 from minibroker.errors import GroupIdNotFound, KafkaError, UnknownTopicOrPartition
 from minibroker.records.record import Headers, Record
 from minibroker.schemas import k03_metadata
-from minibroker.testing.errors import BrokerError
-from minibroker.testing.options import Setting, topic_config
+from minibroker.testing.options import BrokerError, Setting, topic_config
 
 CLIENT_ID: Final = "minibroker-testing"  #: request logs leave out requests of this client
 TIMEOUT_S: Final = 30.0

@@ -11,8 +11,8 @@ from typing import Any, Final, Self
 
 from minibroker.client.client import Client
 from minibroker.client.topics import create_topics
-from minibroker.testing.errors import BrokerError
 from minibroker.testing.given_cluster import GivenCluster
+from minibroker.testing.options import BrokerError
 from minibroker.testing.request_log import RequestLog
 from minibroker.testing.wire import FoundRecord
 from tests.support.faulting_proxy import FaultingProxy

@@ -27,10 +27,10 @@ from minibroker.schemas import (
     k22_init_producer_id,
     k24_add_partitions_to_txn,
 )
-from minibroker.testing.errors import BrokerError
 from minibroker.testing.faults.effects import TornAnswerError
 from minibroker.testing.faults.faults import RequestFaults
 from minibroker.testing.faults.rule import rule_of
+from minibroker.testing.options import BrokerError
 from minibroker.testing.wire import CLIENT_ID
 from minibroker.wire.codec import decode
 from minibroker.wire.header import decode_response_header, response_header_version

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.testing.errors import BrokerError
 from minibroker.testing.faults.rule import FaultRule, rule_of
 from minibroker.testing.lab.phrases import FaultPhrases, Phrase
+from minibroker.testing.options import BrokerError
 
 pytest_plugins = "pytester"
 

@@ -99,18 +99,6 @@ def split_configs(text: str) -> dict[str, str]:
     return found
 
 
-def failure_text(error: Exception) -> str | None:
-    """Return the line that a tool prints for an error; None for a bug, which keeps its traceback."""
-    from minibroker.cli.failures import failure_of  # noqa: PLC0415  only a failure needs it
-
-    if isinstance(error, UsageError):
-        return str(error)
-    if isinstance(error, KafkaError):
-        return f"Error: {words_of(error)} [{error.name}]"
-    failure = failure_of(error)
-    return None if failure is None else f"Error: {failure.message}"
-
-
 def words_of(error: BaseException) -> str:
     """Return a broker's message without the prefix that names the object."""
     return str(error).partition(": ")[2] or str(error)

@@ -11,6 +11,7 @@ from minibroker.cli.kafka_tools.arguments import UsageError, add_bootstrap, clie
 from minibroker.client import configs as admin
 from minibroker.client.client import Client
 from minibroker.client.configs import CLUSTER, DELETE, SET, TYPES, Change
+from minibroker.config import sources
 from minibroker.schemas import k32_describe_configs
 
 SINGULAR: Final = {
@@ -83,8 +84,6 @@ def _alter(client: Client, kind: str, entity: str | None, options: argparse.Name
         raise UsageError("At least one of --entity-name or --entity-default must be specified with --alter")
     changes = []
     if options.add_config_file:
-        from minibroker.config import sources  # noqa: PLC0415  only a file needs it
-
         changes += [Change(name, SET, value) for name, value in sources.from_file(Path(options.add_config_file)).items()]
     if options.add_config:
         changes += [Change(name, SET, value) for name, value in split_configs(options.add_config).items()]

@@ -75,9 +75,9 @@ def run_tool(name: str, arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        from minibroker.cli.kafka_tools.arguments import failure_text  # noqa: PLC0415  only a failure needs it
+        from minibroker.cli.failures import tool_failure  # noqa: PLC0415  only a failure needs it
 
-        words = failure_text(error)
+        words = tool_failure(error)
         if words is None:
             raise
         print(words, file=sys.stderr)

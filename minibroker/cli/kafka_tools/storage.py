@@ -13,7 +13,7 @@ from pathlib import Path
 
 from minibroker.cli.container.settings import image_environment
 from minibroker.cli.kafka_tools.arguments import UsageError, parser
-from minibroker.cli.storage_format import storage_format
+from minibroker.cli.storage import storage_format
 from minibroker.cli.storage_info import info
 from minibroker.config import sources
 

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import click
 
-from minibroker.cli.lazy import LazyGroup
+from minibroker.cli.main import LazyGroup
 
 COMMANDS = {
     name: (f"minibroker.cli.spark.{name}", name, words)

@@ -28,8 +28,7 @@ import click
 
 from minibroker.cli.options import bootstrap_option, output_option, pairs
 from minibroker.spark import session as spark_session
-from minibroker.spark.errors import SourceError
-from minibroker.spark.failures import explain, is_sparks, jvm_errors
+from minibroker.spark.failures import SourceError, explain, is_sparks, jvm_errors
 from minibroker.spark.progress import Progress, phase
 from minibroker.spark.session import Leftovers
 from minibroker.spark.sources.positions import Position, parse_position

@@ -15,7 +15,7 @@ from minibroker.spark.archive.planning import OVERLAPS, Allowed, Plan, plan, por
 from minibroker.spark.archive.runs import MakeFrame, RunWriter, parallelism
 from minibroker.spark.archive.staging import COMPRESSIONS, task_counts
 from minibroker.spark.archive.store import ArchiveStore, Recovered
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.progress import phase
 from minibroker.spark.sources.cluster import ClusterSource
 from minibroker.spark.sources.log_directory import LogDirectorySource

@@ -12,7 +12,7 @@ import json
 from typing import NamedTuple
 
 from minibroker.spark.archive.files import TableFiles
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.ranges import PartitionRange
 
 Offsets = dict[tuple[str, int], int]  #: by topic and partition

@@ -26,7 +26,7 @@ from minibroker.spark.archive.planning import check_ids
 from minibroker.spark.archive.runs import MakeFrame, RunWriter, archived_ranges, folders_of, parallelism, topics_after, with_new
 from minibroker.spark.archive.staging import Counted, archived_frame, check_partitions, task_counts
 from minibroker.spark.archive.store import OURS, Attempt, Recovered
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.ranges import SCHEMA, PartitionRange, any_of
 
 if TYPE_CHECKING:

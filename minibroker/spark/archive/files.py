@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 
 #: errors of file systems without hard links or without locks
 NOT_SUPPORTED = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL})

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.ranges import PartitionRange, merged
 
 FORMAT_VERSION = 1

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from minibroker.spark.archive.manifest import ArchivedTopic, Gap, current
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.ranges import PartitionRange, ResolvedTopics, common, merged, without
 
 ERROR = "error"

@@ -12,7 +12,7 @@ from minibroker.spark.archive.files import LocalTableFiles, local_path
 from minibroker.spark.archive.hadoop_files import open_folder
 from minibroker.spark.archive.manifest import DELTA, ArchivedTopic, Manifest, Run, current
 from minibroker.spark.archive.store import ArchiveStore
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.ranges import COLUMNS, SCHEMA
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812  as PySpark's own documentation calls it
 
 from minibroker.spark.archive.files import FoundFile, TableFiles
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.ranges import PartitionRange
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from typing import NamedTuple
 
 from minibroker.spark.archive.files import TableFiles
 from minibroker.spark.archive.manifest import ArchivedFile, Identity, Run, decode_identity, decode_run, encode_identity, encode_run
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 
 OURS = "_minibroker"
 DEAD = "dead-"

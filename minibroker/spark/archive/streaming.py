@@ -24,7 +24,7 @@ from minibroker.spark.archive.manifest import PARQUET, ArchivedTopic, Run, Strea
 from minibroker.spark.archive.planning import Allowed, check_ids, plan
 from minibroker.spark.archive.runs import RunWriter, with_new
 from minibroker.spark.archive.store import Recovered
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.cluster import ClusterSource
 from minibroker.spark.sources.positions import EARLIEST, Position, as_position
 from minibroker.spark.sources.ranges import PartitionRange, ResolvedTopics

@@ -15,7 +15,7 @@ from minibroker.spark.audit.extents import Bounding, Extent, Key, check_common, 
 from minibroker.spark.audit.reading import MAX_DETAILED, SideReader, describe
 from minibroker.spark.audit.result import AuditResult, Difference, DifferentRange, PartitionAudit
 from minibroker.spark.audit.sides import Side, name_of, parse_side, ranges_of
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.progress import phase
 from minibroker.spark.sources.positions import EARLIEST, EARLIEST_OFFSET, LATEST, LATEST_OFFSET, Position, as_position
 from minibroker.spark.sources.ranges import PartitionRange

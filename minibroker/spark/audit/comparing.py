@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
 from minibroker.spark.audit.result import LEFT, RIGHT, DifferentRange
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

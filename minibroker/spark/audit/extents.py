@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from minibroker.spark.audit.result import LEFT, RIGHT, NotCompared
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.ranges import PartitionRange, common, without
 
 Key = tuple[str, int]  #: topic (its name on the left) and partition

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from minibroker.errors import CorruptLogError
-from minibroker.spark.errors import OptionError
+from minibroker.spark.failures import OptionError
 from minibroker.spark.kafka_log.folder import PartitionFolder
 from minibroker.spark.kafka_log.options import ReadOptions
 from minibroker.storage.checkpoint_file import LOG_START_OFFSET, OffsetCheckpoint

@@ -18,7 +18,7 @@ from minibroker.errors import CorruptLogError, CorruptMessage, KafkaError
 from minibroker.records.any_format import decode_records, read_batch
 from minibroker.records.batch import HEADER_SIZE, RecordBatch
 from minibroker.spark.kafka_log.frames import find_batch, read_head, skim
-from minibroker.spark.kafka_log.ranges import AbortedRange
+from minibroker.spark.kafka_log.options import AbortedRange
 from minibroker.storage.batch_scan import HEAD_SIZE, BatchHeader, read_headers
 from minibroker.storage.files import READ_ONLY, FileHandle, Files
 from minibroker.storage.log_file_names import LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, file_name, parse_file_name

@@ -12,7 +12,7 @@ import numpy as np
 from minibroker.errors import KafkaError
 from minibroker.records.any_format import read_batch
 from minibroker.records.batch import CONTROL_FLAG, HEADER_SIZE, LOG_OVERHEAD, MAGIC_POSITION, MAGIC_V2, MIN_LEGACY_SIZE, TRANSACTIONAL_FLAG
-from minibroker.spark.kafka_log.ranges import AbortedRange
+from minibroker.spark.kafka_log.options import AbortedRange
 from minibroker.storage.files import FileHandle, Files
 from minibroker.storage.offset_index import OffsetPosition
 

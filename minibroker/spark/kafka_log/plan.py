@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from minibroker.errors import CorruptMessage
-from minibroker.spark.errors import OptionError
+from minibroker.spark.failures import OptionError
 from minibroker.spark.kafka_log.directory import open_folders
 from minibroker.spark.kafka_log.folder import PartitionFolder, SegmentFile
 from minibroker.spark.kafka_log.frames import SEEN_INTERVAL_BYTES
-from minibroker.spark.kafka_log.options import EARLIEST, LATEST, Bound, ReadOptions
-from minibroker.spark.kafka_log.ranges import LogRange, LogSlice
+from minibroker.spark.kafka_log.options import EARLIEST, LATEST, Bound, LogRange, LogSlice, ReadOptions
 from minibroker.spark.kafka_log.transactions import aborted_ranges, last_stable_offset
 from minibroker.storage.files import Files
 

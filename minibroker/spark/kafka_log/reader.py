@@ -17,9 +17,8 @@ from minibroker.spark.kafka_log.columns import NO_TIMESTAMP_TYPE, TableBuilder, 
 from minibroker.spark.kafka_log.decoder import DECODER, MAX_TIMESTAMP, Group
 from minibroker.spark.kafka_log.fields import MalformedBatchError
 from minibroker.spark.kafka_log.frames import AbortedBatches, find_batch, frame_positions, read_frame_headers, read_head
-from minibroker.spark.kafka_log.options import CORRUPT_RECORD
+from minibroker.spark.kafka_log.options import CORRUPT_RECORD, LogRange, LogSlice
 from minibroker.spark.kafka_log.payloads import PayloadBuffer
-from minibroker.spark.kafka_log.ranges import LogRange, LogSlice
 from minibroker.storage.files import READ_ONLY, FileHandle, Files
 
 logger = logging.getLogger(__name__)

@@ -22,10 +22,9 @@ from zipimport import zipimporter
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 from minibroker.errors import CorruptLogError, KafkaError
-from minibroker.spark.errors import OptionError
-from minibroker.spark.kafka_log.options import ALWAYS, CORRUPT_RECORD, DDL, HEADERS, ReadOptions, parse_options
+from minibroker.spark.failures import OptionError
+from minibroker.spark.kafka_log.options import ALWAYS, CORRUPT_RECORD, DDL, HEADERS, LogRange, ReadOptions, parse_options
 from minibroker.spark.kafka_log.plan import plan
-from minibroker.spark.kafka_log.ranges import LogRange
 from minibroker.spark.kafka_log.stream import StreamPlanner
 from minibroker.storage.files import RealFiles
 

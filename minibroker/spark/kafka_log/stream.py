@@ -15,12 +15,11 @@ import json
 import logging
 from collections.abc import Mapping
 
-from minibroker.spark.errors import OptionError
+from minibroker.spark.failures import OptionError
 from minibroker.spark.kafka_log.directory import open_folders
 from minibroker.spark.kafka_log.folder import PartitionFolder
-from minibroker.spark.kafka_log.options import ReadOptions
+from minibroker.spark.kafka_log.options import LogRange, ReadOptions
 from minibroker.spark.kafka_log.plan import OffsetRange, check_coverage, latest_offset, plan_ranges, start_offset
-from minibroker.spark.kafka_log.ranges import LogRange
 from minibroker.storage.files import Files, read_all
 
 

@@ -8,7 +8,7 @@ from minibroker.errors import CorruptLogError, CorruptMessage, KafkaError
 from minibroker.records.any_format import decode_records, read_batch
 from minibroker.records.control import ControlType, parse_control_key
 from minibroker.spark.kafka_log.folder import PartitionFolder, SegmentFile, TransactionScan
-from minibroker.spark.kafka_log.ranges import AbortedRange
+from minibroker.spark.kafka_log.options import AbortedRange
 from minibroker.storage import producer_snapshot
 from minibroker.storage.batch_scan import TransactionalHeader, read_transactional
 from minibroker.storage.files import read_all

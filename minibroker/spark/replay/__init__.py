@@ -15,7 +15,7 @@ and brokers may die at any time.
 
 from __future__ import annotations
 
-from minibroker.spark.errors import ReplayError
+from minibroker.spark.failures import ReplayError
 from minibroker.spark.replay.job import ReplayedPartition, ReplayResult, Tuning, replay
 from minibroker.spark.replay.mapping import read_mapping
 from minibroker.spark.replay.targets import Creation

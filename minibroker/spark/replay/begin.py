@@ -16,7 +16,7 @@ from minibroker.client.own_transaction import OwnTransaction
 from minibroker.client.topics import topic_id_of
 from minibroker.client.transactions import OPEN_STATES, list_transactions
 from minibroker.errors import InvalidProducerEpoch, ProducerFenced, UnknownTopicOrPartition
-from minibroker.spark.errors import ReplayError
+from minibroker.spark.failures import ReplayError
 from minibroker.spark.replay.ledger import LEDGER_PARTITION, RUN, Ledger, Run, check_name, group_of, ledger_of, transactional_id
 from minibroker.spark.replay.sender import BatchSender
 from minibroker.spark.replay.targets import ensure_topic

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 
 NULL = -1
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

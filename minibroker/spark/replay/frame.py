@@ -11,8 +11,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F  # noqa: N812  as PySpark's own documentation calls it
 
 from minibroker.client.leaders import TopicPartition
-from minibroker.spark.errors import ReplayError
-from minibroker.spark.failures import reason_of
+from minibroker.spark.failures import ReplayError, reason_of
 from minibroker.spark.replay.task import HEADERS, KEY, OFFSET, TARGET, TIMESTAMP, VALUE
 from minibroker.spark.replay.writer import Target
 from minibroker.spark.sources.positions import EARLIEST, LATEST, Position

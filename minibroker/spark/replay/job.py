@@ -17,7 +17,7 @@ from minibroker.client.client import Client
 from minibroker.client.leaders import TopicPartition
 from minibroker.records.compression import Compression
 from minibroker.spark.archive.reading import archived_topic_ids
-from minibroker.spark.errors import ReplayError
+from minibroker.spark.failures import ReplayError
 from minibroker.spark.progress import phase
 from minibroker.spark.replay.begin import Beginning, as_text, check_same, check_sources, check_topics, enter, look
 from minibroker.spark.replay.frame import TOPIC, Prepared, Selection, arrange, not_before, prepare, select

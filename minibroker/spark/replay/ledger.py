@@ -28,7 +28,7 @@ from minibroker.client.consumer import Consumer
 from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import EARLIEST, LATEST, READ_COMMITTED, list_offsets
 from minibroker.errors import KafkaError
-from minibroker.spark.errors import ReplayError
+from minibroker.spark.failures import ReplayError
 
 PREFIX = "minibroker-replay-"
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")

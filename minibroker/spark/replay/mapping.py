@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812  as PySpark's own documentation calls it
 
-from minibroker.spark.errors import ReplayError
+from minibroker.spark.failures import ReplayError
 from minibroker.spark.progress import phase
 from minibroker.spark.replay.ledger import RANGES, RANGES_SCHEMA, check_name, ledger_of
 from minibroker.spark.sources.cluster import ClusterSource

@@ -11,7 +11,7 @@ import numpy as np
 from minibroker.records.batch import HEADER_SIZE, NO_SEQUENCE, TRANSACTIONAL_FLAG
 from minibroker.records.builder import frame_batch
 from minibroker.records.compression import Compression, compress
-from minibroker.spark.errors import ReplayError
+from minibroker.spark.failures import ReplayError
 from minibroker.spark.replay.encode import Columns, encode_payload, header_sizes, sizes_of
 
 RECORD_OVERHEAD_BYTES = 20  #: lengths, deltas and attributes of most records take less

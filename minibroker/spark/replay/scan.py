@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812  as PySpark's own documentation calls it
 
-from minibroker.spark.errors import ReplayError
+from minibroker.spark.failures import ReplayError
 from minibroker.spark.replay.frame import PARTITION, SOURCE_TOPIC, TOPIC
 from minibroker.spark.replay.task import OFFSET
 

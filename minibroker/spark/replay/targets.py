@@ -9,7 +9,7 @@ from minibroker.client.client import Client
 from minibroker.client.errors import check
 from minibroker.client.topics import create_topics, describe_configs, topic_id_of
 from minibroker.errors import KafkaError, TopicAlreadyExists, UnknownTopicOrPartition
-from minibroker.spark.errors import ReplayError
+from minibroker.spark.failures import ReplayError
 
 
 @dataclass(frozen=True, slots=True)

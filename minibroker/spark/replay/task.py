@@ -12,7 +12,7 @@ import pyarrow as pa
 from minibroker.client.client import Client
 from minibroker.records.batch import NO_TIMESTAMP
 from minibroker.records.compression import Compression
-from minibroker.spark.errors import ReplayError
+from minibroker.spark.failures import ReplayError
 from minibroker.spark.replay.encode import Columns, narrow
 from minibroker.spark.replay.packing import Packer
 from minibroker.spark.replay.writer import PartitionWriter, Target, WriterSettings

@@ -38,7 +38,7 @@ from minibroker.errors import (
 )
 from minibroker.records.compression import Compression, compress
 from minibroker.records.record import Record, encode_record
-from minibroker.spark.errors import ReplayError
+from minibroker.spark.failures import ReplayError
 from minibroker.spark.replay.ledger import (
     LEDGER_PARTITION,
     RANGES,

@@ -1,9 +1,9 @@
 """Report what topics hold: offsets, records by day, gaps and their reasons, producers, transactions, lag. See docs/report.md.
 
     pipeline    `report`, all steps                          results     what was found, as values
-    facts       what is known without a scan, from brokers   offset_report   the result: JSON, text, picture, DataFrames
-                (cluster_facts) or files (directory_facts,   scan        Spark tasks that read batches, from leaders
-                internal_topics)                                         (fetching) or files (reading)
+    cluster_facts, directory_facts, internal_topics          offset_report   the result: JSON, text, picture, DataFrames
+                what is known without a scan, from brokers   scan        Spark tasks that read batches, from leaders
+                or files                                                 (fetching) or files (reading)
     pieces      batches -> what is counted                   counting    counts it
     runs        summaries of ranges, and how to join them    tables, picture   text and pictures
 

@@ -24,8 +24,7 @@ from minibroker.client.transactions import (
     list_transactions,
 )
 from minibroker.errors import KafkaError
-from minibroker.spark.report.facts import Facts, PartitionFacts, Producer
-from minibroker.spark.report.results import GroupOffset, TimeOffset, TransactionInfo
+from minibroker.spark.report.results import Facts, GroupOffset, PartitionFacts, Producer, TimeOffset, TransactionInfo
 
 T = TypeVar("T")
 

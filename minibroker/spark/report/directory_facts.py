@@ -18,14 +18,13 @@ from minibroker.records.any_format import decode_records, read_batch
 from minibroker.records.batch import NO_PRODUCER_ID, NO_SEQUENCE, RecordBatch
 from minibroker.records.control import read_marker
 from minibroker.records.record import Record
-from minibroker.spark.errors import OptionError
+from minibroker.spark.failures import OptionError
 from minibroker.spark.kafka_log.directory import open_folders
 from minibroker.spark.kafka_log.folder import PartitionFolder, SegmentFile
 from minibroker.spark.kafka_log.options import parse_options
 from minibroker.spark.kafka_log.transactions import last_stable_offset
-from minibroker.spark.report.facts import Facts, PartitionFacts, Producer
 from minibroker.spark.report.internal_topics import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, committed_offsets, transactions
-from minibroker.spark.report.results import GroupOffset, TimeOffset, TransactionInfo
+from minibroker.spark.report.results import Facts, GroupOffset, PartitionFacts, Producer, TimeOffset, TransactionInfo
 from minibroker.storage import producer_snapshot
 from minibroker.storage.batch_scan import read_batches
 from minibroker.storage.checkpoint_file import CLEANER_OFFSET, OffsetCheckpoint

@@ -18,7 +18,7 @@ from minibroker.errors import KafkaError, OffsetOutOfRange
 from minibroker.records.any_format import read_batch
 from minibroker.records.batch import TRANSACTIONAL_FLAG
 from minibroker.schemas import k01_fetch, k03_metadata
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.report.counting import Piece
 from minibroker.spark.report.pieces import Chunk, IsAborted, nothing_aborted, read_chunk
 from minibroker.spark.sources.ranges import PartitionRange

@@ -10,16 +10,17 @@ from minibroker.client.connection import Connect, connect
 from minibroker.client.offsets import ISOLATION_LEVELS, READ_COMMITTED
 from minibroker.errors import UnsupportedCompressionType
 from minibroker.records.compression import Compression
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.report.cluster_facts import ClusterFacts
 from minibroker.spark.report.directory_facts import DirectoryFacts
-from minibroker.spark.report.facts import Facts, PartitionFacts
 from minibroker.spark.report.offset_report import OffsetReport
 from minibroker.spark.report.results import (
     BUCKETS,
     Bucket,
     Contents,
+    Facts,
     Gap,
+    PartitionFacts,
     PartitionInfo,
     ProducerInfo,
     TopicInfo,

@@ -8,7 +8,7 @@ from functools import partial
 
 from minibroker.errors import CorruptLogError
 from minibroker.spark.kafka_log.frames import AbortedBatches, read_head
-from minibroker.spark.kafka_log.ranges import AbortedRange, LogRange, LogSlice
+from minibroker.spark.kafka_log.options import AbortedRange, LogRange, LogSlice
 from minibroker.spark.report.counting import Piece
 from minibroker.spark.report.pieces import Chunk, IsAborted, read_chunk
 from minibroker.storage.files import READ_ONLY, FileHandle, Files, RealFiles

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from minibroker.client.leaders import TopicPartition
+from minibroker.client.offsets import Bounds
 
 DAY_MS = 86_400_000
 HOUR_MS = 3_600_000
@@ -241,3 +246,34 @@ def civil_date(days: int) -> tuple[int, int, int]:
 def _order(start: str | None) -> tuple[int, str]:
     """Return a sort key; longer years come later."""
     return (0, "") if start is None else (len(start), start)
+
+
+class Producer(NamedTuple):
+    """A producer, as DescribeProducers returns it; -1 for unknown values, and for no open transaction."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    current_txn_start_offset: int
+
+
+class PartitionFacts(NamedTuple):
+    """The facts of one partition; see PartitionInfo."""
+
+    leader: int | None
+    bounds: Bounds
+    size: int | None
+    largest: TimeOffset | None
+    by_time: tuple[TimeOffset, ...]
+    producers: tuple[Producer, ...]
+
+
+class Facts(NamedTuple):
+    """All facts, by topic and partition. `compacted` has the topics whose configuration is known, or was found on disk."""
+
+    partitions: Mapping[TopicPartition, PartitionFacts]
+    transactions: tuple[TransactionInfo, ...]
+    groups: tuple[GroupOffset, ...]
+    compacted: Mapping[str, bool]

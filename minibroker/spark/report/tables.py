@@ -8,8 +8,8 @@ from typing import Any
 
 from tabulate import tabulate
 
+from minibroker.spark.progress import size_text
 from minibroker.spark.report.results import ReportValues, TopicInfo, time_text
-from minibroker.spark.sizes import size_text
 
 MOST_BUCKETS = 31
 MOST_ROWS = 20  #: of gaps, and of producers

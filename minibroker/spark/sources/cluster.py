@@ -18,7 +18,7 @@ from minibroker.client.topics import topic_id_of
 from minibroker.client.transport import Deadline
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
 from minibroker.schemas import k03_metadata
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.positions import EARLIEST, LATEST, Position
 from minibroker.spark.sources.ranges import COLUMNS, SCHEMA, PartitionRange, ResolvedTopics, layers, reading_options
 from minibroker.spark.sources.resolution import Bounds, resolve_ranges, topics_matching

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from minibroker.client.leaders import TopicPartition
 from minibroker.errors import ConfigurationError
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.kafka_log.directory import open_folders
 from minibroker.spark.kafka_log.folder import PartitionFolder
 from minibroker.spark.kafka_log.options import INTERNAL_TOPICS, ReadOptions, parse_options

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from minibroker.client.offsets import epoch_ms
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 
 EARLIEST_OFFSET = -2
 LATEST_OFFSET = -1

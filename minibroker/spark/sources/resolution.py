@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from minibroker.client.leaders import TopicPartition
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.positions import EARLIEST_OFFSET, LATEST_OFFSET, Position
 from minibroker.spark.sources.ranges import PartitionRange
 

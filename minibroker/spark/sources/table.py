@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812  as PySpark's own documenta
 from minibroker.spark.archive.hadoop_files import open_folder
 from minibroker.spark.archive.manifest import current
 from minibroker.spark.archive.reading import is_archive, read_archive, read_manifest
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.ranges import COLUMNS, SCHEMA, PartitionRange, ResolvedTopics, any_of, without
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.middleware import wrapped
 from minibroker.dispatch.registry import Handler, Registry
 from minibroker.errors import WireError
-from minibroker.testing.errors import BrokerError
 from minibroker.testing.faults.effects import Effects, Silent
 from minibroker.testing.faults.frequency import FaultFrequency
 from minibroker.testing.faults.matching import is_for
 from minibroker.testing.faults.rule import FaultRule, rule_of
+from minibroker.testing.options import BrokerError
 
 _PARKING: Final = frozenset({"Fetch", "ShareFetch"})  #: requests that wait for records
 

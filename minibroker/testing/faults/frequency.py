@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any, Final
 
-from minibroker.testing.errors import BrokerError
+from minibroker.testing.options import BrokerError
 
 _KINDS: Final = ({"times"}, {"call"}, {"probability"}, {"probability", "seed"}, set[str]())
 

@@ -24,8 +24,8 @@ from minibroker.dispatch import registry
 from minibroker.dispatch.partition_places import partitions_below, shape_of
 from minibroker.errors import BY_CODE, KafkaError
 from minibroker.schemas import k10_find_coordinator
-from minibroker.testing.errors import BrokerError
 from minibroker.testing.faults.frequency import FaultFrequency
+from minibroker.testing.options import BrokerError
 from minibroker.wire.api import Api
 from minibroker.wire.schema import fields_of
 

@@ -23,7 +23,7 @@ from difflib import get_close_matches
 from functools import cache, cached_property, wraps
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, Union, cast, get_args, get_origin, get_type_hints, overload
 
-from minibroker.testing.errors import BrokerError
+from minibroker.testing.options import BrokerError
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -26,9 +26,9 @@ except ImportError:  # optional: the extra `lab`
 
 import minibroker
 from minibroker.errors import ConfigurationError
-from minibroker.testing.errors import BrokerError
 from minibroker.testing.lab.declaration import UnknownOperationError
 from minibroker.testing.lab.lab import Lab
+from minibroker.testing.options import BrokerError
 
 _LOCALHOST: Final = "localhost"
 _PRIVATE: Final = (".internal", ".local", ".localhost", ".test")  #: never registered: RFC 6761, 6762, and ICANN for .internal

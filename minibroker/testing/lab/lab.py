@@ -9,11 +9,11 @@ from typing import Any
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import INTERNAL_TOPICS
 from minibroker.dispatch import registry
-from minibroker.testing.errors import one_line_error
 from minibroker.testing.faults.faults import RequestFaults
 from minibroker.testing.lab.declaration import OperationTable
 from minibroker.testing.lab.operations import BrokerOperations, FaultOperations, HighWatermarks, LabHost, Leaders, Nodes
 from minibroker.testing.lab.storage_faults import StorageFaults
+from minibroker.testing.options import one_line_error
 from minibroker.testing.simulation.held_watermarks import hold_high_watermark, release_high_watermark, with_held_watermarks
 
 

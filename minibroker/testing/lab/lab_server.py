@@ -10,10 +10,9 @@ from minibroker.errors import ConfigurationError
 from minibroker.server.broker import STOP_TIMEOUT_S
 from minibroker.storage.files import Files
 from minibroker.testing.data import Data, LogDirsData
-from minibroker.testing.errors import BrokerError
 from minibroker.testing.hosted import HostedBroker
 from minibroker.testing.lab.http_server import HttpServer
-from minibroker.testing.options import BrokerOptions
+from minibroker.testing.options import BrokerError, BrokerOptions
 from minibroker.testing.simulation.broker import SimulatedBroker
 
 LOOPBACK: Final = "127.0.0.1"

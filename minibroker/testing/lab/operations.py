@@ -16,8 +16,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
 
 from minibroker.errors import ConfigurationError
-from minibroker.testing.errors import BrokerError
 from minibroker.testing.lab.declaration import OperationGroup, Option, operation, reading
+from minibroker.testing.options import BrokerError
 from minibroker.testing.request_log import COLUMNS, RequestLog, to_json
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker.storage.files import Files, HandlePool
 from minibroker.storage.log_file_names import parse_folder_name
-from minibroker.testing.errors import BrokerError
 from minibroker.testing.faults.frequency import FaultFrequency
+from minibroker.testing.options import BrokerError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -14,7 +14,7 @@ import pytest
 
 from minibroker.spark.archive import AVAILABLE_NOW, archive, delta, follow, read_archive, read_manifest
 from minibroker.spark.archive.store import ArchiveStore
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.session import kafka_session
 from minibroker.spark.sources.table import TableSource
 from tests.spark.archive.reading import archived, consumed

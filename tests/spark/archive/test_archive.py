@@ -13,7 +13,7 @@ from minibroker.spark.archive.hadoop_files import HadoopTableFiles, open_folder
 from minibroker.spark.archive.manifest import Gap
 from minibroker.spark.archive.staging import DATE
 from minibroker.spark.archive.store import ArchiveStore
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.cluster import ClusterSource
 from minibroker.spark.sources.log_directory import LogDirectorySource
 from minibroker.spark.sources.ranges import PartitionRange

@@ -13,7 +13,7 @@ from minibroker.spark.archive.checkpoint import Batch, Checkpoint
 from minibroker.spark.archive.files import LocalTableFiles
 from minibroker.spark.archive.manifest import ArchivedTopic
 from minibroker.spark.archive.streaming import agrees
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.ranges import PartitionRange
 
 LINE = '{"batchWatermarkMs":0,"batchTimestampMs":1700000000000,"conf":{}}'

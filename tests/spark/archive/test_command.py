@@ -10,7 +10,7 @@ import pytest
 
 from minibroker.spark.archive import ArchiveStream
 from minibroker.spark.archive.store import ArchiveStore
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.ranges import PartitionRange
 from minibroker.spark.sources.table import TableSource
 from tests.clients.adapters import CLIENTS, Sent

@@ -10,7 +10,7 @@ import pytest
 
 from minibroker.spark.archive import AVAILABLE_NOW, archive, follow, read_archive, read_manifest
 from minibroker.spark.archive.store import ArchiveStore
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.log_directory import LogDirectorySource
 from tests.spark.archive.reading import archived, consumed
 from tests.support.broker_process import BrokerProcess

@@ -22,7 +22,7 @@ from minibroker.spark.archive.manifest import (
     encode_run,
 )
 from minibroker.spark.archive.planning import SKIP, Allowed, Plan, check_ids, plan, portions
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.ranges import PartitionRange, ResolvedTopics, merged
 
 ARCHIVED = ArchivedTopic("t", "id-1", "cluster", "t", (PartitionRange("t", 0, 0, 10), PartitionRange("t", 1, 5, 7)))

@@ -15,7 +15,7 @@ from minibroker.spark.archive.manifest import ArchivedTopic, Gap
 from minibroker.spark.archive.runs import RunWriter
 from minibroker.spark.archive.staging import Counted, Staged
 from minibroker.spark.archive.store import ArchiveStore
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.ranges import PartitionRange
 
 

@@ -17,7 +17,7 @@ from minibroker.spark.archive import files as archive_files
 from minibroker.spark.archive.files import LocalTableFiles
 from minibroker.spark.archive.manifest import ArchivedFile, ArchivedRange, ArchivedTopic, Run
 from minibroker.spark.archive.store import ArchiveStore
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.ranges import PartitionRange
 from tests.spark.archive.mortal_files import Died, MortalTableFiles
 

@@ -6,7 +6,7 @@ import pytest
 
 from minibroker.spark.audit.extents import Bounding, Extent, check_common, extents_by_offset, extents_by_order
 from minibroker.spark.audit.result import LEFT, RIGHT, NotCompared
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.ranges import PartitionRange
 
 KEY = ("t", 0)

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from minibroker.spark.audit import Difference, NotCompared, audit
 from minibroker.spark.audit.comparing import COLUMNS, digest
 from minibroker.spark.audit.result import CHANGED, DUPLICATE_LEFT, DUPLICATE_RIGHT, MISSING_LEFT, MISSING_RIGHT
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from tests.spark.audit.planting import EPOCH, Row, first_by_offset, first_by_order, frame, planted, rows_of
 from tests.support.soak import seed as chosen
 

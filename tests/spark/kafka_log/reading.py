@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from minibroker.spark.kafka_log.columns import TableBuilder
-from minibroker.spark.kafka_log.options import ReadOptions, parse_options
+from minibroker.spark.kafka_log.options import LogRange, ReadOptions, parse_options
 from minibroker.spark.kafka_log.plan import plan
-from minibroker.spark.kafka_log.ranges import LogRange
 from minibroker.spark.kafka_log.reader import RangeReader
 from minibroker.storage.files import Files, RealFiles
 

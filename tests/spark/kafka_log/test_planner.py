@@ -14,9 +14,8 @@ from minibroker.clock import ManualClock
 from minibroker.log.log_config import LogConfig
 from minibroker.log.partition_log import PartitionLog
 from minibroker.records.control import ControlType
-from minibroker.spark.errors import OptionError
-from minibroker.spark.kafka_log.options import ReadOptions, parse_options
-from minibroker.spark.kafka_log.ranges import AbortedRange
+from minibroker.spark.failures import OptionError
+from minibroker.spark.kafka_log.options import AbortedRange, ReadOptions, parse_options
 from minibroker.spark.kafka_log.stream import StreamPlanner
 from minibroker.storage.files import RealFiles
 from tests.support.compacting import end_transaction

@@ -21,7 +21,7 @@ from minibroker.log.partition_log import PartitionLog
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
 from minibroker.records.record import Record
-from minibroker.spark.errors import OptionError
+from minibroker.spark.failures import OptionError
 from minibroker.storage.files import RealFiles
 from tests.spark.kafka_log.reading import ranges_of, rows_of, values_of
 from tests.support.log_batches import NOW_MS, batch_of, read_values

@@ -12,7 +12,7 @@ pytest.importorskip("pyarrow")
 import pyarrow as pa
 
 from minibroker.client import producer
-from minibroker.spark.errors import ReplayError
+from minibroker.spark.failures import ReplayError
 from minibroker.spark.replay.begin import Beginning, check_sources
 from minibroker.spark.replay.encode import narrow
 from minibroker.spark.replay.frame import hash_int, spread_numbers

@@ -19,7 +19,7 @@ from minibroker.records.batch import RecordBatch
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
 from minibroker.records.record import Record
-from minibroker.spark.errors import ReplayError, SourceError
+from minibroker.spark.failures import ReplayError, SourceError
 from minibroker.spark.replay.encode import Columns, Varints, encode_payload, joined_varints, narrow
 from minibroker.spark.replay.ledger import OffsetRun, joined, runs_of
 from minibroker.spark.replay.packing import Packer

@@ -18,7 +18,7 @@ from minibroker.client import producer
 from minibroker.client.client import Client
 from minibroker.client.group_offsets import Committed, committed_offsets
 from minibroker.client.topics import alter_configs, create_topics, delete_topics, describe_configs
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.replay import Creation, ReplayError, ReplayResult, Tuning, read_mapping, replay
 from minibroker.spark.replay.frame import hash_int
 from minibroker.spark.sources.positions import parse_position

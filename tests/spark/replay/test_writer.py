@@ -25,7 +25,7 @@ from minibroker.client.transport import Address, Deadline
 from minibroker.errors import MessageTooLarge
 from minibroker.records.compression import Compression
 from minibroker.schemas import k57_update_features
-from minibroker.spark.errors import ReplayError
+from minibroker.spark.failures import ReplayError
 from minibroker.spark.replay.begin import Beginning, enter, look
 from minibroker.spark.replay.encode import Columns
 from minibroker.spark.replay.ledger import Ledger, OffsetRun, Run, WrittenRanges, ledger_of, parse_ranges

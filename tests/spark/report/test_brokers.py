@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from minibroker.records.any_format import split_batches
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.report import OffsetReport, PartitionInfo, report
 from minibroker.spark.report.results import bucket_text
 from tests.spark.report import filling

@@ -22,7 +22,7 @@ from minibroker.records.control import ControlType, EndTransactionMarker, build_
 from minibroker.records.legacy_builder import build_message_set
 from minibroker.records.record import Record
 from minibroker.schemas import k01_fetch
-from minibroker.spark.kafka_log.ranges import AbortedRange
+from minibroker.spark.kafka_log.options import AbortedRange
 from minibroker.spark.report.counting import Counter, CountLimits
 from minibroker.spark.report.fetching import aborted_in_fetch
 from minibroker.spark.report.pieces import Chunk, IsAborted, nothing_aborted, read_chunk

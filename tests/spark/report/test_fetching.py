@@ -14,7 +14,7 @@ from minibroker.client.transport import Address, Deadline
 from minibroker.errors import UnknownTopicOrPartition
 from minibroker.records.control import ControlType
 from minibroker.schemas import k18_api_versions, k19_create_topics, k20_delete_topics, k21_delete_records
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.report import fetching, report
 from minibroker.spark.report.counting import Counter, CountLimits
 from minibroker.spark.report.fetching import FetchTask, RangeFetcher

@@ -16,7 +16,8 @@ pytest.importorskip("matplotlib")
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
+from minibroker.spark.progress import size_text
 from minibroker.spark.report import Bucket, Contents, GroupOffset, OffsetReport, PartitionInfo, TimeOffset, TopicInfo
 from minibroker.spark.report.picture.calendar import MOST_BARS, bars_of, days_of
 from minibroker.spark.report.picture.page import make_figure
@@ -24,7 +25,6 @@ from minibroker.spark.report.picture.strips import short_number
 from minibroker.spark.report.picture.theme import DARK, LIGHT, style
 from minibroker.spark.report.results import DAY_MS, HOUR_MS, bucket_text, civil_date, time_text
 from minibroker.spark.report.runs import cell_size
-from minibroker.spark.sizes import size_text
 
 NOW = 1_795_358_186_000
 

@@ -9,7 +9,7 @@ from minibroker.client.errors import BrokerUnreachable
 from minibroker.client.transport import Address, Deadline
 from minibroker.clock import ManualClock
 from minibroker.records.control import ControlType
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.cluster import ClusterSource
 from minibroker.spark.sources.positions import Position, parse_position
 from minibroker.spark.sources.ranges import PartitionRange

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.cluster import ClusterSource
 from minibroker.spark.sources.log_directory import LogDirectorySource
 from minibroker.spark.sources.ranges import COLUMNS, PartitionRange

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from minibroker.spark.archive import archive, follow
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.log_directory import LogDirectorySource
 from minibroker.spark.sources.positions import Position, parse_position
 from minibroker.spark.sources.ranges import PartitionRange

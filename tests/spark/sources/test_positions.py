@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.positions import EARLIEST, LATEST, Position, as_position, parse_position
 
 

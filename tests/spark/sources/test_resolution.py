@@ -7,7 +7,7 @@ from collections.abc import Collection
 import pytest
 
 from minibroker.client.leaders import TopicPartition
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.positions import EARLIEST, LATEST, Position, parse_position
 from minibroker.spark.sources.ranges import PartitionRange
 from minibroker.spark.sources.resolution import Bounds, resolve_ranges, topics_matching

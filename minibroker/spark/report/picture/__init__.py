@@ -11,7 +11,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import SourceError
 from minibroker.spark.report.results import ReportValues
 
 ENDINGS = (".png", ".svg")

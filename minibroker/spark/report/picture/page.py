@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from minibroker.spark.progress import size_text
 from minibroker.spark.report.picture.calendar import Bars, bars_of
 from minibroker.spark.report.picture.strips import (
     MANY,
@@ -26,7 +27,6 @@ from minibroker.spark.report.picture.strips import (
 )
 from minibroker.spark.report.picture.theme import LIGHT, THEMES, Theme, follow_reader, style
 from minibroker.spark.report.results import GroupOffset, ReportValues, TopicInfo, time_text
-from minibroker.spark.sizes import size_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,9 +14,9 @@ import numpy as np
 from matplotlib.collections import PolyCollection
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from minibroker.spark.progress import size_text
 from minibroker.spark.report.picture.theme import Theme
 from minibroker.spark.report.results import Contents, GroupOffset, PartitionInfo, TopicInfo
-from minibroker.spark.sizes import size_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

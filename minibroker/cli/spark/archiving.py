@@ -1,0 +1,134 @@
+"""Run `minibroker spark archive`. Its options are in archive.py, so that its help needs no PySpark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from minibroker.cli.output import emit
+from minibroker.cli.spark.options import SparkRun, is_here
+from minibroker.spark.archive import ArchiveStream, Run, batch, delta, files, read_manifest, store, streaming
+from minibroker.spark.progress import size_text
+from minibroker.spark.sources.positions import EARLIEST, Position
+from minibroker.spark.sources.source import TopicSource, source_of
+
+COLUMNS = ("run", "topic", "partition", "start_offset", "end_offset", "record_count")
+
+
+def archive_now(run: SparkRun, path: str, output: str, given: Mapping[str, Any], *, is_ranged: bool) -> None:
+    """Archive up to the ends of the topics, and print the runs."""
+    starting: Position | None = given["starting"] if is_ranged else None
+    _check_folder(path)
+    source = _source(run, given)
+    source.resolve(
+        given["topics"], pattern=given["pattern"], starting=starting or EARLIEST, ending=given["ending"]
+    )  # report mistakes before Spark starts
+    result = batch.archive(
+        _session(run, given["format_"]),
+        source,
+        path,
+        given["topics"],
+        starting=starting,
+        ending=given["ending"],
+        overlap=given["overlap"],
+        offsets_per_run=given["max_offsets"] or batch.OFFSETS_PER_RUN,
+        **_common(given),
+    )
+    run.finish()
+    _print_recovered(result.recovered)
+    for each in result.skipped:
+        click.echo(f"Archived already: {each}.", err=True)
+    emit(_items(result.runs), output, columns=COLUMNS)
+    if output == "table":
+        runs = f"{len(result.runs):,} run{'' if len(result.runs) == 1 else 's'}"
+        click.echo(f"{result.record_count:,} records, {size_text(result.size)}, in {runs}: {result.path}", err=True)
+
+
+def follow(run: SparkRun, path: str, output: str, given: Mapping[str, Any]) -> None:
+    """Archive until Ctrl-C, and print each run."""
+    _check_folder(path)
+    source = _source(run, given)
+    source.resolve(given["topics"], pattern=given["pattern"], starting=given["starting"])
+    stream = streaming.follow(
+        _session(run, given["format_"]),
+        source,
+        path,
+        given["topics"],
+        starting=given["starting"],
+        trigger=given["every"],
+        checkpoint=given["checkpoint"],
+        max_offsets_per_trigger=given["max_offsets"],
+        **_common(given),
+    )
+    _print_recovered(stream.recovered)
+    with stream:
+        _print_runs(run, stream, output)
+
+
+def _print_runs(run: SparkRun, stream: ArchiveStream, output: str) -> None:
+    """Print each run when it is committed, until the stream stops or Ctrl-C."""
+    run.finish()
+    printed = 0
+
+    def print_new_runs() -> None:
+        nonlocal printed
+        for each in stream.runs[printed:]:
+            printed += 1
+            if output == "table":
+                click.echo(f"run {each.number}: {each.record_count:,} records, {size_text(each.size)}")
+            else:
+                emit(_items([each]), output, columns=COLUMNS)
+
+    try:
+        while not stream.wait(1):
+            print_new_runs()
+    finally:
+        print_new_runs()
+
+
+def show_runs(run: SparkRun, path: str, output: str) -> None:
+    """Print the runs of an archive."""
+    manifest = read_manifest(None if is_here(path) else run.session(), path)
+    run.finish()
+    emit(_items(manifest.runs), output, columns=COLUMNS)
+    if output == "table":
+        size = sum(each.size for each in manifest.runs)
+        click.echo(f"{manifest.record_count:,} records, {size_text(size)}, {manifest.identity.isolation_level}: {manifest.path}", err=True)
+
+
+def _source(run: SparkRun, given: Mapping[str, Any]) -> TopicSource:
+    return source_of(run.bootstrap_server, given["data_dir"], given["isolation_level"])
+
+
+def _check_folder(path: str) -> None:
+    """Raise SourceError before Spark starts if a local folder cannot be an archive."""
+    if is_here(path):
+        store.ArchiveStore(files.LocalTableFiles(), files.local_path(path)).check_folder()
+
+
+def _session(run: SparkRun, format_: str) -> Any:
+    return run.session(packages=delta.PACKAGES, conf=delta.CONF) if format_ == "delta" else run.session()
+
+
+def _common(given: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("pattern", "allow_gaps", "allow_recreated", "compression")
+    return {**{name: given[name] for name in names}, "format": given["format_"]}
+
+
+def _items(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Return a row for each range and each allowed gap."""
+    items: list[dict[str, Any]] = []
+    for run in runs:
+        items += [{"run": run.number, **each._asdict(), "is_gap": False} for each in run.ranges]
+        items += [{"run": run.number, **each._asdict(), "record_count": 0, "is_gap": True} for each in run.gaps]
+    return items
+
+
+def _print_recovered(recovered: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    finished, removed = recovered
+    for number in finished:
+        click.echo(f"Run {number} had been interrupted after its commit: finished.", err=True)
+    for number in removed:
+        click.echo(f"Run {number} had been interrupted before its commit: removed, and done again.", err=True)
