@@ -18,7 +18,9 @@ from minibroker.config import sources
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.broker_properties import BROKER_PROPERTIES, BROKER_SYNONYMS, LIKE_KAFKA
 from minibroker.config.kafka_only import ignored, nearest, warnings_of
-from minibroker.config.reference import BROKER, CLUSTER_WIDE, KINDS, READ_ONLY, TOPIC, ReferenceEntry, entries, named
+from minibroker.config.reference import BROKER, CLUSTER_WIDE, KINDS, PER_BROKER, READ_ONLY, TOPIC, ReferenceEntry, entries, named
+from minibroker.config.secret import HIDDEN
+from minibroker.config.security_properties import security_property
 from minibroker.errors import ConfigurationError, InvalidConfig
 
 COLUMNS = ("kind", "name", "type", "unit", "default", "update_mode")
@@ -28,6 +30,7 @@ WIDTH = 100
 _MODES = {
     READ_ONLY: "read-only: at the start alone",
     CLUSTER_WIDE: "cluster-wide: also while the broker runs, for all brokers or for one",
+    PER_BROKER: "per-broker: also while the broker runs, for one broker and listener",
 }
 
 
@@ -109,17 +112,19 @@ def check(file: Path, *, environment: bool, strict: bool) -> None:
     given = sources.from_file(file) | (sources.from_environment(os.environ) if environment else {})
     errors = list(_errors(given))
     unknown = {name: text for name, text in given.items() if name not in BROKER_PROPERTIES}
-    warnings = warnings_of(unknown)
-    known = {name: text for name, text in given.items() if name in BROKER_PROPERTIES}
-    in_force = BrokerConfig({LIKE_KAFKA: known.get(LIKE_KAFKA, "false")}) if not errors else BrokerConfig()
-    other = {name: text for name, text in sorted(known.items()) if text.strip() != (in_force.default(name) or "")}
+    warnings = warnings_of(unknown, listeners=BrokerConfig(given).protocols_of_listeners if not errors else {})
+    in_force = BrokerConfig({LIKE_KAFKA: given.get(LIKE_KAFKA, "false")}) if not errors else BrokerConfig()
+    defaults = {name: in_force.default(name) for name in given if name in BROKER_PROPERTIES}
+    props = {name: prop for name in given if (prop := BROKER_PROPERTIES.get(name) or security_property(name)) is not None}
+    defaults |= {name: prop.default for name, prop in props.items() if name not in defaults}
+    other = {name: given[name] for name in sorted(defaults) if given[name].strip() != (defaults[name] or "")}
     for line in errors:
         click.echo(printable(f"error: {line}"))
     for line in warnings:
         click.echo(printable(f"warning: {line}"))
     for name, text in other.items():
-        shown = "[hidden]" if BROKER_PROPERTIES[name].is_sensitive else text
-        click.echo(printable(f"set: {name}={shown} (default: {in_force.default(name) or 'none'})"))
+        shown = HIDDEN if props[name].is_sensitive else text
+        click.echo(printable(f"set: {name}={shown} (default: {defaults[name] or 'none'})"))
     counts = f"{_counted(len(errors), 'error')}, {_counted(len(warnings), 'warning')}, {len(other)} of {len(given)} not the default"
     click.echo(f"{file}: {counts}")
     if errors or (strict and warnings):
@@ -131,8 +136,9 @@ def _errors(given: dict[str, str]) -> Iterator[str]:
     is_good = True
     for name, text in sorted(given.items()):
         try:
-            if name in BROKER_PROPERTIES:
-                BROKER_PROPERTIES[name].parse(text)
+            prop = BROKER_PROPERTIES.get(name) or security_property(name)
+            if prop is not None:
+                prop.parse(text)
         except InvalidConfig as error:
             is_good = False
             yield sources.with_origins(str(error), given)

@@ -21,6 +21,16 @@ from minibroker.config.topic_properties import HOUR_MS, MINUTE_MS
 from minibroker.errors import ConfigurationError, InvalidConfig
 
 _LOG = logging.getLogger(__name__)
+#: starts of the names in security_properties.py
+_SECURITY_FAMILIES = (
+    "ssl.",
+    "sasl.",
+    "delegation.token.",
+    "listener.name.",
+    "connections.max.reauth.ms",
+    "connection.failed.",
+    "principal.",
+)
 
 
 class BrokerConfig:
@@ -191,6 +201,7 @@ class BrokerConfig:
     def __init__(self, properties: Mapping[str, str] | None = None) -> None:
         """Read merged static properties, or raise ConfigurationError with one line."""
         given = dict(properties or {})
+        #: properties that are not attributes: those of security (security_properties.py), without effect, or unknown
         self.unknown = {name: given.pop(name) for name in list(given) if name not in BROKER_PROPERTIES}
         self.static: dict[str, str] = given  #: texts as the operator wrote them
         self.dynamic_default: dict[str, str] = {}  #: texts stored for all brokers, written by `set_dynamic`
@@ -201,6 +212,7 @@ class BrokerConfig:
 
             self.defaults.update(LIKE_KAFKA_DEFAULTS)
         try:
+            self._check_security()
             self._apply()
         except InvalidConfig as error:
             raise ConfigurationError(sources.with_origins(f"{error} ({_unit_and_default(str(error))})", given)) from error
@@ -233,7 +245,7 @@ class BrokerConfig:
         if self.unknown:
             from minibroker.config.kafka_only import warnings_of  # noqa: PLC0415  most configurations do not need it
 
-            for line in warnings_of(self.unknown, variables):
+            for line in warnings_of(self.unknown, variables, self.protocols_of_listeners):
                 _LOG.warning("%s", line)
 
     def set_dynamic(self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]) -> None:
@@ -265,6 +277,23 @@ class BrokerConfig:
                 except InvalidConfig as error:
                     _LOG.warning("the stored broker config %s is ignored: %s", name, error)
                     del layer[name]
+
+    @property
+    def protocols_of_listeners(self) -> dict[str, str]:
+        """The security protocol of each listener by its lower-case name; an empty one for those of Kafka's controller."""
+        controllers = {name.lower(): "" for name in _items(self.value("controller.listener.names"))}
+        return controllers | {listener.name.lower(): listener.protocol for listener in self.listeners}
+
+    @property
+    def security_texts(self) -> dict[str, str]:
+        """The texts in force of properties that are not attributes, such as those of TLS and SASL; for `ListenerProperties`."""
+        return {**self.unknown, **self.dynamic_default, **self.dynamic_broker}
+
+    def _check_security(self) -> None:
+        if any(name.startswith(_SECURITY_FAMILIES) for name in self.unknown):
+            from minibroker.config.security_properties import check_security  # noqa: PLC0415  a plain broker does not need it
+
+            check_security(self.unknown)
 
     def text(self, name: str) -> str | None:
         """Return the text in force for a property: dynamic, static, or the default."""

@@ -13,7 +13,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from minibroker.config.broker_properties import BROKER_PROPERTIES
+from minibroker.config.kafka_table import base_name
+from minibroker.config.security_properties import SECURITY_PROPERTIES, listener_in, security_property
 
+_OPEN = frozenset({"", "PLAINTEXT"})  #: protocols without TLS and SASL; the empty one is that of a controller's listener
 _TYPING_ERROR = 0.9  #: similarity of names that differ by a letter or two
 
 
@@ -24,9 +27,12 @@ class IgnoredProperty(NamedTuple):
     is_warned_of: bool
 
 
-_SECURITY = IgnoredProperty(
-    "there is neither TLS nor SASL nor authorization: every client that reaches a listener may do everything", is_warned_of=True
-)
+_AUTHORIZATION = IgnoredProperty("there is no authorization: every client that reaches a listener may do everything", is_warned_of=True)
+_UNSECURED = IgnoredProperty("no listener uses TLS or SASL", is_warned_of=True)
+_PLAINTEXT = IgnoredProperty("its listener uses neither TLS nor SASL", is_warned_of=True)
+_NO_LISTENER = IgnoredProperty("there is no listener of this name", is_warned_of=True)
+_ONE_LISTENER = IgnoredProperty("it is the same for all listeners", is_warned_of=True)
+_GSSAPI = IgnoredProperty("GSSAPI (Kerberos) is not served", is_warned_of=True)
 _JAVA = IgnoredProperty("Java classes are not loaded", is_warned_of=True)
 _LIMITS = IgnoredProperty("the limit is not enforced", is_warned_of=True)
 _CLUSTER = IgnoredProperty("it configures how brokers and controllers of a cluster work together", is_warned_of=False)
@@ -38,22 +44,23 @@ _OTHERS = IgnoredProperty("it belongs to another product, or to an older Kafka",
 
 #: exact names, which override prefixes
 _NAMES: dict[IgnoredProperty, tuple[str, ...]] = {
-    _SECURITY: (
-        "allow.everyone.if.no.acl.found", "authorizer.class.name", "connection.failed.authentication.delay.ms",
-        "connections.max.reauth.ms", "early.start.listeners", "principal.builder.class", "security.providers", "super.users",
-    ),
+    _AUTHORIZATION: ("allow.everyone.if.no.acl.found", "authorizer.class.name", "super.users"),
     _JAVA: (
         "alter.config.policy.class.name", "client.quota.callback.class", "config.providers", "create.topic.policy.class.name",
-        "replica.selector.class",
+        "replica.selector.class", "security.providers", "ssl.engine.factory.class", "ssl.keymanager.algorithm", "ssl.provider",
+        "ssl.secure.random.implementation", "ssl.trustmanager.algorithm",
     ),
     _LIMITS: ("cordoned.log.dirs", "max.connection.creation.rate", "transaction.two.phase.commit.enable"),
     _CLUSTER: (
         "add.partitions.to.txn.retry.backoff.max.ms", "add.partitions.to.txn.retry.backoff.ms", "auto.leader.rebalance.enable",
         "broker.heartbeat.interval.ms", "broker.id.generation.enable", "broker.session.timeout.ms", "controlled.shutdown.enable",
-        "controller.socket.timeout.ms", "initial.broker.registration.timeout.ms", "inter.broker.listener.name",
+        "controller.socket.timeout.ms", "early.start.listeners", "initial.broker.registration.timeout.ms", "inter.broker.listener.name",
         "leader.imbalance.check.interval.seconds", "metadata.max.idle.interval.ms", "num.replica.alter.log.dirs.threads", "process.roles",
-        "reserved.broker.max.id", "security.inter.broker.protocol", "socket.connection.setup.timeout.max.ms",
-        "socket.connection.setup.timeout.ms", "unstable.api.versions.enable", "unstable.feature.versions.enable",
+        "reserved.broker.max.id", "sasl.client.callback.handler.class",
+        "sasl.oauthbearer.jwt.retriever.class", "sasl.oauthbearer.scope", "sasl.oauthbearer.token.endpoint.url",
+        "security.inter.broker.protocol", "socket.connection.setup.timeout.max.ms",
+        "socket.connection.setup.timeout.ms", "ssl.endpoint.identification.algorithm",
+        "unstable.api.versions.enable", "unstable.feature.versions.enable",
     ),
     _TIERED: ("follower.fetch.last.tiered.offset.enable",),
     _METRICS: ("auto.include.jmx.reporter", "metric.reporters", "telemetry.max.bytes"),
@@ -71,10 +78,11 @@ _NAMES: dict[IgnoredProperty, tuple[str, ...]] = {
 
 #: prefixes of names whose whole family has no effect
 _PREFIXES: dict[str, IgnoredProperty] = {
-    "sasl.": _SECURITY,
-    "ssl.": _SECURITY,
-    "delegation.token.": _SECURITY,
-    "listener.name.": _SECURITY,  # listener.name.internal.ssl.keystore.location
+    "sasl.kerberos.": _GSSAPI,
+    "sasl.login.": _CLUSTER,  # of a broker as a client of other brokers
+    "sasl.mechanism.": _CLUSTER,
+    "sasl.oauthbearer.assertion.": _CLUSTER,
+    "sasl.oauthbearer.client.credentials.": _CLUSTER,
     "alter.log.dirs.replication.": _CLUSTER,
     "controller.quorum.": _CLUSTER,
     "replica.": _CLUSTER,
@@ -109,12 +117,27 @@ KAFKA_ONLY: dict[str, IgnoredProperty] = {name: ignored for ignored, names in _N
 
 def ignored(name: str) -> IgnoredProperty | None:
     """Return why a property of Kafka has no effect here; None if it is unknown, or has an effect."""
+    base = base_name(name)
+    if base is not None:
+        if base in BROKER_PROPERTIES:
+            return _ONE_LISTENER
+        name = base
     if name in _REPLACED:
         return IgnoredProperty(f"Kafka 4 no longer knows it: use {_REPLACED[name]}", is_warned_of=True)
     found = KAFKA_ONLY.get(name)
     if found is None:
         found = next((why for prefix, why in _PREFIXES.items() if name.startswith(prefix)), None)
     return found
+
+
+def _ignored_of(name: str, listeners: Mapping[str, str]) -> IgnoredProperty | None:
+    """Return why a security property has no effect with these listeners; None if it has one."""
+    listener = listener_in(name)
+    if listener is None:
+        return None if any(protocol not in _OPEN for protocol in listeners.values()) else _UNSECURED
+    if listener not in listeners:
+        return _NO_LISTENER
+    return _PLAINTEXT if listeners[listener] == "PLAINTEXT" else None
 
 
 def families() -> dict[IgnoredProperty, list[str]]:
@@ -127,21 +150,34 @@ def families() -> dict[IgnoredProperty, list[str]]:
     return {why: sorted(names) for why, names in found.items()}
 
 
-def warnings_of(unknown: Mapping[str, str], variables: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+def warnings_of(
+    unknown: Mapping[str, str],
+    variables: Mapping[str, str] = MappingProxyType({}),
+    listeners: Mapping[str, str] = MappingProxyType({}),
+) -> list[str]:
     """Return a warning for each reason and each unknown name. Empty values are not warned about.
 
-    `variables` maps properties to the environment variables that set them, which the warnings name.
+    Args:
+        unknown: Properties that are not in `BROKER_PROPERTIES`.
+        variables: The environment variables that set properties, which the warnings name.
+        listeners: The protocol of each listener by its lower-case name; an empty one for those of Kafka's controller.
     """
     by_reason: dict[str, list[str]] = {}
     lines = []
     for name in sorted(unknown):
+        if security_property(name) is not None:
+            why = _ignored_of(name, listeners)
+            if why is not None and unknown[name].strip():
+                by_reason.setdefault(why.reason, []).append(name)
+            continue
         why = ignored(name)
-        of_a_family = why is not None and name not in KAFKA_ONLY
-        if why is None or (of_a_family and nearest(name, BROKER_PROPERTIES, _TYPING_ERROR)):
-            near = nearest(name, BROKER_PROPERTIES)
+        known, base = {*BROKER_PROPERTIES, *SECURITY_PROPERTIES}, base_name(name) or name
+        of_a_family = why is not None and base not in KAFKA_ONLY and base not in known
+        if why is None or (of_a_family and nearest(base, known, _TYPING_ERROR)):
+            near = nearest(base, known)
             said = f" ({variables[name]})" if name in variables else ""
             lines.append(f"unknown property {name}{said} is ignored{f': did you mean {near}?' if near else ''}")
-        elif why.is_warned_of and unknown[name].strip():
+        elif why.is_warned_of and unknown[name].strip() and listeners.get(listener_in(name) or "") != "":
             by_reason.setdefault(why.reason, []).append(name)
     return lines + [f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no effect: {reason}" for reason, names in by_reason.items()]
 

@@ -13,18 +13,20 @@ from minibroker.config.client_metrics_properties import CLIENT_METRICS_PROPERTIE
 from minibroker.config.definition import DOUBLE, INT, LONG, SHORT, TYPE_NAMES, Property
 from minibroker.config.differences import EFFECTS, KAFKA_DEFAULTS, LIKE_KAFKA_DEFAULTS, NO_EFFECT, NOT_KAFKAS
 from minibroker.config.group_properties import GROUP_PROPERTIES, GROUP_SYNONYMS
+from minibroker.config.security_properties import SECURITY_PROPERTIES
 from minibroker.config.topic_properties import SYNONYMS, TOPIC_PROPERTIES
 
 BROKER, TOPIC, GROUP, CLIENT_METRICS = KINDS = ("broker", "topic", "group", "client-metrics")
 
 READ_ONLY: Final = "read-only"  #: only at start
 CLUSTER_WIDE: Final = "cluster-wide"  #: while the broker runs, for all brokers or for one
+PER_BROKER: Final = "per-broker"  #: while the broker runs, for one broker
 _MODES: Final = {TOPIC: "per topic", GROUP: "per group", CLIENT_METRICS: "per subscription"}
 
 #: endings of names -> unit
 _BY_ENDING: Final = {
     ".ms": "milliseconds", ".seconds": "seconds", ".minutes": "minutes", ".hours": "hours",
-    ".bytes": "bytes", ".buffer.size": "bytes", ".bytes.between.snapshots": "bytes",
+    ".bytes": "bytes", ".buffer.size": "bytes", ".receive.size": "bytes", ".bytes.between.snapshots": "bytes",
     ".bytes.per.second": "bytes a second", ".throttled.rate": "bytes a second",
     ".partitions": "partitions", ".replication.factor": "replicas", ".min.isr": "replicas", ".replicas": "replicas",
     ".threads": "threads", ".threads.per.data.dir": "threads", ".fetchers": "threads",
@@ -67,7 +69,12 @@ class ReferenceEntry(NamedTuple):
 
 def entries(kind: str) -> list[ReferenceEntry]:
     """Return the properties of a kind, by name."""
-    tables = {BROKER: BROKER_PROPERTIES, TOPIC: TOPIC_PROPERTIES, GROUP: GROUP_PROPERTIES, CLIENT_METRICS: CLIENT_METRICS_PROPERTIES}
+    tables = {
+        BROKER: BROKER_PROPERTIES | SECURITY_PROPERTIES,
+        TOPIC: TOPIC_PROPERTIES,
+        GROUP: GROUP_PROPERTIES,
+        CLIENT_METRICS: CLIENT_METRICS_PROPERTIES,
+    }
     return [_entry(kind, prop) for _, prop in sorted(tables[kind].items())]
 
 
@@ -98,7 +105,7 @@ def _entry(kind: str, prop: Property) -> ReferenceEntry:
     if kind == BROKER:
         kafka_default = KAFKA_DEFAULTS.get(prop.name, prop.default)
         is_kafkas = prop.name not in NOT_KAFKAS
-        mode = CLUSTER_WIDE if prop.is_dynamic else READ_ONLY
+        mode = READ_ONLY if not prop.is_dynamic else PER_BROKER if prop.name in SECURITY_PROPERTIES else CLUSTER_WIDE
         difference = EFFECTS.get(prop.name, "")
     elif kind == TOPIC:
         behind = tuple(name for name, _ in SYNONYMS.get(prop.name, ()))

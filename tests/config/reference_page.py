@@ -51,6 +51,9 @@ How to read the tables:
   that Kafka reads and does not document.
 - **Differs** says how the effect differs from that in Apache Kafka 4.3.1. *No effect* marks what is accepted, checked, stored and
   shown, but what nothing acts on.
+- **per-broker** properties are those of TLS and SASL. They may have a listener in front, `listener.name.internal.ssl.client.auth`,
+  and some of them a mechanism, `listener.name.internal.plain.sasl.jaas.config`; both in lower case. Only with a listener do they
+  change while the broker runs.
 
 """
 

@@ -10,9 +10,11 @@ from minibroker.config import sources
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.broker_properties import BROKER_PROPERTIES
 from minibroker.config.kafka_only import KAFKA_ONLY, families, ignored, warnings_of
+from minibroker.config.security_properties import SECURITY_PROPERTIES
 from tests.config.kafka_configs import BROKER_CONFIGS
 from tests.config.test_reference import DOCS
 
+KNOWN = BROKER_PROPERTIES.keys() | SECURITY_PROPERTIES.keys()
 KRAFT = {
     "process.roles": "broker,controller",
     "controller.quorum.voters": "1@localhost:9093",
@@ -31,8 +33,8 @@ KRAFT = {
 
 def test_every_name_of_kafkas_is_a_property_or_has_its_reason() -> None:
     kafkas = set(DOCS["broker"]) | set(BROKER_CONFIGS)
-    assert [name for name in sorted(kafkas) if name not in BROKER_PROPERTIES and ignored(name) is None] == []
-    assert [name for name in KAFKA_ONLY if name in BROKER_PROPERTIES] == []
+    assert [name for name in sorted(kafkas) if name not in KNOWN and ignored(name) is None] == []
+    assert [name for name in KNOWN if ignored(name) is not None and name in KAFKA_ONLY] == []
 
 
 def test_a_file_for_kraft_is_no_reason_to_say_anything(caplog: pytest.LogCaptureFixture) -> None:
@@ -49,7 +51,22 @@ def test_what_would_change_what_clients_may_do_is_told_once_for_each_reason() ->
     assert why is not None
     assert warnings_of(unknown) == [
         "create.topic.policy.class.name has no effect: Java classes are not loaded",
-        f"sasl.enabled.mechanisms, ssl.keystore.location, super.users have no effect: {why.reason}",
+        "sasl.enabled.mechanisms, ssl.keystore.location have no effect: no listener uses TLS or SASL",
+        f"super.users has no effect: {why.reason}",
+    ]
+
+
+def test_properties_of_a_listener_are_warned_of_unless_it_uses_them() -> None:
+    names = ("ssl.client.auth", "listener.name.controller.ssl.client.auth", "listener.name.secure.ssl.client.auth")
+    unknown = dict.fromkeys((*names, "listener.name.open.ssl.client.auth", "listener.name.opne.ssl.client.auth"), "none")
+    unknown |= {"listener.name.secure.max.connections": "1", "listener.name.secure.ssl.client.auht": "none"}
+    unknown |= {"listener.name.secure.ssl.engine.factory.class": "com.example.Engine"}
+    assert warnings_of(unknown, listeners={"controller": "", "secure": "SSL", "open": "PLAINTEXT"}) == [
+        "unknown property listener.name.secure.ssl.client.auht is ignored: did you mean ssl.client.auth?",
+        "listener.name.open.ssl.client.auth has no effect: its listener uses neither TLS nor SASL",
+        "listener.name.opne.ssl.client.auth has no effect: there is no listener of this name",
+        "listener.name.secure.max.connections has no effect: it is the same for all listeners",
+        "listener.name.secure.ssl.engine.factory.class has no effect: Java classes are not loaded",
     ]
 
 
@@ -91,7 +108,7 @@ def test_a_misspelt_name_of_ours_within_a_family_without_effect() -> None:
 def test_families_are_for_reading() -> None:
     names = [name for names in families().values() for name in names]
     assert len(names) == len(set(names))
-    assert {"sasl.*", "process.roles", "remote.*"} <= set(names)
+    assert {"sasl.kerberos.*", "process.roles", "remote.*"} <= set(names)
     assert all(why.reason and not why.reason.endswith(".") for why in families())
 
 
