@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-# Tests start hundreds of brokers, and each worker imports all test files: without bytecode they would all be compiled each time.
+# Tests start hundreds of brokers, and each worker imports all test files: without bytecode each start would compile them again.
 unexport PYTHONDONTWRITEBYTECODE
 
 # One file at a time for each worker, and files that take long first.
@@ -44,19 +44,19 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-prepare: setup  ## what tests fetch or make once on a machine: Kafka's jars, Spark's connector, the classes that their JVMs start from
+prepare: setup  ## once per machine: Kafka's jars, Spark's connector, archives of the classes that their JVMs load
 	$(BIN)/python -m tests.support.prepare
 
 demo: setup
 	$(BIN)/python -m minibroker.demo
 
-bench: setup  ## all loads, all brokers, five rounds: hours; what is done is kept, whatever ends it
+bench: setup  ## all loads, all brokers, five rounds: hours; finished rounds are kept if it is interrupted
 	$(BIN)/python benchmarks/run.py
 
-bench-quick: setup  ## the loads of the targets, small: under five minutes, once Kafka's jars and kfake are there
+bench-quick: setup  ## small loads of the targets: under five minutes once Kafka's jars and kfake are installed
 	$(BIN)/python benchmarks/run.py --quick
 
-lock:  ## write requirements.lock anew: hashes, no host names
+lock:  ## write requirements.lock again, with hashes and without host names
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --universal --generate-hashes --all-extras \
 		--no-emit-index-url --no-emit-find-links --no-header pyproject.toml -o requirements.lock

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.structure import structure
+from tests.support.structure import STATEMENTS, structure
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "minibroker"
@@ -46,7 +46,7 @@ def functions(file: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
         node = waiting.pop()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
-        for part in ("body", "orelse", "handlers", "finalbody", "cases"):
+        for part in STATEMENTS:
             inner = getattr(node, part, None)
             waiting += inner if isinstance(inner, list) else []  # the body of a lambda is an expression
 

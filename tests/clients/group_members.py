@@ -38,10 +38,10 @@ from tests.clients.spoken_clients import GO_FLAGS, building
 from tests.clients.transactional import Place
 from tests.conftest import NO_RETENTION
 from tests.support.broker_process import BrokerProcess
+from tests.support.command_program import CommandProgram
 from tests.support.java import SHORT_LIVED, class_data, kafka_jars, require_java
 from tests.support.old_java import VERSIONS, old_members
 from tests.support.old_python import old_kafka_python
-from tests.support.told_program import ToldProgram
 
 OLD_MAKES = [*(f"java-{version}" for version in VERSIONS[1:]), "kafka-python-1.4.7", "kafka-python-2.0.2"]  #: they know "range"
 
@@ -108,7 +108,7 @@ def of(make: str, found: Iterable[Kind] = CLASSIC_KINDS) -> Kind:
 class Member:
     """One of a group. `owned` and `read` are as of the last `look`; `read` is all that it read since it joined, in order."""
 
-    def __init__(self, program: ToldProgram, name: str) -> None:
+    def __init__(self, program: CommandProgram, name: str) -> None:
         self._program, self.name = program, name
         self.owned: set[Place] = set()
         self.read: list[tuple[Place, int, str]] = []
@@ -148,11 +148,11 @@ class Programs:
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self._stack = ExitStack()
-        self._started: dict[str, ToldProgram] = {}
+        self._started: dict[str, CommandProgram] = {}
 
-    def __getitem__(self, make: str) -> ToldProgram:
+    def __getitem__(self, make: str) -> CommandProgram:
         if make not in self._started:
-            self._started[make] = self._stack.enter_context(ToldProgram(command(make, self.bootstrap)))
+            self._started[make] = self._stack.enter_context(CommandProgram(command(make, self.bootstrap)))
         return self._started[make]
 
     def join(self, kind: Kind, group: str, topic: str, *, instance: str = "", session_ms: int = SESSION_MS) -> Member:

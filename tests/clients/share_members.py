@@ -17,8 +17,8 @@ from typing import NamedTuple
 import pytest
 
 from tests.clients.spoken_clients import building
+from tests.support.command_program import CommandProgram
 from tests.support.java import SHORT_LIVED, class_data, kafka_jars, require_java
-from tests.support.told_program import ToldProgram
 
 PROGRAM = Path(__file__).parent / "java" / "ShareMembers.java"
 EXPLICIT = {"share.acknowledgement.mode": "explicit"}
@@ -34,7 +34,7 @@ class Shared(NamedTuple):
     delivery_count: int
 
 
-class ShareMembers(ToldProgram):
+class ShareMembers(CommandProgram):
     """One JVM with any number of members."""
 
     def __init__(self, bootstrap: str) -> None:

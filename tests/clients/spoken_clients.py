@@ -27,9 +27,9 @@ from pathlib import Path
 import pytest
 
 from tests.clients.transactional import READ_COMMITTED, Fenced, Place, Row, TransactionalProducer
+from tests.support.command_program import CommandProgram
 from tests.support.java import KAFKA_VERSION, SHORT_LIVED, cache_folder, class_data, kafka_jars, require_java
 from tests.support.old_java import client_jars
-from tests.support.told_program import ToldProgram
 
 HERE = Path(__file__).parent
 OLDEST_JAVA = "3.9.1"  #: Transactions.java is compiled against it
@@ -65,7 +65,7 @@ class SpokenProducer:
         self._client.ask("close", self._handle)
 
 
-class SpokenClient(ToldProgram):
+class SpokenClient(CommandProgram):
     """A program that speaks to one bootstrap server; it starts here and ends with the context."""
 
     def __init__(self, command: list[str]) -> None:

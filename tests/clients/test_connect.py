@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.broker_process import BrokerProcess
+from tests.support.child_process import ChildProcess
 from tests.support.java import CONNECT, jars
 
 pytestmark = [pytest.mark.slow]
@@ -41,7 +41,7 @@ topics={topic}
 """
 
 
-class Connect:
+class Connect(ChildProcess):
     """The worker with both connectors, in `folder`."""
 
     def __init__(self, folder: Path, bootstrap: str) -> None:
@@ -52,26 +52,8 @@ class Connect:
             files.append(str(folder / f"{name}.properties"))
             Path(files[-1]).write_text(text.format(**places))
         memory = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
-        self._command = ["java", *memory, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{libraries}/*", MAIN, *files]
-        self._said = folder / "connect.txt"
-        self.start()
-
-    @property
-    def said(self) -> str:
-        return self._said.read_text(errors="replace")[-3000:]
-
-    def start(self) -> None:
-        with self._said.open("ab") as said:
-            self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
-
-    def stop(self) -> int:
-        """SIGTERM, and wait for the end; the exit code."""
-        self._process.terminate()
-        return self._process.wait(PATIENCE_S)
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
+        command = ["java", *memory, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{libraries}/*", MAIN, *files]
+        super().__init__(command, folder / "connect.txt", append=True)
 
 
 def write(folder: Path, first: int, count: int) -> None:
@@ -88,7 +70,7 @@ def wait_for(folder: Path, connect: Connect, count: int) -> None:
     """Until so many lines have come through, each after the one before it; a line may come again after a death (at least once)."""
     deadline = time.monotonic() + PATIENCE_S
     while (found := list(dict.fromkeys(read(folder)))) != [f"line {number}" for number in range(count)]:
-        assert time.monotonic() < deadline, f"{len(found)} of {count} lines:\n{connect.said}"
+        assert time.monotonic() < deadline, f"{len(found)} of {count} lines:\n{connect.output}"
         time.sleep(0.05)
 
 

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import pytest
 
 from tests.clients.adapters import CLIENTS, Read, Sent
+from tests.support.command_program import ProgramError
 from tests.support.old_java import VERSIONS, Found, OldJavaClient, OldRecord, number, run_admin
 from tests.support.old_versions import require_old_versions
-from tests.support.told_program import ProgramError
 
 pytestmark = [pytest.mark.timeout(900)]  # the first run fetches the jars of nine versions
 

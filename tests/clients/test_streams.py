@@ -24,6 +24,7 @@ import pytest
 from tests.clients.spoken_clients import HERE, building
 from tests.cluster.directories.test_storage_checking import check
 from tests.support.broker_process import BrokerProcess
+from tests.support.child_process import ChildProcess
 from tests.support.java import STREAMS, jars
 from tests.support.soak import seed
 
@@ -157,7 +158,7 @@ class Reader:
             self._at_end.add(message.partition())
 
 
-class Application:
+class Application(ChildProcess):
     """tests/clients/java/WordCount.java in a JVM of its own; `said` is the file that it speaks into."""
 
     def __init__(self, folder: Path, bootstrap: str, protocol: str) -> None:
@@ -169,25 +170,15 @@ class Application:
                     pytest.skip("javac is not installed")
                 subprocess.run(["javac", "--release", "11", "-cp", f"{libraries}/*", "-d", str(classes), str(source)], check=True)
         memory = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
-        self.said = folder / "application.txt"
         settings = [f"{name}={value}" for name, value in (APPLICATION | BY_PROTOCOL[protocol]).items()]
         words = ["WordCount", bootstrap, LINES, COUNTS, str(folder / "state"), *settings]
-        self._command = ["java", *memory, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{classes}:{libraries}/*", *words]
-        self.start()
+        command = ["java", *memory, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{classes}:{libraries}/*", *words]
+        super().__init__(command, folder / "application.txt", append=True, stdin=subprocess.PIPE)
 
-    def start(self) -> None:
-        with self.said.open("ab") as said:
-            self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=said, stderr=subprocess.STDOUT)
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def stop(self) -> int:
-        """Close it, and wait for the end; the exit code."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        return self._process.wait(PATIENCE_S)
+    def close(self) -> int:
+        """Close its standard input, wait until it ends, and return its exit code."""
+        self.close_stdin()
+        return self.wait(PATIENCE_S)
 
 
 @contextmanager
@@ -228,7 +219,7 @@ def test_counts_are_exact(protocol: str, tmp_path: Path) -> None:
                     application.start()
             feeder.finish()
             reader.read_until(lambda: reader.size >= feeder.words.total(), "words are missing")
-            assert application.stop() == 0, application.said.read_text()
+            assert application.close() == 0, application.output
             assert wrong(reader.found, feeder.words) == {}
         assert wrong(Reader(broker.bootstrap, COUNTS, int).read_to_end(), feeder.words) == {}
         state = Reader(broker.bootstrap, CHANGELOG, int_of_java).read_to_end()

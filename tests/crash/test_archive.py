@@ -9,13 +9,9 @@ from __future__ import annotations
 
 import os
 import random
-import signal
-import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
-from typing import IO
 
 import pytest
 
@@ -24,6 +20,7 @@ pytest.importorskip("pyspark")
 from minibroker.spark import session as spark_session
 from tests.spark.archive.reading import Seen, consumed
 from tests.support.broker_process import BrokerProcess
+from tests.support.child_process import ChildProcess
 from tests.support.soak import seed, times
 from tests.support.transactional_writer import TransactionalWriter
 
@@ -39,37 +36,15 @@ HOUR_MS = 3_600_000
 LIMIT_S = 240.0
 
 
-class Driver:
+class Driver(ChildProcess):
     """A process of tests.crash.archiving, in a group with its JVM."""
 
     def __init__(self, folder: Path, bootstrap: str, archive: Path, mode: str, number: int) -> None:
-        self.output = folder / f"driver-{number}.txt"
-        self._file: IO[bytes] = self.output.open("wb")
         command = [sys.executable, "-m", "tests.crash.archiving", bootstrap, str(archive), TOPIC, mode]
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=self._file, stderr=subprocess.STDOUT, start_new_session=True
-        )
+        super().__init__(command, folder / f"driver-{number}.txt", has_group=True)
 
-    def says(self, word: str) -> bool:
-        return f"{word}\n" in self.output.read_text(errors="replace")
-
-    def has_ended(self) -> bool:
-        return self.process.poll() is not None
-
-    def kill(self, *, with_jvm: bool) -> None:
-        """SIGKILL. A JVM that is left alone notices that it is, some time later."""
-        if with_jvm:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        else:
-            self.process.kill()
-        self.process.wait()
-
-    def close(self) -> None:
-        """Nothing of it is left."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        self._file.close()
+    def has_printed(self, word: str) -> bool:
+        return f"{word}\n" in self.output
 
 
 def generate(bootstrap: str, rng: random.Random, count: int, *, last: bool) -> None:
@@ -115,8 +90,8 @@ def run_count(archive: Path) -> int:
 def wait_for(driver: Driver, archive: Path, more_runs: int) -> None:
     """Until it is up and has committed so many runs, or has ended."""
     deadline = time.monotonic() + LIMIT_S
-    while not (driver.says("ready") and run_count(archive) >= more_runs) and not driver.has_ended():
-        assert time.monotonic() < deadline, driver.output.read_text()
+    while not (driver.has_printed("ready") and run_count(archive) >= more_runs) and driver.is_alive:
+        assert time.monotonic() < deadline, driver.output
         time.sleep(0.01)
 
 
@@ -135,28 +110,28 @@ def test_killed_and_finished(tmp_path: Path) -> None:
         victims = [VICTIMS[number % len(VICTIMS)] for number in range(KILLS)]
         rng.shuffle(victims)
         for number, victim in enumerate(victims):
-            if driver is None or driver.has_ended():
+            if driver is None or not driver.is_alive:
                 mode = rng.choice(["batch", "stream"])
                 driver = Driver(tmp_path, broker.bootstrap, archive, mode, number)
                 drivers.append(driver)
             wait_for(driver, archive, run_count(archive) + rng.randrange(2))
             time.sleep(rng.random() * rng.choice([0.05, 0.5, 1.5]))  # the random moment
-            assert driver.says("ready"), driver.output.read_text()
-            told.append((victim, run_count(archive), driver.has_ended()))
+            assert driver.has_printed("ready"), driver.output
+            told.append((victim, run_count(archive), not driver.is_alive))
             if victim == "broker":
                 broker.kill()
                 broker.restart()
             else:
-                driver.kill(with_jvm=victim != "driver")
+                driver.kill_alone() if victim == "driver" else driver.kill()
         print(told)
         generate(broker.bootstrap, rng, 200, last=True)  # and its producers abort what was open
         for number, mode in enumerate(["stream", "batch"]):
             last = Driver(tmp_path, broker.bootstrap, archive, mode, KILLS + number)
             drivers.append(last)
             wait_for(last, archive, 1 << 30)
-            assert last.process.returncode == 0, last.output.read_text()
+            assert last.wait(LIMIT_S) == 0, last.output
         for each in drivers:
-            each.close()
+            each.kill()
         expected = consumed(broker.bootstrap, TOPIC)
     assert len(expected) > RECORDS // 3
     assert by_arrow(archive) == expected

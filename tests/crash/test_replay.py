@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -30,6 +29,7 @@ from minibroker.errors import UnknownTopicOrPartition
 from minibroker.spark import session as spark_session
 from minibroker.spark.replay.ledger import ledger_of, parse_ranges
 from tests.support.broker_process import BrokerProcess
+from tests.support.child_process import ChildProcess
 from tests.support.soak import seed, times
 
 COUNT = 60_000
@@ -74,35 +74,15 @@ def make_table(folder: Path) -> dict[int, list[tuple[int, bytes]]]:
     return rows
 
 
-class Driver:
-    """A driver in a process group of its own: its JVM and its workers go with it."""
+class Driver(ChildProcess):
+    """A driver in a process group of its own, with its JVM and its workers."""
 
     def __init__(self, folder: Path, table: Path, bootstrap: str, rate: int) -> None:
-        self.log = folder / "driver.log"
-        with self.log.open("wb") as log:
-            command = [sys.executable, "-c", DRIVER, str(table), bootstrap, str(rate)]
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-
-    @property
-    def is_running(self) -> bool:
-        return self._process.poll() is None
-
-    def kill(self) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-
-    def finish(self) -> int:
-        """Its exit code."""
-        return self._process.wait(WAIT_S)
+        super().__init__([sys.executable, "-c", DRIVER, str(table), bootstrap, str(rate)], folder / "driver.log", has_group=True)
 
     def workers(self) -> list[int]:
         """Python processes that run tasks: children of the daemon, which is a child of the JVM."""
-        return [worker for jvm in _children(self._process.pid) for daemon in _children(jvm) for worker in _children(daemon)]
-
-    @property
-    def words(self) -> str:
-        return self.log.read_text(errors="replace")[-3000:]
+        return [worker for jvm in _children(self.pid) for daemon in _children(jvm) for worker in _children(daemon)]
 
 
 def _children(pid: int) -> Iterator[int]:
@@ -123,8 +103,8 @@ def written(bootstrap: str) -> int:
 
 def wait_until_written(driver: Driver, bootstrap: str, count: int) -> None:
     deadline = time.monotonic() + WAIT_S
-    while driver.is_running and written(bootstrap) < count:
-        assert time.monotonic() < deadline, f"nothing is written any more:\n{driver.words}"
+    while driver.is_alive and written(bootstrap) < count:
+        assert time.monotonic() < deadline, f"nothing is written any more:\n{driver.output}"
         time.sleep(0.2)
 
 
@@ -133,7 +113,7 @@ def kill_on_the_way(driver: Driver, broker: BrokerProcess, moments: random.Rando
     for victim in ("worker", "broker", "driver"):
         wait_until_written(driver, broker.bootstrap, written(broker.bootstrap) + moments.randrange(500, 4_000))
         time.sleep(moments.uniform(0.0, 0.2))  # the random moment itself, not a wait for something
-        if not driver.is_running:
+        if not driver.is_alive:
             return
         if victim == "worker":
             for pid in moments.sample(workers := driver.workers(), min(1, len(workers))):
@@ -164,10 +144,10 @@ def test_each_record_arrives_once_whatever_dies(tmp_path: Path) -> None:
         print("before the last run:", written(broker.bootstrap))
         driver = Driver(tmp_path, table, broker.bootstrap, 0)
         try:
-            assert driver.finish() == 0, driver.words
+            assert driver.wait(WAIT_S) == 0, driver.output
         finally:
             driver.kill()
-        print(driver.words.splitlines()[-1])
+        print(driver.output.splitlines()[-1])
         check(broker.bootstrap, rows)
         assert broker.stop() == 0, broker.output
 

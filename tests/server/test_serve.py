@@ -74,14 +74,14 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
         os.kill(broker.pid, signal.SIGTERM)
         os.kill(broker.pid, signal.SIGINT)
         assert broker._process is not None
-        assert broker._process.wait(timeout=60) == 130  # 0 once it has cut that client
+        assert broker._process.wait(timeout_s=60) == 130  # 0 once it has cut that client
 
 
 def test_it_exits_when_its_only_log_directory_is_gone(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path) as broker:
         shutil.rmtree(broker.data_dir)
         assert broker._process is not None
-        assert broker._process.wait(timeout=60) == 1
+        assert broker._process.wait(timeout_s=60) == 1
         *_, directory, all_of_them, last = broker.output.splitlines()
     assert f"{broker.data_dir} was removed while the broker was running" in directory
     assert "every log directory is offline" in all_of_them

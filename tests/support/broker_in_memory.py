@@ -1,8 +1,8 @@
-"""A whole broker without sockets, threads or waiting: requests go in as bytes and come out as bytes, time stands still until told.
+"""A whole broker without sockets, threads or waiting: it takes and returns frames as bytes, and only the test advances its clock.
 
 broker = BrokerInMemory(topics={"orders": 1})
 broker.append("orders", 0, records(10))
-answer = broker.ask(k21.Request(...))             # through the real codec, newest version unless told otherwise
+answer = broker.ask(k21.Request(...))             # through the real codec, newest version by default
 pending = broker.begin(k01.Request(...))          # a request that may wait
 broker.clock.advance(500); pending.answer()
 """
@@ -46,14 +46,14 @@ LISTENER = "PLAINTEXT"
 
 
 def records(count: int, *, first: int = 0, timestamp: int | None = None, **options: Any) -> bytes:
-    """One batch of `count` records with keys k0, k1, ... and values v0, v1, ...; options are build_batch's."""
+    """Return one batch of `count` records with keys k0, k1, ... and values v0, v1, ...; options are those of `build_batch`."""
     base = ManualClock().now_ms() if timestamp is None else timestamp
     rows = [Record(index, base + index, b"k%d" % (first + index), b"v%d" % (first + index)) for index in range(count)]
     return bytes(build_batch(rows, **options))
 
 
 def frame_of(request: Any, version: int | None = None, *, client_id: str | None = "test") -> memoryview:
-    """A request as its client sends it, without the size; the newest version unless told otherwise."""
+    """Return a request as its client sends it, without the size, by default in the newest version."""
     api = api_of(sys.modules[type(request).__module__])
     number = api.max_version if version is None else version
     header = RequestHeader(api_key=api.key, api_version=number, correlation_id=7, client_id=client_id)
@@ -75,12 +75,12 @@ class Pending:
 
     @property
     def is_done(self) -> bool:
-        """Whether there is an answer, or the connection was closed instead; a request that was cancelled gets neither."""
+        """Whether there is an answer, or the connection was closed instead. A cancelled request gets neither."""
         delayed = self._answer
         return not isinstance(delayed, Delayed) or delayed.answer is not None or hasattr(delayed, "error")
 
     def answer(self) -> Any:
-        """The response; None when the protocol has none (acks=0). Fails while the request still waits."""
+        """Return the response, or None if the protocol has none (acks=0). Fail while the request still waits."""
         assert self.is_done, "the request still waits"
         chunks = self._answer.answer if isinstance(self._answer, Delayed) else self._answer
         assert chunks is not None, "the broker closed the connection"
@@ -101,7 +101,7 @@ def _end(cluster: Cluster, folder: Path | None) -> None:
 
 
 class BrokerInMemory:
-    """Its folder is temporary and goes with it, unless `folder` is given."""
+    """A broker in `folder`, or in a temporary folder that is removed with it."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class BrokerInMemory:
         }
         self.config = BrokerConfig(own | dict(config or {}))
         self.cluster = Cluster.open(self.config, files or RealFiles(), self.clock, self.background)
-        # A test run makes hundreds of these: what one has open must go with it.
+        # A test run creates thousands of brokers: each must close its files when it is collected.
         self._end = weakref.finalize(self, _end, self.cluster, self.folder if folder is None else None)
         self.services = Services(
             config=self.config, cluster=self.cluster, clock=self.clock, background=self.background, registry=registry.load()
@@ -131,7 +131,7 @@ class BrokerInMemory:
         if self.config.minibroker_like_kafka:
             self.services.registry = like_kafka(self.services.registry, self.services)
         self.services.coordinators.start()
-        self.services.slices.now_s = lambda: 0.0  # no slice ends: a request is answered at once, unless a test has another clock
+        self.services.slices.now_s = lambda: 0.0  # no slice ends: a request is answered at once, unless a test sets another clock
         self.dispatcher = Dispatcher(self.services)
         self.connection = ConnectionInfo(LISTENER, "127.0.0.1")
         for name, partition_count in (topics or {}).items():
@@ -139,7 +139,7 @@ class BrokerInMemory:
                 self.cluster.create_topic(name, partition_count=partition_count)
 
     def ask(self, request: Any, version: int | None = None, *, client_id: str | None = "test") -> Any:
-        """Send a request and return its response; fails when it would have to wait."""
+        """Send a request and return its response. Fail if the request waits."""
         return self.begin(request, version, client_id=client_id).answer()
 
     def begin(self, request: Any, version: int | None = None, *, client_id: str | None = "test") -> Pending:
@@ -149,7 +149,7 @@ class BrokerInMemory:
         return Pending(api, number, self.dispatcher.dispatch(self.connection, frame_of(request, version, client_id=client_id)))
 
     def append(self, topic: str, index: int, batch: bytes) -> Appended:
-        """Append to a partition as a producer would, waking who waits; synced where a producer waits for that."""
+        """Append to a partition as a Produce does: wake waiting requests, and sync where a producer waits for that."""
         partition = self.cluster.partition(topic, index)
         appended = partition.append(memoryview(bytearray(batch)))
         if partition.log.wants_sync:
@@ -157,13 +157,13 @@ class BrokerInMemory:
         return appended
 
     def hold_high_watermark(self, topic: str, index: int) -> None:
-        """Hold the high watermark of a partition, as minibroker.testing does."""
+        """Hold the high watermark of a partition, as `minibroker.testing` does."""
         self.services.registry = with_held_watermarks(registry.load())
         self.dispatcher.serve_from(self.services)
         hold_high_watermark(self.cluster.partition(topic, index))
 
     def restart(self, *, clean: bool = True) -> BrokerInMemory:
-        """Another broker on the same folder; the old one must not be used any more."""
+        """Return another broker on the same folder. Do not use the old one afterwards."""
         self.services.coordinators.stop()
         self.cluster.close(clean=clean)
         again = BrokerInMemory(folder=self.folder, clock=self.clock, config=self.config.static)

@@ -1,16 +1,16 @@
-"""`minibroker serve` as a child process: started on a port of its own, stopped, killed, and started again on the same port."""
+"""`minibroker serve` as a child process: started on a free port, stopped, killed, and started again on the same port."""
 
 from __future__ import annotations
 
 import re
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
+from tests.support.child_process import ChildProcess
 from tests.support.ports import free_port
 
 ADDRESS = re.compile(r"(127\.0\.0\.1|localhost):(\d+)")
@@ -19,25 +19,25 @@ STOP_TIMEOUT_S = 60.0
 
 
 class BrokerProcess:
-    """A broker whose data are in `folder`/data and whose words are in `folder`/out.txt; up when the constructor returns.
+    """A broker with its data in `folder`/data and its output in `folder`/out.txt. It is ready when the constructor returns.
 
     Args:
         folder: where its files go; use pytest's tmp_path.
         *arguments: more of `minibroker serve`, such as "--set", "num.partitions=3".
         port: a fixed one; 0 takes a free one, kept across restarts.
         log_dirs: several directories instead of `folder`/data.
-        prefix: a command that starts the broker by `exec` of what is behind it.
+        prefix: a command that starts the broker by `exec` of its arguments.
     """
 
     def __init__(self, folder: Path, *arguments: str, port: int = 0, log_dirs: Sequence[Path] = (), prefix: Sequence[str] = ()) -> None:
         self.folder = folder
         self.data_dir = folder / "data"
         self._log_dirs = ",".join(map(str, log_dirs)) or str(self.data_dir)
-        self.port = port or (0 if "--brokers" in arguments else free_port())  # several take a port each
+        self.port = port or (0 if "--brokers" in arguments else free_port())  # several brokers take a port each
         self._arguments = arguments
         self._prefix = prefix
         self._output = folder / "out.txt"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ChildProcess | None = None
         self.start()
 
     @property
@@ -51,17 +51,17 @@ class BrokerProcess:
 
     @property
     def output_path(self) -> Path:
-        """The file of what it printed and logged."""
+        """The file with its output and its log."""
         return self._output
 
     @property
     def is_alive(self) -> bool:
-        """Whether it was started and has not ended."""
-        return self._process is not None and self._process.poll() is None
+        """Whether its process runs."""
+        return self._process is not None and self._process.is_alive
 
     @property
     def output(self) -> str:
-        """What it printed and logged since its last start."""
+        """Its output and its log since its last start."""
         return self._output.read_text(errors="replace")
 
     def start(self) -> None:
@@ -76,11 +76,7 @@ class BrokerProcess:
 
     def _spawn(self) -> None:
         command = [sys.executable, "-m", "minibroker", "serve", "--data-dir", self._log_dirs, "--port", str(self.port)]
-        with self._output.open("wb") as output:
-            self._process = subprocess.Popen(
-                [*self._prefix, *command, *self._arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
-            )
-        self._wait_until_ready()
+        self._process = ChildProcess([*self._prefix, *command, *self._arguments], self._output)
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + READY_TIMEOUT_S
@@ -90,7 +86,7 @@ class BrokerProcess:
                 self.port = int(found[2])
                 return
             assert self._process is not None
-            assert self._process.poll() is None, f"serve ended with {self._process.returncode}:\n{self.output}"
+            assert self._process.is_alive, f"serve ended:\n{self.output}"
             time.sleep(0.01)
         self.kill()
         raise AssertionError(f"not ready within {READY_TIMEOUT_S} s:\n{self.output}")
@@ -104,27 +100,21 @@ class BrokerProcess:
         return True
 
     def stop(self) -> int:
-        """SIGTERM, and wait for the end; the exit code."""
+        """Send SIGTERM, wait for the end, and return the exit code."""
         assert self._process is not None
-        self._process.terminate()
-        try:
-            return self._process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise
+        return self._process.stop(STOP_TIMEOUT_S)
 
     def kill(self) -> None:
-        """SIGKILL, and wait until it is gone."""
+        """Send SIGKILL, and wait until it is gone."""
         assert self._process is not None
         self._process.kill()
-        self._process.wait()
 
     def restart(self) -> None:
         """Start again on the same folder and port, after `kill` or `stop`."""
         self.start()
 
     def resident_bytes(self) -> int:
-        """Memory that it holds now."""
+        """Return its resident memory."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * 4096
 
@@ -132,5 +122,5 @@ class BrokerProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self.kill()
+        if self._process is not None:
+            self._process.kill()

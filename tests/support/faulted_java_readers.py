@@ -21,10 +21,10 @@ import pytest
 
 from tests.clients.spoken_clients import building
 from tests.clients.transactional import Place
+from tests.support.command_program import CommandProgram
 from tests.support.fault_schedule import reader, sharer
 from tests.support.faulted_readers import REQUEST_TIMEOUT_MS, Readings, Seen, group_of_readers, group_of_sharers
 from tests.support.java import SHORT_LIVED, class_data, kafka_jars, require_java
-from tests.support.told_program import ToldProgram
 
 PROGRAM: Final = Path(__file__).parents[1] / "clients" / "java" / "FaultedReaders.java"
 IMPATIENT: Final = {
@@ -53,7 +53,7 @@ SHARER: Final = {
 }
 
 
-class JavaReaders(ToldProgram):
+class JavaReaders(CommandProgram):
     """One JVM with any number of members."""
 
     def __init__(self) -> None:

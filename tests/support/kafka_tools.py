@@ -11,8 +11,8 @@ from typing import NamedTuple
 import pytest
 
 from tests.clients.spoken_clients import HERE, building
+from tests.support.command_program import CommandProgram
 from tests.support.java import kafka_jars
-from tests.support.told_program import ToldProgram
 
 #: Where a tool is, by the start of its name.
 PACKAGES = {
@@ -34,7 +34,7 @@ class Said(NamedTuple):
     exit_code: int | None
 
 
-class KafkaTools(ToldProgram):
+class KafkaTools(CommandProgram):
     """The JVM; it starts here and ends with the context. `folder` gets the files that the tools read from their standard input."""
 
     def __init__(self, folder: Path) -> None:

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.support.command_program import CommandProgram
 from tests.support.java import LOGGING, cache_folder, jars, require_java
-from tests.support.told_program import ToldProgram
 
 SOURCES = Path(__file__).parents[1] / "clients" / "java"
 FIRST_WITH_KAFKA_CONSUMER = (0, 10, 2)
@@ -100,7 +100,7 @@ def old_members(version: str, bootstrap: str) -> list[str]:
     return _java(_program("OldGroupMembers", oldest="0.9.0.1"), version, "OldGroupMembers", bootstrap)
 
 
-class OldJavaClient(ToldProgram):
+class OldJavaClient(CommandProgram):
     """A client of `version` that speaks to HOST:PORT; it starts with its first command and ends with the context."""
 
     def __init__(self, version: str, bootstrap: str) -> None:

@@ -1,14 +1,16 @@
-"""A standalone cluster of Spark on this machine, by PySpark's own scripts: a master and two workers, each a process of its own."""
+"""A standalone Spark cluster on this machine, started by PySpark's own scripts: a process for the master and one for each worker."""
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
-import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from tests.support.child_process import ChildProcess
 from tests.support.spark_classes import jvm_options
 
 MASTER_READY = re.compile(r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
@@ -17,13 +19,13 @@ READY_TIMEOUT_S = 180.0
 
 
 class SparkCluster:
-    """Up when the context begins; `master` is its address. Executors' own output is under `folder`/worker-N."""
+    """Runs during the context; `master` is its address. Executors' output is under `folder`/worker-N."""
 
     def __init__(self, folder: Path, workers: int = 2) -> None:
         self.master = ""
         self._folder = folder
         self._workers = workers
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: list[ChildProcess] = []
 
     def __enter__(self) -> Self:
         try:
@@ -44,7 +46,6 @@ class SparkCluster:
         import pyspark
 
         home = str(Path(pyspark.__file__).parent)
-        output = self._folder / f"{name}.txt"
         command = [
             f"{home}/bin/spark-class",
             f"org.apache.spark.deploy.{program}",
@@ -57,28 +58,14 @@ class SparkCluster:
         ]
         environment = {**os.environ, "SPARK_HOME": home, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
         environment["SPARK_DAEMON_JAVA_OPTS"] = " ".join(jvm_options())
-        with output.open("wb") as out:
-            process = subprocess.Popen(
-                [*command, *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=environment
-            )
+        process = ChildProcess([*command, *arguments], self._folder / f"{name}.txt", env=environment)
         self._processes.append(process)
-        deadline = time.monotonic() + READY_TIMEOUT_S
-        while True:
-            text = output.read_text(errors="replace")
-            found = ready.search(text)
-            if found:
-                return found
-            assert process.poll() is None, f"Spark's {name} ended with {process.returncode}:\n{text[-3000:]}"
-            assert time.monotonic() < deadline, f"Spark's {name} is not ready within {READY_TIMEOUT_S} s:\n{text[-3000:]}"
-            time.sleep(0.1)
+        return process.wait_for(ready, READY_TIMEOUT_S)
 
     def _stop(self) -> None:
-        """Workers first: they end their executors, as SIGTERM asks them to."""
+        """Stop the workers first: on SIGTERM they stop their executors."""
         for process in reversed(self._processes):
-            process.terminate()
+            process.send_signal(signal.SIGTERM)
         for process in reversed(self._processes):
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            with suppress(subprocess.TimeoutExpired):
+                process.stop(30)

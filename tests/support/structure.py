@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 PACKAGE = Path(__file__).parents[2] / "minibroker"
+STATEMENTS = ("body", "orelse", "handlers", "finalbody", "cases")  #: the fields of a node that hold statements
 
 
 class Structure(NamedTuple):
@@ -27,7 +28,9 @@ def structure() -> Structure:
     """Read all files of the package."""
     trees = {module_name(file): (file, ast.parse(file.read_text())) for file in sorted(PACKAGE.rglob("*.py"))}
     inner = Counter(
-        file.parent.relative_to(PACKAGE.parent).as_posix() for file, tree in trees.values() for _ in range(len(inner_imports_of(tree)))
+        file.parent.relative_to(PACKAGE.parent).as_posix()
+        for file, tree in trees.values()
+        for _ in {node.lineno for node, is_inside in imports_of(tree) if is_inside}
     )
     imports = {name: set(imported_by(tree, trees.keys())) for name, (_, tree) in trees.items()}
     return Structure([len(file.read_text().splitlines()) for file, _ in trees.values()], inner, circles_in(imports))
@@ -39,20 +42,27 @@ def module_name(file: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def inner_imports_of(tree: ast.AST) -> set[int]:
-    """Return the lines of the imports inside functions."""
-    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-    return {node.lineno for function in functions for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom)}
+def imports_of(tree: ast.AST) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+    """Yield the imports of a file, and whether each is inside a function. Only statements are walked: expressions hold none."""
+    waiting: list[tuple[ast.AST, bool]] = [(tree, False)]
+    while waiting:
+        node, is_inside = waiting.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node, is_inside
+        is_inside |= isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for part in STATEMENTS:
+            inner = getattr(node, part, None)
+            waiting += [(each, is_inside) for each in inner] if isinstance(inner, list) else []  # the body of a lambda is an expression
 
 
 def imported_by(tree: ast.AST, modules: Any) -> Iterator[str]:
     """Yield the modules of the package that a file imports, wherever in it."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+    for node, _ in imports_of(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif node.module and not node.level:
             names = (f"{node.module}.{alias.name}" for alias in node.names)
             yield from (name if name in modules else node.module for name in names)
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
 
 
 def circles_in(imports: dict[str, set[str]]) -> list[list[str]]:

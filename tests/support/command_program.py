@@ -1,6 +1,6 @@
-"""A program of another language that is told what to do: a command a line on its standard input, words between tabs.
+"""A program in another language that runs commands from its standard input: one a line, with tabs between the words.
 
-It answers each with lines, and then `ok`, or `failed` with what went wrong.
+It answers each command with lines and then `ok`, or with `failed` and the reason.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ class ProgramError(Exception):
     """A command failed, or the program ended."""
 
 
-class ToldProgram:
-    """Starts here and ends with the context; several threads may ask."""
+class CommandProgram:
+    """Runs from the constructor to the end of the context. Several threads may call `ask`."""
 
     def __init__(self, command: list[str]) -> None:
         self._lock = threading.Lock()
@@ -25,7 +25,7 @@ class ToldProgram:
         )
 
     def ask(self, *words: object) -> list[str]:
-        """Give a command; the lines of its answer. Raises ProgramError, or what `error` makes of it."""
+        """Send a command and return the lines of its answer. Raise what `error` returns if it fails."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with self._lock:
@@ -42,12 +42,12 @@ class ToldProgram:
             raise self.error(f"the program ended with {self._process.wait()}")
 
     def kill(self) -> None:
-        """SIGKILL, and wait until it is gone."""
+        """Send SIGKILL, and wait until it is gone."""
         self._process.kill()
         self._process.wait()
 
     def error(self, text: str) -> Exception:
-        """What is raised for a failure."""
+        """Return the exception for a failure."""
         return ProgramError(text)
 
     def __enter__(self) -> Self:
