@@ -532,6 +532,17 @@ DIFFERENCES: Final = (
         remains="Clients in use stay far below.",
     ),
     Difference(
+        "delegation-tokens",
+        "Errors and answers",
+        "A delegation token may have an owner of any type, who logs in as the user of that name. Their number is not limited. A client can "
+        "log in with an expired token until it is removed.",
+        f"An owner is a user: INVALID_PRINCIPAL_TYPE. A cluster has {limits.DELEGATION_TOKENS_MAX} tokens at most, of which a user "
+        f"requested {limits.DELEGATION_TOKENS_OF_REQUESTER_MAX} at most. A token has {limits.TOKEN_RENEWERS_MAX} renewers at most, with "
+        f"{limits.TOKEN_PRINCIPAL_SIZE_MAX} characters each: POLICY_VIOLATION. No client can log in with an expired token.",
+        "Who may issue tokens for Group:alice must not become User:alice, nor fill the metadata log.",
+        remains="Clients ask for tokens of users, and stay far below the limits.",
+    ),
+    Difference(
         "deleted-topics",
         "Errors and answers",
         "A fetch session keeps the name of a deleted topic: UNKNOWN_TOPIC_OR_PARTITION.",
@@ -550,7 +561,7 @@ DIFFERENCES: Final = (
     Difference(
         "unserved",
         "Errors and answers",
-        "SASL, TLS, delegation tokens, tiered storage, telemetry and controllers of other nodes are served.",
+        "SASL, TLS, tiered storage, telemetry and controllers of other nodes are served.",
         "They are not advertised.",
         "NOT_DONE.md lists what comes later and what does not.",
         remains="There is nothing to switch to.",

@@ -31,6 +31,14 @@ ACLS_IN_PIECE: Final = 200
 ACL_FILTERS_IN_PIECE: Final = 5
 ACL_FILTERS_MAX: Final = 1_000
 
+#: CreateDelegationToken: tokens of a cluster, and those that one user may request. Each is a record of the metadata log until it expires.
+DELEGATION_TOKENS_MAX: Final = 10_000
+DELEGATION_TOKENS_OF_REQUESTER_MAX: Final = 2_000
+
+#: CreateDelegationToken: renewers of a token, and the characters of a principal. All of them are in its record.
+TOKEN_RENEWERS_MAX: Final = 100
+TOKEN_PRINCIPAL_SIZE_MAX: Final = 1_000
+
 #: AlterConfigs, IncrementalAlterConfigs, DescribeConfigs: configs of one resource. Apache Kafka 4.3.1 knows 344 of a broker.
 CONFIGS_OF_RESOURCE_MAX: Final = 1_000
 

@@ -21,6 +21,7 @@ from minibroker.errors import UnsupportedVersion
 
 if TYPE_CHECKING:
     from minibroker.cluster.metadata.acls import StoredAcls
+    from minibroker.cluster.metadata.delegation_tokens import StoredTokens
     from minibroker.dispatch.quotas import Quotas
     from minibroker.schemas.internal.setting_records import ClientQuotaRecord
     from minibroker.security.authorizer import Authorizer
@@ -74,7 +75,7 @@ class Services:
 
     __slots__ = (
         "acls", "authorizer", "background", "clock", "cluster", "config", "coordinators", "fetch_sessions", "flush_queue", "nodes",
-        "purgatory", "quotas", "record_steps", "registry", "slices",
+        "purgatory", "quotas", "record_steps", "registry", "slices", "tokens",
     )  # fmt: skip
 
     def __init__(self, *, config: BrokerConfig, cluster: Cluster, clock: Clock, background: Background, registry: Registry) -> None:
@@ -93,6 +94,11 @@ class Services:
         self.quotas: Quotas | None = None  #: None while no quota is set
         self.acls: StoredAcls | None = None  #: the access control entries; None: there is no authorizer
         self.authorizer: Authorizer | None = None  #: None: every client may do everything
+        self.tokens: StoredTokens | None = None  #: the delegation tokens; None: no delegation.token.secret.key is set
+        if "delegation.token.secret.key" in config.unknown:
+            from minibroker.cluster.metadata.delegation_tokens import open_tokens  # noqa: PLC0415  most brokers have no tokens
+
+            self.tokens = open_tokens(config, cluster.metadata, clock)
         self.follow_quotas()
 
     def authorize(self, acls: StoredAcls) -> None:

@@ -140,6 +140,8 @@ class Broker:
         self._services = services
         all_services = self._services_of_nodes(services)
         services.coordinators.start()
+        if services.tokens is not None:
+            services.tokens.start()
         self._flush_timer = FlushTimer(self._cluster, clock, services.flush_queue, self.config.log_flush_scheduler_interval_ms)
         return all_services
 
@@ -185,6 +187,8 @@ class Broker:
         services, self._services = self._services, None
         if services is not None:
             services.coordinators.stop()
+            if services.tokens is not None:
+                services.tokens.stop()
         cluster, self._cluster = self._cluster, None
         if cluster is not None:
             cluster.close(clean=clean)

@@ -16,8 +16,8 @@ def test_every_api_of_a_broker(cli: Commands, cluster: Cluster) -> None:
     assert (by_name["Fetch"]["api_key"], by_name["Fetch"]["min_version"], by_name["Fetch"]["usable"]) == (1, oldest, 18)
     assert [row["api_key"] for row in rows] == sorted(row["api_key"] for row in rows)
     if cluster.kind == "kafka":
-        assert by_name["CreateDelegationToken"]["api_key"] == 38
-        assert by_name["CreateDelegationToken"]["usable"] is None
+        assert by_name["UnregisterBroker"]["api_key"] == 64
+        assert by_name["UnregisterBroker"]["usable"] is None
 
 
 def test_other_forms(cli: Commands) -> None:

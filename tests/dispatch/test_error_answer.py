@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.error_answer import ERROR_CODES, error_answer
 from minibroker.dispatch.registry import load
 from minibroker.errors import UnknownServerError
@@ -64,7 +65,7 @@ def answer_of(api: Api, golden: Golden) -> Any:
     assert handler is not None
     if handler.on_error is None:
         return error_answer(api.Response, golden.decode(), UnknownServerError(), golden.version)
-    ctx: Any = SimpleNamespace(api_version=golden.version)
+    ctx: Any = SimpleNamespace(api_version=golden.version, connection=ConnectionInfo("PLAINTEXT", "127.0.0.1"))
     return handler.on_error(ctx, golden.decode(), UnknownServerError())
 
 

@@ -131,6 +131,8 @@ class BrokerInMemory:
         if self.config.minibroker_like_kafka:
             self.services.registry = like_kafka(self.services.registry, self.services)
         self.services.coordinators.start()
+        if self.services.tokens is not None:
+            self.services.tokens.start()
         self.services.slices.now_s = lambda: 0.0  # no slice ends: a request is answered at once, unless a test sets another clock
         self.dispatcher = Dispatcher(self.services)
         self.connection = ConnectionInfo(LISTENER, "127.0.0.1")
@@ -165,7 +167,9 @@ class BrokerInMemory:
     def restart(self, *, clean: bool = True) -> BrokerInMemory:
         """Return another broker on the same folder. Do not use the old one afterwards."""
         self.services.coordinators.stop()
+        if self.services.tokens is not None:
+            self.services.tokens.stop()
         self.cluster.close(clean=clean)
-        again = BrokerInMemory(folder=self.folder, clock=self.clock, config=self.config.static)
+        again = BrokerInMemory(folder=self.folder, clock=self.clock, config=self.config.static | self.config.unknown)
         weakref.finalize(again, lambda _kept: None, self)
         return again

@@ -7,6 +7,9 @@ with KafkaUser(port, "alice") as alice:
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
 import socket
 import sys
 from collections.abc import Iterable, Mapping
@@ -45,21 +48,47 @@ class ConnectionClosedError(Exception):
     """The broker closed the connection instead of an answer."""
 
 
+class LoginRefusedError(Exception):
+    """The broker refused a login, with the message of the exception."""
+
+
 class KafkaUser:
     """One connection of one user."""
 
-    def __init__(self, port: int, user: str) -> None:
-        self._port, self._user = port, user
+    def __init__(self, port: int, user: str, token_hmac: bytes | None = None) -> None:
+        """With `token_hmac` the user is the id of a delegation token, and logs in by SCRAM-SHA-512. An empty user does not log in."""
+        self._port, self._user, self._token_hmac = port, user, token_hmac
         self._socket: socket.socket | None = None
 
     def _connected(self) -> socket.socket:
         if self._socket is None:
             self._socket = socket.create_connection(("127.0.0.1", self._port), TIMEOUT_S)
-            self._exchange(_HANDSHAKE)
-            token = f"\0{self._user}\0{PASSWORD}".encode()
-            answer = self._exchange(b"\x00\x24\x00\x00\x00\x00\x00\x00\xff\xff" + len(token).to_bytes(4, "big") + token)
-            assert answer[4:6] == b"\0\0", answer
+            if self._token_hmac is not None:
+                self._log_in_by_token(base64.b64encode(self._token_hmac))
+            elif self._user:
+                self._exchange(_HANDSHAKE)
+                self._authenticate(f"\0{self._user}\0{PASSWORD}".encode())
         return self._socket
+
+    def _log_in_by_token(self, password: bytes) -> None:
+        mechanism = b"SCRAM-SHA-512"
+        self._exchange(_HANDSHAKE[:-7] + len(mechanism).to_bytes(2, "big") + mechanism)
+        bare = f"n={self._user},r=nonce,tokenauth=true"
+        first = self._authenticate(b"n,," + bare.encode()).decode()
+        nonce, salt, iterations = (part[2:] for part in first.split(","))
+        salted = hashlib.pbkdf2_hmac("sha512", password, base64.b64decode(salt), int(iterations))
+        client_key = hmac.digest(salted, b"Client Key", "sha512")
+        unproven = f"c=biws,r={nonce}"
+        signature = hmac.digest(hashlib.sha512(client_key).digest(), f"{bare},{first},{unproven}".encode(), "sha512")
+        proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+        self._authenticate(f"{unproven},p={base64.b64encode(proof).decode()}".encode())
+
+    def _authenticate(self, token: bytes) -> bytes:
+        """Send SaslAuthenticate v0; return the bytes of the answer."""
+        answer = self._exchange(b"\x00\x24\x00\x00\x00\x00\x00\x00\xff\xff" + len(token).to_bytes(4, "big") + token)
+        if answer[4:6] != b"\0\0":
+            raise LoginRefusedError(answer[8:].decode(errors="replace"))
+        return answer[12:]  # after correlation id, error code, a null message, and the size
 
     def _exchange(self, frame: bytes) -> bytes:
         assert self._socket is not None

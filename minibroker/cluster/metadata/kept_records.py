@@ -1,8 +1,8 @@
 """Metadata records that are kept verbatim, so that a snapshot preserves record types that minibroker does not interpret.
 
 These are registrations of brokers and controllers, quotas (client_quotas.py; dispatch/quotas.py enforces them), SCRAM credentials
-(scram_credentials.py), ACLs and delegation tokens. ACLs, credentials and tokens have no effect. Each thing is kept as the one record that
-creates it. Records that change or remove the thing change or remove that record.
+(scram_credentials.py), ACLs (acls.py) and delegation tokens (delegation_tokens.py). Each thing is kept as the one record that creates it.
+Records that change or remove the thing change or remove that record.
 """
 
 from __future__ import annotations

@@ -28,10 +28,7 @@ class Rule(NamedTuple):
         return all(re.search(pattern, line) for pattern, line in pairs)
 
 
-_UNSERVED: Final = (
-    "SaslHandshake|SaslAuthenticate|(Create|Renew|Expire|Describe)DelegationToken"
-    "|AlterReplicaLogDirs|UnregisterBroker|AddRaftVoter|RemoveRaftVoter"
-)
+_UNSERVED: Final = "SaslHandshake|SaslAuthenticate|AlterReplicaLogDirs|UnregisterBroker|AddRaftVoter|RemoveRaftVoter"
 
 RULES: Final = (
     Rule(
@@ -39,13 +36,6 @@ RULES: Final = (
         r"^BrokerApiVersions",
         rf"out:\s+({_UNSERVED})\(",
         rf"out:\s+({_UNSERVED})\(",
-        difference="unserved",
-    ),
-    Rule(
-        "delegation tokens are not served; neither are they on Kafka's plain listeners",
-        r"^DelegationToken",
-        r"Unsupported",
-        r"Unsupported",
         difference="unserved",
     ),
     Rule(

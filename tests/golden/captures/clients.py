@@ -24,6 +24,8 @@ TRANSACTION_KEYS = {8, 9, 10, 24, 25, 26, 27, 28, 61, 65, 66}
 GROUP_KEYS = {11, 12, 13, 14, 15, 16, 42, 43, 45, 46, 47, 48, 49, 50, 51, 55, 57, 68, 69, 74, 76, 77, 78, 79, 90, 91, 92}
 #: APIs of access control entries: captures/acls.py takes their frames.
 ACL_KEYS = {29, 30, 31}
+#: APIs of delegation tokens: captures/delegation_tokens.py takes their frames.
+TOKEN_KEYS = {38, 39, 40, 41}
 #: Moving replicas between log directories: captures/log_dirs.py takes its frames.
 LOG_DIR_KEYS = {34}
 #: APIs of streams groups: captures/streams.py takes their frames.
@@ -37,6 +39,7 @@ KEYS = (
     - GROUP_KEYS
     - STREAMS_KEYS
     - ACL_KEYS
+    - TOKEN_KEYS
     - LOG_DIR_KEYS
     - BROKER_KEYS
 )

@@ -245,6 +245,10 @@ func main() {
 		acls()
 		return
 	}
+	if len(os.Args) > 4 && os.Args[2] == "tokens" { // tests/golden/captures/delegation_tokens.py
+		tokens(os.Args[3], os.Args[4])
+		return
+	}
 	if len(os.Args) > 4 && os.Args[2] == "log_dirs" { // tests/golden/captures/log_dirs.py
 		logDirs(os.Args[3], os.Args[4])
 		return

@@ -1,0 +1,148 @@
+"""Delegation tokens in the metadata log: they survive every stop, expire, and no HMAC is ever written."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from minibroker.cluster.metadata import delegation_tokens
+from minibroker.errors import KafkaStorageError
+from minibroker.schemas import k39_renew_delegation_token as k39
+from minibroker.schemas import k40_expire_delegation_token as k40
+from minibroker.schemas import k41_describe_delegation_token as k41
+from minibroker.schemas.internal.security_records import RemoveDelegationTokenRecord
+from minibroker.schemas.internal.setting_records import FeatureLevelRecord
+from minibroker.security.tokens import TokenRules
+from tests.golden.token_scenes import SECRET
+from tests.support.broker_in_memory import BrokerInMemory
+from tests.support.token_users import KEY, ask_as, broker_with_tokens, create
+
+HOUR_MS = 3_600_000
+EVERY_HOUR = {"delegation.token.expiry.check.interval.ms": str(HOUR_MS)}
+
+
+def described(broker: BrokerInMemory, user: str = "alice") -> list[Any]:
+    tokens: list[Any] = ask_as(broker, user, k41.Request(owners=None)).tokens
+    return tokens
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_tokens_survive_a_stop(clean: bool) -> None:
+    broker = broker_with_tokens()
+    first, second = create(broker, "alice", "bob"), create(broker, "alice")
+    ask_as(broker, "bob", k39.Request(hmac=first.hmac, renew_period_ms=5000))
+    ask_as(broker, "alice", k40.Request(hmac=second.hmac, expiry_time_period_ms=-1))
+    before = described(broker)
+    assert [each.token_id for each in before] == [first.token_id]
+    assert before[0].expiry_timestamp == broker.clock.now_ms() + 5000
+    again = broker.restart(clean=clean)
+    assert described(again) == before
+    assert ask_as(again, "alice", k40.Request(hmac=first.hmac, expiry_time_period_ms=-1)).error_code == 0
+    assert described(again.restart(clean=clean)) == []
+
+
+def test_another_key_changes_the_passwords_of_all_tokens() -> None:
+    broker = broker_with_tokens()
+    token = create(broker, "alice")
+    folder = broker.folder
+    broker.cluster.close(clean=True)
+    other = broker_with_tokens({KEY: "another key"}, folder=folder)
+    (listed,) = described(other)
+    assert listed.token_id == token.token_id
+    assert listed.hmac != token.hmac
+    assert ask_as(other, "alice", k39.Request(hmac=token.hmac, renew_period_ms=-1)).error_code == 62
+
+
+def test_expired_tokens_are_removed_at_each_interval(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "minibroker.cluster.metadata.delegation_tokens")
+    broker = broker_with_tokens(EVERY_HOUR)
+    short, long = create(broker, "alice", lifetime_ms=HOUR_MS // 2), create(broker, "alice")
+    broker.clock.advance(HOUR_MS - 1)
+    assert [each.token_id for each in described(broker)] == [short.token_id, long.token_id]
+    broker.clock.advance(1)
+    assert [each.token_id for each in described(broker)] == [long.token_id]
+    assert caplog.messages == [f"removed the expired delegation token {short.token_id} of 'User:alice'"]
+    broker.clock.advance(25 * HOUR_MS)
+    assert described(broker) == described(broker.restart(clean=False)) == []
+
+
+def test_a_token_is_valid_in_its_last_millisecond() -> None:
+    broker = broker_with_tokens()
+    tokens, answer = broker.services.tokens, create(broker, "alice", lifetime_ms=1000)
+    assert tokens is not None
+    broker.clock.advance(1000)
+    assert tokens.valid(answer.token_id) is not None
+    broker.clock.advance(1)
+    assert tokens.valid(answer.token_id) is None
+    assert tokens.valid("unknown") is None
+
+
+def test_many_expired_tokens_are_removed_in_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delegation_tokens, "RECORDS_IN_BATCH_MAX", 4)
+    broker = broker_with_tokens(EVERY_HOUR)
+    for _ in range(9):
+        create(broker, "alice", lifetime_ms=1000)
+    batches: list[int] = []
+    commit = broker.cluster.metadata.commit
+
+    def count(records: Sequence[Any]) -> None:
+        batches.append(len(records))
+        commit(records)
+
+    monkeypatch.setattr(broker.services.tokens, "_commit", count)
+    broker.clock.advance(HOUR_MS)
+    assert batches == [4, 4, 1]
+    assert described(broker) == []
+
+
+def test_a_disk_that_fails_keeps_the_token(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    broker = broker_with_tokens(EVERY_HOUR)
+    token = create(broker, "alice", lifetime_ms=1000)
+    works = {"disk": False}
+    commit = broker.cluster.metadata.commit
+
+    def fail(records: Sequence[Any]) -> None:
+        if not works["disk"] and isinstance(records[0], RemoveDelegationTokenRecord):
+            raise KafkaStorageError("no space")
+        commit(records)
+
+    monkeypatch.setattr(broker.services.tokens, "_commit", fail)
+    broker.clock.advance(HOUR_MS)
+    assert [each.token_id for each in described(broker)] == [token.token_id]
+    assert "could not remove expired delegation tokens: no space" in caplog.text
+    works["disk"] = True
+    broker.clock.advance(HOUR_MS)
+    assert described(broker) == []
+
+
+def test_a_metadata_version_before_tokens() -> None:
+    broker = broker_with_tokens()
+    token = create(broker, "alice")
+    broker.cluster.image.apply(FeatureLevelRecord(name="metadata.version", feature_level=13))
+    assert create(broker, "alice").error_code == 35
+    assert ask_as(broker, "alice", k39.Request(hmac=token.hmac, renew_period_ms=-1)).error_code == 35
+    assert ask_as(broker, "alice", k40.Request(hmac=token.hmac, expiry_time_period_ms=-1)).error_code == 35
+
+
+def test_neither_the_key_nor_an_hmac_is_written_or_shown() -> None:
+    broker = broker_with_tokens()
+    token = create(broker, "alice")
+    written = b"".join(file.read_bytes() for file in broker.folder.rglob("*") if file.is_file())
+    assert token.token_id.encode() in written
+    assert token.hmac not in written
+    assert SECRET.encode() not in written
+    assert SECRET not in repr(broker.services.tokens and broker.services.tokens.rules)
+    assert repr(TokenRules(b"secret", 1, 2)) == "TokenRules([hidden], 1, 2)"
+
+
+def test_a_broker_without_a_key_keeps_tokens() -> None:
+    broker = broker_with_tokens()
+    token = create(broker, "alice")
+    folder = broker.folder
+    broker.cluster.close(clean=True)
+    without = broker_with_tokens({KEY: ""}, folder=folder)
+    assert without.services.tokens is None
+    assert list(without.cluster.image.kept.delegation_tokens) == [token.token_id]
