@@ -1,6 +1,7 @@
 """The authorized operations that responses report: bit n is AclOperation n of Apache Kafka (3 read ... 12 idempotent write).
 
-Not done: ACLs. Every client may do everything, so these are all operations of each kind of resource.
+These are all operations of each kind of resource, for brokers without an authorizer. With one,
+`minibroker.dispatch.authorization` replaces them in answers.
 """
 
 from __future__ import annotations

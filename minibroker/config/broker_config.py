@@ -44,6 +44,9 @@ class BrokerConfig:
     metadata_log_dir: str | None
     listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]  #: empty: like `listeners`
+    authorizer_class_name: str
+    super_users: tuple[str, ...]
+    allow_everyone_if_no_acl_found: bool
     connections_max_idle_ms: int
     minibroker_request_memory_bytes: int
     queued_max_requests: int
@@ -317,6 +320,7 @@ class BrokerConfig:
         self._apply_identity(values)
         self._apply_times(values)
         self._apply_listeners(values)
+        self._apply_authorizer(values)
         check_groups(values)
         self.topic_partition_count_map = _counts(
             "topic.partition.count.map", _items(values["topic.partition.count.map"]), "topic:count", "orders:6,clicks:3"
@@ -325,6 +329,17 @@ class BrokerConfig:
         self.max_connections_per_ip_overrides = _counts(
             "max.connections.per.ip.overrides", [each for each in map(str.strip, overrides) if each], "address:count", "10.0.0.7:100,::1:5"
         )
+
+    def _apply_authorizer(self, values: Mapping[str, Value]) -> None:
+        users = (each.strip() for each in str(values["super.users"] or "").split(";"))
+        self.super_users = tuple(each for each in users if each)
+        for user in self.super_users:
+            if ":" not in user:
+                raise ConfigurationError(f"super.users: {user!r} is not a principal: write User:{user}")
+        allows = str(values["allow.everyone.if.no.acl.found"] or "false").lower()
+        if allows not in {"true", "false"}:
+            raise ConfigurationError(f"allow.everyone.if.no.acl.found: expected true or false, got {allows!r}")
+        self.allow_everyone_if_no_acl_found = allows == "true"
 
     def _apply_identity(self, values: Mapping[str, Value]) -> None:
         node_id, broker_id = (self.static.get(name, "").strip() for name in ("node.id", "broker.id"))

@@ -13,10 +13,13 @@ from minibroker.config.definition import (
     INT,
     LIST,
     LONG,
+    PASSWORD,
     SHORT,
     STRING,
+    Check,
     Property,
     Row,
+    Value,
     at_least,
     between,
     gzip_level,
@@ -103,6 +106,37 @@ _NETWORK: tuple[Row, ...] = (
     ("max.incremental.fetch.session.cache.slots", INT, "1000", at_least(0), "Fetch sessions kept (KIP-227)."),
     ("max.request.partition.size.limit", INT, "2000", at_least(1), "Most partitions in one answer to DescribeTopicPartitions."),
     ("request.timeout.ms", INT, "30000", at_least(0), "Longest wait of WriteTxnMarkers for the high watermark."),
+)
+
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def _authorizer_problem(value: Value) -> str | None:
+    return None if value in {"", STANDARD_AUTHORIZER} else f"the only authorizer is {STANDARD_AUTHORIZER}"
+
+
+_AUTHORIZER: tuple[Row, ...] = (
+    (
+        "authorizer.class.name",
+        STRING,
+        "",
+        Check("non-null string", _authorizer_problem),
+        f"Who decides what clients may do: {STANDARD_AUTHORIZER}, or nothing to allow everything.",
+    ),
+    (
+        "super.users",
+        PASSWORD,
+        None,
+        None,
+        "Principals that may do everything, separated by semicolons: User:admin;User:ops.",
+    ),
+    (
+        "allow.everyone.if.no.acl.found",
+        PASSWORD,
+        None,
+        None,
+        "Whether clients may use resources for which there is no access control entry, true or false; false if it is not set.",
+    ),
 )
 
 _QUOTAS: tuple[Row, ...] = (
@@ -251,6 +285,9 @@ _ACCEPTED_DYNAMIC: tuple[Row, ...] = (
 #: described only if they were altered (QuotaConfig.BROKER_QUOTA_CONFIGS)
 DYNAMIC_ONLY = frozenset(row[0] for row in _ACCEPTED_DYNAMIC[-3:])
 
+#: described only if they are set; Kafka's table does not have those of the authorizer
+DESCRIBED_IF_SET = DYNAMIC_ONLY | {row[0] for row in _AUTHORIZER[1:]}
+
 _COORDINATORS: tuple[Row, ...] = (
     ("group.initial.rebalance.delay.ms", INT, "0", at_least(0), "How long a new group waits for more members."),
     ("group.max.session.timeout.ms", INT, "1800000", None, "Longest session timeout that a member may request."),
@@ -337,7 +374,7 @@ _COORDINATORS_DYNAMIC: tuple[Row, ...] = (
 )
 
 
-_STATIC_ROWS = (*_IDENTITY, *_NETWORK, *_QUOTAS, *_TOPICS, *_LOG_STATIC, *_COORDINATORS, *_SHARE_COORDINATOR, *_GROUPS)
+_STATIC_ROWS = (*_IDENTITY, *_NETWORK, *_AUTHORIZER, *_QUOTAS, *_TOPICS, *_LOG_STATIC, *_COORDINATORS, *_SHARE_COORDINATOR, *_GROUPS)
 _DYNAMIC_ROWS = (*_ACCEPTED_DYNAMIC, *_NETWORK_DYNAMIC, *_LOG_DYNAMIC, *_COORDINATORS_DYNAMIC, *_GROUPS_DYNAMIC)
 
 BROKER_PROPERTIES: dict[str, Property] = {row[0]: Property(row, is_dynamic=False) for row in _STATIC_ROWS}

@@ -48,10 +48,12 @@ ONLY_OURS: Final = frozenset({"cluster.id", "minibroker.like.kafka", "minibroker
 
 #: broker properties that Apache Kafka does not have or does not document
 NOT_KAFKAS: Final = ONLY_OURS | {
+    "allow.everyone.if.no.acl.found",
     "log.initial.task.delay.ms",
     "producer.id.expiration.check.interval.ms",
     "share.coordinator.cold.partition.snapshot.interval.ms",
     "share.coordinator.state.topic.prune.interval.ms",
+    "super.users",
 }
 
 #: properties of brokers and topics that are accepted, checked, stored and described, without any effect

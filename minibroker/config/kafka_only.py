@@ -27,7 +27,6 @@ class IgnoredProperty(NamedTuple):
     is_warned_of: bool
 
 
-_AUTHORIZATION = IgnoredProperty("there is no authorization: every client that reaches a listener may do everything", is_warned_of=True)
 _UNSECURED = IgnoredProperty("no listener uses TLS or SASL", is_warned_of=True)
 _PLAINTEXT = IgnoredProperty("its listener uses neither TLS nor SASL", is_warned_of=True)
 _NO_LISTENER = IgnoredProperty("there is no listener of this name", is_warned_of=True)
@@ -44,7 +43,6 @@ _OTHERS = IgnoredProperty("it belongs to another product, or to an older Kafka",
 
 #: exact names, which override prefixes
 _NAMES: dict[IgnoredProperty, tuple[str, ...]] = {
-    _AUTHORIZATION: ("allow.everyone.if.no.acl.found", "authorizer.class.name", "super.users"),
     _JAVA: (
         "alter.config.policy.class.name", "client.quota.callback.class", "config.providers", "create.topic.policy.class.name",
         "replica.selector.class", "security.providers", "ssl.engine.factory.class", "ssl.keymanager.algorithm", "ssl.provider",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from minibroker.cluster.metadata.delegation_tokens import StoredTokens
     from minibroker.dispatch.quotas import Quotas
     from minibroker.schemas.internal.setting_records import ClientQuotaRecord
+    from minibroker.security.audit import AuditLog
     from minibroker.security.authorizer import Authorizer
 
 
@@ -74,7 +75,7 @@ class Services:
     """The services of a broker, created once; the context of each request refers to them."""
 
     __slots__ = (
-        "acls", "authorizer", "background", "clock", "cluster", "config", "coordinators", "fetch_sessions", "flush_queue", "nodes",
+        "acls", "audit", "authorizer", "background", "clock", "cluster", "config", "coordinators", "fetch_sessions", "flush_queue", "nodes",
         "purgatory", "quotas", "record_steps", "registry", "slices", "tokens",
     )  # fmt: skip
 
@@ -92,6 +93,7 @@ class Services:
         self.flush_queue = FlushQueue(clock, background)
         self.coordinators = Coordinators(cluster, config, clock, self.flush_queue)
         self.quotas: Quotas | None = None  #: None while no quota is set
+        self.audit: AuditLog | None = None  #: of the authorizer
         self.acls: StoredAcls | None = None  #: the access control entries; None: there is no authorizer
         self.authorizer: Authorizer | None = None  #: None: every client may do everything
         self.tokens: StoredTokens | None = None  #: the delegation tokens; None: no delegation.token.secret.key is set
@@ -100,10 +102,20 @@ class Services:
 
             self.tokens = open_tokens(config, cluster.metadata, clock)
         self.follow_quotas()
+        if config.authorizer_class_name:
+            from minibroker.cluster.metadata.acls import StoredAcls  # noqa: PLC0415  most brokers have no authorizer
+            from minibroker.security.authorizer import Authorizer  # noqa: PLC0415  likewise
+
+            authorizer = Authorizer(config.super_users, allow_everyone_if_no_acl=config.allow_everyone_if_no_acl_found)
+            self.authorize(StoredAcls(cluster.image.kept.acls.values(), cluster.write_quotas_and_credentials, authorizer))
 
     def authorize(self, acls: StoredAcls) -> None:
         """Ask the authorizer of these access control entries about every request from now on. Call it before the first request."""
+        from minibroker.security.audit import AuditLog  # noqa: PLC0415  a broker without an authorizer does not need it
+
         self.acls, self.authorizer = acls, acls.authorizer
+        self.audit = AuditLog(self.clock)
+        self.coordinators.is_restricted = True
 
     def check_group_protocol(self, protocol: str) -> None:
         """Check that groups of a protocol ("consumer", "streams", "share") are served. No property of the broker forbids share groups.

@@ -26,13 +26,17 @@ if TYPE_CHECKING:
 class Coordinators:
     """The coordinators of one broker; part of its Services."""
 
-    __slots__ = ("_clock", "_cluster", "_config", "_flush_queue", "_groups", "_share_partitions", "_share_persister", "_transactions")
+    __slots__ = (
+        "_clock", "_cluster", "_config", "_flush_queue", "_groups", "_share_partitions", "_share_persister", "_transactions",
+        "is_restricted",
+    )  # fmt: skip
 
     def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock, flush_queue: FlushQueue) -> None:
         self._cluster = cluster
         self._config = config
         self._clock = clock
         self._flush_queue = flush_queue
+        self.is_restricted = False  #: an authorizer decides what members of groups see; written before the first group is loaded
         self._groups: GroupCoordinator | None = None
         self._transactions: TransactionCoordinator | None = None
         self._share_persister: Persister | None = None
@@ -45,6 +49,7 @@ class Coordinators:
             from minibroker.coordinator.group.coordinator import GroupCoordinator  # noqa: PLC0415  a start does not need it
 
             self._groups = GroupCoordinator(self._cluster, self._config, self._clock, self._flush_queue.flush, lambda: self.share_persister)
+            self._groups.live.topics.is_restricted = self.is_restricted
             self._groups.start()
         return self._groups
 

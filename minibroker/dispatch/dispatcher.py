@@ -169,6 +169,10 @@ class Dispatcher:
         handler = registry.get(api_key)
         if handler is None:
             raise WireError(f"{supported.name} has no handler")
+        if self._services.authorizer is not None:
+            from minibroker.dispatch.authorization.enforcement import authorized  # noqa: PLC0415  most brokers have no authorizer
+
+            handler = authorized(handler)
         plan = self._plans[api] = self.plan_kind(handler, version)
         return plan
 

@@ -5,7 +5,7 @@ Topics: null (an empty list in version 0) requests all, an empty list requests n
 topic_id takes precedence over the name.
 An unknown topic is created if both the request and auto.create.topics.enable allow it, and is ready in this response. Invalid names are
 INVALID_TOPIC_EXCEPTION. Brokers have the advertised address of the listener that the client is connected to.
-Authorized operations are all operations, as in Kafka without an authorizer; -2**31 if they were not requested.
+Authorized operations are all operations, unless there is an authorizer; -2**31 if they were not requested.
 """
 
 from __future__ import annotations

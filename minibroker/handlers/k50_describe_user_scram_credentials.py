@@ -54,3 +54,9 @@ def _describe(ctx: RequestContext, name: str, *, is_twice: bool) -> schema.Resul
         return schema.Result(user=name, error_code=error.code, error_message=str(error), credential_infos=[])
     infos = [schema.Credential(mechanism=mechanism, iterations=iterations) for mechanism, iterations in found]
     return schema.Result(user=name, error_code=0, error_message="", credential_infos=infos)
+
+
+def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
+    """Return `error` once for each user in the request, without its name, as Kafka does; a null list has none."""
+    results = [schema.Result(user="", error_code=error.code, error_message=str(error), credential_infos=[]) for _ in request.users or ()]
+    return schema.Response(error_code=error.code, error_message=str(error), results=results)

@@ -86,3 +86,8 @@ def _refused(request: schema.Request, error: KafkaError) -> schema.Response:
             for topic in request.topics
         ],
     )
+
+
+def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:
+    """Return `error` without topics, as Kafka does."""
+    return schema.Response(error_code=error.code, error_message=str(error), topics=[])

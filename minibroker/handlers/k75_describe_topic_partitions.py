@@ -7,7 +7,7 @@ topic that does not exist: errors do not count towards the limit, but those afte
 A cursor must name one of the requested topics (INVALID_REQUEST). If all were requested, it may name a deleted one.
 A partition without a leader has leader -1 and no error, unlike in Metadata. Several simulated brokers have eligible leaders and a last
 leader. With one broker these lists are empty, as those of Kafka's partitions in sync. Topics are never created. All operations are
-authorized, and always returned.
+authorized unless there is an authorizer, and always returned.
 An empty name is INVALID_TOPIC_EXCEPTION. Apache Kafka 4.3.1 fails the whole request with UNKNOWN_SERVER_ERROR.
 """
 

@@ -85,6 +85,7 @@ class Authorizer:
     def __init__(self, super_users: Iterable[str] = (), *, allow_everyone_if_no_acl: bool = False) -> None:
         self.super_users = frozenset(super_users)  #: whole principals, such as `User:admin`
         self.allow_everyone_if_no_acl = allow_everyone_if_no_acl
+        self.generation = 0  #: counts changes, for those who keep decisions of their own
         self._acls: dict[Acl, None] = {}
         #: pattern -> principal -> entries
         self._by_pattern: dict[tuple[ResourceType, PatternType, str], dict[str, list[Acl]]] = {}
@@ -183,6 +184,7 @@ class Authorizer:
 
     def _forget(self, changed: Acl) -> None:
         """Forget decisions, and follow the lengths of prefixes."""
+        self.generation += 1
         self._decisions.clear()
         self._operations.clear()
         if changed.pattern_type == PatternType.PREFIXED:

@@ -1,7 +1,7 @@
 """Send requests to an Apache Kafka as its users: connections that log in by SASL PLAIN, and requests of our schemas.
 
-kafka = KafkaProcess(folder, settings=settings_with_users(port, ["alice", "bob"]))
-with KafkaUser(port, "alice") as alice:
+port, settings = kafka_with_users(["alice", "bob"])
+with KafkaProcess(folder, settings=settings), KafkaUser(port, "alice") as alice:
     answer = alice.ask(k03.Request(...))
 """
 
@@ -15,33 +15,41 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
+from minibroker.config.broker_properties import STANDARD_AUTHORIZER
 from minibroker.wire.api import api_of
 from minibroker.wire.codec import decode
 from minibroker.wire.header import decode_response_header, response_header_version
 from tests.support.broker_in_memory import frame_of
+from tests.support.ports import free_port
 
 PASSWORD = "pw"
 SUPER_USER = "admin"
-AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 TIMEOUT_S = 30.0
 
 _HANDSHAKE = b"\x00\x11\x00\x01\x00\x00\x00\x00\xff\xff\x00\x05PLAIN"  # SaslHandshake v1
 
 
 def settings_with_users(port: int, sasl_port: int, controller_port: int, users: Iterable[str]) -> Mapping[str, str]:
-    """Return the lines of a server.properties with an authorizer; the plain listener is the brokers' own, and a super user's."""
+    """Return the lines of a server.properties with an authorizer; the plain listener is the broker's own, and a super user's."""
     entries = " ".join(f'user_{user}="{PASSWORD}"' for user in [*users, SUPER_USER])
     return {
         "listeners": f"PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{sasl_port},CONTROLLER://127.0.0.1:{controller_port}",
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{sasl_port}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "authorizer.class.name": AUTHORIZER,
+        "authorizer.class.name": STANDARD_AUTHORIZER,
         "super.users": f"User:ANONYMOUS;User:{SUPER_USER}",
         "sasl.enabled.mechanisms": "PLAIN",
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
             f"org.apache.kafka.common.security.plain.PlainLoginModule required {entries};"
         ),
     }
+
+
+def kafka_with_users(users: Iterable[str]) -> tuple[int, Mapping[str, str]]:
+    """Return the port for users, and the settings of a KafkaProcess, on free ports."""
+    plain, sasl, controller = free_port(), free_port(), free_port()
+    quorum = {"controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}"}
+    return sasl, {**settings_with_users(plain, sasl, controller, users), **quorum}
 
 
 class ConnectionClosedError(Exception):

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 
 from minibroker.cluster.configs.config_entries import ConfigEntry, ConfigSynonym, broker_synonyms, source_of
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.config.broker_properties import BROKER_PROPERTIES, DYNAMIC_ONLY
+from minibroker.config.broker_properties import BROKER_PROPERTIES, DESCRIBED_IF_SET
 from minibroker.config.definition import (
     SOURCE_DEFAULT,
     SOURCE_DYNAMIC_BROKER,
@@ -27,7 +27,7 @@ def broker_entries(config: BrokerConfig, wanted: Collection[str] = ()) -> list[C
     """Return the configs of this broker, by name: those in `wanted`, or all if that is empty."""
     names = BROKER_PROPERTIES.keys() | kafka_names() | config.unknown.keys() | config.dynamic_default.keys() | config.dynamic_broker.keys()
     entries = [_entry(config, name) for name in sorted(names.intersection(wanted) if wanted else names)]
-    return [entry for entry in entries if entry.prop.name not in DYNAMIC_ONLY or entry.source != SOURCE_DEFAULT]
+    return [entry for entry in entries if entry.prop.name not in DESCRIBED_IF_SET or entry.source != SOURCE_DEFAULT]
 
 
 def default_broker_entries(config: BrokerConfig, wanted: Collection[str] = ()) -> list[ConfigEntry]:

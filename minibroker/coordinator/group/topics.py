@@ -92,13 +92,26 @@ REFRESH_INTERVAL_MS: Final = 1_000
 KAFKAS_REFRESH_INTERVAL_MS: Final = 10_000  #: with minibroker.like.kafka
 
 
+class Client(Protocol):
+    """What the client of a request may see and do, if the broker has an authorizer."""
+
+    def sees(self, topic: str) -> bool:
+        """Whether it may describe a topic."""
+
+    def may_create(self, topic: str) -> bool:
+        """Whether it may create a topic."""
+
+
 class ClusterTopics:
     """The present topics of a cluster."""
 
-    __slots__ = ("_cluster", "_expressions", "refresh_interval_ms")
+    __slots__ = ("_cluster", "_expressions", "client", "is_restricted", "refresh_interval_ms")
 
-    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+    def __init__(self, cluster: Cluster, clock: Clock, *, is_restricted: bool = False) -> None:
         self._cluster = cluster
+        #: an authorizer decides what members see, so that expressions are resolved only while `client` is set
+        self.is_restricted = is_restricted
+        self.client: Client | None = None  #: of the heartbeat that is served (dispatch/authorization/groups.py)
         self.refresh_interval_ms = KAFKAS_REFRESH_INTERVAL_MS if cluster.config.minibroker_like_kafka else REFRESH_INTERVAL_MS
         self._expressions = TopicExpressions(
             clock, lambda: cluster.topics, lambda: self.version, resolves_later=cluster.config.minibroker_like_kafka
@@ -111,7 +124,11 @@ class ClusterTopics:
 
     def matching(self, pattern: str) -> MatchingTopics | None:
         """Return the topics that a regular expression matches; None while they are not known yet."""
-        return self._expressions.matching(pattern)
+        if not self.is_restricted:
+            return self._expressions.matching(pattern)
+        client = self.client
+        found = None if client is None else self._expressions.matching(pattern)
+        return None if client is None or found is None else found._replace(names=tuple(filter(client.sees, found.names)))
 
     def find(self, name: str) -> KnownTopic | None:
         """Return a topic; None if it does not exist."""

@@ -32,7 +32,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import count
 from operator import attrgetter
-from typing import ClassVar, Final, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 from uuid import UUID
 
 from minibroker.clock import Clock
@@ -112,8 +112,8 @@ class FetchSession:
     """The partitions of one client, and the order in which unsettled ones are served."""
 
     __slots__ = (
-        "_is_closed", "_turns", "_unsettled", "_waiting", "created_ms", "epoch", "isolation_level", "lost", "partitions", "session_id",
-        "used_ms", "uses_topic_ids",
+        "_is_closed", "_turns", "_unsettled", "_waiting", "access", "created_ms", "epoch", "isolation_level", "lost", "partitions",
+        "session_id", "used_ms", "uses_topic_ids",
     )  # fmt: skip
 
     def __init__(self, session_id: int, uses_topic_ids: bool, now_ms: int) -> None:
@@ -129,6 +129,7 @@ class FetchSession:
         self._unsettled: dict[tuple[TopicKey, int], SessionPartition] = {}
         self._turns = count()
         self._waiting = Subscribers()  #: called when a partition moves
+        self.access: Any = None  #: what the client may not read (dispatch/authorization/records.py)
 
     @property
     def has_settled(self) -> bool:

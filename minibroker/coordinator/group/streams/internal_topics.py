@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from minibroker.config.request_limits import STREAMS_TASKS_MAX
 from minibroker.coordinator.group.streams.topology import Topology, copartitioned, topics_read_by
 from minibroker.coordinator.group.topics import Topics, metadata_hash
-from minibroker.errors import KafkaError, StreamsInvalidTopology
+from minibroker.errors import KafkaError, StreamsInvalidTopology, TopicAuthorizationFailed
 from minibroker.schemas.internal.streams_group_records import Subtopology, TopologyTopic
 
 _SHOWN_TOPICS: Final = 3
@@ -282,16 +282,21 @@ class Configuring:
         known = self.look(topology)
         if not known.result.missing:
             return known
-        failures = []
+        failures, refused = [], []
         for topic in known.result.missing:
             try:
                 self._make_topic(topic)
+            except TopicAuthorizationFailed:
+                refused.append(topic.name)
             except KafkaError as error:
                 failures.append(f"{topic.name} ({error})")
                 _LOG.warning(
                     "group %s: could not create topic %s: %s (will retry at the next heartbeat)", self._group_id, topic.name, error
                 )
         known = self.look(topology)
+        if refused and known.problem is not None:
+            detail = f"{known.problem.detail}; Unauthorized to CREATE on topics {', '.join(refused)}."
+            known = known._replace(problem=known.problem._replace(detail=detail))
         return known._replace(problem=_with_failures(known.problem, failures)) if failures else known
 
 

@@ -20,7 +20,7 @@ from minibroker.coordinator.group.store import StoredShard
 from minibroker.coordinator.group.streams.group import StreamsGroup, StreamsGroupLimits
 from minibroker.coordinator.group.streams.internal_topics import InternalTopic
 from minibroker.coordinator.group.streams.requests import StreamsHeartbeat, StreamsHeartbeatAnswer
-from minibroker.errors import GroupIdNotFound, KafkaError
+from minibroker.errors import GroupIdNotFound, KafkaError, TopicAuthorizationFailed
 
 CREATION_MS: Final = 50  #: with minibroker.like.kafka, until an internal topic is created
 
@@ -52,10 +52,21 @@ class StreamsGroups:
             clock=self._groups.clock,
             topics=self._groups.topics,
             persist=persist,
-            make_topic=self._later() if self._groups.config.minibroker_like_kafka else self._make_topic,
+            make_topic=self._authorized(self._later() if self._groups.config.minibroker_like_kafka else self._make_topic),
             limits=limits,
             image=known.image,
         )
+
+    def _authorized(self, make: Callable[[InternalTopic], None]) -> Callable[[InternalTopic], None]:
+        """Create topics that the client of the heartbeat may create; TopicAuthorizationFailed."""
+
+        def make_if_allowed(topic: InternalTopic) -> None:
+            client = self._groups.topics.client
+            if client is not None and not client.may_create(topic.name):
+                raise TopicAuthorizationFailed
+            make(topic)
+
+        return make_if_allowed
 
     def _make_topic(self, topic: InternalTopic) -> None:
         self._groups.cluster.create_topic(

@@ -1,0 +1,121 @@
+"""The questions of one request to the authorizer. Answers go to the audit log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, Final
+from uuid import UUID
+
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import then
+from minibroker.errors import ClusterAuthorizationFailed, KafkaError, TopicAuthorizationFailed
+from minibroker.security.acl import CLUSTER_NAME, Operation, ResourceType
+from minibroker.security.audit import AuditEntry
+
+_STEP: Final = 200  #: questions between two pauses
+
+
+class Access:
+    """What the client of a request may do."""
+
+    __slots__ = ("_audit", "_authorizer", "_host", "_principal", "_request")
+
+    def __init__(self, ctx: RequestContext, request: str) -> None:
+        """Prepare questions for `request`, the name of an API. The broker must have an authorizer."""
+        services, connection = ctx.broker, ctx.connection
+        self._authorizer: Any = services.authorizer
+        self._audit: Any = services.audit
+        self._principal = connection.principal
+        self._host = connection.client_host
+        self._request = request
+
+    def allows(self, operation: Operation, kind: ResourceType, name: str, count: int = 1) -> bool:
+        """Return whether the client may do something with a resource, which it named `count` times. A denial is logged."""
+        decision = self._authorizer.decide(self._principal, self._host, operation, kind, name)
+        if not decision.is_allowed:
+            self._audit.denied(AuditEntry(self._principal, self._host, operation, kind, name, decision, self._request, count))
+            return False
+        if self._audit.has_allowed:
+            self._audit.allowed(AuditEntry(self._principal, self._host, operation, kind, name, decision, self._request, count))
+        return True
+
+    def may(self, operation: Operation, kind: ResourceType, name: str) -> bool:
+        """Return whether the client may do something, for filters and alternatives. A denial is not logged."""
+        decision = self._authorizer.decide(self._principal, self._host, operation, kind, name)
+        return bool(decision.is_allowed)
+
+    def allows_cluster(self, *operations: Operation) -> bool:
+        """Return whether the client may do one of these on the cluster."""
+        *others, last = operations
+        return any(self.may(each, ResourceType.CLUSTER, CLUSTER_NAME) for each in others) or self.allows(
+            last, ResourceType.CLUSTER, CLUSTER_NAME
+        )
+
+    def check_cluster(self, *operations: Operation) -> None:
+        """Raise ClusterAuthorizationFailed unless the client may do one of these on the cluster."""
+        if not self.allows_cluster(*operations):
+            raise ClusterAuthorizationFailed
+
+    def may_on_cluster(self, operation: Operation) -> bool:
+        """Return whether the client may do this on the cluster. A denial is not logged."""
+        return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def allows_any(self, operation: Operation, kind: ResourceType) -> bool:
+        """Return whether there is a resource of this type with which the client may do something."""
+        return bool(self._authorizer.is_allowed_by_type(self._principal, self._host, operation, kind))
+
+    def operations(self, kind: ResourceType, name: str) -> int:
+        """Return what the client may do with a resource: bit n stands for operation n."""
+        bits: int = self._authorizer.operations(self._principal, self._host, kind, name)
+        return bits
+
+    def topic_errors(self, ctx: RequestContext, operation: Operation) -> TopicErrors:
+        """Return a function that finds the error of each topic."""
+        return TopicErrors(self, ctx, operation)
+
+
+class TopicErrors:
+    """Finds whether the client may do something with a topic, which is asked once. A topic id that does not exist is not refused."""
+
+    __slots__ = ("_access", "_answers", "_ids", "_operation")
+
+    def __init__(self, access: Access, ctx: RequestContext, operation: Operation) -> None:
+        self._access = access
+        self._operation = operation
+        self._ids = ctx.cluster.image.topics_by_id
+        self._answers: dict[str, KafkaError | None] = {}
+
+    def __call__(self, name: str, topic_id: UUID, _index: int | None = None) -> KafkaError | None:
+        """Return TopicAuthorizationFailed or None for a topic that a request names or whose id it has."""
+        if not name:
+            topic = self._ids.get(topic_id)
+            if topic is None:
+                return None
+            name = topic.name
+        if name in self._answers:
+            return self._answers[name]
+        error = None if self._access.allows(self._operation, ResourceType.TOPIC, name) else TopicAuthorizationFailed()
+        self._answers[name] = error
+        return error
+
+
+def keep_allowed(ctx: RequestContext, result: Any, field: str, is_allowed: Callable[[Any], bool]) -> Any:
+    """Leave out elements of a list in a handler's response, with pauses."""
+    return then(result, lambda response: ctx.broker.slices.run(_kept(response, field, is_allowed)))
+
+
+def _kept(response: Any, field: str, is_allowed: Callable[[Any], bool]) -> Generator[None, None, Any]:
+    kept = yield from filtered(getattr(response, field) or (), is_allowed)
+    setattr(response, field, kept)
+    return response
+
+
+def filtered(elements: Iterable[Any], is_allowed: Callable[[Any], bool]) -> Generator[None, None, list[Any]]:
+    """Return the elements that are allowed, with pauses."""
+    kept = []
+    for number, each in enumerate(elements):
+        if number % _STEP == _STEP - 1:
+            yield
+        if is_allowed(each):
+            kept.append(each)
+    return kept

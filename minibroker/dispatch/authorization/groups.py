@@ -1,0 +1,278 @@
+"""Authorize requests about groups: coordinators, offsets, lists, descriptions and heartbeats.
+
+Heartbeats make the coordinator act for the client: it matches regular expressions, and creates the internal topics of Kafka Streams.
+While the handler runs, the coordinator knows what the client may see and create (coordinator/group/topics.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from minibroker.dispatch.authorization.access import Access, TopicErrors, keep_allowed
+from minibroker.dispatch.authorization.parts import serve_elements, serve_groups, serve_topics
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.middleware import after
+from minibroker.dispatch.registry import Handler
+from minibroker.errors import (
+    ClusterAuthorizationFailed,
+    GroupAuthorizationFailed,
+    KafkaError,
+    TopicAuthorizationFailed,
+    TransactionalIdAuthorizationFailed,
+)
+from minibroker.schemas import (
+    k09_offset_fetch,
+    k10_find_coordinator,
+    k14_sync_group,
+    k16_list_groups,
+    k68_consumer_group_heartbeat,
+    k76_share_group_heartbeat,
+    k88_streams_group_heartbeat,
+    k90_describe_share_group_offsets,
+)
+from minibroker.security.acl import CLUSTER_NAME, Operation, ResourceType
+from minibroker.wire.schema import NIL_UUID, replace
+
+_ERROR_SINCE: Final = 2  #: of OffsetFetch: an error of the whole answer
+_GROUPS_SINCE: Final = 8  #: of OffsetFetch: several groups
+_KEYS_SINCE: Final = 4  #: of FindCoordinator: several keys
+_PROTOCOL_SINCE: Final = 5  #: of SyncGroup
+_DESCRIBE_GROUPS: Final = 15
+_NOT_ASKED_FOR: Final = -(2**31)
+_HIDDEN_TOPICS: Final = "The group has described topic(s) that the client is not authorized to describe."
+
+
+def find_coordinator(handler: Handler, ctx: RequestContext, request: k10_find_coordinator.Request) -> Any:
+    """DESCRIBE of each group or transactional id; CLUSTER_ACTION for share coordinators."""
+    access = Access(ctx, handler.api.name)
+
+    def error_of(key: str) -> KafkaError | None:
+        if request.key_type == k10_find_coordinator.GROUP:
+            return None if access.allows(Operation.DESCRIBE, ResourceType.GROUP, key) else GroupAuthorizationFailed()
+        if request.key_type == k10_find_coordinator.TRANSACTION:
+            is_allowed = access.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key)
+            return None if is_allowed else TransactionalIdAuthorizationFailed()
+        if request.key_type == k10_find_coordinator.SHARE and not access.allows(
+            Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
+        ):
+            return ClusterAuthorizationFailed()
+        return None  # the handler rejects other types
+
+    if ctx.api_version >= _KEYS_SINCE:
+        return serve_elements(handler, ctx, request, keys="coordinator_keys", results="coordinators", error_of=error_of)
+    error = error_of(request.key)
+    if error is not None:
+        raise error
+    return handler.handle(ctx, request)
+
+
+def sync_group(handler: Handler, ctx: RequestContext, request: k14_sync_group.Request) -> Any:
+    """READ of the group. A request without its protocol is rejected before, as in Kafka."""
+    lacks_protocol = ctx.api_version >= _PROTOCOL_SINCE and (request.protocol_type is None or request.protocol_name is None)
+    if not lacks_protocol and not Access(ctx, handler.api.name).allows(Operation.READ, ResourceType.GROUP, request.group_id):
+        raise GroupAuthorizationFailed
+    return handler.handle(ctx, request)
+
+
+def list_groups(handler: Handler, ctx: RequestContext, request: k16_list_groups.Request) -> Any:
+    """DESCRIBE of the cluster or of each group; the others are left out."""
+    access = Access(ctx, handler.api.name)
+    result = handler.handle(ctx, request)
+    if access.may_on_cluster(Operation.DESCRIBE):
+        return result
+    return keep_allowed(ctx, result, "groups", lambda group: access.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id))
+
+
+# Offsets
+
+
+def offset_fetch(handler: Handler, ctx: RequestContext, request: k09_offset_fetch.Request) -> Any:
+    """DESCRIBE of each group and of each topic. All topics are those that the client may describe."""
+    access = Access(ctx, handler.api.name)
+    error_of = access.topic_errors(ctx, Operation.DESCRIBE)
+    if ctx.api_version < _GROUPS_SINCE:
+        if not access.allows(Operation.DESCRIBE, ResourceType.GROUP, request.group_id):
+            if ctx.api_version < _ERROR_SINCE:
+                raise GroupAuthorizationFailed
+            return k09_offset_fetch.Response(topics=[], error_code=GroupAuthorizationFailed.code)
+        result = serve_topics(handler, ctx, request, error_of, _without_metadata)
+        return after(result, lambda response: _known_topics(access, response)) if request.topics is None else result
+
+    return _offsets_of_groups(
+        handler,
+        request,
+        is_allowed=lambda group: access.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id),
+        serve=lambda asked: serve_topics(handler, ctx, asked, error_of, _without_metadata),
+        refused=lambda name: k09_offset_fetch.GroupResult(group_id=name, topics=[], error_code=GroupAuthorizationFailed.code),
+        is_visible=lambda topic: error_of(topic.name, topic.topic_id) is None,
+    )
+
+
+def _without_metadata(response: Any) -> Any:
+    """Refused partitions have empty metadata, as in Kafka."""
+    for topic in _topics_of(response):
+        for each in topic.partitions:
+            each.metadata = ""
+    return response
+
+
+def _topics_of(response: Any) -> Iterator[Any]:
+    yield from response.topics
+    for group in response.groups:
+        yield from group.topics
+
+
+def _known_topics(access: Access, response: Any) -> Any:
+    response.topics = [each for each in response.topics if access.may(Operation.DESCRIBE, ResourceType.TOPIC, each.name)]
+    return response
+
+
+def _offsets_of_groups(
+    handler: Handler,
+    request: Any,
+    *,
+    is_allowed: Callable[[Any], bool],
+    serve: Callable[[Any], Any],
+    refused: Callable[[str], Any],
+    is_visible: Callable[[Any], bool],
+) -> Any:
+    """Serve the groups that are allowed. A group whose topics are null has those topics of all that `is_visible` shows."""
+    allowed = [group for group in request.groups if is_allowed(group)]
+    others = [refused(group.group_id) for group in request.groups if group not in allowed]
+    wants_all = {group.group_id for group in allowed if group.topics is None}
+
+    def finish(response: Any) -> Any:
+        for group in response.groups:
+            if group.group_id in wants_all:
+                group.topics = [topic for topic in group.topics if is_visible(topic)]
+        response.groups = [*response.groups, *others]
+        return response
+
+    if not allowed:
+        return handler.api.Response(groups=others)
+    return after(serve(replace(request, groups=allowed)), finish)
+
+
+def describe_share_offsets(handler: Handler, ctx: RequestContext, request: k90_describe_share_group_offsets.Request) -> Any:
+    """DESCRIBE of each group and of each topic. All topics are those that the client may describe."""
+    access = Access(ctx, handler.api.name)
+    error_of = access.topic_errors(ctx, Operation.DESCRIBE)
+    error = GroupAuthorizationFailed()
+    return _offsets_of_groups(
+        handler,
+        request,
+        is_allowed=lambda group: access.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id),
+        serve=lambda asked: serve_topics(handler, ctx, asked, error_of),
+        refused=lambda name: k90_describe_share_group_offsets.GroupResult(
+            group_id=name, topics=[], error_code=error.code, error_message=str(error)
+        ),
+        is_visible=lambda topic: access.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic_name),
+    )
+
+
+# Descriptions
+
+
+def describe(handler: Handler, ctx: RequestContext, request: Any) -> Any:
+    """DESCRIBE of each group, and of the topics of its members or of its topology (ConsumerGroupDescribe and the like)."""
+    access = Access(ctx, handler.api.name)
+    keys = "groups" if handler.api.key == _DESCRIBE_GROUPS else "group_ids"
+
+    def is_allowed(name: str) -> bool:
+        return access.allows(Operation.DESCRIBE, ResourceType.GROUP, name)
+
+    def finish(response: Any) -> Any:
+        response.groups = [_visible(access, group) for group in response.groups]
+        return response
+
+    return after(serve_groups(handler, ctx, request, keys=keys, results="groups", is_allowed=is_allowed), finish)
+
+
+def _visible(access: Access, group: Any) -> Any:
+    """Return a group with what the client may do with it, or the error if it may not see a topic of it."""
+    if group.authorized_operations != _NOT_ASKED_FOR and group.error_code != GroupAuthorizationFailed.code:
+        group.authorized_operations = access.operations(ResourceType.GROUP, group.group_id)
+    if all(access.may(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in dict.fromkeys(_topic_names(group))):
+        return group
+    group_type = type(group)
+    return group_type(
+        error_code=TopicAuthorizationFailed.code,
+        error_message=_HIDDEN_TOPICS,
+        group_id=group.group_id,
+        group_state="",
+        group_epoch=0,
+        assignment_epoch=0,
+        members=[],
+        **({"assignor_name": ""} if "assignor_name" in group_type.declared_ else {}),
+    )
+
+
+def _topic_names(group: Any) -> Iterator[str]:
+    """Yield the topics that the description of a group names. Those of a classic group are in bytes that only its members read."""
+    topology = getattr(group, "topology", None)
+    if topology is not None:
+        for each in topology.subtopologies or ():
+            yield from each.source_topics
+            yield from each.repartition_sink_topics
+            yield from (topic.name for topic in (*each.state_changelog_topics, *each.repartition_source_topics))
+        return
+    for member in group.members:
+        for name in ("assignment", "target_assignment"):
+            assignment = getattr(member, name, None)
+            for topic in getattr(assignment, "topic_partitions", ()):
+                yield topic.topic_name
+
+
+# Heartbeats
+
+
+class ClientTopics:
+    """What the coordinator may show a client, and create for it."""
+
+    __slots__ = ("_access",)
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    def sees(self, topic: str) -> bool:
+        """Whether the client may describe a topic."""
+        return self._access.may(Operation.DESCRIBE, ResourceType.TOPIC, topic)
+
+    def may_create(self, topic: str) -> bool:
+        """Whether the client may create a topic."""
+        return self._access.may_on_cluster(Operation.CREATE) or self._access.allows(Operation.CREATE, ResourceType.TOPIC, topic)
+
+
+def consumer_heartbeat(handler: Handler, ctx: RequestContext, request: k68_consumer_group_heartbeat.Request) -> Any:
+    """DESCRIBE of each subscribed topic. A regular expression matches only topics that the client may describe."""
+    return _heartbeat(handler, ctx, request, request.subscribed_topic_names or ())
+
+
+def share_heartbeat(handler: Handler, ctx: RequestContext, request: k76_share_group_heartbeat.Request) -> Any:
+    """DESCRIBE of each subscribed topic."""
+    return _heartbeat(handler, ctx, request, request.subscribed_topic_names or ())
+
+
+def streams_heartbeat(handler: Handler, ctx: RequestContext, request: k88_streams_group_heartbeat.Request) -> Any:
+    """DESCRIBE of each topic of the topology; CREATE of internal topics that are missing."""
+    names: list[str] = []
+    for each in request.topology.subtopologies if request.topology is not None else ():
+        names += each.source_topics
+        names += each.repartition_sink_topics
+        names += [topic.name for topic in (*each.repartition_source_topics, *each.state_changelog_topics)]
+    return _heartbeat(handler, ctx, request, names)
+
+
+def _heartbeat(handler: Handler, ctx: RequestContext, request: Any, names: Iterable[str]) -> Any:
+    access = Access(ctx, handler.api.name)
+    error_of = TopicErrors(access, ctx, Operation.DESCRIBE)
+    refused = [error for name in names if (error := error_of(name, NIL_UUID)) is not None]
+    if refused:
+        raise refused[0]
+    topics = ctx.broker.coordinators.groups.live.topics
+    topics.client = ClientTopics(access)
+    try:
+        return handler.handle(ctx, request)
+    finally:
+        topics.client = None

@@ -1,0 +1,104 @@
+"""Serve a request without the parts that are refused, and join their errors with the handler's answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.middleware import after, refusal
+from minibroker.dispatch.partition_places import own_error_code, shape_of, topic_of
+from minibroker.dispatch.partition_split import ErrorOf, join, split
+from minibroker.dispatch.registry import Handler
+from minibroker.errors import NONE, GroupAuthorizationFailed, KafkaError
+from minibroker.schemas import k47_offset_delete, k92_delete_share_group_offsets
+from minibroker.wire.schema import NIL_UUID, replace
+
+#: The coordinator checks the group before the topics, also if all topics are refused.
+_OF_A_GROUP: Final = frozenset({k47_offset_delete.API_KEY, k92_delete_share_group_offsets.API_KEY})
+
+
+def serve_topics(
+    handler: Handler, ctx: RequestContext, request: Any, error_of: ErrorOf, refused: Callable[[Any], Any] | None = None
+) -> Any:
+    """Serve the topics for which `error_of` has no error.
+
+    Args:
+        handler: the API's.
+        ctx: the request's context.
+        request: it names topics, perhaps in lists of groups.
+        error_of: asked about each topic, whether it exists or not.
+        refused: changes the answer to the refused part.
+    """
+    if not _names_refused(request, error_of):
+        return handler.handle(ctx, request)
+    found = split(handler.api, ctx.api_version, request, error_of)
+    answer = found.refused if refused is None else refused(found.refused)
+    rest = found.rest
+    if rest is None:
+        if handler.api.key not in _OF_A_GROUP:
+            return answer
+        rest = replace(request, topics=[])
+    return after(handler.handle(ctx, rest), lambda response: response if _has_failed(response) else join(response, answer))
+
+
+def _has_failed(response: Any) -> bool:
+    """Return whether an answer has an error of its own, besides those of its parts."""
+    code = own_error_code(type(response))
+    return code is not None and getattr(response, code) != NONE
+
+
+def _names_refused(request: Any, error_of: ErrorOf) -> bool:
+    """Return whether a request, or an element of one of its lists, names a refused topic. All topics are asked about."""
+    shape = shape_of(type(request))
+    is_refused = False
+    for name in shape.topics:
+        for element in getattr(request, name) or ():
+            topic = topic_of(element)
+            if topic is not None and error_of(*topic, None) is not None:
+                is_refused = True
+    for name in shape.bare:
+        for topic_name in getattr(request, name) or ():
+            if error_of(topic_name, NIL_UUID, None) is not None:
+                is_refused = True
+    for name in shape.groups:
+        for element in getattr(request, name) or ():
+            if _names_refused(element, error_of):
+                is_refused = True
+    return is_refused
+
+
+def serve_groups(handler: Handler, ctx: RequestContext, request: Any, *, keys: str, results: str, is_allowed: Callable[[str], bool]) -> Any:
+    """Serve the groups in the list `keys` that are allowed. The others are GROUP_AUTHORIZATION_FAILED in the list `results`."""
+
+    def error_of(name: str) -> KafkaError | None:
+        return None if is_allowed(name) else GroupAuthorizationFailed()
+
+    return serve_elements(handler, ctx, request, keys=keys, results=results, error_of=error_of)
+
+
+def serve_elements(
+    handler: Handler, ctx: RequestContext, request: Any, *, keys: str, results: str, error_of: Callable[[Any], KafkaError | None]
+) -> Any:
+    """Serve the elements of the list `keys` for which `error_of` has no error. The others have their errors in the list `results`."""
+    elements = getattr(request, keys)
+    allowed = []
+    refused: dict[str, list[Any]] = {}
+    errors: dict[str, KafkaError] = {}
+    for each in elements:
+        error = error_of(each)
+        if error is None:
+            allowed.append(each)
+        else:
+            refused.setdefault(error.name, []).append(each)
+            errors[error.name] = error
+    if not refused:
+        return handler.handle(ctx, request)
+    answers = [refusal(handler, ctx, replace(request, **{keys: part}), errors[name]) for name, part in refused.items()]
+    others = [each for answer in answers for each in getattr(answer, results)]
+    if not allowed:
+        return replace(answers[0], **{results: others})
+    return after(
+        handler.handle(ctx, replace(request, **{keys: allowed})),
+        lambda response: replace(response, **{results: [*getattr(response, results), *others]}),
+    )

@@ -1,0 +1,139 @@
+"""Authorize requests for records: Produce, Fetch, ShareFetch, OffsetForLeaderEpoch.
+
+A Fetch session has more topics than its requests name. The first Fetch of a session, and the first one after an access control entry has
+changed, asks about all of them. Later ones of the same client ask only about the topics that they name.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+from uuid import UUID
+
+from minibroker.cluster.cluster import Cluster
+from minibroker.dispatch.authorization.access import Access, TopicErrors
+from minibroker.dispatch.authorization.parts import serve_topics
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import then
+from minibroker.dispatch.middleware import after
+from minibroker.dispatch.partition_split import ErrorOf
+from minibroker.dispatch.refusing_cluster import AuthorizedCluster
+from minibroker.dispatch.registry import Handler
+from minibroker.errors import TopicAuthorizationFailed, TransactionalIdAuthorizationFailed, WireError
+from minibroker.security.acl import Operation, ResourceType
+from minibroker.wire.schema import NIL_UUID, replace
+
+_OPENING_EPOCH: Final = 0  #: of a Fetch session
+_REPLICA_STATE_SINCE: Final = 15
+_MAGIC, _ATTRIBUTES = 16, 22  #: positions in a record batch
+_BATCH_MAGIC: Final = 2
+_TRANSACTIONAL: Final = 0x10
+
+
+def produce(handler: Handler, ctx: RequestContext, request: Any) -> Any:
+    """WRITE of the transactional id if a batch is transactional, and of each topic. With acks=0 a refusal closes the connection."""
+    access = Access(ctx, handler.api.name)
+    if any(_is_transactional(each.records) for topic in request.topic_data for each in topic.partition_data):
+        transactional_id = request.transactional_id
+        if transactional_id is None or not access.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+            raise TransactionalIdAuthorizationFailed
+    error_of = access.topic_errors(ctx, Operation.WRITE)
+    refused = [topic for topic in request.topic_data if error_of(topic.name, topic.topic_id) is not None]
+    if not refused:
+        return handler.handle(ctx, request)
+    if request.acks != 0:
+        return serve_topics(handler, ctx, request, error_of)
+    allowed = [topic for topic in request.topic_data if topic not in refused]
+
+    def close(_: Any) -> Any:
+        raise WireError("Produce with acks=0 was refused in part or as a whole")
+
+    return then(handler.handle(ctx, replace(request, topic_data=allowed)), close) if allowed else close(None)
+
+
+def _is_transactional(records: Any) -> bool:
+    """Return whether the first batch is transactional, as Kafka looks (RequestUtils.hasTransactionalRecords)."""
+    return bool(
+        records is not None and len(records) > _ATTRIBUTES and records[_MAGIC] == _BATCH_MAGIC and records[_ATTRIBUTES] & _TRANSACTIONAL
+    )
+
+
+def fetch(handler: Handler, ctx: RequestContext, request: Any) -> Any:
+    """READ of each topic of the request and of its session. A replica needs CLUSTER_ACTION."""
+    access = Access(ctx, handler.api.name)
+    replica_id = request.replica_id if ctx.api_version < _REPLICA_STATE_SINCE else request.replica_state.replica_id
+    if replica_id >= 0:
+        if access.allows_cluster(Operation.CLUSTER_ACTION):
+            return handler.handle(ctx, request)
+        return _without(handler, ctx, request, lambda _name, _id, _index: TopicAuthorizationFailed())
+    error_of = access.topic_errors(ctx, Operation.READ)
+    session = _session(ctx, request)
+    if session is None:
+        refused = [topic for topic in request.topics if error_of(topic.topic, topic.topic_id) is not None]
+        return _without(handler, ctx, request, error_of) if refused else handler.handle(ctx, request)
+    authorizer: Any = ctx.broker.authorizer
+    client = authorizer.generation, ctx.connection.principal, ctx.connection.client_host
+    if session.access is not None and session.access[0] == client:
+        all_refused: set[Any] = session.access[1]
+    else:
+        all_refused = _refused_in_session(session, error_of)
+        for topic, index in session.partitions:
+            session.look_again(topic, index)  # what was settled may be refused now, and what was refused may be allowed
+    for topic in request.topics:
+        if error_of(topic.topic, topic.topic_id) is not None:
+            all_refused.add(topic.topic_id if session.uses_topic_ids else topic.topic)
+    session.access = None if request.forgotten_topics_data else (client, all_refused)
+    return _without(handler, ctx, request, error_of) if all_refused else handler.handle(ctx, request)
+
+
+def _session(ctx: RequestContext, request: Any) -> Any:
+    sessions = ctx.broker.fetch_sessions
+    return None if sessions is None or request.session_epoch <= _OPENING_EPOCH else sessions.get(request.session_id)
+
+
+def _refused_in_session(session: Any, error_of: TopicErrors) -> set[Any]:
+    topics = {topic for topic, _ in session.partitions}
+    return {topic for topic in topics if (error_of("", topic) if isinstance(topic, UUID) else error_of(topic, NIL_UUID)) is not None}
+
+
+def _without(handler: Handler, ctx: RequestContext, request: Any, error_of: ErrorOf) -> Any:
+    """Serve a Fetch whose handler cannot look up refused partitions. It does not wait, because their errors are an answer."""
+    ctx.cluster = cast("Cluster", AuthorizedCluster(ctx.cluster, error_of))
+    return handler.handle(ctx, replace(request, max_wait_ms=0))
+
+
+def share_fetch(handler: Handler, ctx: RequestContext, request: Any) -> Any:
+    """READ of each topic of the request and of its share session. Acknowledgements of refused topics are not processed."""
+    error_of = Access(ctx, handler.api.name).topic_errors(ctx, Operation.READ)
+    ctx.cluster = cast("Cluster", AuthorizedCluster(ctx.cluster, error_of))
+    refused = {topic.topic_id for topic in request.topics if error_of("", topic.topic_id) is not None}
+    acknowledged = {
+        (topic.topic_id, each.partition_index)
+        for topic in request.topics
+        if topic.topic_id in refused
+        for each in topic.partitions
+        if each.acknowledgement_batches
+    }
+    if not acknowledged:
+        return handler.handle(ctx, request)
+    topics = [_without_acknowledgements(topic) if topic.topic_id in refused else topic for topic in request.topics]
+
+    def with_errors(response: Any) -> Any:
+        for topic in response.responses:
+            for result in topic.partitions:
+                if (topic.topic_id, result.partition_index) in acknowledged:
+                    result.acknowledge_error_code = TopicAuthorizationFailed.code
+        return response
+
+    return after(handler.handle(ctx, replace(request, topics=topics)), with_errors)
+
+
+def _without_acknowledgements(topic: Any) -> Any:
+    return replace(topic, partitions=[replace(each, acknowledgement_batches=[]) for each in topic.partitions])
+
+
+def offset_for_leader_epoch(handler: Handler, ctx: RequestContext, request: Any) -> Any:
+    """CLUSTER_ACTION, or DESCRIBE of each topic."""
+    access = Access(ctx, handler.api.name)
+    if access.may_on_cluster(Operation.CLUSTER_ACTION):
+        return handler.handle(ctx, request)
+    return serve_topics(handler, ctx, request, access.topic_errors(ctx, Operation.DESCRIBE))

@@ -1,0 +1,179 @@
+"""Authorize requests about topics: Metadata, DescribeTopicPartitions, CreateTopics, DeleteTopics.
+
+A topic that a client may not describe looks the same whether it exists or not. Lists of all topics leave it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, Final
+from uuid import UUID
+
+from minibroker.cluster.topic import INTERNAL_TOPICS
+from minibroker.dispatch.authorization.access import Access, filtered, keep_allowed
+from minibroker.dispatch.authorization.parts import serve_topics
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import Delayed
+from minibroker.dispatch.middleware import after
+from minibroker.dispatch.registry import Handler
+from minibroker.errors import KafkaError, TopicAuthorizationFailed, UnknownTopicOrPartition
+from minibroker.schemas import k03_metadata, k19_create_topics, k20_delete_topics, k75_describe_topic_partitions
+from minibroker.security.acl import CLUSTER_NAME, Operation, ResourceType
+from minibroker.wire.schema import NIL_UUID, replace
+
+_BY_ID_SINCE: Final = 12  #: of Metadata
+_NOT_ASKED_FOR: Final = k03_metadata.OPERATIONS_NOT_ASKED_FOR
+_REFUSED: Final = TopicAuthorizationFailed.code
+
+
+def metadata(handler: Handler, ctx: RequestContext, request: k03_metadata.Request) -> Any:
+    """DESCRIBE of each topic; CREATE of those that are to be created."""
+    access = Access(ctx, handler.api.name)
+    asked = request.topics
+    if asked is None or (ctx.api_version == 0 and not asked):
+        result = handler.handle(ctx, request)
+        result = keep_allowed(ctx, result, "topics", lambda topic: access.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name))
+        return after(result, lambda response: _with_operations(access, request, response))
+    refused: dict[Any, k03_metadata.TopicResult] = {}
+    allowed = []
+    for topic in asked:
+        answer = _refusal(access, ctx, request, topic)
+        if answer is None:
+            allowed.append(topic)
+        else:
+            refused[answer.name or answer.topic_id] = answer
+    is_all = not allowed and ctx.api_version == 0  # an empty list asks for all topics there
+
+    def joined(response: Any) -> Any:
+        if is_all:
+            response.topics = []
+        response = _with_operations(access, request, response)
+        response.topics = [*response.topics, *refused.values()]
+        return response
+
+    return after(handler.handle(ctx, replace(request, topics=allowed) if refused else request), joined)
+
+
+def _refusal(
+    access: Access, ctx: RequestContext, request: k03_metadata.Request, topic: k03_metadata.Topic
+) -> k03_metadata.TopicResult | None:
+    """Return the answer for a topic that is refused."""
+    if ctx.api_version >= _BY_ID_SINCE and topic.topic_id != NIL_UUID:
+        known = ctx.cluster.image.topics_by_id.get(topic.topic_id)
+        if known is None or access.allows(Operation.DESCRIBE, ResourceType.TOPIC, known.name):
+            return None
+        return k03_metadata.TopicResult(error_code=_REFUSED, name=None, topic_id=topic.topic_id, partitions=[])
+    name = topic.name
+    if name is None:
+        return None  # the handler rejects it
+    if access.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
+        if name in ctx.cluster.topics or not request.allow_auto_topic_creation or not ctx.broker.config.auto_create_topics_enable:
+            return None
+        if access.may_on_cluster(Operation.CREATE) or access.allows(Operation.CREATE, ResourceType.TOPIC, name):
+            return None
+    return k03_metadata.TopicResult(error_code=_REFUSED, name=name, is_internal=name in INTERNAL_TOPICS, partitions=[])
+
+
+def _with_operations(access: Access, request: k03_metadata.Request, response: Any) -> Any:
+    if request.include_topic_authorized_operations:
+        for topic in response.topics:
+            if topic.topic_authorized_operations != _NOT_ASKED_FOR:
+                topic.topic_authorized_operations = access.operations(ResourceType.TOPIC, topic.name or "")
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = cluster_operations(access)
+    return response
+
+
+def cluster_operations(access: Access) -> int:
+    """Return what a client may do with the cluster; 0 if it may not describe it."""
+    if not access.may_on_cluster(Operation.DESCRIBE):
+        return 0
+    return access.operations(ResourceType.CLUSTER, CLUSTER_NAME)
+
+
+def describe_topic_partitions(handler: Handler, ctx: RequestContext, request: k75_describe_topic_partitions.Request) -> Any:
+    """DESCRIBE of each topic. A page of all topics is one of those that the client may describe."""
+    access = Access(ctx, handler.api.name)
+    result = ctx.broker.slices.run(_describe(access, handler, ctx, request))
+
+    def with_operations(response: Any) -> Any:
+        for topic in response.topics:
+            if topic.error_code != _REFUSED:
+                topic.topic_authorized_operations = access.operations(ResourceType.TOPIC, topic.name or "")
+        return response
+
+    return after(result, with_operations)
+
+
+def _describe(
+    access: Access, handler: Handler, ctx: RequestContext, request: k75_describe_topic_partitions.Request
+) -> Generator[Delayed | None, Any, Any]:
+    cursor, is_all = request.cursor, not request.topics
+    if is_all:
+        first = "" if cursor is None else cursor.topic_name
+        names = [name for name in ctx.cluster.topics if name >= first]
+        allowed = yield from filtered(names, lambda name: access.may(Operation.DESCRIBE, ResourceType.TOPIC, name))
+        refused = []
+    else:
+        names = list(dict.fromkeys(topic.name for topic in request.topics))
+        if cursor is not None and cursor.topic_name in names:
+            names = [name for name in names if name >= cursor.topic_name]
+        allowed = yield from filtered(names, lambda name: access.allows(Operation.DESCRIBE, ResourceType.TOPIC, name))
+        refused = sorted({*names}.difference(allowed))
+        if cursor is not None and cursor.topic_name not in names:
+            return handler.handle(ctx, request)  # an error, whatever the topics are
+    answers = [k75_describe_topic_partitions.TopicResult(error_code=_REFUSED, name=name, partitions=[]) for name in refused]
+    if not allowed:  # an empty list would ask for all topics
+        return k75_describe_topic_partitions.Response(topics=answers)
+    if cursor is not None and cursor.topic_name not in allowed:
+        cursor = None
+    topics = [k75_describe_topic_partitions.Topic(name=name) for name in allowed]
+    response = handler.handle(ctx, replace(request, topics=topics, cursor=cursor))
+    if isinstance(response, Delayed):
+        response = yield response
+    if is_all:  # without those deleted meanwhile
+        response.topics = [topic for topic in response.topics if topic.error_code != UnknownTopicOrPartition.code]
+    response.topics = [*answers, *response.topics]
+    return response
+
+
+def create_topics(handler: Handler, ctx: RequestContext, request: k19_create_topics.Request) -> Any:
+    """CREATE of the cluster or of each topic. Configs of new topics are for clients with DESCRIBE_CONFIGS."""
+    access = Access(ctx, handler.api.name)
+
+    def hide_configs(response: Any) -> Any:
+        for topic in response.topics:
+            if topic.error_code == 0 and not access.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name):
+                topic.topic_config_error_code = _REFUSED
+                topic.num_partitions = topic.replication_factor = -1
+                topic.configs = []
+        return response
+
+    if access.may_on_cluster(Operation.CREATE):
+        return after(handler.handle(ctx, request), hide_configs)
+    return after(serve_topics(handler, ctx, request, access.topic_errors(ctx, Operation.CREATE)), hide_configs)
+
+
+def delete_topics(handler: Handler, ctx: RequestContext, request: k20_delete_topics.Request) -> Any:
+    """DELETE of the cluster or of each topic. A client that may not describe a topic does not learn the name of its id."""
+    access = Access(ctx, handler.api.name)
+    if access.may_on_cluster(Operation.DELETE):
+        return handler.handle(ctx, request)
+    by_id, by_name = ctx.cluster.image.topics_by_id, ctx.cluster.topics
+    deletable = access.topic_errors(ctx, Operation.DELETE)
+
+    def error_of(name: str, topic_id: UUID, _index: int | None) -> KafkaError | None:
+        if name and name not in by_name and access.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            return None  # the client may know that it does not exist
+        return deletable(name, topic_id)
+
+    def named(response: Any) -> Any:
+        for result in response.responses:
+            known = by_id.get(result.topic_id)
+            if known is not None and access.may(Operation.DESCRIBE, ResourceType.TOPIC, known.name):
+                result.name = known.name
+            elif result.topic_id != NIL_UUID:
+                result.name = None
+        return response
+
+    return serve_topics(handler, ctx, request, error_of, named)
