@@ -50,6 +50,11 @@ class DelegationToken(NamedTuple):
         """Whether nobody can log in with it any more. It is valid up to and including its last millisecond."""
         return self.max_ms < now_ms or self.expiry_ms < now_ms
 
+    @property
+    def is_of_user(self) -> bool:
+        """Whether its owner can log in with it. Apache Kafka also issues tokens for principals of other types."""
+        return self.owner.startswith(f"{USER}:")
+
     def is_renewable_by(self, principal: str) -> bool:
         """Whether a principal may renew and expire it."""
         return principal == self.owner or principal in self.renewers

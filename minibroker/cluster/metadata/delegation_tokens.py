@@ -20,6 +20,7 @@ from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.security_properties import ListenerProperties
 from minibroker.errors import KafkaError, UnsupportedVersion
 from minibroker.schemas.internal.security_records import DelegationTokenRecord, RemoveDelegationTokenRecord
+from minibroker.security.scram import ITERATIONS_MIN, ScramCredential, ScramToken, derive, new_salt
 from minibroker.security.tokens import DelegationToken, TokenRules, check_counts
 
 log = logging.getLogger(__name__)
@@ -59,7 +60,7 @@ class StoredTokens:
         self._timer: Timer | None = None
         self._tokens: dict[str, DelegationToken] = {}
         self._ids: dict[bytes, str] = {}  #: token ids by HMAC
-        self._on_removed: list[Callable[[str], None]] = []
+        self._credentials: dict[str, dict[str, ScramCredential]] = {}  #: by token id and mechanism, since the first login
         for record in records:
             self._put(token_of(record))
 
@@ -94,14 +95,18 @@ class StoredTokens:
             self._remove([known.token_id])
         return now_ms
 
-    def valid(self, token_id: str) -> DelegationToken | None:
-        """Return the token with which a client may log in now; None if it is unknown or expired."""
-        token = self._tokens.get(token_id)
-        return None if token is None or token.is_expired(self._clock.now_ms()) else token
+    def login(self, mechanism: str, token_id: str) -> ScramToken | None:
+        """Return what a client must prove that logs in with a token now; None if the token is unknown or expired.
 
-    def when_removed(self, callback: Callable[[str], None]) -> None:
-        """Call `callback` with the id of each token that is removed."""
-        self._on_removed.append(callback)
+        The keys of its password are derived at the first login with the mechanism, which takes about 2 ms.
+        """
+        token = self._tokens.get(token_id)
+        if token is None or token.is_expired(self._clock.now_ms()) or not token.is_of_user:
+            return None
+        credentials = self._credentials.setdefault(token_id, {})
+        if mechanism not in credentials:
+            credentials[mechanism] = derive(mechanism, self.rules.password_of(token_id), new_salt(), ITERATIONS_MIN)
+        return ScramToken(credentials[mechanism], token.owner.partition(":")[2], token.expiry_ms)
 
     def start(self) -> None:
         """Remove expired tokens at each interval from now on."""
@@ -152,8 +157,7 @@ class StoredTokens:
         for token_id in token_ids:
             del self._tokens[token_id]
             del self._ids[self.rules.hmac_of(token_id)]
-            for callback in self._on_removed:
-                callback(token_id)
+            self._credentials.pop(token_id, None)
 
 
 def open_tokens(config: BrokerConfig, metadata: MetadataStore, clock: Clock) -> StoredTokens | None:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 
 from minibroker.cluster.metadata import delegation_tokens
+from minibroker.cluster.metadata.delegation_tokens import StoredTokens
 from minibroker.errors import KafkaStorageError
+from minibroker.schemas import k38_create_delegation_token as k38
 from minibroker.schemas import k39_renew_delegation_token as k39
 from minibroker.schemas import k40_expire_delegation_token as k40
 from minibroker.schemas import k41_describe_delegation_token as k41
 from minibroker.schemas.internal.security_records import RemoveDelegationTokenRecord
 from minibroker.schemas.internal.setting_records import FeatureLevelRecord
-from minibroker.security.tokens import TokenRules
+from minibroker.security.sasl_mechanism import SCRAM_SHA_256, SCRAM_SHA_512, SaslFailed
+from minibroker.security.scram import ScramCredential, ScramServer, UnknownUsers, derive
+from minibroker.security.tokens import DelegationToken, TokenRules
 from tests.golden.token_scenes import SECRET
+from tests.security.test_scram import Client
 from tests.support.broker_in_memory import BrokerInMemory
-from tests.support.token_users import KEY, ask_as, broker_with_tokens, create
+from tests.support.token_users import KEY, ask_as, broker_with_tokens, create, load
 
 HOUR_MS = 3_600_000
 EVERY_HOUR = {"delegation.token.expiry.check.interval.ms": str(HOUR_MS)}
@@ -69,15 +76,78 @@ def test_expired_tokens_are_removed_at_each_interval(caplog: pytest.LogCaptureFi
     assert described(broker) == described(broker.restart(clean=False)) == []
 
 
+def tokens_of(broker: BrokerInMemory) -> StoredTokens:
+    assert broker.services.tokens is not None
+    return broker.services.tokens
+
+
+def log_in(broker: BrokerInMemory, token: k38.Response, mechanism: str = SCRAM_SHA_512, *, password: bytes | None = None) -> ScramServer:
+    """Exchange the messages of SCRAM; raises SaslFailed."""
+    find = partial(tokens_of(broker).login, mechanism)
+    exchange = ScramServer(mechanism, lambda _user: None, find, UnknownUsers())
+    client = Client(base64.b64encode(token.hmac) if password is None else password, mechanism)
+    bare = f"n={token.token_id},r=nonce,tokenauth=true"
+    exchange.evaluate(client.final(bare, exchange.evaluate(f"n,,{bare}".encode())))
+    return exchange
+
+
+@pytest.mark.parametrize("mechanism", [SCRAM_SHA_256, SCRAM_SHA_512])
+def test_a_client_logs_in_as_the_owner(mechanism: str) -> None:
+    broker = broker_with_tokens(acls=None)
+    token = create(broker, "alice", owner="bob")
+    for _ in range(2):
+        session = log_in(broker, token, mechanism)
+        assert (session.principal_name, session.is_token_authenticated, session.expires_ms) == ("bob", True, token.expiry_timestamp_ms)
+    with pytest.raises(SaslFailed):
+        log_in(broker, token, mechanism, password=b"another")
+
+
+def test_keys_are_derived_once_and_forgotten_with_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    derived: list[str] = []
+
+    def noted(mechanism: str, password: bytes, salt: bytes, iterations: int) -> ScramCredential:
+        derived.append(mechanism)
+        return derive(mechanism, password, salt, iterations)
+
+    monkeypatch.setattr(delegation_tokens, "derive", noted)
+    broker = broker_with_tokens()
+    token = create(broker, "alice")
+    first, second = (tokens_of(broker).login(SCRAM_SHA_512, token.token_id) for _ in range(2))
+    assert first == second
+    assert derived == [SCRAM_SHA_512]
+    ask_as(broker, "alice", k40.Request(hmac=token.hmac, expiry_time_period_ms=-1))
+    assert tokens_of(broker).login(SCRAM_SHA_512, token.token_id) is None
+    assert derived == [SCRAM_SHA_512]
+
+
 def test_a_token_is_valid_in_its_last_millisecond() -> None:
     broker = broker_with_tokens()
-    tokens, answer = broker.services.tokens, create(broker, "alice", lifetime_ms=1000)
-    assert tokens is not None
+    token = create(broker, "alice", lifetime_ms=1000)
     broker.clock.advance(1000)
-    assert tokens.valid(answer.token_id) is not None
+    assert log_in(broker, token).is_complete
     broker.clock.advance(1)
-    assert tokens.valid(answer.token_id) is None
-    assert tokens.valid("unknown") is None
+    with pytest.raises(SaslFailed):
+        log_in(broker, token)
+    assert tokens_of(broker).login(SCRAM_SHA_512, "unknown") is None
+
+
+def test_a_renewal_lets_clients_log_in_longer() -> None:
+    broker = broker_with_tokens({"delegation.token.expiry.time.ms": "1000"})
+    token = create(broker, "alice", "bob")
+    broker.clock.advance(900)
+    ask_as(broker, "bob", k39.Request(hmac=token.hmac, renew_period_ms=-1))
+    broker.clock.advance(900)
+    assert log_in(broker, token).expires_ms == broker.clock.now_ms() + 100
+
+
+def test_nobody_logs_in_with_a_token_of_another_type() -> None:
+    """Such a token comes from Apache Kafka, where the client would become User:staff."""
+    broker = broker_with_tokens()
+    now_ms = broker.clock.now_ms()
+    token = DelegationToken("id", "Group:staff", "User:alice", (), now_ms, now_ms + HOUR_MS, now_ms + HOUR_MS)
+    load(broker, delegation_tokens.record_of(token))
+    assert [each.token_id for each in described(broker)] == ["id"]
+    assert tokens_of(broker).login(SCRAM_SHA_512, "id") is None
 
 
 def test_many_expired_tokens_are_removed_in_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
