@@ -14,8 +14,9 @@ ControllerMutationQuotaManager of Apache Kafka 4.3.1). Of all quotas that match 
     user and client-id, user and any client-id, user, any user and client-id, any user and any client-id, any user,
     client-id, any client-id
 
-All connections of a user share a quota that names the user alone. A quota of any client-id applies to each client-id separately. There is
-no authentication yet, so every client is the user ANONYMOUS. An empty client_id counts as none.
+All connections of a user share a quota that names the user alone. A quota of any client-id applies to each client-id separately. The user
+is the name of the connection's principal: ANONYMOUS without a login, the distinguished name of a client certificate, the owner of a
+delegation token. An empty client_id counts as none.
 
 How much a client did recently, and how long it must wait until that is within its quota:
 
@@ -50,7 +51,6 @@ from minibroker.wire.schema import replace
 if TYPE_CHECKING:
     from minibroker.clock import Clock
 
-ANONYMOUS: Final = "ANONYMOUS"  #: KafkaPrincipal.ANONYMOUS: a client that did not authenticate
 PRODUCER_BYTES: Final = "producer_byte_rate"
 CONSUMER_BYTES: Final = "consumer_byte_rate"
 REQUEST_TIME: Final = "request_percentage"
@@ -65,14 +65,16 @@ _MS: Final = 1000.0
 _HALF: Final = 0.5  #: rounded up, as Java does
 _PERCENT_OF_NS: Final = 100 / 1e9
 _SIZE_OF_FRAME: Final = 4
+_USER_TYPE_SIZE: Final = len("User:")  #: principals of clients have no other type
 
 Client = tuple[str, str | None]  #: user, client_id; or an address, None
 Entity = frozenset[tuple[str, str | None]]
 
 
 class MutedConnection(Protocol):
-    """The throttle time of a connection, which `hold` writes."""
+    """The principal of a connection, and its throttle time, which `hold` writes."""
 
+    principal: str
     throttle_ms: int
 
 
@@ -86,6 +88,10 @@ class CountedRequest(Protocol):
     @property
     def connection(self) -> MutedConnection:
         """The connection of the client."""
+
+
+def _client(ctx: CountedRequest) -> Client:
+    return ctx.connection.principal[_USER_TYPE_SIZE:], ctx.client_id
 
 
 class Window:
@@ -297,7 +303,7 @@ class Quotas:
 
     def count_time(self, ctx: CountedRequest, spent_ns: int) -> None:
         """Count time that was spent on a request that is not answered yet."""
-        found = self._limits[REQUEST_TIME].of((ANONYMOUS, ctx.client_id))
+        found = self._limits[REQUEST_TIME].of(_client(ctx))
         if found is not None:
             self._rate(REQUEST_TIME, found[0]).record(spent_ns * _PERCENT_OF_NS, self._clock.now_ms())
 
@@ -318,18 +324,18 @@ class Quotas:
 
     def fetch_bytes_max(self, ctx: CountedRequest, max_bytes: int) -> int:
         """Return the largest answer for which a client that fetched nothing recently is not muted."""
-        found = self._limits[CONSUMER_BYTES].of((ANONYMOUS, ctx.client_id))
+        found = self._limits[CONSUMER_BYTES].of(_client(ctx))
         if found is None:
             return max_bytes
         return int(min(max_bytes, found[1] * (self._window.total_ms - self._window.window_ms) / 1000))
 
     def limits_fetches_of(self, ctx: CountedRequest) -> bool:
         """Whether a quota applies to the size of the client's answers."""
-        return self._limits[CONSUMER_BYTES].of((ANONYMOUS, ctx.client_id)) is not None
+        return self._limits[CONSUMER_BYTES].of(_client(ctx)) is not None
 
     def is_too_much_to_fetch(self, ctx: CountedRequest, size_of: Callable[[], int]) -> bool:
         """Whether an answer must be sent without its records; else it is counted. `size_of` is called only if there is a quota."""
-        found = self._limits[CONSUMER_BYTES].of((ANONYMOUS, ctx.client_id))
+        found = self._limits[CONSUMER_BYTES].of(_client(ctx))
         if found is None:
             return False
         size = size_of()
@@ -340,7 +346,7 @@ class Quotas:
 
     def count_fetched(self, ctx: CountedRequest, size_of: Callable[[], int]) -> None:
         """Count an answer that is sent with its records whatever the quota: acquired records must not be withheld."""
-        if self._limits[CONSUMER_BYTES].of((ANONYMOUS, ctx.client_id)) is not None:
+        if self._limits[CONSUMER_BYTES].of(_client(ctx)) is not None:
             ctx.throttle_ms = self._count(CONSUMER_BYTES, ctx, size_of())
 
     @staticmethod
@@ -356,7 +362,7 @@ class Quotas:
         """
 
         def charge(partition_count: int) -> None:
-            found = self._limits[MUTATIONS].of((ANONYMOUS, ctx.client_id))
+            found = self._limits[MUTATIONS].of(_client(ctx))
             if found is None:
                 return
             client, quota = found
@@ -375,7 +381,7 @@ class Quotas:
 
     def _count(self, key: str, ctx: CountedRequest, value: float) -> int:
         """Record what a client did. Returns how long to mute it."""
-        found = self._limits[key].of((ANONYMOUS, ctx.client_id))
+        found = self._limits[key].of(_client(ctx))
         if found is None:
             return 0
         client, quota = found

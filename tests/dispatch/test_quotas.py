@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from minibroker.cluster.metadata.client_quotas import CLIENT_ID, USER
-from minibroker.dispatch.quotas import ANONYMOUS, CONNECTIONS, CONSUMER_BYTES, MUTATIONS, PRODUCER_BYTES, REQUEST_TIME, QuotaTable
+from minibroker.dispatch.quotas import CONNECTIONS, CONSUMER_BYTES, MUTATIONS, PRODUCER_BYTES, REQUEST_TIME, QuotaTable
 from minibroker.errors import InvalidPartitions, ThrottlingQuotaExceeded
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
@@ -24,7 +24,9 @@ from minibroker.wire.schema import NIL_UUID
 from tests.support.broker_in_memory import BrokerInMemory, records
 from tests.support.client_quotas import Entity, alter, entry
 from tests.support.opcodes import least_opcodes
+from tests.support.token_users import connection_of
 
+ANONYMOUS = "ANONYMOUS"
 APP: Entity = (("client-id", "app"),)
 
 
@@ -273,6 +275,51 @@ def test_the_most_specific_quota_holds(entity: dict[str, str | None], sharing: t
             limits.set(frozenset(each.items()), value)
     limits.set(frozenset({USER: "alice", CLIENT_ID: "app"}.items()), 99)
     assert limits.of((ANONYMOUS, "app")) == (sharing, order.index(entity))
+
+
+def of_user(broker: BrokerInMemory, user: str) -> BrokerInMemory:
+    """The broker, whose next requests come from this user."""
+    broker.connection = connection_of(user)
+    return broker
+
+
+@pytest.mark.parametrize("name", ["alice", "CN=alice,O=Mini\\, Inc", "a b%2C/:*", "\u043a\u043b\u044e\u0447"])
+def test_a_quota_of_a_user_holds_for_the_principal_of_that_name(name: str) -> None:
+    """Quotas have the name as it is; Apache Kafka encodes it in the names of metrics only (Sanitizer)."""
+    broker = BrokerInMemory(topics={"orders": 1})
+    limit(broker, PRODUCER_BYTES, 1_000, (("user", name),))
+    assert produce(of_user(broker, "bob"), 20_000) == 0
+    assert produce(broker, 20_000) == 0
+    assert produce(of_user(broker, name), 20_000) > 5_000
+    assert produce(of_user(broker, name), 1, client_id="other") > 5_000  # all connections share the quota
+    assert produce(of_user(broker, "bob"), 1) == 0
+
+
+def test_the_default_of_users_holds_for_each_of_them() -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    limit(broker, PRODUCER_BYTES, 1_000, (("user", None),))
+    limit(broker, PRODUCER_BYTES, 1e9, (("user", "alice"), ("client-id", "app")))
+    assert produce(of_user(broker, "bob"), 20_000) > 5_000
+    assert produce(of_user(broker, "carol"), 500) == 0
+    assert produce(of_user(broker, "alice"), 20_000) == 0
+    assert produce(of_user(broker, "alice"), 20_000, client_id="other") > 5_000
+
+
+def test_a_user_who_changes_too_many_topics_leaves_the_others_alone() -> None:
+    broker = BrokerInMemory()
+    limit(broker, MUTATIONS, 0.5, (("user", "alice"),))
+    assert create(of_user(broker, "alice"), "first", 6) == (0, None, 0)
+    assert create(of_user(broker, "alice"), "second", 1)[0] == ThrottlingQuotaExceeded.code
+    assert create(of_user(broker, "bob"), "second", 6) == (0, None, 0)
+
+
+def test_a_user_fetches_within_the_quota() -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    broker.append("orders", 0, records(2000))
+    limit(broker, CONSUMER_BYTES, 10, (("user", "alice"), ("client-id", None)))
+    answers = [fetch(of_user(broker, user)) for user in ("alice", "alice", "bob")]
+    assert [answer.throttle_time_ms > 0 for answer in answers] == [True, True, False]
+    assert [bool(answer.responses and answer.responses[0].partitions[0].records) for answer in answers] == [False, False, True]
 
 
 @pytest.mark.parametrize("client_id", [None, ""])
