@@ -30,12 +30,7 @@ def create_delegation_token(ctx: RequestContext, request: schema.Request) -> sch
     """Create the token."""
     check_login(ctx)
     requester, owner = ctx.connection.principal, _owner(ctx, request)
-    authorizer = ctx.broker.authorizer
-    if (
-        owner != requester
-        and authorizer is not None
-        and not authorizer.is_allowed(requester, ctx.connection.client_host, Operation.CREATE_TOKENS, ResourceType.USER, owner)
-    ):
+    if owner != requester and not _may_create_for(ctx, owner):
         raise DelegationTokenAuthorizationFailed("Delegation Token authorization failed.")
     if any(each.principal_type != _USER for each in request.renewers):
         raise InvalidPrincipalType("Supplied principalType is not supported.")
@@ -73,6 +68,14 @@ def on_error(ctx: RequestContext, request: schema.Request, error: KafkaError) ->
         token_id="",
         hmac=b"",
     )
+
+
+def _may_create_for(ctx: RequestContext, owner: str) -> bool:
+    if ctx.broker.authorizer is None:
+        return True
+    from minibroker.dispatch.authorization.access import Access  # noqa: PLC0415  a broker without an authorizer does not need it
+
+    return Access(ctx, "CreateDelegationToken").allows(Operation.CREATE_TOKENS, ResourceType.USER, owner)
 
 
 def _owner(ctx: RequestContext, request: schema.Request) -> str:

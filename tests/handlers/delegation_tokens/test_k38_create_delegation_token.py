@@ -8,6 +8,7 @@ from minibroker.config.request_limits import TOKEN_PRINCIPAL_SIZE_MAX, TOKEN_REN
 from minibroker.schemas import k38_create_delegation_token as schema
 from minibroker.schemas import k39_renew_delegation_token as k39
 from minibroker.security import tokens as rules
+from minibroker.security.audit import AuditLog
 from tests.golden import golden
 from tests.support.golden_exchange import answer_of, kafka_answer, serve
 from tests.support.golden_requests import requests_of
@@ -35,6 +36,18 @@ def test_without_an_authorizer_everybody_may_ask_for_everybody() -> None:
     broker = broker_with_tokens(acls=None)
     answer = create(broker, "alice", owner="bob")
     assert (answer.error_code, answer.principal_name, answer.token_requester_principal_name) == (0, "bob", "alice")
+
+
+def test_a_denial_is_in_the_audit_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    denied: list[str] = []
+    monkeypatch.setattr(AuditLog, "denied", lambda _log, entry: denied.append(str(entry)))
+    broker = broker_with_tokens()
+    assert create(broker, "alice", owner="bob").error_code == 65
+    (line,) = denied
+    assert line.startswith(
+        "Principal = User:alice is Denied operation = CREATE_TOKENS from host = 127.0.0.1 on resource = User:LITERAL:User:bob "
+    )
+    assert line.endswith("for request = CreateDelegationToken with resourceRefCount = 1 based on rule DefaultDeny")
 
 
 def test_life_times_are_those_of_the_properties() -> None:
