@@ -589,6 +589,7 @@ CASES: list[Case] = [
     *_heartbeats(),
     *_share_groups(),
     *_transactions(),
+    *_other_transactions(),
     *_cluster(),
     *_acls_and_brokers(),
     *_topics(),
