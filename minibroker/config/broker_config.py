@@ -26,6 +26,7 @@ _SECURITY_FAMILIES = (
     "ssl.",
     "sasl.",
     "delegation.token.",
+    "java.security.auth.",
     "listener.name.",
     "connections.max.reauth.ms",
     "connection.failed.",

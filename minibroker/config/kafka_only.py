@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from minibroker.config.broker_properties import BROKER_PROPERTIES
 from minibroker.config.kafka_table import base_name
-from minibroker.config.security_properties import SECURITY_PROPERTIES, listener_in, security_property
+from minibroker.config.security_properties import JAAS_FILE, SECURITY_PROPERTIES, listener_in, security_property
 
 _OPEN = frozenset({"", "PLAINTEXT"})  #: protocols without TLS and SASL; the empty one is that of a controller's listener
 _TYPING_ERROR = 0.9  #: similarity of names that differ by a letter or two
@@ -163,7 +163,7 @@ def warnings_of(
     by_reason: dict[str, list[str]] = {}
     lines = []
     for name in sorted(unknown):
-        if security_property(name) is not None:
+        if name == JAAS_FILE or security_property(name) is not None:
             why = _ignored_of(name, listeners)
             if why is not None and unknown[name].strip():
                 by_reason.setdefault(why.reason, []).append(name)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SERVED_PROTOCOLS = ("PLAINTEXT",)
+SERVED_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
 PORT_MAX = 65_535
 NODES_MAX = 100  #: most brokers of one process, each with all listeners
 ANY_HOSTS = ("", "0.0.0.0", "::")

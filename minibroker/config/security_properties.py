@@ -33,6 +33,7 @@ from minibroker.config.secret import Secret
 from minibroker.errors import InvalidConfig
 
 PREFIX: Final = "listener.name."
+JAAS_FILE: Final = "java.security.auth.login.config"  #: a system property of Java, which KAFKA_OPTS sets (sources.py)
 
 _OAUTHBEARER: Final = "org.apache.kafka.common.security.oauthbearer"
 
@@ -246,6 +247,11 @@ class ListenerProperties:
         """Return the items of a list, without empty ones."""
         value = self.get(name, mechanism)
         return tuple(item for item in value if item) if isinstance(value, tuple) else ()
+
+    @property
+    def jaas_file(self) -> str | None:
+        """The path of the JAAS file, for listeners without sasl.jaas.config."""
+        return self._texts.get(JAAS_FILE)
 
     def is_true(self, name: str) -> bool:
         """Return the value of a property that is true or false."""

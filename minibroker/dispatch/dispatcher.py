@@ -11,6 +11,7 @@ range of ApiVersions itself, so that the client retries with another version (KI
 from __future__ import annotations
 
 import logging
+import re
 import time
 from functools import partial
 from struct import error as struct_error
@@ -101,6 +102,27 @@ class Dispatcher:
             work = large.work(request, budget)
         answer = self.run(plan, ctx, request, work)
         return answer if type(answer) is list else self._later(plan, ctx, request, answer)
+
+    def name_of(self, api_key: int) -> str:
+        """Return the name of an API as Kafka's errors have it, such as CREATE_TOPICS; its number if it is not served."""
+        api = self._services.registry.api(api_key)
+        return str(api_key) if api is None else re.sub(r"(?<=[a-z])(?=[A-Z])", "_", api.name).upper()
+
+    def refuse(self, connection: ConnectionInfo, frame: memoryview, error: KafkaError) -> Answer | None:
+        """Return the answer to a request that fails as a whole with `error`, without serving it; None if it cannot have one.
+
+        The caller bounds the size of the frame, which is decoded at once.
+        """
+        api, correlation_id, client_id_length = read_header(frame)
+        try:
+            plan = self._plans.get(api) or self._new_plan(api)
+            if plan is None:
+                return _unsupported_api_versions(correlation_id)
+            client_id, request = plan.decode(frame, len(frame), client_id_length)
+            ctx = RequestContext(self._services, connection, plan.version, correlation_id, client_id, len(frame))
+            return plan.encode(_error_response(plan, ctx, request, error), correlation_id)
+        except WireError:
+            return None
 
     def _later(self, plan: Plan, ctx: RequestContext, request: Any, answer: Answer | Delayed | None) -> Answer | Delayed:
         if isinstance(answer, Delayed):

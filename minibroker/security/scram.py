@@ -88,10 +88,6 @@ def new_salt() -> bytes:
     return _letters(secrets.randbits(_SALT_BITS)).encode()
 
 
-def no_tokens(_token_id: str) -> None:
-    """Find no delegation token: the broker has none."""
-
-
 class UnknownUsers:
     """Credentials for names without one. A name has the same salt in every exchange of this process, and no proof is valid."""
 

@@ -41,8 +41,8 @@ def probe(bound: Listener, advertised: Listener, cluster_id: Callable[[], str], 
         cluster_id: returns the id of this cluster, at the time of the answer.
         submit: runs the exchange off the loop.
     """
-    if leads_to(advertised, bound):
-        return
+    if leads_to(advertised, bound) or bound.protocol != "PLAINTEXT":
+        return  # the probe does not log in
     request = _request()
 
     def compare(answer: object) -> None:

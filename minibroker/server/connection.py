@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from time import perf_counter
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from minibroker.clock import Timer
 from minibroker.dispatch.context import ConnectionInfo
@@ -36,6 +36,9 @@ from minibroker.server.watchdog import SLOW_S
 from minibroker.storage.file_slice import FileSlice
 from minibroker.wire.schema import Buffer
 
+if TYPE_CHECKING:
+    from minibroker.server.sasl.gate import SaslGate
+
 log = logging.getLogger(__name__)
 
 WRITE_HIGH_WATER: Final = 512 * 1024  #: bytes of answers that wait for an earlier one; the client is held above this number
@@ -44,6 +47,16 @@ _TURN: Final = range(128)  #: requests of one connection that are served before 
 _TURN_LAST: Final = _TURN[-1]
 _TURN_S: Final = 0.005  #: time after which others have their turn, however few requests were served
 _JOIN: Final = 16 * 1024  #: bytes up to which joining the chunks is cheaper than writing a list of them
+
+
+class Dispatches(Protocol):
+    """A Dispatcher, or what a client has to pass before its requests get there."""
+
+    def dispatch(self, connection: ConnectionInfo, frame: memoryview, /) -> list[Buffer] | Delayed:
+        """Serve one request. Raises WireError to close the connection."""
+
+    def describe(self, frame: memoryview, /) -> str:
+        """Name a request for the log."""
 
 
 class _NoMemory:
@@ -62,6 +75,7 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_buffer",
         "_dispatcher",
+        "_gate",
         "_gathered",
         "_goes_on",
         "_holds",
@@ -88,7 +102,8 @@ class Connection(asyncio.BufferedProtocol):
         self.silent_ms = 0  #: the sweep of the listener writes it
         self._listener = listener
         self._wakefulness = listener.wakefulness
-        self._dispatcher = listener.dispatcher
+        self._dispatcher: Dispatches = listener.dispatcher
+        self._gate: SaslGate | None = None  #: what serves a client until it has logged in, if it must
         limits = listener.limits
         self._queued_max = limits.queued_max_requests
         self._buffer = ReceiveBuffer(limits.request_max_bytes, listener.read_area)
@@ -110,8 +125,12 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start reading, unless the listener refuses the connection."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's TCP transport has the same methods and no common base
-        self.info = ConnectionInfo(self._listener.name, client_host_of(transport))
+        self.info = ConnectionInfo(self._listener.name, client_host_of(transport), self._listener.security_protocol)
         self._transport.set_write_buffer_limits(high=HELD_SIZE)
+        sasl = self._listener.sasl
+        if sasl is not None:
+            self._dispatcher = self._gate = sasl.gate(self._listener.dispatcher, self)
+            self._buffer.limit_frames(sasl.max_receive_size)
         if not self._listener.admit(self):
             self.abort()
         self._buffer.exchange_read_area(self._listener.read_area)  # another connection may have kept the area of the constructor
@@ -120,6 +139,17 @@ class Connection(asyncio.BufferedProtocol):
     def own_host(self) -> str:
         """The address of this host that the client connected to."""
         return "unknown" if self._transport is None else str((self._transport.get_extra_info("sockname") or ("unknown",))[0])
+
+    @property
+    def channel(self) -> str:
+        """Both addresses of the connection, `host:port-host:port`, for the log."""
+        ends = [(self._transport.get_extra_info(each) if self._transport else None) or ("unknown", 0) for each in ("sockname", "peername")]
+        return "-".join(f"{host}:{port}" for host, port, *_ in ends)
+
+    def pass_gate(self, dispatcher: Dispatches) -> None:
+        """Serve requests of any size by `dispatcher`: the client has logged in."""
+        self._dispatcher = dispatcher
+        self._buffer.limit_frames(self._listener.limits.request_max_bytes)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  the reason does not matter
         """Cancel waiting requests, and release everything."""
@@ -135,6 +165,9 @@ class Connection(asyncio.BufferedProtocol):
             hold.cancel()
         self._holds.clear()
         self.info.closed()
+        if self._gate is not None:
+            self._gate.closed()
+            self._gate, self._dispatcher = None, self._listener.dispatcher
         self._listener.forget(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  the buffer knows best
@@ -151,6 +184,8 @@ class Connection(asyncio.BufferedProtocol):
     def _account(self) -> None:
         """Report that the memory of the connection differs from what is counted."""
         self._listener.request_memory.changed(self, self._listener.after)
+        if self._gate is not None:
+            self._gate.holds(self._buffer.capacity)
 
     def eof_received(self) -> bool:
         """Close when the client sends no more, as Kafka does."""

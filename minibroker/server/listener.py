@@ -13,7 +13,7 @@ import logging
 import socket
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 from minibroker.clock import Clock, Timer
 from minibroker.dispatch.context import ConnectionInfo
@@ -24,6 +24,9 @@ from minibroker.server.receive_buffer import new_read_area
 from minibroker.server.request_memory import SHORT_READ_SIZE, RequestHolder, RequestMemory
 from minibroker.server.wakefulness import Wakefulness
 from minibroker.server.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from minibroker.server.sasl.listener import SaslListener
 
 log = logging.getLogger(__name__)
 
@@ -113,6 +116,8 @@ class Listener:
         self.dispatcher = dispatcher
         self._limits = limits
         self._make_connection = make_connection
+        self.security_protocol = "PLAINTEXT"  #: what clients of this listener speak; ServedNode sets it
+        self.sasl: SaslListener | None = None  #: how clients log in, if they must; ServedNode sets it
         self.peer_watch: PeerWatch | None = None  #: checks clients from new addresses; ServedNode sets it
         self.unknown_client = ConnectionInfo(name, "unknown")  #: whose connections are not created yet
         self.connections: set[AcceptedConnection] = set()

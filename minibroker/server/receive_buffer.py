@@ -52,6 +52,10 @@ class ReceiveBuffer:
         self._end = 0
         self._is_filled = False  #: the last read left no space, so more was probably waiting
 
+    def limit_frames(self, max_size: int) -> None:
+        """Refuse larger frames from now on."""
+        self._max_frame_size = max_size
+
     @property
     def capacity(self) -> int:
         """Bytes of memory that only this connection uses."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from minibroker.clock import Clock
 from minibroker.cluster.nodes.node import Node
@@ -20,6 +20,9 @@ from minibroker.server.listener import AcceptedConnection, ConnectionCounts, Con
 from minibroker.server.loop import watchdog_of
 from minibroker.server.loop_background import unawaited
 from minibroker.server.peer_watch import PeerWatch
+
+if TYPE_CHECKING:
+    from minibroker.server.sasl.listener import SaslListener
 
 _BACKLOG: Final = 1024  #: Kafka's default of 50 lets a burst of connections wait a second for their second SYN
 _ONE_AT_A_TIME: Final = 1  #: Apache Kafka does not look at the next request of a connection before it has answered the one before
@@ -84,6 +87,9 @@ class ServedNode:
                 counts,
                 self._connection_throttle_ms,
             )
+            listener.security_protocol = wanted.protocol
+            if wanted.protocol in {"SASL_PLAINTEXT", "SASL_SSL"}:
+                listener.sasl = self._sasl(wanted.name, clock)
             listener.peer_watch = PeerWatch(wanted.name, partial(self._advertised, wanted.name), unawaited)
             try:
                 await listener.open(wanted.host, self._ports.get(wanted.name, wanted.port), backlog)
@@ -95,6 +101,12 @@ class ServedNode:
             self.node.set_bound_port(wanted.name, listener.port)
         for bound, advertised in zip(self.node.wanted, self.node.listeners, strict=True):
             probe(bound, advertised, lambda: self.services.cluster.cluster_id, unawaited)
+
+    def _sasl(self, listener_name: str, clock: Clock) -> SaslListener:
+        """Return how the clients of a listener log in. Raises ConfigurationError if its properties are invalid."""
+        from minibroker.server.sasl.accounts import sasl_listener  # noqa: PLC0415  most brokers have no listener with SASL
+
+        return sasl_listener(listener_name, lambda: self.services, clock)
 
     def _advertised(self, listener_name: str) -> tuple[str, int]:
         """Return the present address for clients; other data bring another node."""

@@ -11,11 +11,15 @@ from minibroker.security.jaas import JaasError, parse_file, parse_property
 from minibroker.security.oauthbearer import OAuthBearerServer, UnsecuredValidator
 from minibroker.security.plain import PlainServer, users_of
 from minibroker.security.sasl_mechanism import SCRAM_SHA_256, SaslFailed, SaslMechanism
-from minibroker.security.scram import ScramServer, UnknownUsers, derive, no_tokens
+from minibroker.security.scram import ScramServer, UnknownUsers, derive
 from tests.golden.captures.sasl_answers import FILE, bearer
 
 GOLDEN: dict[str, Any] = json.loads(FILE.read_text())
 USER = derive(SCRAM_SHA_256, b"pencil", b"salt", 4096)
+
+
+def no_tokens(_token_id: str) -> None:
+    return None
 
 
 def encoded(text: str) -> str:

@@ -1,0 +1,1 @@
+"""Listeners whose clients log in by SASL: the gate before the dispatcher, and what mechanisms a listener has."""

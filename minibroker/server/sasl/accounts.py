@@ -1,0 +1,36 @@
+"""Make a SASL listener of a broker: its properties, and the users and delegation tokens that the metadata log has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from minibroker.clock import Clock
+from minibroker.dispatch.context import Services
+from minibroker.security.scram import NUMBERS, ScramCredential, ScramToken, UnknownUsers
+from minibroker.server.sasl.listener import SaslListener
+from minibroker.server.sasl.mechanisms import Accounts, offers_of
+
+
+def sasl_listener(name: str, services: Callable[[], Services], clock: Clock) -> SaslListener:
+    """Return the listener. `services` is called at each use: a broker may exchange its data.
+
+    Raises:
+        ConfigurationError: a property is missing or invalid.
+    """
+    config = services().config
+    accounts = Accounts(partial(_credential, services), partial(_token, services))
+    make_offers = partial(offers_of, accounts=accounts, clock=clock, background=services().background, unknown=UnknownUsers())
+    return SaslListener(name, lambda: services().config.security_texts, config.connections_max_idle_ms, make_offers, clock)
+
+
+def _credential(services: Callable[[], Services], mechanism: str, user: str) -> ScramCredential | None:
+    """Return a user's credential of the metadata log."""
+    record = services().cluster.image.kept.scram_credentials.get((user, NUMBERS[mechanism]))
+    return None if record is None else ScramCredential(record.salt, record.iterations, record.stored_key, record.server_key)
+
+
+def _token(services: Callable[[], Services], mechanism: str, token_id: str) -> ScramToken | None:
+    """Return a delegation token that has not expired."""
+    tokens = services().tokens
+    return None if tokens is None else tokens.login(mechanism, token_id)

@@ -1,0 +1,135 @@
+"""What the connections of one SASL listener share: mechanisms, limits before the login, and the log of failures."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from minibroker.clock import Clock
+from minibroker.config.security_properties import ListenerProperties
+from minibroker.dispatch.dispatcher import Dispatcher
+from minibroker.errors import ConfigurationError, InvalidConfig
+from minibroker.security.sasl_session import Offer
+from minibroker.server.sasl.gate import GatedConnection, SaslGate
+from minibroker.server.sasl.mechanisms import Offers
+
+log = logging.getLogger(__name__)
+
+MEMORY_MAX: Final = 16 * 1024 * 1024  #: bytes of unfinished requests of clients that have not logged in
+COUNTED_FROM: Final = 16 * 1024  #: bytes of a connection above which they count; requests of honest logins are smaller
+LINES_PER_SECOND: Final = 100  #: failures that are logged; the others are counted
+
+
+class SaslListener:
+    """The settings of a listener, and what clients that have not logged in use of it."""
+
+    def __init__(  # noqa: PLR0917  accounts.py puts them together
+        self,
+        name: str,
+        texts: Callable[[], Mapping[str, str]],
+        max_idle_ms: int,
+        make_offers: Callable[[ListenerProperties], Offers],
+        clock: Clock,
+        elapsed_ms: Callable[[], float] = lambda: time.monotonic() * 1000,
+    ) -> None:
+        """Read the properties of a listener.
+
+        Args:
+            name: of the listener.
+            texts: the present properties by full name (`BrokerConfig.security_texts`); some change while the broker runs.
+            max_idle_ms: connections.max.idle.ms.
+            make_offers: makes its mechanisms.
+            clock: for delays and the expiry of tokens.
+            elapsed_ms: a clock that never jumps, for the end of sessions.
+
+        Raises:
+            ConfigurationError: a property is missing or invalid.
+        """
+        self._name = name
+        self._texts = texts
+        self._make_offers = make_offers
+        self.clock = clock
+        self.elapsed_ms = elapsed_ms
+        self._read_texts = texts()
+        properties = ListenerProperties(self._read_texts, name)
+        try:
+            self.max_receive_size = properties.integer("sasl.server.max.receive.size")
+            self.failure_delay_ms = properties.integer("connection.failed.authentication.delay.ms")
+        except InvalidConfig as error:
+            raise ConfigurationError(str(error)) from None
+        if 0 <= max_idle_ms <= self.failure_delay_ms:
+            prop = properties.wanted_name("connection.failed.authentication.delay.ms")
+            raise ConfigurationError(f"{prop}={self.failure_delay_ms} should be less than connections.max.idle.ms={max_idle_ms}")
+        self._offers = make_offers(properties)
+        self._held: dict[SaslGate, tuple[int, GatedConnection]] = {}  #: bytes of unfinished requests and their connections, oldest first
+        self._held_size = 0
+        self._second = 0  #: of the last failure
+        self._lines = 0  #: failures in that second
+        self._left_out = 0  #: of these, the ones without a line
+
+    @property
+    def offers(self) -> Mapping[str, Offer]:
+        """The mechanisms that new connections may use."""
+        return self._offers.by_name
+
+    def close(self) -> None:
+        """Release what the mechanisms use."""
+        self._offers.close()
+
+    def gate(self, dispatcher: Dispatcher, connection: GatedConnection) -> SaslGate:
+        """Return what serves a new connection until its client has logged in, with the present mechanisms and users."""
+        texts = self._texts()
+        if texts != self._read_texts:
+            self._follow(texts)
+        return SaslGate(self, dispatcher, connection)
+
+    def _follow(self, texts: Mapping[str, str]) -> None:
+        """Use changed properties. If they are invalid, the listener stays as it is."""
+        self._read_texts = texts
+        try:
+            offers = self._make_offers(ListenerProperties(texts, self._name))
+        except ConfigurationError as error:
+            log.error("listener %s keeps its SASL mechanisms: %s", self._name, error)  # noqa: TRY400  the message is the whole problem
+            return
+        self._offers.close()
+        self._offers = offers
+
+    def count(self, gate: SaslGate, size: int, connection: GatedConnection) -> None:
+        """Take note of the bytes of an unfinished request before the login. The oldest ones are closed if they are too many."""
+        self.forget(gate)
+        if size <= COUNTED_FROM or gate.is_open:
+            return
+        self._held[gate] = (size, connection)
+        self._held_size += size
+        while self._held_size > MEMORY_MAX:
+            oldest = next(iter(self._held))
+            holder = self._held[oldest][1]
+            self.forget(oldest)
+            log.warning(
+                "closing a connection that has not logged in: unfinished requests before the login use more than %d bytes", MEMORY_MAX
+            )
+            holder.abort()
+
+    def forget(self, gate: SaslGate) -> None:
+        """Count no bytes of this connection: it has logged in or closed."""
+        size, _ = self._held.pop(gate, (0, None))
+        self._held_size -= size
+
+    def login_failed(self, host: str, channel: str, reason: str, *, is_again: bool) -> None:
+        """Log a failure as Apache Kafka does (Selector), unless there were too many in this second."""
+        second = int(self.elapsed_ms()) // 1000
+        if second != self._second:
+            if self._left_out:
+                log.info("%d more failed logins are not listed", self._left_out)
+            self._second, self._lines, self._left_out = second, 0, 0
+        self._lines += 1
+        if self._lines > LINES_PER_SECOND:
+            self._left_out += 1
+            return
+        log.info("Failed %sauthentication with /%s (channelId=%s) (%s)", "re-" if is_again else "", host, channel, reason)
+
+    def sessions_ended(self, channel: str) -> None:
+        """Log that a client went on after the end of its session."""
+        log.info("the session of %s has ended: it sent a request without authenticating again", channel)

@@ -1,0 +1,184 @@
+"""The SASL mechanisms of a listener, made from its properties.
+
+What Apache Kafka refuses at its start is refused here, with one line that names the property to change (SaslChannelBuilder, JaasContext,
+BrokerSecurityConfigs).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from minibroker.background import Background
+from minibroker.clock import Clock
+from minibroker.config.security_properties import JAAS_FILE, ListenerProperties
+from minibroker.errors import ConfigurationError, InvalidConfig
+from minibroker.security.jaas import OAUTHBEARER_LOGIN_MODULE, JaasEntry, JaasError, parse_file, parse_property, section_of
+from minibroker.security.oauthbearer import OAuthBearerServer, UnsecuredValidator, Validator
+from minibroker.security.plain import PlainServer, users_of
+from minibroker.security.sasl_mechanism import MECHANISMS, OAUTHBEARER, PLAIN, SaslMechanism
+from minibroker.security.sasl_session import Offer
+from minibroker.security.scram import ScramCredential, ScramServer, ScramToken, UnknownUsers
+
+log = logging.getLogger(__name__)
+
+_HANDLER: Final = "sasl.server.callback.handler.class"
+_SIGNED_HANDLER: Final = "OAuthBearerValidatorCallbackHandler"  #: the last part of the name, which has had two packages
+_URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
+_JAAS_MAX: Final = 1024 * 1024  #: bytes of a JAAS file
+
+
+class Accounts(NamedTuple):
+    """Where SCRAM credentials and delegation tokens are; both are looked up at every login, by mechanism and name."""
+
+    find_credential: Callable[[str, str], ScramCredential | None]
+    find_token: Callable[[str, str], ScramToken | None]
+
+
+class Offers(NamedTuple):
+    """The mechanisms of a listener by name, and how to release what they use."""
+
+    by_name: dict[str, Offer]
+    close: Callable[[], None]
+
+
+def offers_of(properties: ListenerProperties, accounts: Accounts, clock: Clock, background: Background, unknown: UnknownUsers) -> Offers:
+    """Return the mechanisms that a listener enables.
+
+    Raises:
+        ConfigurationError: a property is missing or invalid; the message is one line without secrets.
+    """
+    try:
+        names = properties.items("sasl.enabled.mechanisms")
+        _check_names(properties, names)
+        closings: list[Callable[[], None]] = []
+        found: dict[str, Offer] = {}
+        for name in names:
+            entries = _entries(properties, name)
+            begin = _begin(properties, name, entries, accounts, clock, background, unknown, closings)
+            found[name] = Offer(begin, properties.integer("connections.max.reauth.ms", name))
+    except InvalidConfig as error:
+        raise ConfigurationError(str(error)) from None
+
+    def close() -> None:
+        for each in closings:
+            each()
+
+    return Offers(found, close)
+
+
+def _check_names(properties: ListenerProperties, names: tuple[str, ...]) -> None:
+    prop = properties.wanted_name("sasl.enabled.mechanisms")
+    hint = f"set it to some of {', '.join(MECHANISMS)}, e.g. {prop}=PLAIN"
+    if not names:
+        raise ConfigurationError(f"{prop}: No SASL mechanisms are enabled: {hint}")
+    for name in names:
+        if name not in MECHANISMS:
+            problem = "needs Kerberos, which minibroker does not serve" if name == "GSSAPI" else "is not a mechanism that minibroker serves"
+            default = "" if properties.full_name("sasl.enabled.mechanisms") else " (the default)"
+            raise ConfigurationError(f"{prop}: {name}{default} {problem}: {hint}")
+
+
+def _entries(properties: ListenerProperties, mechanism: str) -> list[JaasEntry]:
+    """Return the login modules of a mechanism: of the listener's property, else of the JAAS file (JaasContext.loadServerContext)."""
+    prop = properties.wanted_name("sasl.jaas.config", mechanism)
+    secret = properties.secret("sasl.jaas.config", mechanism)
+    if secret is not None:
+        try:
+            return [parse_property(secret.reveal())]
+        except JaasError as error:
+            raise ConfigurationError(f"{prop}: {error}") from None
+    path = properties.jaas_file
+    if path is None:
+        raise ConfigurationError(
+            f"{prop} is missing: mechanism {mechanism} of listener {properties.name} needs a login module "
+            f"(or a JAAS file with a section KafkaServer, which KAFKA_OPTS names with -D{JAAS_FILE}=FILE)"
+        )
+    section = section_of(_jaas_file(path), properties.name)
+    if section is None:
+        raise ConfigurationError(
+            f"{JAAS_FILE}: {path} has neither a section KafkaServer nor {properties.name.lower()}.KafkaServer; add one, or set {prop}"
+        )
+    return section
+
+
+def _jaas_file(path: str) -> dict[str, list[JaasEntry]]:
+    try:
+        with Path(path).open(encoding="utf-8") as file:
+            return parse_file(file.read(_JAAS_MAX))
+    except OSError as error:
+        raise ConfigurationError(f"{JAAS_FILE}: cannot read {path}: {error.strerror or error}") from None
+    except (JaasError, UnicodeDecodeError) as error:
+        problem = error if isinstance(error, JaasError) else "it is not UTF-8"
+        raise ConfigurationError(f"{JAAS_FILE}: {path}: {problem}") from None
+
+
+def _begin(  # noqa: PLR0917  the parts that mechanisms are made of
+    properties: ListenerProperties,
+    name: str,
+    entries: list[JaasEntry],
+    accounts: Accounts,
+    clock: Clock,
+    background: Background,
+    unknown: UnknownUsers,
+    closings: list[Callable[[], None]],
+) -> Callable[[], SaslMechanism]:
+    """Return what makes the server side of an exchange."""
+    handler = properties.get(_HANDLER, name)
+    if handler is not None and ("OAuthBearer" in str(handler)) != (name == OAUTHBEARER):
+        raise ConfigurationError(f"{properties.wanted_name(_HANDLER, name)}: {handler} does not serve mechanism {name}")
+    if name == PLAIN:
+        users = users_of(entries)
+        return lambda: PlainServer(users)
+    if name != OAUTHBEARER:
+        find, find_token = partial(accounts.find_credential, name), partial(accounts.find_token, name)
+        return lambda: ScramServer(name, find, find_token, unknown)
+    validate = _validator(properties, entries, str(handler or ""), clock, background, closings)
+    return lambda: OAuthBearerServer(validate)
+
+
+def _validator(  # noqa: PLR0917  as above
+    properties: ListenerProperties,
+    entries: list[JaasEntry],
+    handler: str,
+    clock: Clock,
+    background: Background,
+    closings: list[Callable[[], None]],
+) -> Validator:
+    jaas = properties.wanted_name("sasl.jaas.config", OAUTHBEARER)
+    own = [entry for entry in entries if entry.login_module == OAUTHBEARER_LOGIN_MODULE]
+    if len(own) != 1:
+        raise ConfigurationError(f"{jaas}: mechanism OAUTHBEARER needs exactly one login module, {OAUTHBEARER_LOGIN_MODULE}")
+    if not handler.endswith(f".{_SIGNED_HANDLER}"):
+        log.warning(
+            "listener %s accepts unsecured OAUTHBEARER tokens, which anybody can write: set %s to %s for signed ones",
+            properties.name, properties.wanted_name(_HANDLER, OAUTHBEARER),
+            f"org.apache.kafka.common.security.oauthbearer.{_SIGNED_HANDLER}",
+        )  # fmt: skip
+        try:
+            return UnsecuredValidator(own[0].options, clock.now_ms)
+        except ValueError as error:
+            raise ConfigurationError(f"{jaas}: {error}") from None
+    return _signed_validator(properties, clock, background, closings)
+
+
+def _signed_validator(
+    properties: ListenerProperties, clock: Clock, background: Background, closings: list[Callable[[], None]]
+) -> Validator:
+    prop = properties.wanted_name(_URL)
+    url = properties.text(_URL)
+    if not url:
+        raise ConfigurationError(f"{prop} is missing: {_SIGNED_HANDLER} checks tokens with the keys at this URL")
+    try:
+        from minibroker.server.sasl.jwks import signed_validator  # noqa: PLC0415  needs the extra `security`
+    except ImportError as error:
+        raise ConfigurationError(f"{prop}: signed tokens need the extra security: pip install 'minibroker[security]' ({error})") from None
+    try:
+        validator, close = signed_validator(properties, url, clock, background)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{prop}: {error}") from None
+    closings.append(close)
+    return validator

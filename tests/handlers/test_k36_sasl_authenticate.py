@@ -1,0 +1,21 @@
+"""SaslAuthenticate after the login or without SASL. tests/server/sasl has the logins."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from minibroker.schemas import k36_sasl_authenticate as schema
+from tests.golden.captures.sasl import FILE
+from tests.golden.sasl_scenes import shown
+from tests.support.broker_in_memory import BrokerInMemory
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_it_is_illegal_without_a_handshake(version: int) -> None:
+    (kafkas,) = json.loads(FILE.read_text())["answers"]["SaslAuthenticate without SASL"]
+    broker = BrokerInMemory()
+    assert shown(broker.ask(schema.Request(auth_bytes=b"\0alice\0secret"), version)) == kafkas
+    assert broker.connection.principal == "User:ANONYMOUS"
+    broker.cluster.close()
