@@ -30,7 +30,7 @@ from minibroker.cluster.metadata.metadata_store import MetadataStore
 from minibroker.cluster.metadata.operation import STEP_RECORDS, MetadataOperation, Steps, run
 from minibroker.cluster.metadata.trimming import TrimmingLimits
 from minibroker.cluster.nodes.node import Node
-from minibroker.cluster.nodes.nodes import Leadership
+from minibroker.cluster.nodes.nodes import Leadership, SingleBroker
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import INTERNAL_TOPICS, Topic
 from minibroker.cluster.topic_rules import (
@@ -94,7 +94,6 @@ class Cluster:
     ) -> None:
         self.config = config
         self.node = Node(config)
-        self.leadership: Leadership | None = None  #: of several simulated brokers; written by `simulate`
         self.cluster_id = next(each.cluster_id for each in directories if each.offline_cause is None)
         self.log_directories = [each for each in directories if each.path in config.log_dirs]
         metadata_directory = config.metadata_log_dir or config.log_dirs[0]
@@ -116,6 +115,7 @@ class Cluster:
             in_sync_min=config.min_insync_replicas,
         )
         self.image = self.metadata.image
+        self.leadership: Leadership = SingleBroker(config.node_id, self.image)  #: written by `simulate`
         self.topics: Mapping[str, Topic] = self.image.topics
         self.on_topic_deleted: list[Callable[[str], None]] = []  #: called with the name of each deleted topic
         #: called with the records of client quotas that were set or removed
@@ -179,8 +179,7 @@ class Cluster:
                 self.metadata.resign(self.logs.partitions())
             except KafkaError as error:
                 _LOG.warning("the metadata log still names a leader of each partition, for an Apache Kafka that opens it next: %s", error)
-        if self.leadership is not None:
-            self.leadership.close()
+        self.leadership.close()
         self.logs.close(clean=clean)
         self.metadata.log.close()
         _release(self._all_directories)
@@ -260,7 +259,7 @@ class Cluster:
         self._check_free(name, beside)
         overrides = check_overrides(configs or {})
         if assignments:
-            count = check_assignments(assignments, self.node_ids, self._alive_ids)
+            count = check_assignments(assignments, self.node_ids, self.leadership.alive_ids)
         else:
             check_replication_factor(replication_factor, len(self.node_ids))
             count = self.default_partition_count(name) if partition_count is None else partition_count
@@ -299,9 +298,8 @@ class Cluster:
                 refused[new.name] = error
         created = [new for new in wanted if new.name not in refused]
         self.metadata.commit_all([operations[new.name] for new in created])
-        if self.leadership is not None:
-            for new in created:
-                self.leadership.place(self.topics[new.name], new.assignment, new.replication_factor)
+        for new in created:
+            self.leadership.place(self.topics[new.name], new.assignment, new.replication_factor)
         self.logs.add((partition for new in created for partition in self.topics[new.name].partitions), at_first_use=at_first_use)
         return refused
 
@@ -354,8 +352,7 @@ class Cluster:
         """
         self.metadata.commit_all([MetadataOperation([RemoveTopicRecord(topic_id=topic.topic_id)]) for topic in topics])
         self.logs.remove([partition for topic in topics for partition in topic.partitions])
-        if self.leadership is not None:
-            self.leadership.forget(topics)
+        self.leadership.forget(topics)
         for topic in topics:
             for callback in self.on_topic_deleted:
                 callback(topic.name)
@@ -376,7 +373,9 @@ class Cluster:
             check_increase(name, current, count)
             if assignments is not None:
                 indexes = range(current, count)
-                check_new_assignments(assignments, indexes, self.node_ids, self._alive_ids, self._replica_count(topic))
+                check_new_assignments(
+                    assignments, indexes, self.node_ids, self.leadership.alive_ids, self.leadership.replication_factor(topic)
+                )
             charge(count - current)
             if validate_only:
                 return
@@ -385,8 +384,7 @@ class Cluster:
             if self.topics.get(name) is topic and len(topic.partitions) == current:
                 break
         self.metadata.commit_all([operation])
-        if self.leadership is not None:
-            self.leadership.grow(topic, current, assignments)
+        self.leadership.grow(topic, current, assignments)
         self.logs.add(topic.partitions[current:])
 
     # Log directories
@@ -423,20 +421,13 @@ class Cluster:
     @property
     def node_ids(self) -> Collection[int]:
         """The ids of the brokers that clients see."""
-        return (self.node.node_id,) if self.leadership is None else self.leadership.node_ids
-
-    @property
-    def _alive_ids(self) -> Collection[int]:
-        return self.node_ids if self.leadership is None else self.leadership.alive_ids
+        return self.leadership.node_ids
 
     def simulate(self, leadership: Leadership, others: Iterable[Node]) -> None:
         """Present this cluster as several brokers, of which this is one, from now on."""
         for node in others:
             self.configs.add_broker(node)
         self.leadership = leadership
-
-    def _replica_count(self, topic: Topic) -> int:
-        return 1 if self.leadership is None else self.leadership.replication_factor(topic)
 
     # Features, quotas and credentials
 

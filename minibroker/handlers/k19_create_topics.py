@@ -132,8 +132,6 @@ def _problem(wanted: schema.Topic) -> KafkaError | None:
 
 
 def _replication_factor(ctx: RequestContext, new: NewTopic) -> int:
-    if ctx.cluster.leadership is None:
-        return 1
     if new.assignment is not None:
         return len(new.assignment[0])
     usual = ctx.cluster.leadership.default_replication_factor(new.name)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from minibroker.cluster.partition import Partition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.pieces import MergedResponse, Pieces
@@ -20,16 +19,14 @@ from minibroker.dispatch.registry import handles
 from minibroker.dispatch.slices import Steps
 from minibroker.errors import (
     ElectionNotNeeded,
-    EligibleLeadersNotAvailable,
     InvalidRequest,
     KafkaError,
-    PreferredLeaderNotAvailable,
     UnknownTopicOrPartition,
 )
 from minibroker.schemas import k43_elect_leaders as schema
 
 if TYPE_CHECKING:
-    from minibroker.cluster.nodes.nodes import Leadership
+    pass
 
 PREFERRED: Final = 0
 UNCLEAN: Final = 1
@@ -83,24 +80,15 @@ def _outcome(ctx: RequestContext, request: schema.Request, topic: str, index: in
     if not 0 <= index < len(found.partitions):
         return index, UnknownTopicOrPartition(f"No such partition as {topic}-{index}")
     partition = found.partitions[index]
-    if ctx.cluster.leadership is not None:
-        return index, _elected(ctx.cluster.leadership, partition, request.election_type)
-    leads = partition.is_online
-    if request.election_type == UNCLEAN:
-        return index, ElectionNotNeeded() if leads else EligibleLeadersNotAvailable()
-    is_preferred = ctx.cluster.image.partition_record(partition).replicas[:1] == [ctx.cluster.node.node_id]
-    return index, ElectionNotNeeded() if leads and is_preferred else PreferredLeaderNotAvailable()
-
-
-def _elected(leadership: Leadership, partition: Partition, election_type: int) -> KafkaError | None:
+    leadership = ctx.cluster.leadership
     try:
-        if election_type == UNCLEAN:
+        if request.election_type == UNCLEAN:
             leadership.elect_unclean(partition)
         else:
             leadership.elect_preferred(partition)
     except KafkaError as error:
-        return error.with_traceback(None)
-    return None
+        return index, error.with_traceback(None)
+    return index, None
 
 
 def _answer(error_code: int, outcomes: list[tuple[str, list[tuple[int, KafkaError | None]]]]) -> schema.Response:

@@ -13,14 +13,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic_rules import check_assignment
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import (
-    InvalidReplicaAssignment,
-    InvalidReplicationFactor,
     KafkaError,
     NoReassignmentInProgress,
     UnknownTopicOrPartition,
@@ -28,7 +25,7 @@ from minibroker.errors import (
 from minibroker.schemas import k45_alter_partition_reassignments as schema
 
 if TYPE_CHECKING:
-    from minibroker.cluster.nodes.nodes import Leadership
+    pass
 
 
 @handles(schema, Pieces("topics.partitions", "responses.partitions", beside=("replicas",)))
@@ -58,34 +55,18 @@ def _alter(ctx: RequestContext, request: schema.Request, topic: str, asked: sche
 
 
 def _reassign(ctx: RequestContext, request: schema.Request, topic: str, asked: schema.Partition) -> None:
-    """Reassign a partition. A single broker only checks that it is the only replica."""
+    """Reassign a partition, or cancel its reassignment."""
     found = ctx.cluster.topics.get(topic)
     if found is None:
         raise UnknownTopicOrPartition(f"Unable to find a topic named {topic}.")
     if not 0 <= asked.partition_index < len(found.partitions):
         raise UnknownTopicOrPartition(f"Unable to find partition {topic}:{asked.partition_index}.")
     partition = found.partitions[asked.partition_index]
-    if ctx.cluster.leadership is not None:
-        _move(ctx, ctx.cluster.leadership, partition, asked.replicas, may_change_count=request.allow_replication_factor_change)
-        return
-    known = ctx.cluster.image.partition_record(partition)
+    leadership = ctx.cluster.leadership
     if asked.replicas is None:
-        if not (known.adding_replicas or known.removing_replicas):
-            raise NoReassignmentInProgress
-    else:
-        check_assignment(asked.replicas, ctx.cluster.node_ids)
-    if asked.replicas != known.replicas:
-        raise InvalidReplicaAssignment(
-            f"{topic}-{asked.partition_index} has its replicas on nodes {known.replicas}: one node alone cannot change that"
-        )
-
-
-def _move(ctx: RequestContext, leadership: Leadership, partition: Partition, replicas: list[int] | None, *, may_change_count: bool) -> None:
-    if replicas is None:
         leadership.cancel_reassignment(partition)
         return
-    check_assignment(replicas, ctx.cluster.node_ids)
-    before = leadership.partition_replication_factor(partition)
-    if not may_change_count and len(replicas) != before:
-        raise InvalidReplicationFactor(f"The replication factor is changed from {before} to {len(replicas)}")
-    leadership.reassign(partition, replicas)
+    check_assignment(asked.replicas, ctx.cluster.node_ids)
+    if not request.allow_replication_factor_change:
+        leadership.check_replica_count(partition, len(asked.replicas))
+    leadership.reassign(partition, asked.replicas)

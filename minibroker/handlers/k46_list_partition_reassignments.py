@@ -58,21 +58,12 @@ def _has(ctx: RequestContext, topic: str, index: int) -> bool:
 
 
 def _under_way(ctx: RequestContext, partition: Partition) -> schema.PartitionResult | None:
-    leadership = ctx.cluster.leadership
-    running = None if leadership is None else leadership.reassignment(partition)
-    if running is not None:
-        return schema.PartitionResult(
-            partition_index=partition.index,
-            replicas=running.replicas,
-            adding_replicas=running.adding,
-            removing_replicas=running.removing,
-        )
-    known = ctx.cluster.image.partition_record(partition)
-    if not (known.adding_replicas or known.removing_replicas):
+    running = ctx.cluster.leadership.reassignment(partition)
+    if running is None:
         return None
     return schema.PartitionResult(
         partition_index=partition.index,
-        replicas=known.replicas,
-        adding_replicas=known.adding_replicas,
-        removing_replicas=known.removing_replicas,
+        replicas=running.replicas,
+        adding_replicas=running.adding,
+        removing_replicas=running.removing,
     )

@@ -9,9 +9,18 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from minibroker.cluster.metadata.metadata_image import MetadataImage
 from minibroker.cluster.nodes.node import Node
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import Topic
+from minibroker.errors import (
+    ElectionNotNeeded,
+    EligibleLeadersNotAvailable,
+    InvalidReplicaAssignment,
+    NoReassignmentInProgress,
+    PreferredLeaderNotAvailable,
+)
+from minibroker.schemas.internal.topic_records import PartitionRecord
 
 NO_LEADER: Final = -1
 
@@ -90,9 +99,9 @@ class Reassignment(NamedTuple):
 
 
 class Leadership(Protocol):
-    """The controller of several brokers: which of them have replicas of a partition, and which one leads it.
+    """The controller: which brokers have replicas of a partition, and which one leads it.
 
-    `Cluster.leadership` is None with one broker. minibroker.testing.simulation has the implementation.
+    `SingleBroker` below has the answers of one broker. minibroker.testing.simulation has those of several.
     """
 
     @property
@@ -131,6 +140,9 @@ class Leadership(Protocol):
     def elect_unclean(self, partition: Partition) -> None:
         """Make any replica the leader; raises ElectionNotNeeded, EligibleLeadersNotAvailable."""
 
+    def check_replica_count(self, partition: Partition, count: int) -> None:
+        """Check that a reassignment to `count` replicas keeps the replication factor; raises InvalidReplicationFactor."""
+
     def reassign(self, partition: Partition, replicas: Sequence[int]) -> None:
         """Change the replicas, which the caller has checked."""
 
@@ -140,5 +152,69 @@ class Leadership(Protocol):
     def reassignment(self, partition: Partition) -> Reassignment | None:
         """Return the reassignment that is running, if any."""
 
-    def partition_replication_factor(self, partition: Partition) -> int:
-        """Return the number of replicas, without those that a running reassignment adds."""
+
+def recorded_reassignment(known: PartitionRecord) -> Reassignment | None:
+    """Return the reassignment that an Apache Kafka left unfinished in the metadata log, if any."""
+    adding, removing = known.adding_replicas or [], known.removing_replicas or []
+    if not (adding or removing):
+        return None
+    original, target = ([each for each in known.replicas if each not in others] for others in (adding, removing))
+    return Reassignment(original, target, known.replicas, adding, removing)
+
+
+class SingleBroker:
+    """`Leadership` of one broker, which leads all partitions and cannot move them."""
+
+    def __init__(self, node_id: int, image: MetadataImage) -> None:
+        self.node_ids = self.alive_ids = (node_id,)
+        self._image = image
+
+    def close(self) -> None:
+        """Do nothing: there are no timers."""
+
+    def default_replication_factor(self, name: str) -> int:  # noqa: ARG002  several brokers need it
+        """Return 1."""
+        return 1
+
+    def replication_factor(self, topic: Topic) -> int:  # noqa: ARG002  several brokers need it
+        """Return 1, also for a topic that an Apache Kafka replicated."""
+        return 1
+
+    def place(self, topic: Topic, assignment: Sequence[Sequence[int]] | None, replication_factor: int) -> None:
+        """Do nothing: the metadata log has this broker as the only replica."""
+
+    def grow(self, topic: Topic, first: int, assignment: Sequence[Sequence[int]] | None) -> None:
+        """Do nothing, as in `place`."""
+
+    def forget(self, topics: Sequence[Topic]) -> None:
+        """Do nothing: no state is kept."""
+
+    def elect_preferred(self, partition: Partition) -> None:
+        """Raise PreferredLeaderNotAvailable if the partition is offline or prefers another broker, else ElectionNotNeeded."""
+        is_preferred = self._image.partition_record(partition).replicas[:1] == [*self.node_ids]
+        raise ElectionNotNeeded if partition.is_online and is_preferred else PreferredLeaderNotAvailable
+
+    def elect_unclean(self, partition: Partition) -> None:
+        """Raise EligibleLeadersNotAvailable if the partition is offline, else ElectionNotNeeded."""
+        raise ElectionNotNeeded if partition.is_online else EligibleLeadersNotAvailable
+
+    def check_replica_count(self, partition: Partition, count: int) -> None:
+        """Do nothing: `reassign` compares the replicas themselves."""
+
+    def reassign(self, partition: Partition, replicas: Sequence[int] | None) -> None:
+        """Raise InvalidReplicaAssignment if these are not the replicas; None cancels, which one broker cannot do either."""
+        known = self._image.partition_record(partition).replicas
+        if replicas != known:
+            raise InvalidReplicaAssignment(
+                f"{partition.topic}-{partition.index} has its replicas on nodes {known}: one node alone cannot change that"
+            )
+
+    def cancel_reassignment(self, partition: Partition) -> None:
+        """Raise NoReassignmentInProgress, or InvalidReplicaAssignment for a reassignment that an Apache Kafka left."""
+        if self.reassignment(partition) is None:
+            raise NoReassignmentInProgress
+        self.reassign(partition, None)
+
+    def reassignment(self, partition: Partition) -> Reassignment | None:
+        """Return the reassignment that an Apache Kafka left, if any."""
+        return recorded_reassignment(self._image.partition_record(partition))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from minibroker.clock import Clock
 from minibroker.config.broker_config import BrokerConfig
@@ -74,12 +74,12 @@ class SimulatedBroker(Broker):
     def leadership(self) -> SimulatedLeadership:
         """The leaders of all partitions, which can be moved. Asking for it the first time makes one broker a cluster of one."""
         leadership = self.cluster.leadership
-        if leadership is None:
+        if not isinstance(leadership, SimulatedLeadership):
             (alone,) = self.nodes
             leadership = self._simulate(alone.services)
             alone.serve_from(alone.services)
             self.answer_parked()
-        return cast("SimulatedLeadership", leadership)  # no other class simulates a cluster
+        return leadership
 
     def answer_parked(self) -> None:
         """Answer each Fetch that waits with the records that there are: requests are served otherwise from now on."""
@@ -200,8 +200,7 @@ class SimulatedBroker(Broker):
                     node.cut()  # stopped while it was being opened
 
     def _is_alive(self, node: ServedNode) -> bool:
-        leadership = self.cluster.leadership
-        return leadership is None or node.node.node_id in leadership.alive_ids
+        return node.node.node_id in self.cluster.leadership.alive_ids
 
     async def _close_nodes(self, timeout_s: float) -> None:
         async with self._opening:

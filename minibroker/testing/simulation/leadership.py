@@ -23,12 +23,13 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.metadata.features import ELIGIBLE_LEADERS_FEATURE
 from minibroker.cluster.metadata.metadata_image import IN_SYNC_MIN
 from minibroker.cluster.nodes.node import Node
-from minibroker.cluster.nodes.nodes import NO_LEADER, EligibleLeaders, PartitionNodes, Reassignment
+from minibroker.cluster.nodes.nodes import NO_LEADER, EligibleLeaders, PartitionNodes, Reassignment, recorded_reassignment
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC, Topic
 from minibroker.errors import (
     EligibleLeadersNotAvailable,
     InvalidReplicaAssignment,
+    InvalidReplicationFactor,
     KafkaError,
     NoReassignmentInProgress,
     PreferredLeaderNotAvailable,
@@ -133,11 +134,6 @@ class SimulatedLeadership:
     def replicas(self, partition: Partition) -> list[int]:
         """Return the replicas that a partition has now."""
         return self.state(partition).replicas
-
-    def partition_replication_factor(self, partition: Partition) -> int:
-        """Return the number of replicas, without those that a running reassignment adds."""
-        state = self.state(partition)
-        return len(state.replicas) - len(state.adding)
 
     # Topics are created, get partitions, are deleted
 
@@ -269,6 +265,13 @@ class SimulatedLeadership:
         partition.wake()
         return partition.leader_epoch
 
+    def check_replica_count(self, partition: Partition, count: int) -> None:
+        """Check that a reassignment keeps the replication factor; replicas that a running one adds do not count."""
+        state = self.state(partition)
+        before = len(state.replicas) - len(state.adding)
+        if count != before:
+            raise InvalidReplicationFactor(f"The replication factor is changed from {before} to {count}")
+
     def reassign(self, partition: Partition, replicas: Sequence[int]) -> None:
         """Change the replicas, which the caller has checked; the leader stays if it may.
 
@@ -285,8 +288,9 @@ class SimulatedLeadership:
         self.reassignments.cancel(partition)
 
     def reassignment(self, partition: Partition) -> Reassignment | None:
-        """Return the reassignment that is running, if any."""
-        return None if self.reassignments is None else self.reassignments.of(partition)
+        """Return the reassignment that is running, or that an Apache Kafka left."""
+        running = None if self.reassignments is None else self.reassignments.of(partition)
+        return running or recorded_reassignment(self._cluster.image.partition_record(partition))
 
     def show_reassignment(self, partition: Partition, replicas: Sequence[int], adding: Sequence[int]) -> None:
         """Change the replicas for as long as a reassignment runs."""
