@@ -7,6 +7,7 @@ After any failure, a connection is closed and stays closed.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable
 from types import ModuleType
@@ -39,12 +40,16 @@ LEAST = {0: 3, 1: 4, 2: 1}
 class Connection:
     """Sends requests to one broker and receives the answers."""
 
-    __slots__ = ("_arrived", "_client_id", "_correlation_id", "_expected", "_transport", "address", "api_versions", "closed")
+    __slots__ = ("_arrived", "_client_id", "_correlation_id", "_expected", "_transport", "address", "api_versions", "closed", "explain", "renew", "renew_at_s")
 
     def __init__(self, transport: Transport, address: Address, client_id: str = CLIENT_ID) -> None:
         """Take a connected transport; `negotiate` must follow."""
         self.address = address
         self.closed = False
+        #: returns why the broker closed the connection at the first request, if it can be found out
+        self.explain: Callable[[BrokerUnreachable], ClientError | None] | None = None
+        self.renew: Callable[[Deadline], None] | None = None  #: logs in again; set if the session of SASL ends at some time
+        self.renew_at_s = 0.0  #: by time.monotonic
         self.api_versions = k18_api_versions.Response(error_code=0, api_keys=[])
         self._transport = transport
         self._client_id = client_id
@@ -91,6 +96,10 @@ class Connection:
 
     def send(self, schema: ModuleType, request: Any, deadline: Deadline, *, most: int | None = None, answered: bool = True) -> None:
         """Send a request; `answered=False` for Produce with acks=0, which has no answer."""
+        if self.renew is not None and time.monotonic() >= self.renew_at_s:
+            while self._expected:
+                self._arrived.append(self._receive(deadline))
+            self._renew(deadline)
         version = self.version_for(schema, most)
         self._send(api_of(schema), version, request, deadline, answered=answered)
 
@@ -104,13 +113,29 @@ class Connection:
         api, version, correlation_id = self._expected.popleft()
         try:
             frame = self._transport.receive(deadline)
-            return decode_response(api, version, correlation_id, frame)
+            answer = decode_response(api, version, correlation_id, frame)
+        except BrokerUnreachable as error:
+            self.close()
+            found = None if self.explain is None else self.explain(error)
+            if found is None:
+                raise
+            raise found from error
         except WireError as error:
             self.close()
             raise NotAKafkaBroker(f"{self.address} answers {api.name} v{version} with what is not Kafka's protocol: {error}") from error
         except BaseException:
             self.close()
             raise
+        self.explain = None
+        return answer
+
+    def _renew(self, deadline: Deadline) -> None:
+        """Log in again. Answers that callers have not taken yet stay theirs."""
+        arrived, self._arrived = self._arrived, deque()
+        renew, self.renew = self.renew, None
+        if renew is not None:
+            renew(deadline)
+        self._arrived = arrived
 
     def close(self) -> None:
         """Close the connection. A second call does nothing."""

@@ -5,6 +5,8 @@ The error code of a response is a `minibroker.errors.KafkaError`, with its code 
 
 from __future__ import annotations
 
+from enum import Enum
+
 from minibroker.errors import BY_CODE, KafkaError, UnknownServerError, UnknownTopicOrPartition
 
 #: Kafka's message speaks of servers and one partition, but most users have misspelt a topic
@@ -21,6 +23,26 @@ class BrokerUnreachable(ClientError):
 
 class NotAKafkaBroker(ClientError):
     """The peer does not speak Kafka's protocol."""
+
+
+class SecurityPart(Enum):
+    """What is wrong with a connection that security ended, as `minibroker doctor` shows it."""
+
+    PROTOCOL = "protocol"  #: the listener has TLS and the client does not, or the reverse; the same with SASL; or versions of TLS
+    CA = "CA"  #: an authority that the client does not trust
+    HOST_NAME = "host name"
+    EXPIRED = "certificate"  #: out of date
+    CLIENT_CERTIFICATE = "client certificate"  #: missing or rejected
+    MECHANISM = "mechanism"  #: one of SASL that the listener does not offer
+    PASSWORD = "password"  #: or user or token
+
+
+class SecurityFailed(ClientError):
+    """TLS or SASL ended a connection. Other attempts fail as well until `part` is corrected."""
+
+    def __init__(self, part: SecurityPart, message: str) -> None:
+        super().__init__(message)
+        self.part = part
 
 
 class WrongCluster(ClientError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from minibroker.client.errors import BrokerUnreachable, ClientError, NotAKafkaBroker, TimedOut, describe
@@ -85,6 +85,7 @@ def _parse(text: str) -> Address:
 
 MAX_FRAME_BYTES = 256 * 1024 * 1024  #: a Fetch requests at most 50 MB, but one batch may be larger
 CONNECT_TIMEOUT_S = 10.0  #: then the client tries the next broker of the list
+TLS_BYTES = 65_536  #: most bytes of small chunks that TLS sends together
 IOV_MAX = 512  #: chunks of one sendmsg; the system's limit is at least 1024
 
 
@@ -101,14 +102,25 @@ class Transport(Protocol):
         """Close the transport. A second call does nothing."""
 
 
+class Tls(Protocol):
+    """How a SocketTransport gets TLS (minibroker/client/security/tls.py)."""
+
+    def wrap(self, plain: socket.socket, address: Address, deadline: Deadline) -> socket.socket:
+        """Put TLS on a connected socket; raise a ClientError that says what is wrong."""
+
+    def explain(self, error: OSError, address: Address) -> ClientError | None:
+        """Return what a later error of the socket means for TLS; None if nothing."""
+
+
 class SocketTransport:
-    """A Transport over TCP."""
+    """A Transport over TCP, or over TLS with `tls`."""
 
-    __slots__ = ("_address", "_socket")
+    __slots__ = ("_address", "_send_some", "_socket", "_tls")
 
-    def __init__(self, address: Address, deadline: Deadline) -> None:
-        """Connect, or raise BrokerUnreachable."""
+    def __init__(self, address: Address, deadline: Deadline, tls: Tls | None = None) -> None:
+        """Connect, or raise BrokerUnreachable, or what TLS says."""
         self._address = address
+        self._tls = tls
         try:
             left = _timeout_s(deadline)
             self._socket = socket.create_connection(address, timeout=CONNECT_TIMEOUT_S if left is None else min(left, CONNECT_TIMEOUT_S))
@@ -121,6 +133,14 @@ class SocketTransport:
         except OSError as error:
             raise BrokerUnreachable(f"no connection to {address}: {error.strerror or error}: does a broker listen there?") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._send_some: Callable[[list[memoryview]], int] = self._socket.sendmsg
+        if tls is not None:
+            try:
+                self._socket = tls.wrap(self._socket, address, deadline)
+            except BaseException:
+                self._socket.close()
+                raise
+            self._send_some = self._send_record
 
     def send(self, chunks: Sequence[Buffer], deadline: Deadline) -> None:
         """Send all chunks, also if the system takes only a part at a time."""
@@ -128,11 +148,11 @@ class SocketTransport:
         while left:
             try:
                 self._socket.settimeout(_timeout_s(deadline))
-                sent = self._socket.sendmsg(left[:IOV_MAX])
+                sent = self._send_some(left[:IOV_MAX])
             except TimeoutError as error:
                 raise TimedOut(f"{self._address} takes no more bytes: time-out") from error
             except OSError as error:
-                raise BrokerUnreachable(f"the connection to {self._address} broke: {error.strerror or error}") from error
+                raise self._broken(error) from error
             left = _after(left, sent)
 
     def receive(self, deadline: Deadline) -> memoryview:
@@ -147,6 +167,21 @@ class SocketTransport:
         """Close the socket."""
         self._socket.close()
 
+    def _send_record(self, chunks: list[memoryview]) -> int:
+        """Send some chunks by TLS, which has no sendmsg: small ones together, so that they do not become records of their own."""
+        if chunks[0].nbytes >= TLS_BYTES:
+            return self._socket.send(chunks[0])
+        together = bytearray()
+        for chunk in chunks:
+            if len(together) + chunk.nbytes > TLS_BYTES:
+                break
+            together += chunk
+        return self._socket.send(together or chunks[0])
+
+    def _broken(self, error: OSError) -> ClientError:
+        of_tls = None if self._tls is None else self._tls.explain(error, self._address)
+        return of_tls or BrokerUnreachable(f"the connection to {self._address} broke: {error.strerror or error}")
+
     def _receive(self, size: int, deadline: Deadline) -> memoryview:
         frame = memoryview(bytearray(size))
         got = 0
@@ -157,7 +192,7 @@ class SocketTransport:
             except TimeoutError as error:
                 raise TimedOut(f"no answer from {self._address} in time") from error
             except OSError as error:
-                raise BrokerUnreachable(f"the connection to {self._address} broke: {error.strerror or error}") from error
+                raise self._broken(error) from error
             if count == 0:
                 raise BrokerUnreachable(f"{self._address} closed the connection")
             got += count

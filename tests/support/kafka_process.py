@@ -20,8 +20,8 @@ CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 PROPERTIES = """process.roles=broker,controller
 node.id=1
 {quorum}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}{more_listeners}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}{more_listeners}
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
 log.dirs={data_dir}
@@ -44,6 +44,7 @@ class KafkaProcess:
         features: feature levels that are finalized when it formats.
         static_voters: name the voters in the configuration, as in clusters made before Kafka 3.9; else they are in the log (KIP-853).
         port: 0 takes a free one.
+        listeners: more listeners, NAME://HOST:PORT.
         jvm_options: more options of its JVM.
     """
 
@@ -56,6 +57,7 @@ class KafkaProcess:
         features: Mapping[str, int] | None = None,
         static_voters: bool = False,
         port: int = 0,
+        listeners: Sequence[str] = (),
         jvm_options: Sequence[str] = (),
     ) -> None:
         self.data_dir = data_dir or folder / "data"
@@ -64,7 +66,9 @@ class KafkaProcess:
         if static_voters:
             quorum = f"controller.quorum.voters=1@127.0.0.1:{controller_port}"
         properties = folder / "server.properties"
-        text = PROPERTIES.format(quorum=quorum, port=self.port, controller_port=controller_port, data_dir=self.data_dir)
+        more = "".join(f",{listener}" for listener in listeners)
+        ports = {"port": self.port, "controller_port": controller_port}
+        text = PROPERTIES.format(quorum=quorum, data_dir=self.data_dir, more_listeners=more, **ports)
         properties.write_text(text + "".join(f"{name}={value}\n" for name, value in (settings or {}).items()))
         keep_class_data(kafka_jars())
         java = ["java", "-Xmx512m", *SHORT_LIVED, *class_data(kafka_jars()), "-cp", f"{kafka_jars()}/*"]

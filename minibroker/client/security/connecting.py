@@ -1,0 +1,118 @@
+"""Connect by TLS and SASL, log in again before the session ends, and find out why a listener does not answer.
+
+The last is for a client whose security protocol is not the listener's: the broker closes the connection without a word, and only
+another protocol tells what it would have answered.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from minibroker.client.connection import CLIENT_ID, Connect, Connection
+from minibroker.client.errors import BrokerUnreachable, ClientError, NotAKafkaBroker, SecurityFailed, SecurityPart
+from minibroker.client.security.sasl import authenticate
+from minibroker.client.security.settings import SaslSettings, SecuritySettings, read_settings
+from minibroker.client.security.tls import ClientTls, speaks_tls
+from minibroker.client.transport import Address, Deadline, SocketTransport
+from minibroker.errors import IllegalSaslState, KafkaError
+from minibroker.schemas import k17_sasl_handshake
+
+PROBE_TIMEOUT_MS: Final = 3_000
+SESSION_PART: Final = 0.85  #: after this part of a session, the client logs in again, as Java's client does
+
+
+def connector(properties: Mapping[str, str]) -> Connect:
+    """Return the function that connects as client properties demand.
+
+    Raises:
+        ConfigurationError: a property is missing or invalid, or names a file that cannot be used.
+    """
+    return connect_with(read_settings(properties))
+
+
+def connect_with(settings: SecuritySettings) -> Connect:
+    """Return the function that connects with these settings."""
+    tls = None if settings.tls is None else ClientTls(settings.tls)
+
+    def connect(address: Address, deadline: Deadline) -> Connection:
+        try:
+            return _connect(address, deadline, settings, tls)
+        except (BrokerUnreachable, NotAKafkaBroker) as error:
+            found = mismatch(address, settings.protocol, error)
+            if found is None:
+                raise
+            raise found from error
+
+    return connect
+
+
+def _connect(address: Address, deadline: Deadline, settings: SecuritySettings, tls: ClientTls | None) -> Connection:
+    connection = Connection(SocketTransport(address, deadline, tls), address, CLIENT_ID)
+    try:
+        connection.negotiate(deadline)
+        if settings.sasl is not None:
+            _log_in(connection, settings.sasl, deadline)
+        else:
+            connection.explain = lambda error: mismatch(address, settings.protocol, error)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _log_in(connection: Connection, sasl: SaslSettings, deadline: Deadline) -> None:
+    lifetime_ms = authenticate(connection, sasl, deadline)
+    if lifetime_ms > 0:
+        connection.renew_at_s = time.monotonic() + lifetime_ms / 1000 * SESSION_PART
+        connection.renew = lambda deadline: _log_in(connection, sasl, deadline)
+
+
+def mismatch(address: Address, protocol: str, error: ClientError) -> SecurityFailed | None:
+    """Find out whether a listener that ended a connection has another security protocol than the client.
+
+    Args:
+        address: The listener, to which a connection could be made.
+        protocol: The client's security protocol.
+        error: What happened to the client's own connection.
+
+    Returns:
+        What to set; None if the protocol is right, or nothing can be found out.
+    """
+    if isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, ConnectionError):
+        return None  # no connection at all
+    if isinstance(error.__cause__, ConnectionRefusedError):
+        return None
+    has_tls = speaks_tls(address, PROBE_TIMEOUT_MS / 1000)
+    if protocol.endswith("SSL") and not has_tls:
+        mechanisms = _mechanisms(address)
+        if mechanisms is None:
+            return None
+        needed = "SASL_PLAINTEXT" if mechanisms else "PLAINTEXT"
+        return SecurityFailed(SecurityPart.PROTOCOL, f"{address} is a listener without TLS: set security.protocol={needed}")
+    if has_tls and not protocol.endswith("SSL"):
+        return SecurityFailed(SecurityPart.PROTOCOL, f"{address} is a listener with TLS: set security.protocol to SSL or SASL_SSL")
+    if protocol == "PLAINTEXT" and (mechanisms := _mechanisms(address)):
+        words = f"{address} is a listener with SASL ({', '.join(mechanisms)}): set security.protocol=SASL_PLAINTEXT, and a user"
+        return SecurityFailed(SecurityPart.PROTOCOL, words)
+    if protocol == "SSL" and str(error).endswith("closed the connection"):
+        words = f"{address} closed the connection after the TLS handshake: if its listener has SASL, set security.protocol=SASL_SSL"
+        return SecurityFailed(SecurityPart.PROTOCOL, words)
+    return None
+
+
+def _mechanisms(address: Address) -> list[str] | None:
+    """Ask a listener without TLS for its SASL mechanisms: an empty list if it has no SASL, None if it is not Kafka without TLS."""
+    deadline = Deadline(PROBE_TIMEOUT_MS)
+    try:
+        connection = Connection(SocketTransport(address, deadline), address)
+        try:
+            connection.negotiate(deadline)
+            request = k17_sasl_handshake.Request(mechanism="")
+            response: k17_sasl_handshake.Response = connection.ask(k17_sasl_handshake, request, deadline)
+        finally:
+            connection.close()
+    except (ClientError, KafkaError, OSError):
+        return None
+    return [] if response.error_code == IllegalSaslState.code else list(response.mechanisms)

@@ -1,0 +1,215 @@
+"""TLS of the client: settings to an `ssl.SSLContext`, the handshake, and one line for each way in which it fails."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+import ssl
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from minibroker.client.errors import BrokerUnreachable, ClientError, SecurityFailed, SecurityPart, TimedOut
+from minibroker.client.security.settings import StoreSettings, TlsSettings
+from minibroker.client.transport import CONNECT_TIMEOUT_S, Address, Deadline
+from minibroker.errors import ConfigurationError
+
+PEM: Final = "PEM"
+_VERSIONS: Final = {"TLSv1": "TLSv1", "TLSv1.1": "TLSv1_1", "TLSv1.2": "TLSv1_2", "TLSv1.3": "TLSv1_3"}
+_TICKS: Final = re.compile(r"\s*\(_ssl\.c:\d+\)|\[[A-Z0-9_: ]+\] ?")
+
+#: verify codes of OpenSSL (X509_V_ERR_...)
+_NOT_YET_VALID, _EXPIRED = 9, 10
+_HOST_NAME: Final = frozenset({62, 64})  #: a name or an address that is not in the certificate
+
+#: alerts with which a broker rejects the client's certificate, or its absence
+_CERTIFICATE_ALERTS: Final = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "CERTIFICATE_UNKNOWN", "UNKNOWN_CA", "ALERT_CERTIFICATE")
+_VERSION_REASONS: Final = ("PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "NO_PROTOCOLS", "HANDSHAKE_FAILURE", "NO_CIPHERS", "NO_SHARED_CIPHER")
+_NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "UNKNOWN_PROTOCOL")
+
+
+class ClientTls:
+    """TLS for the connections of a client. Files are read once, by the constructor."""
+
+    def __init__(self, settings: TlsSettings) -> None:
+        """Read trust store and key store; ConfigurationError if one cannot be used."""
+        self._settings = settings
+        self._context = make_context(settings)
+
+    def wrap(self, plain: socket.socket, address: Address, deadline: Deadline) -> socket.socket:
+        """Do the handshake; raise what its failure means to the user."""
+        left = deadline.remaining_s()
+        plain.settimeout(CONNECT_TIMEOUT_S if left is None else max(0.001, min(left, CONNECT_TIMEOUT_S)))
+        try:
+            return self._context.wrap_socket(plain, server_hostname=address.host)
+        except (OSError, ValueError) as error:  # ValueError: a host name that TLS cannot send
+            raise failure(error, address, self._settings) from error
+
+    def explain(self, error: OSError, address: Address) -> ClientError | None:
+        """Return what an alert means that came later: in TLS 1.3 client certificates are rejected after the client's handshake."""
+        return SecurityFailed(*_alert(error, address, self._settings)) if isinstance(error, ssl.SSLError) else None
+
+
+def make_context(settings: TlsSettings) -> ssl.SSLContext:
+    """Return the context of connections; ConfigurationError names the property that is wrong."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = settings.checks_host and settings.checks_certificate
+    if not settings.checks_certificate:
+        context.verify_mode = ssl.CERT_NONE
+    _limit_versions(context, settings.protocols)
+    if settings.trust.is_given:
+        _trust(context, settings.trust)
+    else:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    if settings.identity.is_given:
+        _identify(context, settings)
+    return context
+
+
+def _limit_versions(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
+    unknown = [name for name in names if name not in _VERSIONS]
+    if unknown:
+        raise ConfigurationError(f"ssl.enabled.protocols={','.join(names)} is invalid: give of {', '.join(_VERSIONS)}")
+    if names:
+        versions = sorted(ssl.TLSVersion[_VERSIONS[name]] for name in names)
+        context.minimum_version, context.maximum_version = versions[0], versions[-1]
+
+
+def _trust(context: ssl.SSLContext, store: StoreSettings) -> None:
+    text = store.certificates
+    try:
+        context.load_verify_locations(cadata=text or _certificates(store))
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigurationError(f"{store.property}: {store.location or 'its text'} has no certificate in PEM form") from error
+
+
+def _certificates(store: StoreSettings) -> str:
+    data = read(store)
+    return "".join(re.findall(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n?", data.decode("latin-1"), re.DOTALL))
+
+
+def read(store: StoreSettings) -> bytes:
+    """Return the content of a store's file; ConfigurationError if it cannot be read."""
+    try:
+        return Path(store.location or "").read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"{store.property}: {store.location}: {error.strerror}") from error
+
+
+def _identify(context: ssl.SSLContext, settings: TlsSettings) -> None:
+    """Load the client's certificate and key, which may be in one file or in two, or texts."""
+    store = settings.identity
+    password = settings.key_password.reveal() if settings.key_password is not None else ""
+    if store.certificates is not None:
+        chain = f"{store.key.reveal() if store.key is not None else ''}\n{store.certificates}\n".encode()
+    else:
+        chain = read(store)
+        if settings.key_location:
+            chain += b"\n" + read(StoreSettings(settings.key_location, PEM, None, "ssl.key.location"))
+    with _private_file(chain) as file:
+        try:
+            context.load_cert_chain(file, password=password)  # without a password, OpenSSL would ask the terminal
+        except ssl.SSLError as error:
+            what = store.location or "its text"
+            words = "is it a PEM file with a private key and a certificate, and is ssl.key.password the key's?"
+            raise ConfigurationError(f"{store.property}: {what} cannot be used ({_reason(error)}): {words}") from None
+
+
+@contextlib.contextmanager
+def _private_file(content: bytes) -> Iterator[str]:
+    """Give a file with a secret, for OpenSSL, which loads keys from files only. It is in memory where the system can do that."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("key")
+        try:
+            with open(descriptor, "wb", closefd=False) as file:
+                file.write(content)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+        return
+    with tempfile.NamedTemporaryFile() as file:  # 0600
+        file.write(content)
+        file.flush()
+        yield file.name
+
+
+def failure(error: Exception, address: Address, settings: TlsSettings) -> ClientError:
+    """Return what a failed handshake means to the user."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return SecurityFailed(*_verification(error, address, settings))
+    if isinstance(error, TimeoutError):
+        return TimedOut(f"{address} does not finish the TLS handshake in time: is it a listener with TLS?")
+    if isinstance(error, ssl.SSLError):
+        return SecurityFailed(*_alert(error, address, settings))
+    if isinstance(error, OSError):
+        return BrokerUnreachable(f"{address} closed the connection during the TLS handshake: is it a listener with TLS?")
+    return SecurityFailed(SecurityPart.HOST_NAME, f"{address}: {address.host!r} is not a host name that TLS can check")
+
+
+def _verification(error: ssl.SSLCertVerificationError, address: Address, settings: TlsSettings) -> tuple[SecurityPart, str]:
+    if error.verify_code in _HOST_NAME:
+        names = _names_at(address, settings)
+        of = f", but for {', '.join(names)}" if names else ""
+        words = "connect by such a name, or issue a certificate for this one (ssl.endpoint.identification.algorithm= checks no name)"
+        return SecurityPart.HOST_NAME, f"the certificate of {address} is not for host {address.host!r}{of}: {words}"
+    if error.verify_code == _EXPIRED:
+        return SecurityPart.EXPIRED, f"the certificate of {address} has expired: renew it on the broker"
+    if error.verify_code == _NOT_YET_VALID:
+        return SecurityPart.EXPIRED, f"the certificate of {address} is not valid yet: compare the clocks of this machine and the issuer"
+    trusted = settings.trust.location or ("the certificates of the configuration" if settings.trust.certificates else "this system")
+    words = "set ssl.truststore.location (or ssl.ca.location) to the CA that issued it"
+    return SecurityPart.CA, f"{trusted} does not trust the issuer of the certificate of {address} ({error.verify_message}): {words}"
+
+
+def _alert(error: ssl.SSLError, address: Address, settings: TlsSettings) -> tuple[SecurityPart, str]:
+    reason = error.reason or ""
+    if any(each in reason for each in _CERTIFICATE_ALERTS):
+        if settings.identity.is_given:
+            words = f"{address} rejects the certificate of this client ({_reason(error)}): does the broker trust its issuer?"
+        else:
+            words = f"{address} requires a certificate of the client: set ssl.keystore.location to one that the broker trusts"
+        return SecurityPart.CLIENT_CERTIFICATE, words
+    if any(each in reason for each in _VERSION_REASONS):
+        return SecurityPart.PROTOCOL, f"{address} and this client have no common version or cipher suite of TLS ({_reason(error)})"
+    if any(each in reason for each in _NOT_TLS):
+        return SecurityPart.PROTOCOL, f"{address} is a listener without TLS: set security.protocol to PLAINTEXT or SASL_PLAINTEXT"
+    return SecurityPart.PROTOCOL, f"TLS with {address} failed: {_reason(error)}"
+
+
+def _reason(error: ssl.SSLError) -> str:
+    return (error.reason or "").replace("_", " ").lower() or _TICKS.sub("", str(error)).strip()
+
+
+def _names_at(address: Address, settings: TlsSettings) -> list[str]:
+    """Ask again for the certificate, without looking at its names, and return them. An authority that is trusted vouches for them."""
+    context = make_context(settings._replace(checks_host=False))
+    try:
+        with (
+            socket.create_connection(address, timeout=CONNECT_TIMEOUT_S) as plain,
+            context.wrap_socket(plain, server_hostname=address.host) as secured,
+        ):
+            certificate = secured.getpeercert() or {}
+    except (OSError, ValueError):
+        return []
+    names = certificate.get("subjectAltName", ())
+    return [str(name[1]) for name in names if len(name) == 2]
+
+
+def speaks_tls(address: Address, timeout_s: float) -> bool:
+    """Whether a TLS server listens at an address, whatever its certificate. Nothing is sent to it but a handshake."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return _completes(lambda: socket.create_connection(address, timeout=timeout_s), context, address)
+
+
+def _completes(connect: Callable[[], socket.socket], context: ssl.SSLContext, address: Address) -> bool:
+    try:
+        with connect() as plain, context.wrap_socket(plain, server_hostname=address.host):
+            return True
+    except ssl.SSLError as error:
+        return any(each in (error.reason or "") for each in (*_CERTIFICATE_ALERTS, *_VERSION_REASONS))  # it answered in TLS
+    except (OSError, ValueError):
+        return False
