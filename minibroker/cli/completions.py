@@ -11,9 +11,10 @@ from typing import Final
 
 import click
 
+from minibroker.cli.security_options import client_connect
 from minibroker.client.client import Client
 from minibroker.client.errors import ClientError
-from minibroker.errors import KafkaError, WireError
+from minibroker.errors import ConfigurationError, KafkaError, WireError
 
 _TIMEOUT_MS: Final = 1000
 
@@ -70,7 +71,7 @@ def _ask(ctx: click.Context, what: str) -> set[str]:
 
     bootstrap = ctx.params.get("bootstrap_server") or os.environ.get("MINIBROKER_BOOTSTRAP_SERVER") or "localhost:9092"
     try:
-        with Client(str(bootstrap), timeout_ms=_TIMEOUT_MS) as client:
+        with Client(str(bootstrap), timeout_ms=_TIMEOUT_MS, connect=client_connect(ctx)) as client:
             if what == "topics":
                 return {topic.name or "" for topic in client.metadata(None, client.deadline()).topics}
             if what == "groups":
@@ -79,7 +80,7 @@ def _ask(ctx: click.Context, what: str) -> set[str]:
                 client.metadata([], client.deadline())
                 return {str(node_id) for node_id in client.brokers}
             return set(configs.list_entities(client, "groups" if what == "groups with configs" else what))
-    except (ClientError, KafkaError, WireError, OSError):
+    except (ClientError, ConfigurationError, KafkaError, WireError, OSError):
         return set()
 
 

@@ -9,6 +9,7 @@ import click
 
 from minibroker.cli.options import bootstrap_option, output_option
 from minibroker.cli.output import emit
+from minibroker.cli.security_options import client_connect
 from minibroker.client.doctor import PROBLEM, Finding
 from minibroker.client.doctor.checkup import Checkup
 from minibroker.client.doctor.reach import Network, resolve
@@ -20,7 +21,7 @@ _CONTAINER_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))  # Docker's
 
 def network() -> Network:
     """Return the network of this machine; tests replace it."""
-    return Network(resolve, is_container=any(mark.exists() for mark in _CONTAINER_MARKS))
+    return Network(resolve, client_connect(), is_container=any(mark.exists() for mark in _CONTAINER_MARKS))
 
 
 @click.command(

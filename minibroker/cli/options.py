@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
+from minibroker.cli.security_options import client_connect, file_bootstrap, security_options
 from minibroker.client.client import Client
 from minibroker.client.errors import describe
 
 Command = Callable[..., Any]
 
-#: `-b`, the option of every command that connects to a cluster
-bootstrap_option = click.option(
+_bootstrap_server = click.option(
     "-b",
     "--bootstrap-server",
     envvar="MINIBROKER_BOOTSTRAP_SERVER",
@@ -22,13 +22,19 @@ bootstrap_option = click.option(
     default="localhost:9092",
     show_default=True,
     metavar="HOST:PORT,...",
+    callback=file_bootstrap,
     help="One or more brokers of the cluster.",
 )
 
 
+def bootstrap_option(function: Command) -> Command:
+    """Add `-b` and the security options, which every command that connects to a cluster has."""
+    return _bootstrap_server(security_options(function))
+
+
 def open_client(bootstrap_server: str, timeout_s: float) -> Client:
     """Return the client of a command; tests replace it with a broker in memory."""
-    return Client(bootstrap_server, timeout_ms=int(timeout_s * 1000))
+    return Client(bootstrap_server, timeout_ms=int(timeout_s * 1000), connect=client_connect())
 
 
 def client_command(function: Command) -> Command:

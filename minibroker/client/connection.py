@@ -7,6 +7,7 @@ After any failure, a connection is closed and stays closed.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import deque
 from collections.abc import Callable
@@ -40,7 +41,19 @@ LEAST = {0: 3, 1: 4, 2: 1}
 class Connection:
     """Sends requests to one broker and receives the answers."""
 
-    __slots__ = ("_arrived", "_client_id", "_correlation_id", "_expected", "_transport", "address", "api_versions", "closed", "explain", "renew", "renew_at_s")
+    __slots__ = (
+        "_arrived",
+        "_client_id",
+        "_correlation_id",
+        "_expected",
+        "_transport",
+        "address",
+        "api_versions",
+        "closed",
+        "explain",
+        "renew",
+        "renew_at_s",
+    )
 
     def __init__(self, transport: Transport, address: Address, client_id: str = CLIENT_ID) -> None:
         """Take a connected transport; `negotiate` must follow."""
@@ -165,17 +178,30 @@ Connect = Callable[[Address, Deadline], Connection]
 
 
 def connect(address: Address, deadline: Deadline, client_id: str = CLIENT_ID) -> Connection:
-    """Connect over TCP and negotiate."""
+    """Connect over TCP, without TLS and SASL, and negotiate."""
     connection = Connection(SocketTransport(address, deadline), address, client_id)
     try:
         connection.negotiate(deadline)
-    except BrokerUnreachable as error:
+    except (BrokerUnreachable, NotAKafkaBroker) as error:
         connection.close()
+        found = _mismatch(address, error)
+        if found is not None:
+            raise found from error
+        if isinstance(error, NotAKafkaBroker):
+            raise
         raise BrokerUnreachable(f"{error} on ApiVersions: is it a Kafka listener, and one without TLS or SASL?") from error
     except ClientError:
         connection.close()
         raise
+    connection.explain = functools.partial(_mismatch, address)
     return connection
+
+
+def _mismatch(address: Address, error: ClientError) -> ClientError | None:
+    """Return what TLS or SASL of a listener has to do with a connection that it closed; None if nothing."""
+    from minibroker.client.security.connecting import mismatch  # noqa: PLC0415  only a failure needs TLS
+
+    return mismatch(address, "PLAINTEXT", error)
 
 
 def encode_request(api: Api, version: int, correlation_id: int, client_id: str, request: Any) -> list[Buffer]:

@@ -34,7 +34,7 @@ class SecurityPart(Enum):
     EXPIRED = "certificate"  #: out of date
     CLIENT_CERTIFICATE = "client certificate"  #: missing or rejected
     MECHANISM = "mechanism"  #: one of SASL that the listener does not offer
-    PASSWORD = "password"  #: or user or token
+    PASSWORD = "password"  # noqa: S105  a name; or user or token
 
 
 class SecurityFailed(ClientError):

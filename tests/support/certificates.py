@@ -33,7 +33,7 @@ class Authority:
     def issue(
         self, name: str, hosts: tuple[str, ...] = HERE, *, days: tuple[int, int] = (-1, 30), key_password: str | None = None
     ) -> Issued:
-        """Sign a certificate that is valid between two days from now; its file holds the encrypted or plain key (PKCS#8), then the chain."""
+        """Sign a certificate that is valid between two days from now; its file holds the key (PKCS#8), then the chain."""
         key = ec.generate_private_key(ec.SECP256R1())
         names = [_alternative(host) for host in hosts]
         builder = _builder(_name(name), self._name, key.public_key(), days)

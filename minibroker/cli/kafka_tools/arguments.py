@@ -42,18 +42,21 @@ def parser(prog: str, what: str) -> Parser:
 def add_bootstrap(to: argparse.ArgumentParser, *aliases: str) -> None:
     """Add --bootstrap-server, and --command-config for a file of client properties."""
     to.add_argument("--bootstrap-server", *aliases, required=True, metavar="HOST:PORT,...", help="REQUIRED: The brokers to connect to.")
-    to.add_argument("--command-config", type=argparse.FileType("rb"), metavar="FILE", help="Properties of the client; none is needed.")
+    to.add_argument("--command-config", type=argparse.FileType("rb"), metavar="FILE", help="Properties of the client.")
 
 
 def client_of(options: argparse.Namespace, timeout_ms: int = TIMEOUT_MS) -> Client:
-    """Return the client of a tool; UsageError if its properties ask for a security protocol other than PLAINTEXT."""
+    """Return the client of a tool; ConfigurationError if its properties cannot be used."""
     file = getattr(options, "command_config", None)
     if file is not None and file.seekable():
         file.seek(0)
-        protocol = properties((), file).get("security.protocol", "PLAINTEXT").upper()
-        if protocol != "PLAINTEXT":
-            raise UsageError(f"{file.name}: security.protocol={protocol} is not supported: this tool supports only PLAINTEXT")
-    return Client(options.bootstrap_server, timeout_ms=timeout_ms)
+    given = [pair for name in ("consumer_property", "producer_property", "command_property") for pair in getattr(options, name, ())]
+    settings = properties(given, file)
+    if "security.protocol" not in settings:
+        return Client(options.bootstrap_server, timeout_ms=timeout_ms)
+    from minibroker.client.security.connecting import connector  # noqa: PLC0415  needs TLS and SASL
+
+    return Client(options.bootstrap_server, timeout_ms=timeout_ms, connect=connector(settings))
 
 
 def the_one(options: argparse.Namespace, actions: Sequence[str], message: str) -> str:

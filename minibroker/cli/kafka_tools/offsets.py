@@ -107,6 +107,7 @@ def run_get_offsets(arguments: Sequence[str]) -> int:
     from minibroker.cli.offsets import offsets  # noqa: PLC0415  --help does not need it
 
     command = ["-b", options.bootstrap_server, "-o", "shell", "--time", options.time]
+    command += ["--command-config", options.command_config.name] if options.command_config else []
     command += [] if options.exclude_internal_topics else ["--internal"]
     for name in filter(None, (options.topic_partitions or "").split(",")):
         topic, _, partitions = name.partition(":")

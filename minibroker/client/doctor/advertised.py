@@ -66,6 +66,7 @@ def judge_other(node_id: int, listener: Advertised, reached: Reached, cluster_id
         Outcome.REFUSED: "nothing listens there from here",
         Outcome.SILENT: "there is no answer from there",
         Outcome.SERVES: "another cluster answers there",
+        Outcome.SECURITY: f"it does not take this client's TLS or SASL ({reached.part})",
     }.get(reached.outcome, "it does not answer as a Kafka listener without TLS and SASL")
     return Finding(
         NOTE,
@@ -88,6 +89,8 @@ def _why(came_by: Address | None, advertised: Address, reached: Reached) -> str:
         return "an address of a network that cannot be reached from here" if is_private(advertised.host) else "from where nothing answers"
     if reached.outcome is Outcome.FAILS:
         return f"where a broker fails: {reached.words}"
+    if reached.outcome is Outcome.SECURITY:
+        return f"where the {reached.part} is wrong: {reached.words}"
     return "where something answers that is no Kafka listener without TLS and SASL"
 
 

@@ -134,6 +134,7 @@ class Checkup:
             Outcome.UNKNOWN_NAME: f"the name {reached.address.host!r} is unknown here: {reached.words}",
             Outcome.REFUSED: "nothing listens there",
             Outcome.SILENT: f"no answer: {reached.words}",
+            Outcome.SECURITY: f"wrong {reached.part}: {reached.words}",
             Outcome.NOT_KAFKA: "something listens there, and does not answer as a Kafka listener without TLS and SASL",
         }.get(reached.outcome, reached.words)
 

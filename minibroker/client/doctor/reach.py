@@ -8,7 +8,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from minibroker.client.connection import Connect, Connection, connect
-from minibroker.client.errors import BrokerUnreachable, ClientError, NotAKafkaBroker, TimedOut, check, describe
+from minibroker.client.errors import BrokerUnreachable, ClientError, NotAKafkaBroker, SecurityFailed, TimedOut, check, describe
 from minibroker.client.transport import Address, Deadline
 from minibroker.errors import KafkaError
 from minibroker.schemas import k03_metadata
@@ -22,6 +22,7 @@ class Outcome(Enum):
     REFUSED = "refused"  #: no process listens there
     SILENT = "silent"  #: no answer, or no route
     NOT_KAFKA = "not kafka"  #: a process listens, but does not answer in Kafka's protocol without TLS and SASL
+    SECURITY = "security"  #: TLS or SASL ended the connection
     FAILS = "fails"  #: a broker answers with an error
 
 
@@ -32,6 +33,7 @@ class Reached(NamedTuple):
     outcome: Outcome
     ip_addresses: tuple[str, ...] = ()  #: the resolved addresses
     words: str = ""  #: the error message
+    part: str = ""  #: what of TLS or SASL is wrong
     connection: Connection | None = None
     metadata: k03_metadata.Response | None = None  #: only brokers, no topics
 
@@ -69,6 +71,8 @@ def reach(address: Address, network: Network, timeout_ms: int) -> Reached:
     except (ClientError, KafkaError) as error:
         if connection is not None:
             connection.close()
+        if isinstance(error, SecurityFailed):
+            return Reached(address, Outcome.SECURITY, ip_addresses, describe(error), error.part.value)
         return Reached(address, _outcome(error, is_connected=connection is not None), ip_addresses, describe(error))
     return Reached(address, Outcome.SERVES, ip_addresses, connection=connection, metadata=metadata)
 

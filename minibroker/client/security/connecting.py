@@ -6,6 +6,7 @@ another protocol tells what it would have answered.
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Mapping
 from typing import Final
@@ -80,10 +81,9 @@ def mismatch(address: Address, protocol: str, error: ClientError) -> SecurityFai
     Returns:
         What to set; None if the protocol is right, or nothing can be found out.
     """
-    if isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, ConnectionError):
-        return None  # no connection at all
-    if isinstance(error.__cause__, ConnectionRefusedError):
-        return None
+    cause = error.__cause__
+    if isinstance(cause, ConnectionRefusedError) or (isinstance(cause, OSError) and not isinstance(cause, ConnectionError | ssl.SSLError)):
+        return None  # there was no connection
     has_tls = speaks_tls(address, PROBE_TIMEOUT_MS / 1000)
     if protocol.endswith("SSL") and not has_tls:
         mechanisms = _mechanisms(address)

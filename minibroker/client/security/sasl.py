@@ -31,7 +31,7 @@ _SERVER_FIRST: Final = re.compile(r"r=([\x21-\x2b\x2d-\x7e]+),s=([a-zA-Z0-9/+=]+
 _SERVER_FINAL: Final = re.compile(r"v=([a-zA-Z0-9/+=]+)(?:,.*)?")
 
 
-class BrokerNotTrusted(Exception):
+class UntrustedBrokerError(Exception):
     """The broker did not follow the mechanism, or does not know the password itself. The text contains no secret."""
 
 
@@ -87,7 +87,7 @@ def _exchange(connection: Connection, settings: SaslSettings, exchange: Exchange
             token = exchange.send(bytes(response.auth_bytes))
         except StopIteration:
             return lifetime_ms
-        except BrokerNotTrusted as error:
+        except UntrustedBrokerError as error:
             raise SecurityFailed(SecurityPart.PASSWORD, f"{connection.address} is not to be trusted: {error}") from None
 
 
@@ -120,7 +120,7 @@ def plain(user: str, password: str) -> Exchange:
 
 
 def scram(mechanism: str, user: str, password: str, *, is_token: bool = False, nonce: str | None = None) -> Exchange:
-    """RFC 5802. Raises BrokerNotTrusted if the broker cannot prove that it knows the password."""
+    """RFC 5802. Raises UntrustedBrokerError if the broker cannot prove that it knows the password."""
     algorithm = HASHES[mechanism]
     nonce = nonce or secrets.token_urlsafe(24)
     name = user.replace("=", "=3D").replace(",", "=2C")
@@ -128,12 +128,12 @@ def scram(mechanism: str, user: str, password: str, *, is_token: bool = False, n
     server_first = _text((yield f"n,,{first}".encode()))
     match = _SERVER_FIRST.fullmatch(server_first)
     if match is None:
-        raise BrokerNotTrusted("its first SCRAM message is malformed")
+        raise UntrustedBrokerError("its first SCRAM message is malformed")
     whole_nonce, salt, iterations = match[1], _base64(match[2]), int(match[3])
     if not whole_nonce.startswith(nonce) or whole_nonce == nonce:
-        raise BrokerNotTrusted("it changed the nonce of this client")
+        raise UntrustedBrokerError("it changed the nonce of this client")
     if not 4096 <= iterations <= ITERATIONS_MAX:
-        raise BrokerNotTrusted(f"it wants {iterations} iterations of SCRAM, not 4096 to {ITERATIONS_MAX}")
+        raise UntrustedBrokerError(f"it wants {iterations} iterations of SCRAM, not 4096 to {ITERATIONS_MAX}")
     final = f"c=biws,r={whole_nonce}"
     signed = f"{first},{server_first},{final}".encode()
     salted = hashlib.pbkdf2_hmac(algorithm, password.encode(), salt, iterations)
@@ -143,7 +143,7 @@ def scram(mechanism: str, user: str, password: str, *, is_token: bool = False, n
     answer = _SERVER_FINAL.fullmatch(_text((yield f"{final},p={base64.b64encode(proof).decode()}".encode())))
     expected = hmac.digest(hmac.digest(salted, b"Server Key", algorithm), signed, algorithm)
     if answer is None or not hmac.compare_digest(_base64(answer[1]), expected):
-        raise BrokerNotTrusted("it does not know the password of the user itself (wrong SCRAM signature)")
+        raise UntrustedBrokerError("it does not know the password of the user itself (wrong SCRAM signature)")
 
 
 def oauthbearer(settings: SaslSettings, now_s: Callable[[], float]) -> Exchange:
@@ -183,9 +183,9 @@ def _text(message: bytes) -> str:
     try:
         text = message.decode("ascii")
     except UnicodeDecodeError:
-        raise BrokerNotTrusted("a SCRAM message is not ASCII") from None
+        raise UntrustedBrokerError("a SCRAM message is not ASCII") from None
     if text.startswith("e="):
-        raise BrokerNotTrusted("it ended SCRAM with an error")
+        raise UntrustedBrokerError("it ended SCRAM with an error")
     return text
 
 
@@ -193,4 +193,4 @@ def _base64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:
-        raise BrokerNotTrusted("a SCRAM message is malformed") from None
+        raise UntrustedBrokerError("a SCRAM message is malformed") from None

@@ -6,6 +6,7 @@ both mean the same (`sasl.username`, `ssl.ca.location`). Properties that do not 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,9 +18,9 @@ from minibroker.security.sasl_mechanism import MECHANISMS, OAUTHBEARER
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 UNSECURED_LIFETIME_S: Final = 3600  #: of tokens made for development (OAuthBearerUnsecuredLoginCallbackHandler)
-_TOKEN_HANDLER: Final = "OAuthBearerLoginCallbackHandler"
+_TOKEN_HANDLER: Final = "OAuthBearerLoginCallbackHandler"  # noqa: S105  a class
 _JAAS: Final = "sasl.jaas.config"
-_TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
+_TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105  a property
 
 
 class StoreSettings(NamedTuple):
@@ -28,7 +29,7 @@ class StoreSettings(NamedTuple):
     location: str | None
     type: str | None  #: PEM, PKCS12 or JKS; None: what the file looks like
     password: Secret | None
-    property: str  #: the property that names the file, for errors
+    option: str  #: the property that names the file, for errors
     certificates: str | None = None  #: PEM text
     key: Secret | None = None  #: PEM text
 
@@ -161,10 +162,15 @@ def _oauthbearer(properties: Mapping[str, str], entry: JaasEntry | None) -> Sasl
     options |= {name: value for name, _, value in (part.partition("=") for part in properties.get("sasl.oauthbearer.config", "").split())}
     claim = options.get("unsecuredLoginPrincipalClaimName") or options.get("principalClaimName") or "sub"
     user = options.get(f"unsecuredLoginStringClaim_{claim}") or options.get("principal") or properties.get("sasl.username") or ""
+    for name in options:
+        if name.startswith(("unsecuredLoginNumberClaim_", "unsecuredLoginLifetimeSeconds", "lifeSeconds")) and not _is_number(
+            options[name]
+        ):
+            raise ConfigurationError(f"{_JAAS}: {name} must be a number")
     if not user:
         raise ConfigurationError(
             f"OAUTHBEARER needs a token: name its file by {_TOKEN_URL}=file:///PATH, or, for development, "
-            f"a user in {_JAAS}: ... required unsecuredLoginStringClaim_sub=\"NAME\";"
+            f'a user in {_JAAS}: ... required unsecuredLoginStringClaim_sub="NAME";'
         )
     return SaslSettings(OAUTHBEARER, user, Secret(""), options=options)
 
@@ -181,6 +187,13 @@ def _token_of(url: str) -> Secret:
 
 def _secret(text: str | None) -> Secret | None:
     return None if text is None else Secret(text)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def _items(text: str) -> tuple[str, ...]:

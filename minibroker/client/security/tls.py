@@ -8,7 +8,7 @@ import re
 import socket
 import ssl
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +27,14 @@ _HOST_NAME: Final = frozenset({62, 64})  #: a name or an address that is not in 
 
 #: alerts with which a broker rejects the client's certificate, or its absence
 _CERTIFICATE_ALERTS: Final = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "CERTIFICATE_UNKNOWN", "UNKNOWN_CA", "ALERT_CERTIFICATE")
-_VERSION_REASONS: Final = ("PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "NO_PROTOCOLS", "HANDSHAKE_FAILURE", "NO_CIPHERS", "NO_SHARED_CIPHER")
+_VERSION_REASONS: Final = (
+    "PROTOCOL_VERSION",
+    "UNSUPPORTED_PROTOCOL",
+    "NO_PROTOCOLS",
+    "HANDSHAKE_FAILURE",
+    "NO_CIPHERS",
+    "NO_SHARED_CIPHER",
+)
 _NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "UNKNOWN_PROTOCOL")
 
 
@@ -83,7 +90,7 @@ def _trust(context: ssl.SSLContext, store: StoreSettings) -> None:
     try:
         context.load_verify_locations(cadata=text or _certificates(store))
     except (ssl.SSLError, ValueError) as error:
-        raise ConfigurationError(f"{store.property}: {store.location or 'its text'} has no certificate in PEM form") from error
+        raise ConfigurationError(f"{store.option}: {store.location or 'its text'} has no certificate in PEM form") from error
 
 
 def _certificates(store: StoreSettings) -> str:
@@ -96,7 +103,7 @@ def read(store: StoreSettings) -> bytes:
     try:
         return Path(store.location or "").read_bytes()
     except OSError as error:
-        raise ConfigurationError(f"{store.property}: {store.location}: {error.strerror}") from error
+        raise ConfigurationError(f"{store.option}: {store.location}: {error.strerror}") from error
 
 
 def _identify(context: ssl.SSLContext, settings: TlsSettings) -> None:
@@ -115,7 +122,7 @@ def _identify(context: ssl.SSLContext, settings: TlsSettings) -> None:
         except ssl.SSLError as error:
             what = store.location or "its text"
             words = "is it a PEM file with a private key and a certificate, and is ssl.key.password the key's?"
-            raise ConfigurationError(f"{store.property}: {what} cannot be used ({_reason(error)}): {words}") from None
+            raise ConfigurationError(f"{store.option}: {what} cannot be used ({_reason(error)}): {words}") from None
 
 
 @contextlib.contextmanager
@@ -142,7 +149,7 @@ def failure(error: Exception, address: Address, settings: TlsSettings) -> Client
         return SecurityFailed(*_verification(error, address, settings))
     if isinstance(error, TimeoutError):
         return TimedOut(f"{address} does not finish the TLS handshake in time: is it a listener with TLS?")
-    if isinstance(error, ssl.SSLError):
+    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
         return SecurityFailed(*_alert(error, address, settings))
     if isinstance(error, OSError):
         return BrokerUnreachable(f"{address} closed the connection during the TLS handshake: is it a listener with TLS?")
@@ -202,12 +209,8 @@ def speaks_tls(address: Address, timeout_s: float) -> bool:
     """Whether a TLS server listens at an address, whatever its certificate. Nothing is sent to it but a handshake."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return _completes(lambda: socket.create_connection(address, timeout=timeout_s), context, address)
-
-
-def _completes(connect: Callable[[], socket.socket], context: ssl.SSLContext, address: Address) -> bool:
     try:
-        with connect() as plain, context.wrap_socket(plain, server_hostname=address.host):
+        with socket.create_connection(address, timeout=timeout_s) as plain, context.wrap_socket(plain, server_hostname=address.host):
             return True
     except ssl.SSLError as error:
         return any(each in (error.reason or "") for each in (*_CERTIFICATE_ALERTS, *_VERSION_REASONS))  # it answered in TLS

@@ -62,7 +62,9 @@ REFUSED = {
         "my.Deserializer is not supported: give Kafka's deserializer for String, ByteArray, Long, Integer or Short"
     ),
     "kafka-log-dirs --describe --broker-list x": "--broker-list: x is not a list of broker ids such as 1,2",
-    "kafka-topics --list --command-config FILE": "FILE: security.protocol=SASL_SSL is not supported: this tool supports only PLAINTEXT",
+    "kafka-topics --list --command-config FILE": (
+        "Error: sasl.mechanism is missing: give one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"
+    ),
     "kafka-delete-records --offset-json-file FILE.none": "Unable to read file FILE.none",
 }
 
