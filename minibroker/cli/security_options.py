@@ -5,6 +5,7 @@ Nothing of TLS or SASL is imported while none of these options is used.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -13,7 +14,9 @@ from typing import Any
 
 import click
 
-from minibroker.client.connection import Connect, connect
+from minibroker.client.connection import Connect, Connection, connect
+from minibroker.client.errors import BrokerUnreachable, ClientError, NotAKafkaBroker
+from minibroker.client.transport import Address, Deadline
 
 Command = Callable[..., Any]
 
@@ -82,7 +85,7 @@ def client_connect(ctx: click.Context | None = None) -> Connect:
     """Return how the running command connects to brokers."""
     properties = client_properties(ctx)
     if not properties:
-        return connect
+        return connect_in_plaintext
     from minibroker.client.security.connecting import connector  # noqa: PLC0415  needs TLS and SASL
 
     return connector(properties)
@@ -94,6 +97,27 @@ def file_bootstrap(ctx: click.Context, _param: click.Parameter, value: str) -> s
     if "command_config" not in given or ctx.get_parameter_source("bootstrap_server") is not click.core.ParameterSource.DEFAULT:
         return value
     return client_properties(ctx).get("bootstrap.servers", value)
+
+
+def connect_in_plaintext(address: Address, deadline: Deadline) -> Connection:
+    """Connect without TLS and SASL. If the listener has one of them, the error says so."""
+    try:
+        connection = connect(address, deadline)
+    except (BrokerUnreachable, NotAKafkaBroker) as error:
+        found = _mismatch(address, error)
+        if found is None:
+            raise
+        raise found from error
+    connection.explain = functools.partial(_mismatch, address)
+    return connection
+
+
+def _mismatch(address: Address, error: ClientError) -> ClientError | None:
+    """Return what TLS or SASL of a listener has to do with a connection that it closed; None if nothing."""
+    from minibroker.client.security.connecting import mismatch  # noqa: PLC0415  only a failure needs TLS
+
+    cause = error if error.__cause__ is None or isinstance(error, NotAKafkaBroker) else error.__cause__
+    return mismatch(address, "PLAINTEXT", cause if isinstance(cause, ClientError) else error)
 
 
 def _read(given: Mapping[str, Any], *, may_ask: bool) -> dict[str, str]:

@@ -7,7 +7,6 @@ After any failure, a connection is closed and stays closed.
 
 from __future__ import annotations
 
-import functools
 import time
 from collections import deque
 from collections.abc import Callable
@@ -182,26 +181,13 @@ def connect(address: Address, deadline: Deadline, client_id: str = CLIENT_ID) ->
     connection = Connection(SocketTransport(address, deadline), address, client_id)
     try:
         connection.negotiate(deadline)
-    except (BrokerUnreachable, NotAKafkaBroker) as error:
+    except BrokerUnreachable as error:
         connection.close()
-        found = _mismatch(address, error)
-        if found is not None:
-            raise found from error
-        if isinstance(error, NotAKafkaBroker):
-            raise
         raise BrokerUnreachable(f"{error} on ApiVersions: is it a Kafka listener, and one without TLS or SASL?") from error
     except ClientError:
         connection.close()
         raise
-    connection.explain = functools.partial(_mismatch, address)
     return connection
-
-
-def _mismatch(address: Address, error: ClientError) -> ClientError | None:
-    """Return what TLS or SASL of a listener has to do with a connection that it closed; None if nothing."""
-    from minibroker.client.security.connecting import mismatch  # noqa: PLC0415  only a failure needs TLS
-
-    return mismatch(address, "PLAINTEXT", error)
 
 
 def encode_request(api: Api, version: int, correlation_id: int, client_id: str, request: Any) -> list[Buffer]:

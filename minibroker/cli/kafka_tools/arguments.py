@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
+from minibroker.cli.security_options import connect_in_plaintext
 from minibroker.client.client import Client
 from minibroker.errors import KafkaError
 
@@ -53,7 +54,7 @@ def client_of(options: argparse.Namespace, timeout_ms: int = TIMEOUT_MS) -> Clie
     given = [pair for name in ("consumer_property", "producer_property", "command_property") for pair in getattr(options, name, ())]
     settings = properties(given, file)
     if "security.protocol" not in settings:
-        return Client(options.bootstrap_server, timeout_ms=timeout_ms)
+        return Client(options.bootstrap_server, timeout_ms=timeout_ms, connect=connect_in_plaintext)
     from minibroker.client.security.connecting import connector  # noqa: PLC0415  needs TLS and SASL
 
     return Client(options.bootstrap_server, timeout_ms=timeout_ms, connect=connector(settings))

@@ -11,14 +11,14 @@ from minibroker.client.security.sasl import ITERATIONS_MAX, UntrustedBrokerError
 from minibroker.client.security.settings import SaslSettings
 from minibroker.config.secret import Secret
 from minibroker.security.sasl_mechanism import SaslFailed
-from minibroker.security.scram import ScramServer, UnknownUsers, derive, no_tokens
+from minibroker.security.scram import ScramServer, UnknownUsers, derive
 
 NAME = "a,b=c"
 
 
 def server(mechanism: str, password: str = "secret") -> ScramServer:
     credential = derive(mechanism, password.encode(), b"salt", 4096)
-    return ScramServer(mechanism, lambda name: credential if name == NAME else None, no_tokens, UnknownUsers())
+    return ScramServer(mechanism, lambda name: credential if name == NAME else None, lambda _: None, UnknownUsers())
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])

@@ -82,9 +82,8 @@ def test_a_token_comes_from_a_file(tmp_path: Path) -> None:
         ("security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER", "needs a token"),
         ("security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\nsasl.oauthbearer.token.endpoint.url=https://x/", "must be a file: URL"),
         (
-            SASL
-            + f'OAUTHBEARER\nsasl.jaas.config={OAUTHBEARER} required unsecuredLoginStringClaim_sub="a" unsecuredLoginLifetimeSeconds="long";',
-            "unsecuredLoginLifetimeSeconds must be a number",
+            SASL + f'OAUTHBEARER\nsasl.jaas.config={OAUTHBEARER} required lifeSeconds="long";',
+            "lifeSeconds must be a number",
         ),
         ("security.protocol=SSL\nssl.ca.location=/a\nssl.ca.pem=b", "exclude each other"),
         ("security.protocol=SSL\nssl.keystore.certificate.chain=b", "needs ssl.keystore.key"),
