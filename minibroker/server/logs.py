@@ -6,6 +6,7 @@
 A message is always one line. Unprintable characters, which client ids, group ids and member names may contain, are escaped as in Python.
 
 WARNING and above is what an operator must know. INFO reports what the broker does, DEBUG also what clients do.
+Operations that an authorizer denied are logged at all levels but `error`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final, TextIO
 
 FORMATS: Final = ("text", "json")
 LEVELS: Final = ("debug", "info", "warning", "error")
+AUDIT_LOGGER: Final = "kafka.authorizer.logger"  #: of minibroker.security.audit
 
 
 class TextFormatter(logging.Formatter):
@@ -57,6 +59,8 @@ def set_up(log_format: str = "text", level: str = "warning", stream: TextIO | No
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("minibroker").setLevel(level.upper())
+    # Denials of the authorizer are INFO, as in Kafka, and what an operator must know.
+    logging.getLogger(AUDIT_LOGGER).setLevel({"debug": logging.DEBUG, "error": logging.ERROR}.get(level, logging.INFO))
     logging.getLogger("asyncio").setLevel(logging.ERROR)
 
 
