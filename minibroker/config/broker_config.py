@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from minibroker.config import sources
-from minibroker.config.broker_properties import BROKER_PROPERTIES, LIKE_KAFKA
-from minibroker.config.definition import LONG_MAX, Value
+from minibroker.config.broker_properties import BROKER_PROPERTIES, LIKE_KAFKA, LIMITS_OF_LISTENERS
+from minibroker.config.definition import LONG_MAX, Property, Value
 from minibroker.config.group_broker_properties import check_groups
 from minibroker.config.listeners import Listener, check_listeners, without_controllers
 from minibroker.config.topic_properties import HOUR_MS, MINUTE_MS
@@ -64,6 +64,7 @@ class BrokerConfig:
     controller_quota_window_size_seconds: int
     quota_window_num: int
     quota_window_size_seconds: int
+    max_connection_creation_rate: int
     max_connections: int
     max_connections_per_ip: int
     max_connections_per_ip_overrides: Mapping[str, int]
@@ -331,6 +332,16 @@ class BrokerConfig:
             "max.connections.per.ip.overrides", [each for each in map(str.strip, overrides) if each], "address:count", "10.0.0.7:100,::1:5"
         )
 
+        self._limits_of_listeners = {
+            name: value
+            for name, text in self.security_texts.items()
+            if name.startswith("listener.name.") and (value := _limit(name, text)) is not None
+        }
+
+    def limit_of_listener(self, listener_name: str, name: str) -> int:
+        """Return `max.connections` or `max.connection.creation.rate` of one listener: its own, else no limit but that of the broker."""
+        return self._limits_of_listeners.get(f"listener.name.{listener_name.lower()}.{name}", 2**31 - 1)
+
     def _apply_authorizer(self, values: Mapping[str, Value]) -> None:
         users = (each.strip() for each in str(values["super.users"] or "").split(";"))
         self.super_users = tuple(each for each in users if each)
@@ -379,6 +390,16 @@ def _with_both_ids(given: dict[str, str]) -> dict[str, str]:
         if text and not text.startswith("-") and not given.get(other, "").strip():
             return {**given, other: text}
     return given
+
+
+def _limit(name: str, text: str) -> int | None:
+    """Return the value of a limit of connections that a listener may have of its own; None for other names."""
+    for limit in LIMITS_OF_LISTENERS:
+        if name.endswith(f".{limit}"):
+            prop = BROKER_PROPERTIES[limit]
+            value = Property((name, prop.type, None, prop.check, prop.documentation), is_dynamic=True).parse(text)
+            return value if isinstance(value, int) else None
+    return None
 
 
 def _alterable(stored: Mapping[str, str]) -> dict[str, str]:

@@ -36,6 +36,9 @@ _RETENTION = "Age from which a segment is deleted, if {} is not set. -1: never."
 
 LIKE_KAFKA = "minibroker.like.kafka"
 
+#: limits that a listener may have of its own: `listener.name.internal.max.connections`
+LIMITS_OF_LISTENERS = ("max.connections", "max.connection.creation.rate")
+
 _IDENTITY: tuple[Row, ...] = (
     (
         LIKE_KAFKA,
@@ -147,6 +150,13 @@ _QUOTAS: tuple[Row, ...] = (
 )
 
 _NETWORK_DYNAMIC: tuple[Row, ...] = (
+    (
+        "max.connection.creation.rate",
+        INT,
+        _INT_MAX,
+        at_least(0),
+        "Most new connections a second. Those of ten seconds may come at once; further ones wait, up to 10 s.",
+    ),
     ("max.connections", INT, _INT_MAX, at_least(0), "Most connections at the same time; further ones are closed."),
     ("max.connections.per.ip", INT, _INT_MAX, at_least(0), "Most connections at the same time from one address."),
     ("max.connections.per.ip.overrides", STRING, "", None, "max.connections.per.ip of single addresses, ADDRESS:COUNT,..."),

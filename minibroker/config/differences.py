@@ -90,6 +90,7 @@ EFFECTS: Final[dict[str, str]] = {
     "log.flush.interval.messages": "With 1 the requests of one turn of the loop share an fsync, before any of them is acknowledged.",
     "log.segment.bytes": "May be as small as 14, for tests of retention and of data loss; Kafka requires 1048576 or more.",
     "max.connections": "A further connection is closed; in Kafka it waits.",
+    "max.connection.creation.rate": "A connection that would wait for more than 10 s is closed; in Kafka it waits in the system's queue.",
     "min.insync.replicas": _SEVERAL,
     "offsets.topic.replication.factor": _ONE_REPLICA,
     "queued.max.requests": "Limits each connection; Kafka's limits all together.",
@@ -315,11 +316,14 @@ DIFFERENCES: Final = (
     Difference(
         "connection-limits",
         "Connections and versions",
-        "A connection above max.connections waits. A silent connection is closed after connections.max.idle.ms.",
-        "It is closed immediately. A silent connection is closed between that time and one and a quarter of it.",
-        "One timer of a listener checks all its connections.",
+        "A connection above max.connections waits, and so does each one above max.connection.creation.rate. Connections of the listener of "
+        "brokers do not count against these limits if there are several listeners. A silent connection is closed after "
+        "connections.max.idle.ms.",
+        "It is closed immediately, and above max.connection.creation.rate after 10 s. All listeners count. A silent connection is "
+        "closed between that time and one and a quarter of it.",
+        "One timer of a listener checks all its connections. Waiting connections must not take all file descriptors.",
         remains="Clients see a closed connection in both cases, and connect again.",
-        properties=("connections.max.idle.ms", "max.connections"),
+        properties=("connections.max.idle.ms", "max.connection.creation.rate", "max.connections"),
     ),
     Difference(
         "listeners",

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from minibroker.config.broker_properties import BROKER_PROPERTIES
+from minibroker.config.broker_properties import BROKER_PROPERTIES, LIMITS_OF_LISTENERS
 from minibroker.config.kafka_table import base_name
 from minibroker.config.security_properties import JAAS_FILE, SECURITY_PROPERTIES, listener_in, security_property
 
@@ -48,7 +48,7 @@ _NAMES: dict[IgnoredProperty, tuple[str, ...]] = {
         "replica.selector.class", "security.providers", "ssl.engine.factory.class", "ssl.keymanager.algorithm", "ssl.provider",
         "ssl.secure.random.implementation", "ssl.trustmanager.algorithm",
     ),
-    _LIMITS: ("cordoned.log.dirs", "max.connection.creation.rate", "transaction.two.phase.commit.enable"),
+    _LIMITS: ("cordoned.log.dirs", "transaction.two.phase.commit.enable"),
     _CLUSTER: (
         "add.partitions.to.txn.retry.backoff.max.ms", "add.partitions.to.txn.retry.backoff.ms", "auto.leader.rebalance.enable",
         "broker.heartbeat.interval.ms", "broker.id.generation.enable", "broker.session.timeout.ms", "controlled.shutdown.enable",
@@ -129,13 +129,13 @@ def ignored(name: str) -> IgnoredProperty | None:
 
 
 def _ignored_of(name: str, listeners: Mapping[str, str]) -> IgnoredProperty | None:
-    """Return why a security property has no effect with these listeners; None if it has one."""
+    """Return why a property of security or of a listener's limits has no effect with these listeners; None if it has one."""
     listener = listener_in(name)
     if listener is None:
         return None if any(protocol not in _OPEN for protocol in listeners.values()) else _UNSECURED
     if listener not in listeners:
         return _NO_LISTENER
-    return _PLAINTEXT if listeners[listener] == "PLAINTEXT" else None
+    return _PLAINTEXT if listeners[listener] == "PLAINTEXT" and base_name(name) not in LIMITS_OF_LISTENERS else None
 
 
 def families() -> dict[IgnoredProperty, list[str]]:
@@ -163,7 +163,7 @@ def warnings_of(
     by_reason: dict[str, list[str]] = {}
     lines = []
     for name in sorted(unknown):
-        if name == JAAS_FILE or security_property(name) is not None:
+        if name == JAAS_FILE or security_property(name) is not None or base_name(name) in LIMITS_OF_LISTENERS:
             why = _ignored_of(name, listeners)
             if why is not None and unknown[name].strip():
                 by_reason.setdefault(why.reason, []).append(name)

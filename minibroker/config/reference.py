@@ -33,7 +33,8 @@ _BY_ENDING: Final = {
     ".messages": "records", ".record.locks": "records", ".records.per.snapshot": "records", ".count.limit": "deliveries",
     ".max.size": "members", ".sessions": "sessions", ".cache.slots": "sessions", ".window.num": "samples", ".ratio": "share, 0 to 1",
     ".load.factor": "share, 0 to 1", ".level": "level", ".max.requests": "requests", ".backlog.size": "connections",
-    ".connections": "connections", ".connections.per.ip": "connections", ".size.limit": "partitions", ".id": "id",
+    ".connections": "connections", ".connections.per.ip": "connections", ".creation.rate": "connections a second",
+    ".size.limit": "partitions", ".id": "id",
 }  # fmt: skip
 _MEASURES: Final = {"milliseconds", "seconds", "minutes", "hours", "bytes", "bytes a second"}
 _NUMBERS: Final = (INT, SHORT, LONG, DOUBLE)

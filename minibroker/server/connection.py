@@ -432,8 +432,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def refuse_in(self, delay_ms: int) -> None:
         """Serve nothing, and close after this time. The listener calls this for a new connection."""
-        self.info.throttle_ms = delay_ms
         self._listener.after(delay_ms, self.abort)
+        self.hold_for(delay_ms)
+
+    def hold_for(self, delay_ms: int) -> None:
+        """Serve nothing for this time. The listener calls this for a new connection."""
+        self.info.throttle_ms = delay_ms
         self._mute()
 
     def _mute(self) -> None:

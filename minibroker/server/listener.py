@@ -19,6 +19,7 @@ from minibroker.clock import Clock, Timer
 from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.server.answer_memory import AnswerHolder, AnswerMemory
+from minibroker.server.connection_rate import ConnectionRate
 from minibroker.server.peer_watch import PeerWatch
 from minibroker.server.receive_buffer import new_read_area
 from minibroker.server.request_memory import SHORT_READ_SIZE, RequestHolder, RequestMemory
@@ -46,6 +47,9 @@ class ConnectionLimits(NamedTuple):
     max_connections: int = 2**31 - 1  #: over all listeners
     max_connections_per_ip: int = 2**31 - 1
     max_connections_per_ip_overrides: Mapping[str, int] = {}
+    max_connections_of_listener: int = 2**31 - 1  #: listener.name.NAME.max.connections
+    creation_rate: int = 2**31 - 1  #: max.connection.creation.rate: new connections a second, over all listeners
+    creation_rate_of_listener: int = 2**31 - 1  #: listener.name.NAME.max.connection.creation.rate
     send_buffer_bytes: int = -1  #: -1: the default of the system
     receive_buffer_bytes: int = -1
 
@@ -56,6 +60,7 @@ class ConnectionCounts:
     def __init__(self, watchdog: Watchdog | None = None) -> None:
         self.by_host: Counter[str] = Counter()
         self.total = 0
+        self.rate = ConnectionRate()
         self.request_memory = RequestMemory()
         self.answer_memory = AnswerMemory()
         self.watchdog = watchdog or Watchdog()
@@ -78,6 +83,9 @@ class AcceptedConnection(AnswerHolder, RequestHolder, Protocol):
 
     def refuse_in(self, delay_ms: int) -> None:
         """Serve nothing, and close after this time."""
+
+    def hold_for(self, delay_ms: int) -> None:
+        """Serve nothing for this time."""
 
     def exchange_read_area(self, read_area: memoryview) -> None:
         """Receive into another area."""
@@ -125,6 +133,7 @@ class Listener:
         self.port = 0  #: the port in use, after `open`
         self._clock = clock
         self._counts = counts or ConnectionCounts()
+        self._rate = ConnectionRate()
         self.watchdog = self._counts.watchdog
         self.answer_memory = self._counts.answer_memory
         self.request_memory = self._counts.request_memory
@@ -188,6 +197,10 @@ class Listener:
         if counts.total > limits.max_connections:
             log.warning("refusing a connection of %s: max.connections=%d are open", host, limits.max_connections)
             return False
+        if len(self.connections) > limits.max_connections_of_listener:
+            most = limits.max_connections_of_listener
+            log.warning("refusing a connection of %s: listener.name.%s.max.connections=%d are open", host, self.name.lower(), most)
+            return False
         allowed = limits.max_connections_per_ip_overrides.get(host, limits.max_connections_per_ip)
         if counts.by_host[host] > allowed:
             log.warning("refusing a connection of %s: max.connections.per.ip=%d are open", host, allowed)
@@ -196,6 +209,21 @@ class Listener:
         if throttle_ms:
             log.info("refusing a connection of %s in %d ms: it makes too many for its connection_creation_rate", host, throttle_ms)
             connection.refuse_in(throttle_ms)
+            return True
+        return self._takes_turn(connection, limits)
+
+    def _takes_turn(self, connection: AcceptedConnection, limits: ConnectionLimits) -> bool:
+        """Hold a new connection until its turn by `max.connection.creation.rate`. Returns False if that would be too long."""
+        now_ms = self._clock.now_ms()
+        of_listener = self._rate.wait_ms(limits.creation_rate_of_listener, now_ms)
+        of_all = None if of_listener is None else self._counts.rate.wait_ms(limits.creation_rate, now_ms)
+        if of_listener is None or of_all is None:
+            log.warning(
+                "refusing a connection of %s: too many wait for their turn by max.connection.creation.rate", connection.info.client_host
+            )
+            return False
+        if of_listener or of_all:
+            connection.hold_for(max(of_listener, of_all))
         return True
 
     def exchange_read_area(self) -> None:

@@ -82,7 +82,7 @@ class ServedNode:
                 wanted.name,
                 self._dispatcher,
                 clock,
-                lambda: limits_of(self.services.config),
+                partial(self._limits, wanted.name),
                 self._make_connection,
                 counts,
                 self._connection_throttle_ms,
@@ -112,6 +112,9 @@ class ServedNode:
         """Return the present address for clients; other data bring another node."""
         return self.node.advertised(listener_name)
 
+    def _limits(self, listener_name: str) -> ConnectionLimits:
+        return limits_of(self.services.config, listener_name)
+
     def _connection_throttle_ms(self, host: str) -> int:
         quotas = self.services.quotas
         return 0 if quotas is None else quotas.connection_throttle_ms(host)
@@ -129,8 +132,8 @@ class ServedNode:
         self.listeners = []
 
 
-def limits_of(config: BrokerConfig) -> ConnectionLimits:
-    """Return the limits of connections. The system sizes socket buffers, unless the configuration does.
+def limits_of(config: BrokerConfig, listener_name: str = "") -> ConnectionLimits:
+    """Return the limits of a listener's connections. The system sizes socket buffers, unless the configuration does.
 
     With `minibroker.like.kafka` a connection is served one request at a time: requests after a parked Fetch wait for it.
     """
@@ -142,6 +145,9 @@ def limits_of(config: BrokerConfig) -> ConnectionLimits:
         max_connections=config.max_connections,
         max_connections_per_ip=config.max_connections_per_ip,
         max_connections_per_ip_overrides=config.max_connections_per_ip_overrides,
+        max_connections_of_listener=config.limit_of_listener(listener_name, "max.connections"),
+        creation_rate=config.max_connection_creation_rate,
+        creation_rate_of_listener=config.limit_of_listener(listener_name, "max.connection.creation.rate"),
         send_buffer_bytes=config.socket_send_buffer_bytes if _holds(config, "socket.send.buffer.bytes") else -1,
         receive_buffer_bytes=config.socket_receive_buffer_bytes if _holds(config, "socket.receive.buffer.bytes") else -1,
     )

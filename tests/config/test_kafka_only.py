@@ -56,13 +56,14 @@ def test_what_would_change_what_clients_may_do_is_told_once_for_each_reason() ->
 def test_properties_of_a_listener_are_warned_of_unless_it_uses_them() -> None:
     names = ("ssl.client.auth", "listener.name.controller.ssl.client.auth", "listener.name.secure.ssl.client.auth")
     unknown = dict.fromkeys((*names, "listener.name.open.ssl.client.auth", "listener.name.opne.ssl.client.auth"), "none")
-    unknown |= {"listener.name.secure.max.connections": "1", "listener.name.secure.ssl.client.auht": "none"}
+    unknown |= {"listener.name.secure.max.connections.per.ip": "1", "listener.name.secure.ssl.client.auht": "none"}
+    unknown |= {"listener.name.open.max.connections": "1", "listener.name.opne.max.connections": "1"}
     unknown |= {"listener.name.secure.ssl.engine.factory.class": "com.example.Engine"}
     assert warnings_of(unknown, listeners={"controller": "", "secure": "SSL", "open": "PLAINTEXT"}) == [
         "unknown property listener.name.secure.ssl.client.auht is ignored: did you mean ssl.client.auth?",
         "listener.name.open.ssl.client.auth has no effect: its listener uses neither TLS nor SASL",
-        "listener.name.opne.ssl.client.auth has no effect: there is no listener of this name",
-        "listener.name.secure.max.connections has no effect: it is the same for all listeners",
+        "listener.name.opne.max.connections, listener.name.opne.ssl.client.auth have no effect: there is no listener of this name",
+        "listener.name.secure.max.connections.per.ip has no effect: it is the same for all listeners",
         "listener.name.secure.ssl.engine.factory.class has no effect: Java classes are not loaded",
     ]
 
