@@ -39,8 +39,8 @@ NOT_PROPERTY_PREFIXES = ("KAFKA_LOG4J_",)
 #: set by Kubernetes and Docker links for a service or a container of the name `kafka`
 _OF_LINKS = re.compile(r"KAFKA_(SERVICE_(HOST|PORT)(_.*)?|PORT_\d+_(TCP|UDP)(_.*)?)")
 
-#: how containers and start scripts pass a JAAS file to Java; the name may be in quotes
-_JAAS_OPTION = re.compile(r"""-Djava\.security\.auth\.login\.config==?(["']?)([^"'\s]+|(?<=")[^"]+|(?<=')[^']+)\1""")
+_SHELL_WORD = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")
+_JAAS_OPTION = "-Djava.security.auth.login.config="
 
 
 class Setting(str):
@@ -87,10 +87,9 @@ def from_file(path: Path) -> dict[str, str]:
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the properties of the environment. KAFKA_A_B overrides KAFKA_CFG_A_B. Of KAFKA_OPTS, only the JAAS file is one."""
-    jaas_file = _JAAS_OPTION.search(environment.get("KAFKA_OPTS", ""))
-    of_java: dict[str, str] = (
-        {} if jaas_file is None else {"java.security.auth.login.config": Setting(jaas_file[2], "environment variable KAFKA_OPTS")}
-    )
+    options = [re.sub("[\"']", "", word) for word in _SHELL_WORD.findall(environment.get("KAFKA_OPTS", ""))]
+    jaas_files = [each.removeprefix(_JAAS_OPTION).removeprefix("=") for each in options if each.startswith(_JAAS_OPTION)]
+    of_java: dict[str, str] = {_JAAS_OPTION[2:-1]: Setting(each, "environment variable KAFKA_OPTS") for each in jaas_files}
     return of_java | {
         name: Setting(environment[variable], f"environment variable {variable}") for name, variable in variables(environment).items()
     }
