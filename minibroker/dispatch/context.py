@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from minibroker.dispatch.quotas import Quotas
     from minibroker.schemas.internal.setting_records import ClientQuotaRecord
     from minibroker.security.audit import AuditLog
-    from minibroker.security.authorizer import Authorizer
+    from minibroker.security.authorizer import Authorizer, Rights
 
 
 ANONYMOUS: Final = "User:ANONYMOUS"  #: the principal of a client that did not log in
@@ -39,7 +39,7 @@ class ConnectionInfo:
 
     __slots__ = (
         "client_host", "client_software_name", "client_software_version", "endings", "is_token_authenticated", "listener_name",
-        "principal", "security_protocol", "throttle_ms",
+        "principal", "rights", "security_protocol", "throttle_ms",
     )  # fmt: skip
 
     def __init__(self, listener_name: str, client_host: str, security_protocol: str = "PLAINTEXT") -> None:
@@ -47,6 +47,7 @@ class ConnectionInfo:
         self.client_host = client_host
         self.security_protocol = security_protocol  #: of the listener: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL
         self.principal = ANONYMOUS  #: who the client is, `User:name`; TLS and SASL write it
+        self.rights: Rights | None = None  #: what the authorizer allowed the client (dispatch/authorization/access.py)
         self.is_token_authenticated = False  #: whether the client logged in with a delegation token
         self.client_software_name = "unknown"
         self.client_software_version = "unknown"

@@ -3,10 +3,11 @@
     Principal = User:a is Denied operation = WRITE from host = 127.0.0.1 on resource = Topic:LITERAL:t for request = Produce
     with resourceRefCount = 1 based on rule DefaultDeny
 
-Denials are INFO and allowed operations are DEBUG, on Kafka's logger `kafka.authorizer.logger`. Of the denials of one principal on one
-resource, one line is written in INTERVAL_MS, and of one principal LINES_MAX lines, so that a flood of requests does not fill the disk. At
-the end of the interval one more line for each principal says how many were left out. Names come from clients, so control characters are
-escaped and long names are cut.
+Denials are INFO and allowed operations are DEBUG, on Kafka's logger `kafka.authorizer.logger`. DEBUG counts when the broker starts; later
+it takes effect when an access control entry changes, because allowed operations are remembered. Of the denials of one principal on one
+resource, one line is written in INTERVAL_MS, and of one principal LINES_MAX lines, so that a flood of requests does not fill the disk.
+At the end of the interval one more line for each principal says how many were left out. Names come from clients, so control characters
+are escaped and long names are cut.
 """
 
 from __future__ import annotations

@@ -12,8 +12,10 @@ entry changes.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final
+from uuid import UUID
 
 from minibroker.security.acl import (
     ANY_HOST,
@@ -76,6 +78,37 @@ _SUPER_USER: Final = Decision("SuperUser", is_allowed=True)
 _DEFAULT_ALLOW: Final = Decision("DefaultAllow", is_allowed=True)
 _DEFAULT_DENY: Final = Decision("DefaultDeny", is_allowed=False)
 
+RIGHTS_MAX: Final = 100_000  #: names in all Rights
+
+
+class Rights:
+    """What a client was allowed since the last change of an entry: for each kind and operation the names of resources.
+
+    Functions around frequent requests look here first, so that a request costs a look-up for each resource.
+    """
+
+    __slots__ = ("_authorizer", "_host", "allowed", "generation", "principal")
+
+    def __init__(self, authorizer: Authorizer, principal: str, host: str) -> None:
+        self._authorizer = authorizer
+        self._host = host
+        self.principal = principal
+        self.generation = authorizer.generation  #: of the entries that these rights follow from
+        self.allowed: defaultdict[int, set[str | UUID]] = defaultdict(set)  #: by `rights_key`; topics also by their ids
+
+    def keep(self, key: int, name: str | UUID) -> None:
+        """Remember an allowed operation."""
+        names = self.allowed[key]
+        if name not in names and not (isinstance(name, str) and len(name) > CACHED_NAME_MAX):
+            names.add(name)
+            self._authorizer.count_right()
+
+
+def rights_key(operation: Operation, kind: ResourceType) -> int:
+    """Return the key of `Rights.allowed`."""
+    return int(kind) << 8 | int(operation)
+
+
 _Question = tuple[str, str, Operation, ResourceType, str | None]  #: principal, host, operation, type, name or None for any name
 
 
@@ -92,6 +125,8 @@ class Authorizer:
         self._prefix_lengths: dict[ResourceType, list[int]] = {}  #: of the names of prefixed patterns, longest first
         self._decisions: dict[_Question, Decision] = {}
         self._operations: dict[tuple[str, str, ResourceType, str], int] = {}
+        self._rights: dict[tuple[str, str], Rights] = {}
+        self._right_count = 0
 
     def __len__(self) -> int:
         """Return the number of entries."""
@@ -171,6 +206,25 @@ class Authorizer:
                 self._operations[question] = bits
         return bits
 
+    def rights(self, principal: str, host: str) -> Rights:
+        """Return what a client was allowed. All of its connections share it."""
+        rights = self._rights.get((principal, host))
+        if rights is None:
+            self.count_right()
+            rights = self._rights[principal, host] = Rights(self, principal, host)
+        return rights
+
+    def count_right(self) -> None:
+        """Count a name in the rights of a client, and start again when there are too many."""
+        self._right_count += 1
+        if self._right_count > RIGHTS_MAX:
+            self._forget_rights()
+
+    def _forget_rights(self) -> None:
+        self.generation += 1
+        self._rights.clear()
+        self._right_count = 0
+
     def _answer(self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str) -> Decision:
         decision = self._decide(principal, host, operation, resource_type, name)
         if len(name) <= CACHED_NAME_MAX:
@@ -184,7 +238,7 @@ class Authorizer:
 
     def _forget(self, changed: Acl) -> None:
         """Forget decisions, and follow the lengths of prefixes."""
-        self.generation += 1
+        self._forget_rights()
         self._decisions.clear()
         self._operations.clear()
         if changed.pattern_type == PatternType.PREFIXED:

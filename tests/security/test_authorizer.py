@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.security.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
-from minibroker.security.authorizer import CACHED_NAME_MAX, DECISIONS_MAX, OPERATIONS, Authorizer
+from minibroker.security.authorizer import CACHED_NAME_MAX, DECISIONS_MAX, OPERATIONS, RIGHTS_MAX, Authorizer
 from tests.support.soak import examples
 
 ALICE, BOB, EVERYBODY = "User:alice", "User:bob", "User:*"
@@ -261,3 +261,18 @@ def test_decisions_are_those_of_the_model(acls: list[Acl], removed: list[Acl], a
         for operation in OPERATIONS[kind]:
             expected = model(left, (ALICE, HOST, operation, kind, "ab"), allows_everyone=allows_everyone)
             assert bool(bits & 1 << operation) is expected
+
+
+def test_rights_of_clients_are_bounded_and_end_with_the_next_change() -> None:
+    made = authorizer(acl("*"))
+    rights = made.rights(ALICE, HOST)
+    rights.keep(1, "t")
+    rights.keep(1, "x" * (CACHED_NAME_MAX + 1))
+    assert rights.allowed[1] == {"t"}
+    assert made.rights(ALICE, HOST) is rights
+    made.add(acl("other"))
+    assert made.rights(ALICE, HOST) is not rights
+    assert made.generation > rights.generation
+    for number in range(RIGHTS_MAX + 10):
+        made.rights(ALICE, HOST).keep(1, f"t{number}")
+    assert len(made.rights(ALICE, HOST).allowed[1]) < RIGHTS_MAX

@@ -11,23 +11,37 @@ from minibroker.dispatch.delayed import then
 from minibroker.errors import ClusterAuthorizationFailed, KafkaError, TopicAuthorizationFailed
 from minibroker.security.acl import CLUSTER_NAME, Operation, ResourceType
 from minibroker.security.audit import AuditEntry
+from minibroker.security.authorizer import rights_key
 
 _STEP: Final = 200  #: questions between two pauses
+
+
+def allowed(ctx: RequestContext, key: int) -> set[str | UUID]:
+    """Return the names of the resources with which the client was allowed to do this (`rights_key`), for requests that are frequent."""
+    connection, authorizer = ctx.connection, ctx.broker.authorizer
+    rights: Any = connection.rights
+    if rights is None or rights.generation != authorizer.generation or rights.principal != connection.principal:  # type: ignore[union-attr]
+        rights = connection.rights = authorizer.rights(connection.principal, connection.client_host)  # type: ignore[union-attr]
+    names: set[str | UUID] = rights.allowed[key]
+    return names
 
 
 class Access:
     """What the client of a request may do."""
 
-    __slots__ = ("_audit", "_authorizer", "_host", "_principal", "_request")
+    __slots__ = ("_audit", "_authorizer", "_host", "_principal", "_request", "_rights")
 
     def __init__(self, ctx: RequestContext, request: str) -> None:
         """Prepare questions for `request`, the name of an API. The broker must have an authorizer."""
         services, connection = ctx.broker, ctx.connection
-        self._authorizer: Any = services.authorizer
-        self._audit: Any = services.audit
+        authorizer: Any = services.authorizer
+        audit: Any = services.audit
+        self._authorizer, self._audit = authorizer, audit
         self._principal = connection.principal
         self._host = connection.client_host
         self._request = request
+        #: None: allowed operations are logged, one by one
+        self._rights = None if audit.has_allowed else authorizer.rights(connection.principal, connection.client_host)
 
     def allows(self, operation: Operation, kind: ResourceType, name: str, count: int = 1) -> bool:
         """Return whether the client may do something with a resource, which it named `count` times. A denial is logged."""
@@ -35,7 +49,9 @@ class Access:
         if not decision.is_allowed:
             self._audit.denied(AuditEntry(self._principal, self._host, operation, kind, name, decision, self._request, count))
             return False
-        if self._audit.has_allowed:
+        if self._rights is not None:
+            self._rights.keep(rights_key(operation, kind), name)
+        else:
             self._audit.allowed(AuditEntry(self._principal, self._host, operation, kind, name, decision, self._request, count))
         return True
 
@@ -69,6 +85,11 @@ class Access:
         bits: int = self._authorizer.operations(self._principal, self._host, kind, name)
         return bits
 
+    def keep(self, operation: Operation, kind: ResourceType, name: str | UUID) -> None:
+        """Remember an allowed operation by another name of the resource."""
+        if self._rights is not None:
+            self._rights.keep(rights_key(operation, kind), name)
+
     def topic_errors(self, ctx: RequestContext, operation: Operation) -> TopicErrors:
         """Return a function that finds the error of each topic."""
         return TopicErrors(self, ctx, operation)
@@ -91,7 +112,13 @@ class TopicErrors:
             topic = self._ids.get(topic_id)
             if topic is None:
                 return None
-            name = topic.name
+            error = self._of(topic.name)
+            if error is None:
+                self._access.keep(self._operation, ResourceType.TOPIC, topic_id)
+            return error
+        return self._of(name)
+
+    def _of(self, name: str) -> KafkaError | None:
         if name in self._answers:
             return self._answers[name]
         error = None if self._access.allows(self._operation, ResourceType.TOPIC, name) else TopicAuthorizationFailed()

@@ -13,12 +13,13 @@ from functools import partial
 from typing import Any, Final
 
 from minibroker.dispatch.authorization import configs, groups, records, topics, transactions
-from minibroker.dispatch.authorization.access import Access
-from minibroker.dispatch.authorization.parts import serve_groups, serve_topics
+from minibroker.dispatch.authorization.access import Access, allowed
+from minibroker.dispatch.authorization.parts import names_only, serve_groups, serve_topics
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import Handler
 from minibroker.errors import GroupAuthorizationFailed, TransactionalIdAuthorizationFailed
 from minibroker.security.acl import ResourceType
+from minibroker.security.authorizer import rights_key
 from minibroker.wire.authorization import EachGroup, EachTopic, OnCluster, OnGroup, OnTransactionalId, Rule, Special
 
 Serve = Callable[[Handler, RequestContext, Any], Any]
@@ -79,11 +80,11 @@ def _function(rule: Rule, api_key: int) -> Serve:
     if isinstance(rule, OnCluster):
         return partial(_on_cluster, rule)
     if isinstance(rule, OnGroup):
-        return partial(_on_group, rule)
+        return partial(_on_group, rule, rights_key(rule.operation, ResourceType.GROUP))
     if isinstance(rule, OnTransactionalId):
         return partial(_on_transactional_id, rule)
     if isinstance(rule, EachTopic):
-        return partial(_each_topic, rule)
+        return partial(_each_topic, rule, rights_key(rule.operation, ResourceType.TOPIC))
     return partial(_each_group, rule)
 
 
@@ -92,9 +93,11 @@ def _on_cluster(rule: OnCluster, handler: Handler, ctx: RequestContext, request:
     return handler.handle(ctx, request)
 
 
-def _on_group(rule: OnGroup, handler: Handler, ctx: RequestContext, request: Any) -> Any:
+def _on_group(rule: OnGroup, key: int, handler: Handler, ctx: RequestContext, request: Any) -> Any:
     group_id = getattr(request, rule.field)
-    if group_id is not None and not Access(ctx, handler.api.name).allows(rule.operation, ResourceType.GROUP, group_id):
+    if group_id in allowed(ctx, key) or group_id is None:
+        return handler.handle(ctx, request)
+    if not Access(ctx, handler.api.name).allows(rule.operation, ResourceType.GROUP, group_id):
         raise GroupAuthorizationFailed
     return handler.handle(ctx, request)
 
@@ -106,7 +109,9 @@ def _on_transactional_id(rule: OnTransactionalId, handler: Handler, ctx: Request
     return handler.handle(ctx, request)
 
 
-def _each_topic(rule: EachTopic, handler: Handler, ctx: RequestContext, request: Any) -> Any:
+def _each_topic(rule: EachTopic, key: int, handler: Handler, ctx: RequestContext, request: Any) -> Any:
+    if names_only(request, allowed(ctx, key)):
+        return handler.handle(ctx, request)
     return serve_topics(handler, ctx, request, Access(ctx, handler.api.name).topic_errors(ctx, rule.operation))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, Final
+from uuid import UUID
 
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.middleware import after, refusal
@@ -12,7 +13,7 @@ from minibroker.dispatch.partition_split import ErrorOf, join, split
 from minibroker.dispatch.registry import Handler
 from minibroker.errors import NONE, GroupAuthorizationFailed, KafkaError
 from minibroker.schemas import k47_offset_delete, k92_delete_share_group_offsets
-from minibroker.wire.schema import NIL_UUID, replace
+from minibroker.wire.schema import NIL_UUID, TOPIC_ID, TOPIC_NAME, entities_of, fields_of, replace
 
 #: The coordinator checks the group before the topics, also if all topics are refused.
 _OF_A_GROUP: Final = frozenset({k47_offset_delete.API_KEY, k92_delete_share_group_offsets.API_KEY})
@@ -46,6 +47,37 @@ def _has_failed(response: Any) -> bool:
     """Return whether an answer has an error of its own, besides those of its parts."""
     code = own_error_code(type(response))
     return code is not None and getattr(response, code) != NONE
+
+
+def names_only(request: Any, names: Container[str | UUID]) -> bool:
+    """Return whether all topics of a request are among these names and ids. False for requests with other lists of topics."""
+    request_type = type(request)
+    if request_type not in _TOPIC_FIELDS:
+        _TOPIC_FIELDS[request_type] = _topic_fields(request_type)
+    fields = _TOPIC_FIELDS[request_type]
+    if fields is None:
+        return False
+    topics, name, topic_id = fields
+    for element in getattr(request, topics):
+        key = getattr(element, name)
+        if (key if key or topic_id is None else getattr(element, topic_id)) not in names:
+            return False
+    return True
+
+
+_TOPIC_FIELDS: Final[dict[type[Any], tuple[str, str, str | None] | None]] = {}
+
+
+def _topic_fields(request_type: type[Any]) -> tuple[str, str, str | None] | None:
+    """Return the only list of topics in a request, and the fields of their names and ids."""
+    shape = shape_of(request_type)
+    if shape.groups or shape.bare or len(shape.topics) != 1:
+        return None
+    (field,) = [each for each in fields_of(request_type) if each.name == shape.topics[0]]
+    entities = {} if field.struct is None else entities_of(field.struct)
+    name = entities.get(TOPIC_NAME) or entities.get(TOPIC_ID)
+    is_config = field.struct is None or "resource_type" in field.struct.declared_
+    return None if name is None or is_config else (field.name, name, entities.get(TOPIC_ID))
 
 
 def _names_refused(request: Any, error_of: ErrorOf) -> bool:

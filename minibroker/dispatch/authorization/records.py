@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from uuid import UUID
 
 from minibroker.cluster.cluster import Cluster
-from minibroker.dispatch.authorization.access import Access, TopicErrors
+from minibroker.dispatch.authorization.access import Access, TopicErrors, allowed
 from minibroker.dispatch.authorization.parts import serve_topics
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import then
@@ -20,10 +20,13 @@ from minibroker.dispatch.refusing_cluster import AuthorizedCluster
 from minibroker.dispatch.registry import Handler
 from minibroker.errors import TopicAuthorizationFailed, TransactionalIdAuthorizationFailed, WireError
 from minibroker.security.acl import Operation, ResourceType
+from minibroker.security.authorizer import rights_key
 from minibroker.wire.schema import NIL_UUID, replace
 
 _OPENING_EPOCH: Final = 0  #: of a Fetch session
 _REPLICA_STATE_SINCE: Final = 15
+_WRITE: Final = rights_key(Operation.WRITE, ResourceType.TOPIC)
+_READ: Final = rights_key(Operation.READ, ResourceType.TOPIC)
 _MAGIC, _ATTRIBUTES = 16, 22  #: positions in a record batch
 _BATCH_MAGIC: Final = 2
 _TRANSACTIONAL: Final = 0x10
@@ -31,6 +34,19 @@ _TRANSACTIONAL: Final = 0x10
 
 def produce(handler: Handler, ctx: RequestContext, request: Any) -> Any:
     """WRITE of the transactional id if a batch is transactional, and of each topic. With acks=0 a refusal closes the connection."""
+    known = allowed(ctx, _WRITE)
+    for topic in request.topic_data:
+        if (topic.name or topic.topic_id) not in known:
+            break
+        for part in topic.partition_data:
+            data = part.records
+            if data is None or len(data) <= _ATTRIBUTES or data[_ATTRIBUTES] & _TRANSACTIONAL:
+                break  # perhaps transactional
+        else:
+            continue
+        break
+    else:
+        return handler.handle(ctx, request)
     access = Access(ctx, handler.api.name)
     if any(_is_transactional(each.records) for topic in request.topic_data for each in topic.partition_data):
         transactional_id = request.transactional_id
@@ -42,12 +58,12 @@ def produce(handler: Handler, ctx: RequestContext, request: Any) -> Any:
         return handler.handle(ctx, request)
     if request.acks != 0:
         return serve_topics(handler, ctx, request, error_of)
-    allowed = [topic for topic in request.topic_data if topic not in refused]
+    rest = [topic for topic in request.topic_data if topic not in refused]
 
     def close(_: Any) -> Any:
         raise WireError("Produce with acks=0 was refused in part or as a whole")
 
-    return then(handler.handle(ctx, replace(request, topic_data=allowed)), close) if allowed else close(None)
+    return then(handler.handle(ctx, replace(request, topic_data=rest)), close) if rest else close(None)
 
 
 def _is_transactional(records: Any) -> bool:
@@ -59,14 +75,16 @@ def _is_transactional(records: Any) -> bool:
 
 def fetch(handler: Handler, ctx: RequestContext, request: Any) -> Any:
     """READ of each topic of the request and of its session. A replica needs CLUSTER_ACTION."""
-    access = Access(ctx, handler.api.name)
     replica_id = request.replica_id if ctx.api_version < _REPLICA_STATE_SINCE else request.replica_state.replica_id
     if replica_id >= 0:
-        if access.allows_cluster(Operation.CLUSTER_ACTION):
+        if Access(ctx, handler.api.name).allows_cluster(Operation.CLUSTER_ACTION):
             return handler.handle(ctx, request)
         return _without(handler, ctx, request, lambda _name, _id, _index: TopicAuthorizationFailed())
-    error_of = access.topic_errors(ctx, Operation.READ)
     session = _session(ctx, request)
+    known = allowed(ctx, _READ)
+    if (session is None or _is_cleared(ctx, session)) and all((topic.topic or topic.topic_id) in known for topic in request.topics):
+        return handler.handle(ctx, request)
+    error_of = Access(ctx, handler.api.name).topic_errors(ctx, Operation.READ)
     if session is None:
         refused = [topic for topic in request.topics if error_of(topic.topic, topic.topic_id) is not None]
         return _without(handler, ctx, request, error_of) if refused else handler.handle(ctx, request)
@@ -83,6 +101,16 @@ def fetch(handler: Handler, ctx: RequestContext, request: Any) -> Any:
             all_refused.add(topic.topic_id if session.uses_topic_ids else topic.topic)
     session.access = None if request.forgotten_topics_data else (client, all_refused)
     return _without(handler, ctx, request, error_of) if all_refused else handler.handle(ctx, request)
+
+
+def _is_cleared(ctx: RequestContext, session: Any) -> bool:
+    """Return whether this client may read all topics of a session, as it was found out by an earlier request."""
+    if session.access is None:
+        return False
+    (generation, principal, host), refused = session.access
+    authorizer: Any = ctx.broker.authorizer
+    connection = ctx.connection
+    return not refused and generation == authorizer.generation and principal == connection.principal and host == connection.client_host
 
 
 def _session(ctx: RequestContext, request: Any) -> Any:

@@ -5,12 +5,12 @@ A topic that a client may not describe looks the same whether it exists or not. 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import Any, Final
 from uuid import UUID
 
 from minibroker.cluster.topic import INTERNAL_TOPICS
-from minibroker.dispatch.authorization.access import Access, filtered, keep_allowed
+from minibroker.dispatch.authorization.access import Access, allowed, filtered, keep_allowed
 from minibroker.dispatch.authorization.parts import serve_topics
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
@@ -19,30 +19,34 @@ from minibroker.dispatch.registry import Handler
 from minibroker.errors import KafkaError, TopicAuthorizationFailed, UnknownTopicOrPartition
 from minibroker.schemas import k03_metadata, k19_create_topics, k20_delete_topics, k75_describe_topic_partitions
 from minibroker.security.acl import CLUSTER_NAME, Operation, ResourceType
+from minibroker.security.authorizer import rights_key
 from minibroker.wire.schema import NIL_UUID, replace
 
 _BY_ID_SINCE: Final = 12  #: of Metadata
+_DESCRIBE: Final = rights_key(Operation.DESCRIBE, ResourceType.TOPIC)
 _NOT_ASKED_FOR: Final = k03_metadata.OPERATIONS_NOT_ASKED_FOR
 _REFUSED: Final = TopicAuthorizationFailed.code
 
 
 def metadata(handler: Handler, ctx: RequestContext, request: k03_metadata.Request) -> Any:
     """DESCRIBE of each topic; CREATE of those that are to be created."""
-    access = Access(ctx, handler.api.name)
     asked = request.topics
+    if asked and _is_plain(ctx, request, asked):
+        return handler.handle(ctx, request)
+    access = Access(ctx, handler.api.name)
     if asked is None or (ctx.api_version == 0 and not asked):
         result = handler.handle(ctx, request)
         result = keep_allowed(ctx, result, "topics", lambda topic: access.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name))
         return after(result, lambda response: _with_operations(access, request, response))
     refused: dict[Any, k03_metadata.TopicResult] = {}
-    allowed = []
+    rest = []
     for topic in asked:
         answer = _refusal(access, ctx, request, topic)
         if answer is None:
-            allowed.append(topic)
+            rest.append(topic)
         else:
             refused[answer.name or answer.topic_id] = answer
-    is_all = not allowed and ctx.api_version == 0  # an empty list asks for all topics there
+    is_all = not rest and ctx.api_version == 0  # an empty list asks for all topics there
 
     def joined(response: Any) -> Any:
         if is_all:
@@ -51,7 +55,15 @@ def metadata(handler: Handler, ctx: RequestContext, request: k03_metadata.Reques
         response.topics = [*response.topics, *refused.values()]
         return response
 
-    return after(handler.handle(ctx, replace(request, topics=allowed) if refused else request), joined)
+    return after(handler.handle(ctx, replace(request, topics=rest) if refused else request), joined)
+
+
+def _is_plain(ctx: RequestContext, request: k03_metadata.Request, asked: Iterable[k03_metadata.Topic]) -> bool:
+    """Return whether a request is for topics by name that exist and that the client may describe, without operations."""
+    if request.include_topic_authorized_operations or request.include_cluster_authorized_operations:
+        return False
+    known, topics = allowed(ctx, _DESCRIBE), ctx.cluster.topics
+    return all(topic.name in known and topic.name in topics and topic.topic_id == NIL_UUID for topic in asked)
 
 
 def _refusal(
@@ -112,22 +124,22 @@ def _describe(
     if is_all:
         first = "" if cursor is None else cursor.topic_name
         names = [name for name in ctx.cluster.topics if name >= first]
-        allowed = yield from filtered(names, lambda name: access.may(Operation.DESCRIBE, ResourceType.TOPIC, name))
+        shown = yield from filtered(names, lambda name: access.may(Operation.DESCRIBE, ResourceType.TOPIC, name))
         refused = []
     else:
         names = list(dict.fromkeys(topic.name for topic in request.topics))
         if cursor is not None and cursor.topic_name in names:
             names = [name for name in names if name >= cursor.topic_name]
-        allowed = yield from filtered(names, lambda name: access.allows(Operation.DESCRIBE, ResourceType.TOPIC, name))
-        refused = sorted({*names}.difference(allowed))
+        shown = yield from filtered(names, lambda name: access.allows(Operation.DESCRIBE, ResourceType.TOPIC, name))
+        refused = sorted({*names}.difference(shown))
         if cursor is not None and cursor.topic_name not in names:
             return handler.handle(ctx, request)  # an error, whatever the topics are
     answers = [k75_describe_topic_partitions.TopicResult(error_code=_REFUSED, name=name, partitions=[]) for name in refused]
-    if not allowed:  # an empty list would ask for all topics
+    if not shown:  # an empty list would ask for all topics
         return k75_describe_topic_partitions.Response(topics=answers)
-    if cursor is not None and cursor.topic_name not in allowed:
+    if cursor is not None and cursor.topic_name not in shown:
         cursor = None
-    topics = [k75_describe_topic_partitions.Topic(name=name) for name in allowed]
+    topics = [k75_describe_topic_partitions.Topic(name=name) for name in shown]
     response = handler.handle(ctx, replace(request, topics=topics, cursor=cursor))
     if isinstance(response, Delayed):
         response = yield response
