@@ -24,19 +24,28 @@ import click
 from minibroker.cli.streams import drop_output
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.broker_properties import LIKE_KAFKA
-from minibroker.config.listeners import NODES_MAX
+from minibroker.config.listeners import NODES_MAX, is_loopback
 from minibroker.config.sources import Setting
 from minibroker.errors import ConfigurationError
 from minibroker.server import garbage, logs
 
 if TYPE_CHECKING:
+    from minibroker.dispatch.context import Services
     from minibroker.server.broker import Broker
+    from minibroker.server.initial_access import InitialAccess
     from minibroker.testing.lab.lab_server import LabServer
 
 _BROKERS_HELP = "Show so many brokers to clients, with ids and ports one after the other, to test clients with: nothing is replicated."
 _LAB_HELP = "Let tests change the broker over HTTP on this port, 0 for a free one: faults, time, data. See 'minibroker lab'."
 _LIKE_KAFKA_HELP = f"Behave as Apache Kafka does wherever minibroker deliberately differs: {LIKE_KAFKA}=true. See docs/differences.md."
+_SASL_HELP = (
+    "Let this user log in, and nobody without a password: the listener becomes SASL_PLAINTEXT. "
+    "Without a mechanism: PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512. Repeat it for more users."
+)
+_SUPER_USER_HELP = "This user may do everything; others may do what --acl and 'kafka-acls' allow."
+_ACL_HELP = "Allow or deny something, e.g. 'alice allow READ TOPIC orders-*'. Others may do nothing that no entry allows."
 _LOOPBACK = "127.0.0.1"
+_PORT = 9092
 _IMPORTED = time.perf_counter()
 _DESCRIPTORS_MAX = 1 << 20
 _THREAD_SWITCH_S = 0.0002  #: how long a computing worker thread may delay the loop after a system call
@@ -68,6 +77,11 @@ def _not_empty(_context: click.Context, _parameter: click.Parameter, path: str |
     "--racks", metavar="RACK,...", default="", help="Racks of the brokers in turn: --brokers 3 --racks a,b puts them into a, b and a."
 )
 @click.option("--like-kafka", "is_like_kafka", is_flag=True, help=_LIKE_KAFKA_HELP)
+@click.option(
+    "--sasl", "users", multiple=True, metavar="USER:PASSWORD[:MECHANISM]", envvar="MINIBROKER_SASL_USERS", show_envvar=True, help=_SASL_HELP
+)
+@click.option("--super-user", "super_users", multiple=True, metavar="USER", help=_SUPER_USER_HELP)
+@click.option("--acl", "acls", multiple=True, metavar="TEXT", help=_ACL_HELP)
 @click.option("--lab-port", type=click.IntRange(0, 65535), metavar="PORT", help=_LAB_HELP)
 @click.option(
     "--lab-host", metavar="HOST", help=f"Address of the lab, if not {_LOOPBACK}. Any process that can connect to it controls the broker."
@@ -85,6 +99,9 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
     log_level: str,
     broker_count: int,
     racks: str,
+    users: tuple[str, ...],
+    super_users: tuple[str, ...],
+    acls: tuple[str, ...],
     lab_port: int | None,
     lab_host: str | None,
     lab_names: tuple[str, ...],
@@ -106,17 +123,39 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
     arguments: dict[str, str] = {}
     if data_dir is not None:
         arguments["log.dirs"] = Setting(data_dir, "--data-dir")
-    if port is not None:
-        arguments["listeners"] = Setting(f"PLAINTEXT://:{port}", "--port")
+    protocol = "SASL_PLAINTEXT" if users else "PLAINTEXT"
+    if port is not None or users:
+        arguments["listeners"] = Setting(f"{protocol}://:{_PORT if port is None else port}", "--port" if port is not None else "--sasl")
     if is_like_kafka:
         arguments[LIKE_KAFKA] = "true"
     try:
+        access = _access_of(users, super_users, acls)
+        if access is not None:
+            arguments |= access.properties(protocol)
         config = BrokerConfig.load(file=config_file, environment=os.environ, assignments=assignments, arguments=arguments)
+        _check_side_doors(config, lab)
         from minibroker.server.loop import run  # noqa: PLC0415  a wrong configuration is told without loading a broker
 
-        run(_serve(config, broker_count, names, lab, says_it_like_kafka=ready_lines == "kafka"))
+        run(_serve(config, broker_count, names, lab, access, says_it_like_kafka=ready_lines == "kafka"))
     except ConfigurationError as error:
         raise click.ClickException(f"{error}{_advice(error)}") from error
+
+
+def _access_of(users: tuple[str, ...], super_users: tuple[str, ...], acls: tuple[str, ...]) -> InitialAccess | None:
+    """Read the options of access; None without any."""
+    if not (users or super_users or acls):
+        return None
+    from minibroker.server.initial_access import initial_access  # noqa: PLC0415  most brokers let everybody do everything
+
+    return initial_access(users, super_users, acls)
+
+
+def _check_side_doors(config: BrokerConfig, lab: _LabPlace | None) -> None:
+    """Refuse a lab that other machines can reach, beside a listener that asks who they are: a lab controls the broker, and asks nobody."""
+    secured = [listener for listener in config.listeners if listener.protocol != "PLAINTEXT"]
+    if lab is not None and (secured or config.authorizer_class_name) and not is_loopback(lab.host):
+        what = f"listener {secured[0].name} is secured" if secured else "access control is on"
+        raise ConfigurationError(f"--lab-host: {lab.host} lets other machines control the broker, but {what}: leave the lab on {_LOOPBACK}")
 
 
 class _LabPlace(NamedTuple):
@@ -161,7 +200,15 @@ def _raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-async def _serve(config: BrokerConfig, broker_count: int, racks: list[str], lab: _LabPlace | None, *, says_it_like_kafka: bool) -> None:
+async def _serve(
+    config: BrokerConfig,
+    broker_count: int,
+    racks: list[str],
+    lab: _LabPlace | None,
+    access: InitialAccess | None,
+    *,
+    says_it_like_kafka: bool,
+) -> None:
     stop, all_offline = asyncio.Event(), asyncio.Event()
 
     def exit_without_disks() -> None:
@@ -173,7 +220,7 @@ async def _serve(config: BrokerConfig, broker_count: int, racks: list[str], lab:
             os._exit(130)
         stop.set()
 
-    broker = _make_broker(config, broker_count, racks, lab, exit_without_disks)
+    broker = _make_broker(config, broker_count, racks, lab, exit_without_disks, None if access is None else access.write)
     await broker.start()
     garbage.settle()
     loop = asyncio.get_running_loop()
@@ -204,20 +251,25 @@ def _exit_without_disks(log_dirs: tuple[str, ...]) -> NoReturn:
     os._exit(1)
 
 
-def _make_broker(
-    config: BrokerConfig, broker_count: int, racks: list[str], lab: _LabPlace | None, on_all_offline: Callable[[], None]
+def _make_broker(  # noqa: PLR0917  what the options say
+    config: BrokerConfig,
+    broker_count: int,
+    racks: list[str],
+    lab: _LabPlace | None,
+    on_all_offline: Callable[[], None],
+    on_open: Callable[[Services], None] | None,
 ) -> Broker | LabServer:
     if lab is not None:
         from minibroker.testing.lab.lab_server import LabServer  # noqa: PLC0415  for tests alone
 
-        return LabServer(config, host=lab.host, port=lab.port, names=lab.names, broker_count=broker_count, racks=racks)
+        return LabServer(config, host=lab.host, port=lab.port, names=lab.names, broker_count=broker_count, racks=racks, on_open=on_open)
     if broker_count > 1 or racks:
         from minibroker.testing.simulation.broker import SimulatedBroker  # noqa: PLC0415  one broker does not need it
 
-        return SimulatedBroker(config, broker_count=broker_count, racks=racks, on_all_offline=on_all_offline)
+        return SimulatedBroker(config, broker_count=broker_count, racks=racks, on_all_offline=on_all_offline, on_open=on_open)
     from minibroker.server.broker import Broker  # noqa: PLC0415  a wrong configuration is told without it
 
-    return Broker(config, on_all_offline=on_all_offline)
+    return Broker(config, on_all_offline=on_all_offline, on_open=on_open)
 
 
 def _say_ready(broker: Broker | LabServer, log_dirs: tuple[str, ...], broker_count: int) -> None:

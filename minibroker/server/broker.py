@@ -51,6 +51,7 @@ class Broker:
         make_registry: Callable[[], Registry] = registry.load,
         make_connection: Callable[[Listener], AcceptedConnection] = Connection,
         on_all_offline: Callable[[], None] | None = None,
+        on_open: Callable[[Services], None] | None = None,
     ) -> None:
         """Make a broker that does not run yet.
 
@@ -62,9 +63,11 @@ class Broker:
             make_registry: makes the registry whenever data are opened; dispatch/middleware.py wraps handlers.
             make_connection: makes a connection for each client.
             on_all_offline: called when the last log directory goes offline. Without it the broker goes on and answers with errors.
+            on_open: called when the data are open and no client can connect yet.
         """
         self.config = config
         self._on_all_offline = on_all_offline
+        self._on_open = on_open
         self._make_clock = make_clock
         self._make_dispatcher = make_dispatcher
         self._make_registry = make_registry
@@ -140,6 +143,8 @@ class Broker:
         self._services = services
         all_services = self._services_of_nodes(services)
         services.coordinators.start()
+        if self._on_open is not None:
+            self._on_open(services)
         if services.tokens is not None:
             services.tokens.start()
         self._flush_timer = FlushTimer(self._cluster, clock, services.flush_queue, self.config.log_flush_scheduler_interval_ms)

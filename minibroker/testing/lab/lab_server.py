@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from minibroker.config.broker_config import BrokerConfig
+from minibroker.dispatch.context import Services
 from minibroker.errors import ConfigurationError
 from minibroker.server.broker import STOP_TIMEOUT_S
 from minibroker.storage.files import Files
@@ -48,8 +49,9 @@ class LabServer:
         names: Sequence[str] = (),
         broker_count: int = 1,
         racks: Sequence[str] = (),
+        on_open: Callable[[Services], None] | None = None,
     ) -> None:
-        self._hosted = _ConfiguredBroker(config, {"broker_count": broker_count, "racks": racks})
+        self._hosted = _ConfiguredBroker(config, {"broker_count": broker_count, "racks": racks, "on_open": on_open})
         self._http = HttpServer(self._hosted.lab, host, port, names)
 
     @property
