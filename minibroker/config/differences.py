@@ -549,6 +549,14 @@ DIFFERENCES: Final = (
         remains="Clients ask for tokens of users, and stay far below the limits.",
     ),
     Difference(
+        "authorization",
+        "Errors and answers",
+        "A Fetch waits though topics are refused. ShareFetch then fails with UNKNOWN_SERVER_ERROR, AlterShareGroupOffsets shows ids.",
+        f"Refused topics are answered at once, without ids. DeleteAcls takes {limits.ACL_FILTERS_MAX} filters. The audit log has a limit.",
+        "A client should learn at once what it may not do, and nothing about topics that it may not describe.",
+        remains="Clients get the same errors for the same topics.",
+    ),
+    Difference(
         "deleted-topics",
         "Errors and answers",
         "A fetch session keeps the name of a deleted topic: UNKNOWN_TOPIC_OR_PARTITION.",

@@ -138,8 +138,12 @@ def _offsets_of_groups(
     is_visible: Callable[[Any], bool],
 ) -> Any:
     """Serve the groups that are allowed. A group whose topics are null has those topics of all that `is_visible` shows."""
-    allowed = [group for group in request.groups if is_allowed(group)]
-    others = [refused(group.group_id) for group in request.groups if group not in allowed]
+    allowed, others = [], []
+    for group in request.groups:
+        if is_allowed(group):
+            allowed.append(group)
+        else:
+            others.append(refused(group.group_id))
     wants_all = {group.group_id for group in allowed if group.topics is None}
 
     def finish(response: Any) -> Any:

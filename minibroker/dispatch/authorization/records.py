@@ -53,12 +53,11 @@ def produce(handler: Handler, ctx: RequestContext, request: Any) -> Any:
         if transactional_id is None or not access.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
             raise TransactionalIdAuthorizationFailed
     error_of = access.topic_errors(ctx, Operation.WRITE)
-    refused = [topic for topic in request.topic_data if error_of(topic.name, topic.topic_id) is not None]
-    if not refused:
+    rest = [topic for topic in request.topic_data if error_of(topic.name, topic.topic_id) is None]
+    if len(rest) == len(request.topic_data):
         return handler.handle(ctx, request)
     if request.acks != 0:
         return serve_topics(handler, ctx, request, error_of)
-    rest = [topic for topic in request.topic_data if topic not in refused]
 
     def close(_: Any) -> Any:
         raise WireError("Produce with acks=0 was refused in part or as a whole")
