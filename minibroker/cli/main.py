@@ -75,6 +75,7 @@ class LazyGroup(click.Group):
 
 #: name -> (module, function, one line of help): help and completion need no import of a command
 COMMANDS: dict[str, tuple[str, str, str]] = {
+    "acls": ("minibroker.cli.acls", "acls", "Show and change access control lists."),
     "api-versions": ("minibroker.cli.api_versions", "api_versions", "Show which APIs and versions brokers serve."),
     "completion": ("minibroker.cli.completions", "completion", "Print the script that completes commands in a shell."),
     "config": ("minibroker.cli.config", "config", "Explain the broker's properties, and check a properties file."),
@@ -94,8 +95,10 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "serve": ("minibroker.cli.serve", "serve", "Run a broker."),
     "spark": ("minibroker.cli.spark", "spark", "Run pipelines between topics and tables, on Spark."),
     "storage": ("minibroker.cli.storage", "storage", "Check, show and prepare log directories."),
+    "tokens": ("minibroker.cli.tokens", "tokens", "Create, renew and end delegation tokens."),
     "topics": ("minibroker.cli.topics", "topics", "List, describe, create, delete and alter topics."),
     "transactions": ("minibroker.cli.transactions", "transactions", "Show transactions, and abort hanging ones."),
+    "users": ("minibroker.cli.users", "users", "Show users with SCRAM passwords, add and remove them."),
 }
 
 #: options of most commands, which groups of commands do not have

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from minibroker.cli.main import main
 from minibroker.client.client import Client
 from minibroker.client.errors import SecurityFailed, SecurityPart
 from minibroker.client.security.connecting import connector
-from tests.support.secured_kafka import PASSWORD, SUPER_USER, SecuredKafka
+from tests.support.becoming import wait_until
+from tests.support.secured_kafka import PASSWORD, PLAIN_MODULE, SCRAM_MODULE, SUPER_USER, SecuredKafka
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +25,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
 
 def topics(kafka: SecuredKafka, listener: str, text: str) -> list[str | None]:
     """Ask for topics with properties in short form; CA and PW stand for the test's own."""
-    text = text.replace("CA", f"ssl.ca.location={kafka.authority.file}").replace("PW", PASSWORD)
+    text = text.replace(" | CA", f" | ssl.ca.location={kafka.authority.file}").replace("sasl.password=PW", f"sasl.password={PASSWORD}")
     properties = dict(part.split("=", 1) for part in text.split(" | "))
     with Client(kafka.addresses[listener], timeout_ms=20_000, connect=connector(properties)) as client:
         return [topic.name for topic in client.metadata(None).topics]
@@ -74,3 +79,82 @@ def test_each_mistake_is_named_at_once_in_one_line(kafka: SecuredKafka) -> None:
         assert WRONG[listener, properties][1] in message
         found[listener, properties] = (raised.value.part, WRONG[listener, properties][1])
     assert found == WRONG
+
+
+class Runner:
+    """Runs commands of a super user at the listener with TLS and SASL."""
+
+    def __init__(self, config: Path) -> None:
+        self.folder, self._config = config.parent, config
+
+    def __call__(self, *arguments: str, exit_code: int = 0) -> str:
+        result = CliRunner().invoke(main, [*arguments, "--command-config", str(self._config)])
+        assert result.exit_code == exit_code, result.output
+        return result.stdout
+
+
+@pytest.fixture
+def run(kafka: SecuredKafka, tmp_path: Path) -> Runner:
+    config = tmp_path / "client.properties"
+    module = f'{PLAIN_MODULE} required username="{SUPER_USER}" password="{PASSWORD}";'
+    config.write_text(
+        f"bootstrap.servers={kafka.addresses['SASL_SSL']}\nsecurity.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n"
+        f"sasl.jaas.config={module}\nssl.truststore.type=PEM\nssl.truststore.location={kafka.authority.file}\n"
+    )
+    return Runner(config)
+
+
+def test_acls_are_added_listed_and_removed(run: Runner) -> None:
+    run("acls", "add", "alice allow READ,WRITE TOPIC orders-*", "alice deny ALL CLUSTER from 10.0.0.7")
+    wait_until(lambda: len(run("acls", "list").splitlines()) == 3, "the broker knows the ACLs")
+    assert run("acls", "list", "--principal", "alice").splitlines() == [
+        "alice allow READ TOPIC orders-*",
+        "alice allow WRITE TOPIC orders-*",
+        "alice deny ALL CLUSTER from 10.0.0.7",
+    ]
+    assert run("acls", "list", "--topic", "orders-eu", "--operation", "read") == "alice allow READ TOPIC orders-*\n"
+    assert run("acls", "list", "--topic", "payments") == ""
+    assert run("acls", "remove", "alice allow READ TOPIC orders-*") == "alice allow READ TOPIC orders-*\n"
+    run("acls", "remove", "alice allow READ TOPIC orders-*", exit_code=1)
+    assert len(run("acls", "remove", "--principal", "alice", "--yes").splitlines()) == 2
+    wait_until(lambda: run("acls", "list") == "", "the ACLs are gone")
+
+
+def test_a_user_logs_in_until_the_user_is_removed(kafka: SecuredKafka, run: Runner) -> None:
+    password = run.folder / "password"
+    password.write_text("first\n")
+    run("users", "add", "dora", "--password-file", str(password))
+    run("users", "add", "dora", "--password-file", str(password), exit_code=1)
+    wait_until(lambda: run("users", "list").count("dora") == 2, "the broker knows the user")
+    assert json.loads(run("users", "list", "-o", "json")) == [
+        {"user": "dora", "mechanism": "SCRAM-SHA-256", "iterations": 4096},
+        {"user": "dora", "mechanism": "SCRAM-SHA-512", "iterations": 4096},
+    ]
+    dora = "security.protocol=SASL_SSL | CA | sasl.username=dora | sasl.mechanism="
+    assert topics(kafka, "SASL_SSL", f"{dora}SCRAM-SHA-256 | sasl.password=first") == []
+    assert topics(kafka, "SASL_SSL", f"{dora}SCRAM-SHA-512 | sasl.password=first") == []
+    password.write_text("second")
+    run("users", "password", "dora", "--password-file", str(password))
+    assert topics(kafka, "SASL_SSL", f"{dora}SCRAM-SHA-512 | sasl.password=second") == []
+    run("users", "remove", "dora")
+    with pytest.raises(SecurityFailed):
+        topics(kafka, "SASL_SSL", f"{dora}SCRAM-SHA-512 | sasl.password=second")
+
+
+def test_a_delegation_token_logs_in_until_it_expires(kafka: SecuredKafka, run: Runner) -> None:
+    made = json.loads(run("tokens", "create", "--renewer", "spark", "-o", "json"))[0]
+    wait_until(lambda: made["token_id"] in run("tokens", "list"), "the broker knows the token")
+    listed = run("tokens", "list", "-o", "json")
+    assert made["hmac"] not in listed
+    assert [(each["token_id"], each["owner"], each["renewers"]) for each in json.loads(listed)] == [
+        (made["token_id"], f"User:{SUPER_USER}", ["User:spark"])
+    ]
+    entry = f'{SCRAM_MODULE} required username="{made["token_id"]}" password="{made["hmac"]}" tokenauth="true";'
+    token = f"security.protocol=SASL_SSL | CA | sasl.mechanism=SCRAM-SHA-256 | sasl.jaas.config={entry}"
+    assert topics(kafka, "SASL_SSL", token) == []
+    assert int(run("tokens", "renew", made["token_id"])) >= made["expires_ms"]
+    (run.folder / "hmac").write_text(made["hmac"])
+    run("tokens", "expire", f"@{run.folder / 'hmac'}")
+    wait_until(lambda: json.loads(run("tokens", "list", "-o", "json")) == [], "the token is gone")
+    with pytest.raises(SecurityFailed):
+        topics(kafka, "SASL_SSL", token)
