@@ -76,7 +76,7 @@ _NETWORK: tuple[Row, ...] = (
         STRING,
         DEFAULT_PROTOCOL_MAP,
         None,
-        "Security protocol of each listener name, NAME:PROTOCOL. Only PLAINTEXT is served.",
+        "Security protocol of each listener name, NAME:PROTOCOL.",
     ),
     ("controller.listener.names", LIST, None, None, "Listener names that belong to Kafka's controller: accepted and not opened."),
     ("connections.max.idle.ms", LONG, "600000", None, "Idle time after which a connection is closed; a negative value keeps it open."),

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SERVED_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
 PORT_MAX = 65_535
 NODES_MAX = 100  #: most brokers of one process, each with all listeners
 ANY_HOSTS = ("", "0.0.0.0", "::")
@@ -110,12 +109,6 @@ def check_listeners(listeners: tuple[Listener, ...], advertised: tuple[Listener,
     for host, port in ports:
         if ports.count((host, port)) > 1:
             raise ConfigurationError(f"listeners: each listener needs its own port, {port} is listed twice")
-    for listener in listeners:
-        if listener.protocol not in SERVED_PROTOCOLS:
-            raise ConfigurationError(
-                f"listeners: {listener} needs {listener.protocol}, which minibroker does not serve yet: "
-                f"use PLAINTEXT, or map {listener.name}:PLAINTEXT in listener.security.protocol.map"
-            )
     names = {listener.name for listener in listeners}
     for listener in advertised:
         if listener.name not in names:

@@ -120,6 +120,9 @@ class Listener:
         connection_throttle_ms: Callable[[str], int] = lambda _host: 0,
     ) -> None:
         self.name = name
+        self.secured: Callable[[asyncio.BaseProtocol], asyncio.BaseProtocol] | None = (
+            None  #: puts TLS before a connection; set before `open`
+        )
         self._connection_throttle_ms = connection_throttle_ms  #: returns how long an address must wait until its next connection
         self.dispatcher = dispatcher
         self._limits = limits
@@ -154,6 +157,10 @@ class Listener:
         """Run `callback` after every connection that is ready has been served."""
         self._clock.call_later_ms(0, callback)
 
+    def now_ms(self) -> int:
+        """Return the time of the broker's clock."""
+        return self._clock.now_ms()
+
     def after(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
         """Run `callback` after a delay."""
         return self._clock.call_later_ms(delay_ms, callback)
@@ -169,7 +176,8 @@ class Listener:
         loop = asyncio.get_running_loop()
 
         def make() -> asyncio.BaseProtocol:
-            return cast("asyncio.BaseProtocol", self._make_connection(self))
+            connection = cast("asyncio.BaseProtocol", self._make_connection(self))
+            return connection if self.secured is None else self.secured(connection)
 
         self._servers = [await loop.create_server(make, sock=each, backlog=backlog) for each in sockets]
         self._schedule_sweep()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from minibroker.clock import Clock
 from minibroker.cluster.nodes.node import Node
 from minibroker.config.broker_config import BrokerConfig
+from minibroker.config.sources import with_origins
 from minibroker.dispatch.context import Services
 from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.errors import ConfigurationError
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from minibroker.server.sasl.listener import SaslListener
 
 _BACKLOG: Final = 1024  #: Kafka's default of 50 lets a burst of connections wait a second for their second SYN
+_WITH_TLS: Final = ("SSL", "SASL_SSL")
 _ONE_AT_A_TIME: Final = 1  #: Apache Kafka does not look at the next request of a connection before it has answered the one before
 
 
@@ -92,7 +94,12 @@ class ServedNode:
                 listener.sasl = self._sasl(wanted.name, clock)
             listener.peer_watch = PeerWatch(wanted.name, partial(self._advertised, wanted.name), unawaited)
             try:
+                if wanted.protocol in _WITH_TLS:
+                    self._secure(listener)
                 await listener.open(wanted.host, self._ports.get(wanted.name, wanted.port), backlog)
+            except ConfigurationError as error:
+                self.cut()
+                raise ConfigurationError(with_origins(str(error), config.unknown)) from error
             except OSError as error:
                 self.cut()
                 raise ConfigurationError(f"listeners: cannot listen on {wanted}: {error.strerror or error}") from error
@@ -100,7 +107,18 @@ class ServedNode:
             self._ports[wanted.name] = listener.port
             self.node.set_bound_port(wanted.name, listener.port)
         for bound, advertised in zip(self.node.wanted, self.node.listeners, strict=True):
-            probe(bound, advertised, lambda: self.services.cluster.cluster_id, unawaited)
+            if bound.protocol == "PLAINTEXT":
+                probe(bound, advertised, lambda: self.services.cluster.cluster_id, unawaited)
+
+    def _secure(self, listener: Listener) -> None:
+        """Serve TLS on a listener, which is not open yet. Raise ConfigurationError if its properties cannot be used."""
+        # A plain broker does not need TLS.
+        from minibroker.config.security_properties import ListenerProperties  # noqa: PLC0415
+        from minibroker.security.tls import tls_of  # noqa: PLC0415
+        from minibroker.server.secured_listener import SecuredListener  # noqa: PLC0415
+
+        properties = ListenerProperties(self.services.config.security_texts, listener.name)
+        SecuredListener(listener, tls_of(properties, listener.security_protocol))
 
     def _sasl(self, listener_name: str, clock: Clock) -> SaslListener:
         """Return how the clients of a listener log in. Raises ConfigurationError if its properties are invalid."""

@@ -56,7 +56,7 @@ class FileSlice:
         return self._read(self._size)
 
     def send_to(self, socket_descriptor: int) -> int:
-        """Send as many bytes as the socket takes now, and consume them.
+        """Send as many bytes as the socket takes now, and consume them. Not for TLS: nothing is encrypted.
 
         Returns:
             The number of bytes; 0 if the socket takes none or sendfile fails. The caller then writes what `take` returns, which finds
@@ -72,9 +72,9 @@ class FileSlice:
         self._consume(sent)
         return sent
 
-    def take(self) -> bytes:
-        """Read the next bytes, a few kilobytes, and consume them; OSError if the disk fails."""
-        piece = self._read(min(self._size, self._piece_size))
+    def take(self, size: int = 0) -> bytes:
+        """Read the next bytes, `size` or a few kilobytes, and consume them; OSError if the disk fails."""
+        piece = self._read(min(self._size, size or self._piece_size))
         self._consume(len(piece))
         return piece
 

@@ -119,7 +119,6 @@ def test_environment_that_is_not_configuration(variable: str) -> None:
         ({"listeners": "HOST://:1"}, "add HOST:PLAINTEXT to listener.security.protocol.map"),
         ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "PLAINTEXT is listed twice"),
         ({"listeners": "A://:1,B://:1", "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT"}, "1 is listed twice"),
-        ({"listeners": "SASL_SSL://:1"}, "needs SASL_SSL, which minibroker does not serve yet"),
         ({"listener.security.protocol.map": "A=PLAINTEXT"}, "'A=PLAINTEXT' is not NAME:PROTOCOL"),
         (
             {"advertised.listeners": "OTHER://x:1", "listener.security.protocol.map": "OTHER:PLAINTEXT,PLAINTEXT:PLAINTEXT"},

@@ -104,12 +104,15 @@ async def listening(
     counts: ConnectionCounts | None = None,
     connection_throttle_ms: Callable[[str], int] = lambda _host: 0,
     make_connection: Callable[[Listener], Connection] = Connection,
+    secure: Callable[[Listener], object] | None = None,
 ) -> AsyncIterator[Listener]:
     clock = clock or LoopClock(asyncio.get_running_loop())
     dispatcher: Any = script or Script()
     listener = Listener(
         "PLAINTEXT", dispatcher, clock, lambda: limits or ConnectionLimits(), make_connection, counts, connection_throttle_ms
     )
+    if secure is not None:
+        secure(listener)
     await listener.open(host, 0, 50)
     try:
         yield listener

@@ -24,7 +24,7 @@ class BrokerProcess:
     Args:
         folder: where its files go; use pytest's tmp_path.
         *arguments: more of `minibroker serve`, such as "--set", "num.partitions=3".
-        port: a fixed one; 0 takes a free one, kept across restarts.
+        port: a fixed one; 0 takes a free one, kept across restarts; -1 leaves the listeners to the arguments.
         log_dirs: several directories instead of `folder`/data.
         prefix: a command that starts the broker by `exec` of its arguments.
     """
@@ -75,7 +75,9 @@ class BrokerProcess:
         self.kill()
 
     def _spawn(self) -> None:
-        command = [sys.executable, "-m", "minibroker", "serve", "--data-dir", self._log_dirs, "--port", str(self.port)]
+        command = [sys.executable, "-m", "minibroker", "serve", "--data-dir", self._log_dirs]
+        if self.port >= 0:
+            command += ["--port", str(self.port)]
         self._process = ChildProcess([*self._prefix, *command, *self._arguments], self._output)
 
     def _wait_until_ready(self) -> None:

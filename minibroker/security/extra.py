@@ -1,0 +1,10 @@
+"""The message for a feature that needs the optional package `cryptography`."""
+
+from __future__ import annotations
+
+from minibroker.errors import ConfigurationError
+
+
+def needs_extra(what: str) -> ConfigurationError:
+    """Return the error for a feature whose packages are not installed."""
+    return ConfigurationError(f"{what} needs the package cryptography: pip install 'minibroker[security]'")

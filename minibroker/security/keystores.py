@@ -1,0 +1,166 @@
+"""Key stores and trust stores: PEM, PKCS12 and JKS, from files or inline, as PEM texts that OpenSSL takes.
+
+A file of type JKS or PKCS12 is read by its first bytes, because Java reads either as either (DualFormatJKS). PEM needs the standard
+library only. PKCS12 and JKS need `cryptography`. Formats and rules are those of Kafka's DefaultSslEngineFactory and PemStore.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+import ssl
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from minibroker.config.secret import Secret
+from minibroker.security import java_keystore
+from minibroker.security.extra import needs_extra
+from minibroker.security.java_keystore import KeyStoreError
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
+
+PEM, PKCS12, JKS = TYPES = ("PEM", "PKCS12", "JKS")
+SIZE_MAX: Final = 16 * 1024 * 1024  #: bytes of a store; those of operating systems have 200 kB
+_BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\s.*?-----END \1-----", re.DOTALL)
+_CERTIFICATES: Final = frozenset({"CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE"})
+_ENCRYPTED: Final = "ENCRYPTED PRIVATE KEY"
+
+
+class KeyMaterial(NamedTuple):
+    """A private key with its certificate chain, the broker's own certificate first."""
+
+    key: Secret  #: PEM; encrypted if `password` is set
+    chain: tuple[bytes, ...]  #: DER
+    password: Secret | None  #: of the key
+
+
+def read_file(path: str) -> bytes:
+    """Read a store. Raise KeyStoreError if that fails or it is too large."""
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(SIZE_MAX + 1)
+    except OSError as error:
+        raise KeyStoreError(f"{path}: {error.strerror or error}") from error
+    if len(data) > SIZE_MAX:
+        raise KeyStoreError(f"{path} has more than {SIZE_MAX} bytes")
+    return data
+
+
+def key_of_pem(key_text: Secret, chain_text: str, password: Secret | None) -> KeyMaterial:
+    """Return the key of one PEM text, and the certificates of another, which may be the same.
+
+    Raises:
+        KeyStoreError: A part is missing, or a password is needed or not.
+    """
+    keys = [found for found in _BLOCK.finditer(key_text.reveal()) if found[1].endswith("PRIVATE KEY")]
+    if len(keys) != 1:
+        raise KeyStoreError(f"{len(keys) or 'no'} private keys found: exactly one is needed (BEGIN PRIVATE KEY)")
+    chain = certificates_of_pem(chain_text)
+    is_encrypted = keys[0][1] == _ENCRYPTED or "Proc-Type: 4,ENCRYPTED" in keys[0][0]
+    if is_encrypted and not password:
+        raise KeyStoreError("the private key is encrypted, and ssl.key.password is not set")
+    return KeyMaterial(Secret(keys[0][0]), chain, password if is_encrypted else None)
+
+
+def certificates_of_pem(text: str) -> tuple[bytes, ...]:
+    """Return the certificates of a PEM text as DER. Raise KeyStoreError if there are none, or one is damaged."""
+    found = []
+    for block in _BLOCK.finditer(text):
+        if block[1] in _CERTIFICATES:
+            body = block[0].partition("-----\n")[2] or block[0].partition("-----\r\n")[2] or block[0][len(block[1]) + 16 :]
+            try:
+                found.append(binascii.a2b_base64(body.partition("-----END")[0]))
+            except binascii.Error as error:
+                raise KeyStoreError(f"certificate {len(found) + 1} is damaged") from error
+    if not found:
+        raise KeyStoreError("no certificate found (BEGIN CERTIFICATE)")
+    return tuple(found)
+
+
+def key_of_store(data: bytes, password: Secret, key_password: Secret | None) -> KeyMaterial:
+    """Return the first private key of a PKCS12 or JKS file.
+
+    Raises:
+        KeyStoreError: The file or a password is wrong, or there is no key.
+        ConfigurationError: `cryptography` is not installed.
+    """
+    _check_magic(data)
+    if data.startswith(java_keystore.MAGIC):
+        store = java_keystore.read_java_keystore(data, password)
+        if not store.keys:
+            raise KeyStoreError("the file has no private key")
+        key = java_keystore.decrypt_key(store.keys[0], key_password or password)
+        return KeyMaterial(Secret(_pem("PRIVATE KEY", key)), store.keys[0].chain, None)
+    try:
+        from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415  optional
+            Encoding,
+            NoEncryption,
+            PrivateFormat,
+            pkcs12,
+        )
+    except ImportError:
+        raise needs_extra("a PKCS12 key store") from None
+    try:
+        found, certificate, others = pkcs12.load_key_and_certificates(data, password.reveal().encode())
+    except ValueError as error:
+        raise KeyStoreError("the password is wrong, or the file is damaged") from error
+    if found is None or certificate is None:
+        raise KeyStoreError("the file has no private key with a certificate")
+    pem = found.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    return KeyMaterial(Secret(pem), _chain(certificate, others), None)
+
+
+def certificates_of_store(data: bytes, password: Secret | None) -> tuple[bytes, ...]:
+    """Return all certificates of a PKCS12 or JKS trust store as DER; the same errors as `key_of_store`."""
+    _check_magic(data)
+    if data.startswith(java_keystore.MAGIC):
+        found = java_keystore.read_java_keystore(data, password).trusted
+    else:
+        try:
+            from cryptography.hazmat.primitives.serialization import Encoding, pkcs12  # noqa: PLC0415  optional
+        except ImportError:
+            raise needs_extra("a PKCS12 trust store") from None
+        try:
+            store = pkcs12.load_pkcs12(data, None if password is None else password.reveal().encode())
+        except ValueError as error:
+            raise KeyStoreError("the password is wrong, or the file is damaged") from error
+        # An entry with a key is no trusted certificate.
+        found = tuple(each.certificate.public_bytes(Encoding.DER) for each in store.additional_certs) if store.key is None else ()
+    if not found:
+        raise KeyStoreError("the file has no trusted certificate")
+    return found
+
+
+def pem_of(certificates: tuple[bytes, ...]) -> str:
+    """Return DER certificates as one PEM text."""
+    return "".join(ssl.DER_cert_to_PEM_cert(each) for each in certificates)
+
+
+def _pem(label: str, der: bytes) -> str:
+    body = binascii.b2a_base64(der, newline=False).decode()
+    lines = [body[start : start + 64] for start in range(0, len(body), 64)]
+    return "\n".join([f"-----BEGIN {label}-----", *lines, f"-----END {label}-----", ""])
+
+
+def _check_magic(data: bytes) -> None:
+    if data.startswith(java_keystore.MAGIC_JCEKS):
+        raise KeyStoreError("JCEKS is not read: convert the file with keytool -importkeystore -deststoretype PKCS12")
+    if data.lstrip().startswith(b"-----BEGIN"):
+        raise KeyStoreError("the file is PEM: set the type to PEM")
+    if not data.startswith((java_keystore.MAGIC, b"\x30")):
+        raise KeyStoreError("the file is neither PKCS12 nor JKS")
+
+
+def _chain(certificate: Certificate, others: list[Certificate]) -> tuple[bytes, ...]:
+    """Return a certificate and its issuers in order, of which a file may have more than the chain."""
+    from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415  optional
+
+    chain, left = [certificate], list(others)
+    while chain[-1].issuer != chain[-1].subject:
+        issuer = next((each for each in left if each.subject == chain[-1].issuer), None)
+        if issuer is None:
+            break
+        left.remove(issuer)
+        chain.append(issuer)
+    return tuple(each.public_bytes(Encoding.DER) for each in chain)

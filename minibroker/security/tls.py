@@ -1,0 +1,265 @@
+"""TLS of one listener: from its properties to an `ssl.SSLContext`, and from a client's certificate to its principal.
+
+What may be set together is what Kafka's DefaultSslEngineFactory allows. An error names the property to change.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple, NoReturn
+
+from minibroker.config.secret import Secret
+from minibroker.config.security_properties import ListenerProperties
+from minibroker.errors import ConfigurationError, InvalidConfig
+from minibroker.security import keystores
+from minibroker.security.ciphers import TLS_1_2, TLS_1_3
+from minibroker.security.java_keystore import KeyStoreError
+from minibroker.security.keystores import JKS, PEM, PKCS12, KeyMaterial
+from minibroker.security.principals import MappingRules, distinguished_name
+
+log = logging.getLogger(__name__)
+
+_ANONYMOUS: Final = "User:ANONYMOUS"
+_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_OLD_VERSIONS: Final = frozenset({"SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1"})
+_CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+
+
+class ListenerTls(NamedTuple):
+    """What a listener needs to serve TLS."""
+
+    context: ssl.SSLContext
+    chain: tuple[bytes, ...]  #: the broker's own certificates, DER
+    rules: MappingRules
+    is_principal: bool  #: whether a client's certificate is its principal; SASL has its own
+
+    def principal_of(self, certificate: bytes | None) -> str:
+        """Return the principal of a client by its DER certificate. Raise NoPrincipal if no rule matches its name."""
+        if certificate is None or not self.is_principal:
+            return _ANONYMOUS
+        return f"User:{self.rules.principal(distinguished_name(certificate))}"
+
+
+def tls_of(properties: ListenerProperties, protocol: str) -> ListenerTls:
+    """Return the TLS of a listener whose protocol is SSL or SASL_SSL.
+
+    Raises:
+        ConfigurationError: The properties cannot be used; the message is one line that says which one to change.
+    """
+    try:
+        builder = _Builder(properties)
+        material = builder.key_material()
+        client_auth = _client_auth(properties, protocol)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+        _set_versions(context, properties)
+        _load_key(context, material, builder)
+        if client_auth != ssl.CERT_NONE:
+            _ask_for_certificates(context, client_auth, builder.trusted())
+        else:
+            builder.trusted()  # a broken trust store refuses a start, as in Kafka
+        rules_name = properties.wanted_name("ssl.principal.mapping.rules")
+        text = properties.text("ssl.principal.mapping.rules")
+        rules = MappingRules("DEFAULT" if text is None else text, rules_name)
+    except InvalidConfig as error:
+        raise ConfigurationError(str(error)) from error
+    if client_auth != ssl.CERT_NONE and protocol == "SSL":
+        distinguished_name(material.chain[0])  # says at the start what is missing
+    return ListenerTls(context, material.chain, rules, is_principal=protocol == "SSL")
+
+
+def _client_auth(properties: ListenerProperties, protocol: str) -> ssl.VerifyMode:
+    text = str(properties.get("ssl.client.auth"))
+    if protocol == "SASL_SSL" and not properties.is_own("ssl.client.auth"):
+        if text != "none":
+            log.warning(
+                "ssl.client.auth=%s has no effect on the SASL_SSL listener %s: set %s",
+                text, properties.name, f"listener.name.{properties.name.lower()}.ssl.client.auth",
+            )  # fmt: skip
+        return ssl.CERT_NONE
+    return _CLIENT_AUTH[text]
+
+
+def _ask_for_certificates(context: ssl.SSLContext, mode: ssl.VerifyMode, trusted: tuple[bytes, ...]) -> None:
+    """Ask clients for certificates that lead to a trusted one. Sessions are not resumed, so that each connection shows its certificate."""
+    context.verify_mode = mode
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # Java trusts any certificate of the store, not only roots
+    context.options |= ssl.OP_NO_TICKET
+    context.num_tickets = 0
+    if trusted:
+        context.load_verify_locations(cadata=keystores.pem_of(trusted))
+    else:
+        context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
+
+
+def _set_versions(context: ssl.SSLContext, properties: ListenerProperties) -> None:
+    name = properties.wanted_name("ssl.enabled.protocols")
+    wanted = properties.items("ssl.enabled.protocols")
+    for version in wanted:
+        if version not in _VERSIONS and version not in _OLD_VERSIONS:
+            raise ConfigurationError(f"{name}: {version} is not a version of TLS: use TLSv1.2, TLSv1.3")
+        if version in _OLD_VERSIONS:
+            log.warning("%s: %s is not served, because it is not secure", name, version)
+    versions = [each for each in _VERSIONS if each in wanted]
+    suites = properties.items("ssl.cipher.suites")
+    if suites:
+        versions = _set_suites(context, properties.wanted_name("ssl.cipher.suites"), suites, versions)
+    if not versions:
+        raise ConfigurationError(f"{name}: no version of TLS is left that is served: use TLSv1.2, TLSv1.3")
+    context.minimum_version = _VERSIONS[versions[0]]
+    context.maximum_version = _VERSIONS[versions[-1]]
+
+
+def _set_suites(context: ssl.SSLContext, name: str, suites: tuple[str, ...], versions: list[str]) -> list[str]:
+    """Choose cipher suites; returns the versions of TLS that have one of them."""
+    unknown = [suite for suite in suites if suite not in TLS_1_2 and suite not in TLS_1_3]
+    if unknown:
+        log.warning("%s: %s cannot be served: OpenSSL does not have it", name, ", ".join(unknown))
+    old = [TLS_1_2[suite] for suite in suites if suite in TLS_1_2]
+    is_old = False
+    if old and "TLSv1.2" in versions:
+        try:
+            context.set_ciphers(":".join(old))
+            is_old = True
+        except ssl.SSLError:
+            log.warning("%s: OpenSSL serves none of the suites of TLS 1.2", name)
+    is_new = "TLSv1.3" in versions and any(suite in TLS_1_3 for suite in suites)
+    found = [version for version, has_suite in (("TLSv1.2", is_old), ("TLSv1.3", is_new)) if has_suite]
+    if not found:
+        raise ConfigurationError(f"{name}: none of these suites can be served with ssl.enabled.protocols={','.join(versions)}")
+    return found
+
+
+def _load_key(context: ssl.SSLContext, material: KeyMaterial, builder: _Builder) -> None:
+    text = material.key.reveal() + "\n" + keystores.pem_of(material.chain)
+    password = material.password.reveal() if material.password is not None else ""
+    name = builder.key_name
+    try:
+        _with_private_file(text, lambda path: context.load_cert_chain(path, password=password))
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            builder.refuse(name, "the first certificate is not that of the private key")
+        if material.password is not None:
+            builder.refuse("ssl.key.password", "the password is wrong, or the key is encrypted in a way that OpenSSL does not read")
+        builder.refuse(name, f"OpenSSL cannot use the key or its certificates ({error.reason or 'unknown format'})")
+
+
+def _with_private_file(text: str, use: Callable[[str], None]) -> None:
+    """Call `use` with the path of a file that only this process can open, because ssl reads keys from files only."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("key", os.MFD_CLOEXEC)
+        try:
+            os.write(descriptor, text.encode())
+            use(f"/proc/self/fd/{descriptor}")
+        finally:
+            os.close(descriptor)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "key.pem"
+        path.touch(mode=0o600)
+        path.write_text(text, encoding="ascii")
+        use(str(path))
+
+
+class _Builder:
+    """Reads the stores of a listener by Kafka's rules."""
+
+    def __init__(self, properties: ListenerProperties) -> None:
+        self._properties = properties
+        self.key_name = "ssl.keystore.key" if self._secret("ssl.keystore.key") else "ssl.keystore.location"
+
+    def refuse(self, name: str, problem: str) -> NoReturn:
+        """Raise ConfigurationError about a property, by the name under which it is or should be set."""
+        raise ConfigurationError(f"{self._properties.wanted_name(name)}: {problem}")
+
+    def _secret(self, name: str) -> Secret | None:
+        return self._properties.secret(name)
+
+    def _type(self, name: str) -> str:
+        kind = (self._properties.text(name) or JKS).upper()
+        if kind not in keystores.TYPES:
+            self.refuse(name, f"{kind} is not served: use {PEM}, {PKCS12} or {JKS}")
+        return kind
+
+    def key_material(self) -> KeyMaterial:
+        """Return the private key and its chain (DefaultSslEngineFactory.createKeystore)."""
+        kind, path = self._type("ssl.keystore.type"), self._properties.text("ssl.keystore.location")
+        password, key_password = self._secret("ssl.keystore.password"), self._secret("ssl.key.password")
+        key, chain = self._secret("ssl.keystore.key"), self._secret("ssl.keystore.certificate.chain")
+        self._check_key(kind, path, password, has_key=key is not None, has_chain=chain is not None)
+        try:
+            if key is not None and chain is not None:
+                return keystores.key_of_pem(key, chain.reveal(), key_password)
+            data = keystores.read_file(path or "")
+            if kind == PEM:
+                text = _text_of(data)
+                return keystores.key_of_pem(Secret(text), text, key_password)
+            return keystores.key_of_store(data, password or Secret(""), key_password)
+        except KeyStoreError as error:
+            self.refuse(_blamed(error, self.key_name, "ssl.keystore.password", "ssl.key.password"), str(error))
+
+    def _check_key(self, kind: str, path: str | None, password: Secret | None, *, has_key: bool, has_chain: bool) -> None:
+        """Refuse properties that exclude each other, and missing ones."""
+        if has_key:
+            if kind != PEM:
+                self.refuse("ssl.keystore.type", f"a private key as text needs the type PEM, not {kind}")
+            if not has_chain:
+                self.refuse("ssl.keystore.certificate.chain", "it is missing, and ssl.keystore.key is set")
+            if path is not None:
+                self.refuse("ssl.keystore.location", "remove it, because ssl.keystore.key is set")
+        elif has_chain:
+            self.refuse("ssl.keystore.key", "it is missing, and ssl.keystore.certificate.chain is set")
+        if kind == PEM and password is not None and (has_key or path is not None):
+            self.refuse("ssl.keystore.password", "a PEM key store has none: remove it, and set ssl.key.password if the key is encrypted")
+        if not has_key and path is None:
+            if password is not None:
+                self.refuse("ssl.keystore.location", "it is missing, and ssl.keystore.password is set")
+            self.refuse(
+                "ssl.keystore.location",
+                f"listener {self._properties.name} needs a private key: set it and ssl.keystore.type, or ssl.keystore.key",
+            )
+        if kind != PEM and password is None:
+            self.refuse("ssl.keystore.password", f"it is missing, and a key store of type {kind} needs it")
+
+    def trusted(self) -> tuple[bytes, ...]:
+        """Return trusted certificates; none if nothing is set (DefaultSslEngineFactory.createTruststore)."""
+        kind, path = self._type("ssl.truststore.type"), self._properties.text("ssl.truststore.location")
+        password, inline = self._secret("ssl.truststore.password"), self._secret("ssl.truststore.certificates")
+        if inline is not None:
+            if kind != PEM:
+                self.refuse("ssl.truststore.type", f"certificates as text need the type PEM, not {kind}")
+            if path is not None:
+                self.refuse("ssl.truststore.location", "remove it, because ssl.truststore.certificates is set")
+        if kind == PEM and password is not None and (inline is not None or path is not None):
+            self.refuse("ssl.truststore.password", "a PEM trust store has none: remove it")
+        if path is None and password is not None:
+            self.refuse("ssl.truststore.location", "it is missing, and ssl.truststore.password is set")
+        name = "ssl.truststore.certificates" if inline is not None else "ssl.truststore.location"
+        try:
+            if inline is not None:
+                return keystores.certificates_of_pem(inline.reveal())
+            if path is None:
+                return ()
+            data = keystores.read_file(path)
+            return keystores.certificates_of_pem(_text_of(data)) if kind == PEM else keystores.certificates_of_store(data, password)
+        except KeyStoreError as error:
+            self.refuse(_blamed(error, name, "ssl.truststore.password", "ssl.truststore.password"), str(error))
+
+
+def _blamed(error: KeyStoreError, store: str, password: str, key_password: str) -> str:
+    """Return the property to change."""
+    text = str(error)
+    if "password" not in text:
+        return store
+    return key_password if "key" in text.partition("password")[2] or "ssl.key.password" in text else password
+
+
+def _text_of(data: bytes) -> str:
+    if not data.lstrip().startswith(b"-----") and b"-----BEGIN" not in data:
+        raise KeyStoreError("the file is not PEM: set the type to PKCS12 or JKS")
+    return data.decode("latin-1")
