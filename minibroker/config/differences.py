@@ -583,7 +583,7 @@ DIFFERENCES: Final = (
     Difference(
         "strict-scram-messages",
         "Errors and answers",
-        "The last message of a SCRAM login must repeat the channel binding and the whole nonce; mandatory extensions (m=) fail.",
+        "The last message of a SCRAM login must repeat the channel binding; mandatory extensions (m=) fail.",
         "The channel binding is not compared, and mandatory extensions are ignored.",
         "RFC 5802 demands it.",
         remains="All clients do what RFC 5802 demands.",

@@ -6,10 +6,12 @@
     server-final   v=SIGNATURE
 
 Rules are those of Apache Kafka 4.3.1 (ScramSaslServer, ScramMessages), except for these, which are stricter:
-- The nonce of the last message must equal the whole nonce, not only end with it (CVE-2024-56128).
 - The channel binding must be that of the first message, and a mandatory extension (m=) fails, as RFC 5802 demands.
 - An unknown user gets a salt that looks like one of Kafka's, always the same, and fails at the second message, so that a client cannot
   find out who exists. Apache Kafka fails at the first.
+
+The nonce of the last message must end with the whole nonce of this exchange, the client's and the server's (CVE-2024-56128). It need not
+equal it: librdkafka before 2.3 (kcat 1.7) sends the client's nonce twice, which Apache Kafka accepts as well.
 
 The extension `tokenauth=true` logs in with a delegation token: the name is the token's id, the password its HMAC (KIP-48).
 The server never derives keys from a password at a login; `derive` does it when a credential is created.
@@ -179,7 +181,7 @@ class ScramServer:
         match = _CLIENT_FINAL.fullmatch(message)
         if match is None:
             raise SaslFailed("the last SCRAM message is malformed")
-        if not hmac.compare_digest(match["nonce"], first.nonce):
+        if not match["nonce"].endswith(first.nonce):
             raise SaslFailed("the nonce of the last SCRAM message is not that of this exchange")
         if base64.b64decode(match["channel"]) != first.header.encode():
             raise SaslFailed("the channel binding of the last SCRAM message is not that of the first one")

@@ -114,7 +114,7 @@ BARE = f"n=alice,r={NONCE}"
     "last",
     [
         pytest.param(lambda client, first: client.final(BARE, first, nonce=NONCE), id="the client's nonce alone"),
-        pytest.param(lambda client, first: client.final(BARE, first, nonce="x" + _nonce(first)), id="more before the nonce"),
+        pytest.param(lambda client, first: client.final(BARE, first, nonce=_nonce(first) + "x"), id="more after the nonce"),
         pytest.param(lambda client, first: client.final(BARE, first, nonce=_nonce(first)[len(NONCE) :]), id="the server's nonce alone"),
         pytest.param(lambda client, first: client.final(BARE, first, nonce=NONCE + "1" * 25), id="the nonce of another exchange"),
         pytest.param(lambda client, first: client.final(BARE, first, channel=b"y,,"), id="another channel binding"),
@@ -148,6 +148,13 @@ def test_a_recorded_last_message_is_no_use_in_another_exchange() -> None:
     for exchange in (one, other):
         with pytest.raises(SaslFailed):
             exchange.evaluate(last)
+
+
+def test_the_nonce_of_old_librdkafka_is_accepted() -> None:
+    """Versions before 2.3 repeat the client's nonce before the whole one; so does kcat 1.7.1, on Apache Kafka as well."""
+    exchange, client = server({"alice": USER}.get), Client(b"secret")
+    first = exchange.evaluate(f"n,,{BARE}".encode())
+    assert exchange.evaluate(client.final(BARE, first, nonce=NONCE + _nonce(first))) == client.expected
 
 
 def test_extensions_of_the_last_message_are_signed() -> None:

@@ -10,11 +10,13 @@ import pytest
 
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import ConfigurationError, InvalidConfig
+from minibroker.schemas import k44_incremental_alter_configs as k44
 from minibroker.server.connection_rate import UNLIMITED, WAIT_MAX_MS, ConnectionRate
 from minibroker.server.listener import ConnectionCounts, ConnectionLimits
 from minibroker.server.served_node import limits_of
 from tests.server.serving import Client, OnLoop, listening
 from tests.server.test_muting import StandingClock
+from tests.support.broker_in_memory import BrokerInMemory
 
 NOW_MS = 1_700_000_000_000
 MAX = 2**31 - 1
@@ -138,3 +140,21 @@ def test_limits_come_from_properties_and_change_while_the_broker_runs() -> None:
     assert found()[0] == 3 or found()[0] == 9
     with pytest.raises(ConfigurationError, match=r"listener\.name\.plaintext\.max\.connection\.creation\.rate"):
         BrokerConfig({"listener.name.plaintext.max.connection.creation.rate": "-1"})
+
+
+@pytest.mark.parametrize("name", ["", "0"])
+def test_limits_of_a_listener_are_altered_like_any_config(name: str) -> None:
+    """For all brokers or for one, as in Apache Kafka (DynamicBrokerConfig.ClusterLevelListenerConfigs)."""
+    broker = BrokerInMemory(config={"node.id": "0"})
+    limit = "listener.name.plaintext.max.connections"
+
+    def alter(value: str | None) -> int:
+        config = k44.Config(name=limit, config_operation=0 if value else 1, value=value)
+        request = k44.Request(resources=[k44.Resource(resource_type=4, resource_name=name, configs=[config])], validate_only=False)
+        found: int = broker.ask(request).responses[0].error_code
+        return found
+
+    assert alter("3") == 0
+    assert limits_of(broker.config, "PLAINTEXT").max_connections_of_listener == 3
+    assert alter("none") == 42  # INVALID_REQUEST
+    assert limits_of(broker.restart().config, "PLAINTEXT").max_connections_of_listener == 3
