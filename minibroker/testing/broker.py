@@ -26,6 +26,7 @@ from minibroker.testing.wire import Wire
 class _HostedWire(Wire):
     def __init__(self, hosted: HostedBroker) -> None:
         self._hosted = hosted
+        self._access = hosted.access
 
     @property
     def bootstrap_servers(self) -> str:
@@ -47,10 +48,14 @@ class Broker(AsyncLab):
         brokers: int = 1,
         racks: Iterable[str] = (),
         like_kafka: bool = False,
+        users: Mapping[str, str] | None = None,
+        super_users: Iterable[str] = (),
+        acls: Iterable[str] = (),
     ) -> None:
         options = BrokerOptions(
-            topics=topics, config=config, data_dir=data_dir, port=port, brokers=brokers, racks=racks, like_kafka=like_kafka
-        )
+            topics=topics, config=config, data_dir=data_dir, port=port, brokers=brokers, racks=racks, like_kafka=like_kafka,
+            users=users, super_users=super_users, acls=acls,
+        )  # fmt: skip
         self._hosted = HostedBroker(options)
         super().__init__(_HostedWire(self._hosted))
 
@@ -78,6 +83,10 @@ class Broker(AsyncLab):
     def is_running(self) -> bool:
         """Whether the broker serves."""
         return self._hosted.is_running
+
+    def client_config(self, /, client: str, *, user: str | None = None, mechanism: str = "PLAIN") -> dict[str, Any]:
+        """Return the configuration with which a client connects, and logs in as `user`; see Wire."""
+        return self._wire.client_config(client, user=user, mechanism=mechanism)
 
     @property
     def data_dir(self) -> Path | None:

@@ -43,10 +43,15 @@ class BrokerProcess(Surface):
         brokers: int = 1,
         racks: Iterable[str] = (),
         like_kafka: bool = False,
+        users: Mapping[str, str] | None = None,
+        super_users: Iterable[str] = (),
+        acls: Iterable[str] = (),
     ) -> None:
         self._options = BrokerOptions(
-            topics=topics, config=config, data_dir=data_dir, port=port, brokers=brokers, racks=racks, like_kafka=like_kafka
-        )
+            topics=topics, config=config, data_dir=data_dir, port=port, brokers=brokers, racks=racks, like_kafka=like_kafka,
+            users=users, super_users=super_users, acls=acls,
+        )  # fmt: skip
+        self._access = self._options.access
         self._process: subprocess.Popen[bytes] | None = None
         self._stderr: IO[bytes] | None = None
         self._lock = threading.Lock()  #: one call at a time

@@ -32,6 +32,9 @@ class BrokerThread(Surface):
         brokers: how many brokers clients see (docs/several-brokers.md). Topics have as many replicas, up to 3, unless `config` or the
             client that creates them says otherwise. Nothing is replicated.
         racks: the racks of the brokers in turn.
+        users: passwords by name; clients must log in as one of them, by PLAIN or SCRAM (`client_config` says how).
+        super_users: users who may do everything; with them, or with `acls`, others may do only what an entry allows.
+        acls: access control entries such as `alice allow READ TOPIC orders-*` (docs/security.md).
         like_kafka: behave as Apache Kafka does wherever minibroker deliberately differs from it (docs/differences.md).
 
     Nothing is synced to a disk, and internal topics have 5 partitions instead of 50.
@@ -47,11 +50,16 @@ class BrokerThread(Surface):
         brokers: int = 1,
         racks: Iterable[str] = (),
         like_kafka: bool = False,
+        users: Mapping[str, str] | None = None,
+        super_users: Iterable[str] = (),
+        acls: Iterable[str] = (),
     ) -> None:
         options = BrokerOptions(
-            topics=topics, config=config, data_dir=data_dir, port=port, brokers=brokers, racks=racks, like_kafka=like_kafka
-        )
+            topics=topics, config=config, data_dir=data_dir, port=port, brokers=brokers, racks=racks, like_kafka=like_kafka,
+            users=users, super_users=super_users, acls=acls,
+        )  # fmt: skip
         self._hosted = HostedBroker(options)
+        self._access = options.access
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 

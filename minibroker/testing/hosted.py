@@ -37,6 +37,7 @@ class HostedBroker:
 
     def __init__(self, options: BrokerOptions) -> None:
         self._options = options
+        self.access = options.access
         self._data: Data | None = None
         self._broker: SimulatedBroker | None = None
         self._clock: MovingClock | None = None
@@ -106,10 +107,14 @@ class HostedBroker:
         return data_of(self._options)
 
     def _make_broker(self, data: Data, files: Files) -> SimulatedBroker:
-        own = {"log.dirs": data.log_dir, "listeners": f"PLAINTEXT://{HOST}:{self.ports[0]}"}
+        access = self._options.access
+        protocol = "PLAINTEXT" if access is None else "SASL_PLAINTEXT"
+        own = {"log.dirs": data.log_dir, "listeners": f"{protocol}://{HOST}:{self.ports[0]}"}
         if self._cluster_id is not None:
             own["cluster.id"] = self._cluster_id
         shape: dict[str, Any] = {"broker_count": self._options.brokers, "racks": self._options.racks, "ports": self.ports}
+        if access is not None:
+            shape["on_open"] = access.initial.write
         return SimulatedBroker(BrokerConfig(own | self._options.config), files, **shape, **self.hooks())
 
     def hooks(self) -> dict[str, Any]:

@@ -7,11 +7,14 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.config import sources
 from minibroker.config.listeners import NODES_MAX
 from minibroker.errors import ConfigurationError, KafkaError
+
+if TYPE_CHECKING:
+    from minibroker.testing.access import Access
 
 
 class BrokerError(Exception):
@@ -70,6 +73,9 @@ class BrokerOptions:
         brokers: int = 1,
         racks: Iterable[str] = (),
         like_kafka: bool = False,
+        users: Mapping[str, str] | None = None,
+        super_users: Iterable[str] = (),
+        acls: Iterable[str] = (),
         ports: Iterable[int] = (),
     ) -> None:
         """`ports`: of all brokers, if they are known from an earlier start."""
@@ -86,11 +92,27 @@ class BrokerOptions:
             raise BrokerError(f"racks must not be a string: use racks=[{racks!r}, ...]")
         usual = {"minibroker.like.kafka": "true"} if like_kafka else TEST_CONFIG
         self.config: dict[str, str] = usual | {name: sources.Setting(text_of(value), "config=") for name, value in (config or {}).items()}
+        self.access = _access_of(users or {}, [*super_users], [*acls])  #: None: everybody may do everything without a login
+        if self.access is not None:
+            self.config |= self.access.initial.properties("SASL_PLAINTEXT")
         for name in ("log.dirs", "log.dir", "metadata.log.dir"):
             if name in self.config:
                 raise BrokerError(f"config: use data_dir={self.config[name]!r} in place of {name}")
         if config:
             _warn_of_unknown(self.config)
+
+
+def _access_of(users: Mapping[str, str], super_users: list[str], acls: list[str], kit_password: str = "") -> Access | None:
+    if not users:
+        if super_users or acls:
+            raise BrokerError("super_users and acls need users={NAME: PASSWORD}: without a login, every client is ANONYMOUS")
+        return None
+    from minibroker.testing.access import Access  # noqa: PLC0415  most tests have no users
+
+    try:
+        return Access(users, super_users, acls, kit_password)
+    except ConfigurationError as error:
+        raise BrokerError(str(error)) from None
 
 
 def _warn_of_unknown(config: Mapping[str, str]) -> None:
@@ -123,6 +145,7 @@ def options_to_json(options: BrokerOptions) -> dict[str, Any]:
         "ports": options.ports,
         "data_dir": data_dir,
         "folder": None if data_dir else options.data_dir,
+        "access": None if options.access is None else options.access.to_json(),
     }
 
 
@@ -136,4 +159,6 @@ def options_from_json(found: dict[str, Any]) -> BrokerOptions:
         data_dir=DataDir(found["data_dir"]) if found["data_dir"] else found["folder"],
     )
     options.config = found["config"]  # already checked
+    if found["access"] is not None:
+        options.access = _access_of(**found["access"])
     return options

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import FunctionType
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from minibroker.client.client import Client
 from minibroker.client.connection import connect
@@ -22,10 +22,13 @@ from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import EARLIEST, ISOLATION_LEVELS, LATEST, list_offsets
 from minibroker.client.producer import Producer
 from minibroker.client.topics import create_topics, delete_topics
-from minibroker.errors import GroupIdNotFound, KafkaError, UnknownTopicOrPartition
+from minibroker.errors import ConfigurationError, GroupIdNotFound, KafkaError, UnknownTopicOrPartition
 from minibroker.records.record import Headers, Record
 from minibroker.schemas import k03_metadata
 from minibroker.testing.options import BrokerError, Setting, topic_config
+
+if TYPE_CHECKING:
+    from minibroker.testing.access import Access
 
 CLIENT_ID: Final = "minibroker-testing"  #: request logs leave out requests of this client
 TIMEOUT_S: Final = 30.0
@@ -67,8 +70,32 @@ class Wire(ABC):
     def bootstrap_servers(self) -> str:
         """HOST:PORT for any client's bootstrap.servers."""
 
+    _access: Access | None = None  #: of a broker with users
+
+    def client_config(self, /, client: str, *, user: str | None = None, mechanism: str = "PLAIN") -> dict[str, Any]:
+        """Return the configuration with which a client connects, and logs in as `user`.
+
+        Args:
+            client: "confluent", "kafka-python", "aiokafka", "java" or "spark".
+            user: one of the broker's users, if it has any.
+            mechanism: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+
+        Raises:
+            BrokerError: one of them is unknown, or the user is missing.
+        """
+        from minibroker.testing.access import client_config  # noqa: PLC0415  most tests have no users
+
+        try:
+            return client_config(self._access, self.bootstrap_servers, client, user, mechanism)
+        except ConfigurationError as error:
+            raise BrokerError(str(error)) from None
+
     def _client(self) -> Client:
-        return Client(self.bootstrap_servers, connect=partial(connect, client_id=CLIENT_ID))
+        if self._access is None:
+            return Client(self.bootstrap_servers, connect=partial(connect, client_id=CLIENT_ID))
+        from minibroker.client.security.connecting import connector  # noqa: PLC0415  most tests have no users
+
+        return Client(self.bootstrap_servers, connect=connector(self._access.kit_properties, client_id=CLIENT_ID))
 
     # -- topics -----------------------------------------------------------------------------------------------------
 

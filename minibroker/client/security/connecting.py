@@ -24,22 +24,22 @@ PROBE_TIMEOUT_MS: Final = 3_000
 SESSION_PART: Final = 0.85  #: after this part of a session, the client logs in again, as Java's client does
 
 
-def connector(properties: Mapping[str, str]) -> Connect:
+def connector(properties: Mapping[str, str], client_id: str = CLIENT_ID) -> Connect:
     """Return the function that connects as client properties demand.
 
     Raises:
         ConfigurationError: a property is missing or invalid, or names a file that cannot be used.
     """
-    return connect_with(read_settings(properties))
+    return connect_with(read_settings(properties), client_id)
 
 
-def connect_with(settings: SecuritySettings) -> Connect:
+def connect_with(settings: SecuritySettings, client_id: str = CLIENT_ID) -> Connect:
     """Return the function that connects with these settings."""
     tls = None if settings.tls is None else ClientTls(settings.tls)
 
     def connect(address: Address, deadline: Deadline) -> Connection:
         try:
-            return _connect(address, deadline, settings, tls)
+            return _connect(address, deadline, settings, tls, client_id)
         except (BrokerUnreachable, NotAKafkaBroker) as error:
             found = mismatch(address, settings.protocol, error)
             if found is None:
@@ -49,8 +49,8 @@ def connect_with(settings: SecuritySettings) -> Connect:
     return connect
 
 
-def _connect(address: Address, deadline: Deadline, settings: SecuritySettings, tls: ClientTls | None) -> Connection:
-    connection = Connection(SocketTransport(address, deadline, tls), address, CLIENT_ID)
+def _connect(address: Address, deadline: Deadline, settings: SecuritySettings, tls: ClientTls | None, client_id: str) -> Connection:
+    connection = Connection(SocketTransport(address, deadline, tls), address, client_id)
     try:
         connection.negotiate(deadline)
         if settings.sasl is not None:
