@@ -10,7 +10,14 @@ from typing import NamedTuple
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+    pkcs12,
+)
 from cryptography.x509.oid import NameOID
 
 HERE = ("localhost", "127.0.0.1", "::1")
@@ -54,6 +61,14 @@ class Issued(NamedTuple):
     file: Path
     key_pem: str
     chain_pem: str
+
+
+def pkcs12_of(issued: Issued, password: str) -> bytes:
+    """Return a key and its certificate as a PKCS12 file."""
+    key = load_pem_private_key(issued.key_pem.encode(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    own, *others = x509.load_pem_x509_certificates(issued.chain_pem.encode())
+    return pkcs12.serialize_key_and_certificates(b"key", key, own, others, BestAvailableEncryption(password.encode()))
 
 
 def _name(name: str) -> x509.Name:

@@ -12,12 +12,14 @@ from pathlib import PurePath
 #: tool -> module of this package and its function, `(arguments) -> exit code`
 TOOLS: dict[str, str] = {
     "cub": "brokers.run_cub",
+    "kafka-acls": "acls.run",
     "kafka-broker-api-versions": "brokers.run_broker_api_versions",
     "kafka-cluster": "brokers.run_cluster",
     "kafka-configs": "configs.run",
     "kafka-console-consumer": "console_consumer.run",
     "kafka-console-producer": "console_producer.run",
     "kafka-consumer-groups": "consumer_groups.run",
+    "kafka-delegation-tokens": "delegation_tokens.run",
     "kafka-delete-records": "offsets.run_delete_records",
     "kafka-dump-log": "main.run_dump_log",
     "kafka-get-offsets": "offsets.run_get_offsets",
@@ -42,6 +44,8 @@ CLASSES = {
     "ClusterTool": "kafka-cluster",
     "StorageTool": "kafka-storage",
     "LogDirsCommand": "kafka-log-dirs",
+    "AclCommand": "kafka-acls",
+    "DelegationTokenCommand": "kafka-delegation-tokens",
     "DeleteRecordsCommand": "kafka-delete-records",
 }
 

@@ -15,7 +15,10 @@ from typing import Final
 from minibroker.client.errors import BrokerUnreachable, ClientError, SecurityFailed, SecurityPart, TimedOut
 from minibroker.client.security.settings import StoreSettings, TlsSettings
 from minibroker.client.transport import CONNECT_TIMEOUT_S, Address, Deadline
+from minibroker.config.secret import Secret
 from minibroker.errors import ConfigurationError
+from minibroker.security import keystores
+from minibroker.security.java_keystore import KeyStoreError
 
 PEM: Final = "PEM"
 _VERSIONS: Final = {"TLSv1": "TLSv1", "TLSv1.1": "TLSv1_1", "TLSv1.2": "TLSv1_2", "TLSv1.3": "TLSv1_3"}
@@ -86,16 +89,24 @@ def _limit_versions(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
 
 
 def _trust(context: ssl.SSLContext, store: StoreSettings) -> None:
-    text = store.certificates
     try:
-        context.load_verify_locations(cadata=text or _certificates(store))
+        context.load_verify_locations(cadata=store.certificates or _certificates(store))
+    except KeyStoreError as error:
+        raise ConfigurationError(f"{store.option}: {store.location}: {error}") from error
     except (ssl.SSLError, ValueError) as error:
         raise ConfigurationError(f"{store.option}: {store.location or 'its text'} has no certificate in PEM form") from error
 
 
 def _certificates(store: StoreSettings) -> str:
     data = read(store)
+    if not _is_pem(store, data):
+        return keystores.pem_of(keystores.certificates_of_store(data, store.password))
     return "".join(re.findall(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n?", data.decode("latin-1"), re.DOTALL))
+
+
+def _is_pem(store: StoreSettings, data: bytes) -> bool:
+    """Whether a file is PEM: by its type, and without one by what it looks like. Java's types JKS and PKCS12 are told apart by the file."""
+    return store.type == PEM or (store.type is None and b"-----BEGIN" in data)
 
 
 def read(store: StoreSettings) -> bytes:
@@ -114,6 +125,13 @@ def _identify(context: ssl.SSLContext, settings: TlsSettings) -> None:
         chain = f"{store.key.reveal() if store.key is not None else ''}\n{store.certificates}\n".encode()
     else:
         chain = read(store)
+        if not _is_pem(store, chain):
+            try:
+                material = keystores.key_of_store(chain, store.password or Secret(""), settings.key_password)
+            except KeyStoreError as error:
+                raise ConfigurationError(f"{store.option}: {store.location}: {error}") from error
+            password = "" if material.password is None else material.password.reveal()
+            chain = f"{material.key.reveal()}\n{keystores.pem_of(material.chain)}".encode()
         if settings.key_location:
             chain += b"\n" + read(StoreSettings(settings.key_location, PEM, None, "ssl.key.location"))
     with _private_file(chain) as file:

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from minibroker.cli.kafka_tools.main import run_tool
 from minibroker.cli.main import main
 from minibroker.client.client import Client
 from minibroker.client.errors import SecurityFailed, SecurityPart
 from minibroker.client.security.connecting import connector
 from tests.support.becoming import wait_until
+from tests.support.certificates import pkcs12_of
 from tests.support.secured_kafka import PASSWORD, PLAIN_MODULE, SCRAM_MODULE, SUPER_USER, SecuredKafka
 
 
@@ -43,6 +45,10 @@ def test_every_security_protocol(kafka: SecuredKafka) -> None:
     assert topics(kafka, "SASL_SSL", f"security.protocol=SASL_SSL | {TOKEN} | CA") == []
     issued = kafka.authority.issue("client", (), key_password="of the key")
     mine = f"ssl.keystore.type=PEM | ssl.keystore.location={issued.file} | ssl.key.password=of the key"
+    assert topics(kafka, "MUTUAL", f"security.protocol=SSL | CA | {mine}") == []
+    store = issued.file.with_suffix(".p12")
+    store.write_bytes(pkcs12_of(kafka.authority.issue("other", ()), "of the store"))
+    mine = f"ssl.keystore.type=PKCS12 | ssl.keystore.location={store} | ssl.keystore.password=of the store"
     assert topics(kafka, "MUTUAL", f"security.protocol=SSL | CA | {mine}") == []
     assert topics(kafka, "STRANGER", "security.protocol=SSL | CA | ssl.endpoint.identification.algorithm=") == []
 
@@ -158,3 +164,69 @@ def test_a_delegation_token_logs_in_until_it_expires(kafka: SecuredKafka, run: R
     wait_until(lambda: json.loads(run("tokens", "list", "-o", "json")) == [], "the token is gone")
     with pytest.raises(SecurityFailed):
         topics(kafka, "SASL_SSL", token)
+
+
+#: ~ is a blank at the end of a line.
+#: `kafka-acls` of Apache Kafka 4.3.1 (org.apache.kafka.tools.AclCommand), captured on 2026-11-23 from this sequence of commands
+KAFKA_ACLS = """\
+$ --add --allow-principal User:alice --operation Read --operation Describe --topic orders- --resource-pattern-type prefixed
+Adding ACLs for resource `ResourcePattern(resourceType=TOPIC, name=orders-, patternType=PREFIXED)`:~
+ \t(principal=User:alice, host=*, operation=READ, permissionType=ALLOW)
+\t(principal=User:alice, host=*, operation=DESCRIBE, permissionType=ALLOW)
+
+$ --add --allow-principal User:carol --consumer --topic t --group g
+Adding ACLs for resource `ResourcePattern(resourceType=TOPIC, name=t, patternType=LITERAL)`:~
+ \t(principal=User:carol, host=*, operation=READ, permissionType=ALLOW)
+\t(principal=User:carol, host=*, operation=DESCRIBE, permissionType=ALLOW)
+
+Adding ACLs for resource `ResourcePattern(resourceType=GROUP, name=g, patternType=LITERAL)`:~
+ \t(principal=User:carol, host=*, operation=READ, permissionType=ALLOW)
+
+$ --add --deny-principal User:x --deny-host 1.2.3.4 --operation All --cluster
+Adding ACLs for resource `ResourcePattern(resourceType=CLUSTER, name=kafka-cluster, patternType=LITERAL)`:~
+ \t(principal=User:x, host=1.2.3.4, operation=ALL, permissionType=DENY)
+
+$ --remove --topic t --group g --consumer --allow-principal User:carol --force
+$ --list --topic t
+$ --list --cluster --principal User:x
+ACLs for principal `User:x`
+Current ACLs for resource `ResourcePattern(resourceType=CLUSTER, name=kafka-cluster, patternType=LITERAL)`:
+\t(principal=User:x, host=1.2.3.4, operation=ALL, permissionType=DENY)
+
+"""
+
+
+def test_kafka_acls_says_what_kafkas_tool_says(kafka: SecuredKafka, run: Runner, capsys: pytest.CaptureFixture[str]) -> None:
+    said = ""
+    for line in KAFKA_ACLS.splitlines():
+        if line.startswith("$ "):
+            if line.startswith("$ --list"):
+                wait_until(
+                    lambda: run("acls", "list", "--topic", "t") == "" and "x deny" in run("acls", "list"), "the broker knows the ACLs"
+                )
+            code = run_tool("kafka-acls", ["--bootstrap-server", kafka.addresses["PLAINTEXT"], *line[2:].split()])
+            assert code == 0
+            said += f"{line}\n{capsys.readouterr().out}"
+    run("acls", "remove", "--principal", "alice", "--yes")
+    run("acls", "remove", "--principal", "x", "--yes")
+    assert said == KAFKA_ACLS.replace("~", " ")
+
+
+def test_kafka_delegation_tokens_says_what_kafkas_tool_says(kafka: SecuredKafka, run: Runner, capsys: pytest.CaptureFixture[str]) -> None:
+    def tool(*arguments: str) -> list[str]:
+        config = ["--command-config", str(run.folder / "client.properties")]
+        assert run_tool("kafka-delegation-tokens", ["--bootstrap-server", kafka.addresses["SASL_SSL"], *config, *arguments]) == 0
+        return capsys.readouterr().out.splitlines()
+
+    made = tool("--create", "--max-life-time-period", "-1", "--renewer-principal", "User:r")
+    assert made[0] == "Calling create token operation with renewers :[User:r] , max-life-time-period :-1"
+    token_id = made[1].removeprefix("Created delegation token with tokenId : ")
+    head = "TOKENID         HMAC                           OWNER           REQUESTER       RENEWERS                  "
+    assert made[2:5] == ["", f"{head}ISSUEDATE       EXPIRYDATE      MAXDATE        ", ""]
+    row = made[5].split()
+    assert (row[0], row[2:5]) == (token_id, [f"User:{SUPER_USER}", f"User:{SUPER_USER}", "[User:r]"])
+    assert tool("--expire", "--expiry-time-period", "-1", "--hmac", row[1])[0].startswith("Calling expire token operation with hmac :")
+    assert tool("--renew", "--renew-time-period", "-1", "--hmac", "AAAA") == [
+        "Calling renew token operation with hmac :AAAA , renew-time-period :-1",
+        "org.apache.kafka.common.errors.DelegationTokenNotFoundException: Delegation Token is not found on server.",
+    ]
