@@ -27,7 +27,7 @@ from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.kafka_users import ConnectionClosedError, KafkaUser
 
 USER = "alice"
-TIMEOUT_S = 30.0
+TIMEOUT_S = 120.0
 CLOSED = "closed"
 
 _CODES = {"error_code", "partition_error_code", "topic_config_error_code", "acknowledge_error_code"}
