@@ -296,7 +296,7 @@ class _Drawing:
         draw = NAMES.get(self._api_key, _TOPIC) if field.name == "name" else DRAWS.get(field.name)
         if field.kind in ("int8", "int16", "int32", "int64", "uint16") and field.name in ("source_topics", "source_topic_regex"):
             return 0
-        if draw is not None and not (field.name == "value" and field.kind == "string"):
+        if draw is not None and not (field.name in {"value", "mechanism"} and field.kind == "string"):
             return draw(self._world, self._chance)
         if field.kind in NUMBERS:
             return self._chance.choice(NUMBERS[field.kind])
