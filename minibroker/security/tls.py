@@ -20,7 +20,7 @@ from minibroker.security import keystores
 from minibroker.security.ciphers import TLS_1_2, TLS_1_3
 from minibroker.security.java_keystore import KeyStoreError
 from minibroker.security.keystores import JKS, PEM, PKCS12, KeyMaterial
-from minibroker.security.principals import MappingRules, distinguished_name
+from minibroker.security.principals import MappingRules, NoPrincipal, distinguished_name
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,11 @@ class ListenerTls(NamedTuple):
         """Return the principal of a client by its DER certificate. Raise NoPrincipal if no rule matches its name."""
         if certificate is None or not self.is_principal:
             return _ANONYMOUS
-        return f"User:{self.rules.principal(distinguished_name(certificate))}"
+        try:
+            name = distinguished_name(certificate)
+        except (ValueError, IndexError) as error:  # OpenSSL is more tolerant
+            raise NoPrincipal("the name of the certificate cannot be read") from error
+        return f"User:{self.rules.principal(name)}"
 
 
 def tls_of(properties: ListenerProperties, protocol: str) -> ListenerTls:

@@ -34,7 +34,7 @@ _PIECE: Final = 64 * 1024  #: bytes that are encrypted or decrypted at a time
 _READ_SIZE: Final = 64 * 1024
 _HELLO_SIZE: Final = 16 * 1024  #: bytes that are read at a time before the handshake is over
 _TURN_S: Final = 0.002  #: time for handshakes in one turn of the loop
-HANDSHAKES_MAX: Final = 512  #: handshakes that wait for their client, each with 50 kB; above it the oldest is closed
+HANDSHAKES_MAX: Final = 128  #: handshakes that wait for their client, each with 200 kB; above it the oldest is closed
 HANDSHAKE_TIMEOUT_MS: Final = 20_000
 _LOGGED_EVERY_MS: Final = 1_000
 
@@ -219,6 +219,8 @@ class TlsProtocol(asyncio.BufferedProtocol):
         self._end_handshake()
         self._raw = None
         self._inner.connection_lost(exc)
+        self._transport = self._object = None  # OpenSSL's memory is freed now, and not by the garbage collector
+        self._area = memoryview(b"")
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  the sizes are ours
         """Return where the loop puts the next bytes."""

@@ -12,6 +12,7 @@ from minibroker.config.secret import Secret
 from minibroker.config.security_properties import ListenerProperties
 from minibroker.errors import ConfigurationError
 from minibroker.security.certificates import Authority, write_folder, write_keystore, write_pem
+from minibroker.security.principals import NoPrincipal
 from minibroker.security.tls import ListenerTls, tls_of
 
 PASSWORD = "hunter2"
@@ -169,6 +170,8 @@ def test_the_principal_of_a_certificate(folder: Path) -> None:
     made = tls(folder, **PEM, ssl_principal_mapping_rules="RULE:^CN=(.*)$/$1/U")
     assert made.principal_of(None) == "User:ANONYMOUS"
     assert made.principal_of(made.chain[0]) == "User:BROKER"
+    with pytest.raises(NoPrincipal, match="cannot be read"):
+        made.principal_of(made.chain[0][:-10])
 
 
 def test_a_folder_is_kept_and_follows_its_hosts(tmp_path: Path) -> None:
