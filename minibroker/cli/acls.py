@@ -11,8 +11,10 @@ from minibroker.cli.output import FORMATS, emit
 from minibroker.client import access
 from minibroker.client.client import Client
 from minibroker.security.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
-from minibroker.security.acl_phrase import OPERATIONS, TYPES, parse_acls, phrase, principal
+from minibroker.security.acl_text import parse_acl, principal_of, text_of
 
+OPERATIONS = tuple(each.name for each in Operation if each > Operation.ANY)
+TYPES = tuple(each.name for each in ResourceType if each > ResourceType.ANY)
 COLUMNS = ("principal", "permission", "operation", "resource_type", "resource_name", "pattern_type", "host")
 
 
@@ -53,7 +55,7 @@ def list_acls(client: Client, *, output: str, **given: str | None) -> None:
     found = sorted(access.list_acls(client, _filter(given)))
     if output == "text":
         for acl in found:
-            click.echo(phrase(acl))
+            click.echo(text_of(acl))
     else:
         emit([_item(acl) for acl in found], output, columns=COLUMNS, name="acl")
 
@@ -67,7 +69,7 @@ def add(client: Client, *, acl: tuple[str, ...]) -> None:
     A NAME that ends with * means all names that begin so. TYPE CLUSTER has no NAME. Operations are READ, WRITE, CREATE, DELETE, ALTER,
     DESCRIBE, ALL and others of Kafka. Prints nothing on success.
     """
-    access.add_acls(client, [each for text in acl for each in parse_acls(text)])
+    access.add_acls(client, [each for text in acl for each in parse_acl(text)])
 
 
 @acls.command(short_help="Remove ACLs.")
@@ -77,20 +79,20 @@ def add(client: Client, *, acl: tuple[str, ...]) -> None:
 @client_command
 def remove(client: Client, *, acl: tuple[str, ...], yes: bool, **given: str | None) -> None:
     """Remove ACLs in the form of 'acls add', or all that filters match. Prints what it removed."""
-    filters = [access.exactly(each) for text in acl for each in parse_acls(text)]
+    filters = [access.exactly(each) for text in acl for each in parse_acl(text)]
     if any(value is not None for value in given.values()):
         if acl:
             raise click.UsageError("give ACLs or filters, not both")
         filters = [_filter(given)]
         if not yes:
             for each in sorted(access.list_acls(client, filters[0])):
-                click.echo(phrase(each), err=True)
+                click.echo(text_of(each), err=True)
             click.confirm("Remove these?", abort=True, err=True)
     if not filters:
         raise click.UsageError("nothing to remove: give ACLs, or filters such as --principal")
     removed = access.remove_acls(client, filters)
     for each in sorted(removed):
-        click.echo(phrase(each))
+        click.echo(text_of(each))
     if acl and len(set(removed)) < len(set(filters)):
         raise click.ClickException(f"{len(set(filters)) - len(set(removed))} of the ACLs did not exist")
 
@@ -109,7 +111,7 @@ def _filter(given: dict[str, str | None]) -> AclFilter:
         kind,
         name,
         pattern,
-        None if who is None else principal(who),
+        None if who is None else principal_of(who),
         given["host"],
         Operation.ANY if operation is None else Operation[operation.upper()],
         Permission.ANY if permission is None else Permission[permission.upper()],
@@ -118,7 +120,7 @@ def _filter(given: dict[str, str | None]) -> AclFilter:
 
 def _item(acl: Acl) -> dict[str, Any]:
     return {
-        "acl": phrase(acl),
+        "acl": text_of(acl),
         "principal": acl.principal,
         "permission": acl.permission.name.lower(),
         "operation": acl.operation.name,

@@ -13,7 +13,7 @@ from minibroker.cli.options import client_command, output_option
 from minibroker.cli.output import FORMATS, emit
 from minibroker.client import access
 from minibroker.client.client import Client
-from minibroker.security.acl_phrase import principal
+from minibroker.security.acl_text import principal_of
 
 COLUMNS = ("token_id", "owner", "requester", "renewers", "issued_ms", "expires_ms", "latest_ms")
 
@@ -41,8 +41,8 @@ def create(client: Client, *, owner: str | None, renewers: tuple[str, ...], life
     """Create a token, and print it with its secret, the HMAC: user and password of SCRAM with tokenauth=true."""
     made = access.create_token(
         client,
-        owner=None if owner is None else principal(owner),
-        renewers=[principal(each) for each in renewers],
+        owner=None if owner is None else principal_of(owner),
+        renewers=[principal_of(each) for each in renewers],
         max_lifetime_ms=lifetime_ms or -1,
     )
     item = {**_item(made), "hmac": base64.b64encode(made.hmac).decode()}
@@ -58,7 +58,7 @@ def create(client: Client, *, owner: str | None, renewers: tuple[str, ...], life
 @client_command
 def list_tokens(client: Client, *, owners: tuple[str, ...], output: str) -> None:
     """List the tokens that this user may see, without their secrets."""
-    found = access.list_tokens(client, [principal(each) for each in owners])
+    found = access.list_tokens(client, [principal_of(each) for each in owners])
     emit([_item(each) for each in found], output, columns=COLUMNS, name="token_id")
 
 
