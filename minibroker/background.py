@@ -6,6 +6,7 @@ The work must own what it uses, or a copy of it. Only `done` may change shared s
 from __future__ import annotations
 
 from collections.abc import Callable
+from logging import Logger
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
@@ -44,3 +45,9 @@ class InlineBackground:
         """Run `work`, then `done`, before returning."""
         self.submit(work, done)
         return lambda: None
+
+
+def warn_of_error(log: Logger, message: str, result: object) -> None:
+    """Log the error of background work that the broker can do without. `message` has one %s."""
+    if isinstance(result, BaseException):
+        log.warning(message, result)

@@ -13,12 +13,10 @@ from minibroker.cli.dump_items import Item, problem
 from minibroker.errors import CorruptLogError, KafkaError
 from minibroker.storage import producer_snapshot, transaction_index
 from minibroker.storage.batch_scan import BatchHeader, read_headers
+from minibroker.storage.checkpoint_file import LeaderEpochCheckpoint
 from minibroker.storage.files import READ_ONLY, FileHandle, HandlePool, RealFiles
-from minibroker.storage.index_file import IndexFile
-from minibroker.storage.leader_epoch_checkpoint import LeaderEpochCheckpoint
+from minibroker.storage.indexes import IndexFile, OffsetIndex, TimeIndex
 from minibroker.storage.log_file_names import parse_file_name
-from minibroker.storage.offset_index import OffsetIndex
-from minibroker.storage.time_index import TimeIndex
 
 ANY_SIZE = 2**31 - 1
 

@@ -12,7 +12,7 @@ from minibroker.cli import dump_indexes
 from minibroker.cli.dump_batches import BatchOptions, dump_batches, note_of
 from minibroker.cli.dump_items import Item, problem, problem_text, text_of
 from minibroker.cli.options import output_option
-from minibroker.storage.leader_epoch_checkpoint import NAME as LEADER_EPOCHS
+from minibroker.storage.checkpoint_file import LEADER_EPOCHS
 from minibroker.storage.record_frame import CONSUMER_OFFSETS, TRANSACTION_STATE
 
 BATCH_SUFFIXES = (".log", ".checkpoint")

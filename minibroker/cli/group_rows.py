@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from minibroker.client.described_groups import DescribedGroup, GroupMember
 from minibroker.client.group_offsets import Committed, Offsets
+from minibroker.client.groups import DescribedGroup, GroupMember
 from minibroker.client.leaders import TopicPartition
 from minibroker.client.share_groups import SHARE
 

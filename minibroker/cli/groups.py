@@ -15,8 +15,8 @@ from minibroker.cli.output import FORMATS, emit
 from minibroker.cli.reset_offsets import offsets_by_type, reset_offsets, type_of
 from minibroker.client import groups as admin
 from minibroker.client.client import Client
-from minibroker.client.described_groups import DescribedGroup, describe_groups
 from minibroker.client.group_offsets import Committed, Offsets, Results, delete_offsets
+from minibroker.client.groups import DescribedGroup, describe_groups
 from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import LATEST, list_offsets
 from minibroker.client.share_groups import SHARE, delete_share_offsets

@@ -16,11 +16,10 @@ from minibroker.cli.options import client_command, fail_with, output_option
 from minibroker.cli.output import FORMATS, emit
 from minibroker.client import group_resets
 from minibroker.client.client import Client
-from minibroker.client.described_groups import DescribedGroup, describe_groups
 from minibroker.client.errors import refusal
 from minibroker.client.group_offsets import Offsets, commit_offsets, committed_offsets
 from minibroker.client.group_resets import Planned, Reset
-from minibroker.client.groups import CLASSIC, EMPTY
+from minibroker.client.groups import CLASSIC, EMPTY, DescribedGroup, describe_groups
 from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import duration_ms, epoch_ms
 from minibroker.client.share_groups import SHARE, alter_share_offsets, share_offsets

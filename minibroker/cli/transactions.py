@@ -12,7 +12,7 @@ from minibroker.cli.options import client_command, fail_with, output_option
 from minibroker.cli.output import FORMATS, emit
 from minibroker.client import transactions as admin
 from minibroker.client.client import Client
-from minibroker.coordinator.transaction.metadata import TransactionState
+from minibroker.coordinator.transaction.records import TransactionState
 from minibroker.errors import KafkaError
 
 LIST_COLUMNS = ("transactional_id", "coordinator", "producer_id", "state")

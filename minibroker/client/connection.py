@@ -20,13 +20,13 @@ from minibroker.errors import UnsupportedVersion, WireError
 from minibroker.schemas import k18_api_versions
 from minibroker.wire.api import Api, api_of
 from minibroker.wire.compiled import decode_all, encoder
-from minibroker.wire.frame import with_size
 from minibroker.wire.header import (
     RequestHeader,
     decode_response_header,
     encode_request_header,
     request_header_version,
     response_header_version,
+    with_size,
 )
 from minibroker.wire.schema import Buffer
 
@@ -153,11 +153,6 @@ class Connection:
         """Close the connection. A second call does nothing."""
         self.closed = True
         self._transport.close()
-
-    @property
-    def waiting_count(self) -> int:
-        """The number of unanswered requests."""
-        return len(self._expected) + len(self._arrived)
 
     def _send(self, api: Api, version: int, request: Any, deadline: Deadline, *, answered: bool = True) -> None:
         if self.closed:

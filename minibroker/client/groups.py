@@ -1,19 +1,39 @@
-"""List and delete groups of all kinds. `described_groups.py` describes them."""
+"""List and delete groups of all kinds, and describe them in one form, DescribedGroup.
+
+A group is requested as each kind in turn:
+
+    consumer  KIP-848; the coordinator assigns partitions
+    classic   a member assigns partitions, in the bytes of an embedded protocol
+    share     KIP-932; the coordinator may assign a partition to several members
+    streams   KIP-1071; the coordinator assigns the tasks of an application. A task is a subtopology at one partition: its active
+              member reads that partition of every topic of the subtopology that has it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import ModuleType
+from typing import Any, Final, NamedTuple
 
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
 from minibroker.client.coordinators import ask_coordinators
 from minibroker.client.errors import UnsupportedByBroker, check, refusal
+from minibroker.client.leaders import TopicPartition
 from minibroker.client.share_groups import SHARE
 from minibroker.client.transport import Deadline
-from minibroker.errors import KafkaError
-from minibroker.schemas import k16_list_groups, k42_delete_groups
+from minibroker.errors import GroupIdNotFound, KafkaError, UnsupportedVersion, WireError
+from minibroker.schemas import (
+    k15_describe_groups,
+    k16_list_groups,
+    k42_delete_groups,
+    k69_consumer_group_describe,
+    k77_share_group_describe,
+    k89_streams_group_describe,
+)
+from minibroker.schemas.internal.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from minibroker.schemas.k10_find_coordinator import GROUP
+from minibroker.wire.compiled import decoder
 
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"  #: a type of groups, and the protocol type of classic groups of consumers
@@ -72,3 +92,258 @@ def delete_groups(client: Client, groups: Iterable[str]) -> dict[str, KafkaError
 
     answers = ask_coordinators(client, GROUP, groups, ask, deadline)
     return {group: answer if isinstance(answer, KafkaError) else None for group, answer in answers.items()}
+
+
+_VERSION_SIZE: Final = 2
+
+MembersOf = Callable[[Any], "list[GroupMember]"]
+
+
+class GroupMember(NamedTuple):
+    """A member and its partitions."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    host: str  #: "127.0.0.1"
+    protocol: str  #: the protocol of the member: "classic", "consumer", "share" or "streams"
+    member_epoch: int | None  #: None in classic groups
+    topics: tuple[str, ...]  #: subscribed to by name; empty while a classic group is not stable
+    topic_regex: str | None
+    assignment: tuple[TopicPartition, ...]
+    target_assignment: tuple[TopicPartition, ...] | None  #: None in classic groups and share groups
+
+
+class DescribedGroup(NamedTuple):
+    """A group of any type."""
+
+    group: str
+    type: str
+    state: str
+    coordinator: int
+    protocol_type: str
+    assignor: str | None  #: None while a classic group is not stable
+    group_epoch: int | None  #: None for classic groups: DescribeGroups does not return their generation
+    assignment_epoch: int | None
+    members: tuple[GroupMember, ...]
+
+
+def describe_groups(client: Client, groups: Iterable[str]) -> dict[str, DescribedGroup | KafkaError]:
+    """Return the description of each group, or the final error."""
+    deadline = client.deadline()
+
+    def streams_members(group: k89_streams_group_describe.Group) -> list[GroupMember]:
+        return _streams_members(group, client, deadline)
+
+    def ask(connection: Connection, keys: list[str]) -> Mapping[str, DescribedGroup | KafkaError]:
+        node_id = next((node_id for node_id, address in client.brokers.items() if address == connection.address), -1)
+
+        def as_kind(kind: str, schema: ModuleType, members: MembersOf, groups: list[str]) -> dict[str, DescribedGroup | KafkaError]:
+            """Return the groups of that kind. The newer kinds have requests of one shape."""
+            if not groups or not _serves(connection, schema):
+                return {}
+            answers = _ask(connection, schema, groups, deadline)
+            return {
+                group: answer if isinstance(answer, KafkaError) else _described(kind, answer, members(answer), node_id)
+                for group, answer in answers.items()
+                if not isinstance(answer, GroupIdNotFound | UnsupportedVersion)
+            }
+
+        found = as_kind(CONSUMER, k69_consumer_group_describe, _consumer_members, keys)
+        others = [key for key in keys if key not in found]
+        if others:
+            found |= _describe_classic(connection, others, node_id, deadline)
+        found |= as_kind(SHARE, k77_share_group_describe, _share_members, _unknown(found))
+        return found | as_kind(STREAMS, k89_streams_group_describe, streams_members, _unknown(found))
+
+    return ask_coordinators(client, GROUP, groups, ask, deadline)
+
+
+def _serves(connection: Connection, schema: ModuleType) -> bool:
+    return any(api.api_key == schema.API_KEY for api in connection.api_versions.api_keys)
+
+
+def _unknown(found: Mapping[str, DescribedGroup | KafkaError]) -> list[str]:
+    return [group for group, answer in found.items() if isinstance(answer, GroupIdNotFound)]
+
+
+def _ask(connection: Connection, schema: ModuleType, groups: list[str], deadline: Deadline) -> dict[str, Any]:
+    response = connection.ask(schema, schema.Request(group_ids=groups, include_authorized_operations=False), deadline)
+    return {each.group_id: refusal(each.error_code, f"group {each.group_id}", each.error_message) or each for each in response.groups}
+
+
+def _described(kind: str, group: Any, members: list[GroupMember], node_id: int) -> DescribedGroup:
+    return DescribedGroup(
+        group=group.group_id,
+        type=kind,
+        state=group.group_state,
+        coordinator=node_id,
+        protocol_type=kind,
+        assignor=None if kind == STREAMS else group.assignor_name or None,
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        members=_sorted(members),
+    )
+
+
+def _sorted(members: Iterable[GroupMember]) -> tuple[GroupMember, ...]:
+    return tuple(sorted(members, key=lambda member: member.member_id))
+
+
+def _consumer_members(group: k69_consumer_group_describe.Group) -> list[GroupMember]:
+    return [
+        GroupMember(
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            client_id=member.client_id,
+            host=member.client_host.lstrip("/"),
+            protocol=CLASSIC if member.member_type == 0 else CONSUMER,
+            member_epoch=member.member_epoch,
+            topics=tuple(sorted(member.subscribed_topic_names)),
+            topic_regex=member.subscribed_topic_regex or None,
+            assignment=_partitions(member.assignment),
+            target_assignment=_partitions(member.target_assignment),
+        )
+        for member in group.members
+    ]
+
+
+def _share_members(group: k77_share_group_describe.Group) -> list[GroupMember]:
+    return [
+        GroupMember(
+            member_id=member.member_id,
+            group_instance_id=None,
+            client_id=member.client_id,
+            host=member.client_host.lstrip("/"),
+            protocol=SHARE,
+            member_epoch=member.member_epoch,
+            topics=tuple(sorted(member.subscribed_topic_names)),
+            topic_regex=None,
+            assignment=_partitions(member.assignment),
+            target_assignment=None,
+        )
+        for member in group.members
+    ]
+
+
+def _streams_members(group: k89_streams_group_describe.Group, client: Client, deadline: Deadline) -> list[GroupMember]:
+    topics = _topics_read(group)
+    counts = _partition_counts(client, topics, deadline)
+    return [
+        GroupMember(
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            client_id=member.client_id,
+            host=member.client_host.lstrip("/"),
+            protocol=CLASSIC if member.is_classic else STREAMS,
+            member_epoch=member.member_epoch,
+            topics=tuple(sorted({name for each in topics.values() for name in each})),
+            topic_regex=None,
+            assignment=_partitions_read(member.assignment, topics, counts),
+            target_assignment=_partitions_read(member.target_assignment, topics, counts),
+        )
+        for member in group.members
+    ]
+
+
+def _partitions(assignment: k69_consumer_group_describe.Assignment | k77_share_group_describe.Assignment) -> tuple[TopicPartition, ...]:
+    return tuple(sorted((topic.topic_name, partition) for topic in assignment.topic_partitions for partition in topic.partitions))
+
+
+def _describe_classic(
+    connection: Connection, groups: list[str], node_id: int, deadline: Deadline
+) -> dict[str, DescribedGroup | KafkaError]:
+    request = k15_describe_groups.Request(groups=groups)
+    response: k15_describe_groups.Response = connection.ask(k15_describe_groups, request, deadline)
+    found: dict[str, DescribedGroup | KafkaError] = {}
+    for group in response.groups:
+        error = refusal(group.error_code, f"group {group.group_id}", group.error_message)
+        if error is None and group.group_state == DEAD:  # the answer of a broker below DescribeGroups 6
+            error = GroupIdNotFound(f"group {group.group_id}: there is no such group")
+        found[group.group_id] = error or _classic_group(group, node_id)
+    return found
+
+
+def _classic_group(group: k15_describe_groups.Group, node_id: int) -> DescribedGroup:
+    members = []
+    for member in group.members:
+        reads_topics = group.protocol_type == CONSUMER
+        members.append(
+            GroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                host=member.client_host.lstrip("/"),
+                protocol=CLASSIC,
+                member_epoch=None,
+                topics=subscribed_topics(member.member_metadata) if reads_topics else (),
+                topic_regex=None,
+                assignment=assigned_partitions(member.member_assignment) if reads_topics else (),
+                target_assignment=None,
+            )
+        )
+    return DescribedGroup(
+        group=group.group_id,
+        type=CLASSIC,
+        state=group.group_state,
+        coordinator=node_id,
+        protocol_type=group.protocol_type,
+        assignor=group.protocol_data or None,
+        group_epoch=None,
+        assignment_epoch=None,
+        members=_sorted(members),
+    )
+
+
+def assigned_partitions(data: bytes) -> tuple[TopicPartition, ...]:
+    """Return the partitions in a member's assignment; empty if the bytes are not a ConsumerProtocolAssignment."""
+    if len(data) <= _VERSION_SIZE:
+        return ()
+    try:
+        assignment, _ = decoder(ConsumerProtocolAssignment, 0, flexible=False)(data, _VERSION_SIZE)
+    except WireError:
+        return ()
+    return tuple(sorted((each.topic, partition) for each in assignment.assigned_partitions for partition in each.partitions))
+
+
+def subscribed_topics(data: bytes) -> tuple[str, ...]:
+    """Return the topics in a member's subscription; empty if the bytes are not a ConsumerProtocolSubscription."""
+    # All versions start like version 0.
+    if len(data) <= _VERSION_SIZE:
+        return ()
+    try:
+        subscription, _ = decoder(ConsumerProtocolSubscription, 0, flexible=False)(data, _VERSION_SIZE)
+    except WireError:
+        return ()
+    return tuple(sorted(subscription.topics))
+
+
+def _topics_read(group: k89_streams_group_describe.Group) -> dict[str, list[str]]:
+    """Return the topics that each subtopology reads: from outside, and from other subtopologies."""
+    subtopologies = group.topology.subtopologies if group.topology is not None else None
+    return {
+        each.subtopology_id: [*each.source_topics, *(topic.name for topic in each.repartition_source_topics)]
+        for each in subtopologies or ()
+    }
+
+
+def _partition_counts(client: Client, topics: Mapping[str, list[str]], deadline: Deadline) -> dict[str, int]:
+    """Return the partition counts of the topics that exist."""
+    names = sorted({name for each in topics.values() for name in each})
+    found = client.metadata(names, deadline).topics if names else []
+    return {topic.name: len(topic.partitions) for topic in found if topic.name is not None and topic.error_code == 0}
+
+
+def _partitions_read(
+    assignment: k89_streams_group_describe.Assignment, topics: Mapping[str, list[str]], counts: Mapping[str, int]
+) -> tuple[TopicPartition, ...]:
+    """Return the partitions that the active member of these tasks reads."""
+    return tuple(
+        sorted(
+            (name, partition)
+            for task in assignment.active_tasks
+            for name in topics.get(task.subtopology_id, ())
+            for partition in task.partitions
+            if partition < counts.get(name, 0)
+        )
+    )

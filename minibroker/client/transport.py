@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from minibroker.client.errors import BrokerUnreachable, ClientError, NotAKafkaBroker, TimedOut, describe
-from minibroker.wire.frame import FrameSizeError, frame_size
+from minibroker.wire.header import FrameSizeError, frame_size
 from minibroker.wire.schema import Buffer
 
 #: pauses between attempts, in seconds. The first are short, because a new topic has its leader within milliseconds.

@@ -29,8 +29,7 @@ from minibroker.cluster.metadata.metadata_log import RECORDS_IN_BATCH_MAX
 from minibroker.cluster.metadata.metadata_store import MetadataStore
 from minibroker.cluster.metadata.operation import STEP_RECORDS, MetadataOperation, Steps, run
 from minibroker.cluster.metadata.trimming import TrimmingLimits
-from minibroker.cluster.nodes.node import Node
-from minibroker.cluster.nodes.nodes import Leadership, SingleBroker
+from minibroker.cluster.nodes import Leadership, Node, SingleBroker
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import INTERNAL_TOPICS, Topic
 from minibroker.cluster.topic_rules import (

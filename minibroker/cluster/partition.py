@@ -51,7 +51,7 @@ class Partition:
     """A partition of a topic.
 
     `online_log` is None while its files cannot be trusted or read, after the topic's deletion, and until the log of a new partition is used
-    for the first time (late_opening.py), when `log` opens it.
+    for the first time (deferred.py), when `log` opens it.
     """
 
     __slots__ = (

@@ -31,7 +31,7 @@ from minibroker.clock import Clock
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import Topic
-from minibroker.coordinator.transaction.metadata import NO_IDS, NO_PRODUCER_ID, ProducerIdAndEpoch
+from minibroker.coordinator.transaction.records import NO_IDS, NO_PRODUCER_ID, ProducerIdAndEpoch
 from minibroker.errors import (
     CoordinatorLoadInProgress,
     CorruptMessage,

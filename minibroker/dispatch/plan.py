@@ -20,8 +20,7 @@ from minibroker.schemas import k18_api_versions
 from minibroker.wire.codec import encode as encode_slowly
 from minibroker.wire.codec import has_records
 from minibroker.wire.compiled import decoder, encoder, sliced_decoder
-from minibroker.wire.frame import PREFIX_SIZE
-from minibroker.wire.header import request_header_version, response_header_version
+from minibroker.wire.header import PREFIX_SIZE, request_header_version, response_header_version
 from minibroker.wire.primitives import skip_tagged_fields
 from minibroker.wire.schema import Buffer
 

@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, cast
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import INTERNAL_TOPICS
 from minibroker.coordinator.transaction.admission import Admission
-from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch, TopicPartition
+from minibroker.coordinator.transaction.records import ProducerIdAndEpoch, TopicPartition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, NoResponse
 from minibroker.dispatch.flush import FlushFailures

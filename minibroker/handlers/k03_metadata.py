@@ -15,8 +15,7 @@ from typing import Final
 from uuid import UUID
 
 from minibroker.cluster.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from minibroker.cluster.nodes.node import Node
-from minibroker.cluster.nodes.nodes import NO_LEADER, PartitionNodes
+from minibroker.cluster.nodes import NO_LEADER, Node, PartitionNodes
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import Topic
 from minibroker.cluster.topic_rules import METADATA_TOPIC, check_name

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from minibroker.cluster.nodes.node import Node
+from minibroker.cluster.nodes import Node
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import TRANSACTION_STATE_TOPIC
 from minibroker.coordinator.placement import partition_of

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from minibroker.cluster.directories.late_opening import OPENED_AT_ONCE
+from minibroker.cluster.directories.deferred import OPENED_AT_ONCE
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles

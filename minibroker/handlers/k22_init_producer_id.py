@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
+from minibroker.coordinator.transaction.records import ProducerIdAndEpoch
 from minibroker.coordinator.transaction.states import expected_ids
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done

@@ -15,7 +15,7 @@ from typing import Final
 
 from minibroker.cluster.topic import INTERNAL_TOPICS
 from minibroker.config.request_limits import TRANSACTION_PARTITIONS_MAX
-from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch, TopicPartition
+from minibroker.coordinator.transaction.records import ProducerIdAndEpoch, TopicPartition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
 from minibroker.dispatch.pieces import Pieces

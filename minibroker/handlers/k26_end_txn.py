@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from minibroker.coordinator.transaction.metadata import EPOCH_BUMP_VERSION, ProducerIdAndEpoch
+from minibroker.coordinator.transaction.records import EPOCH_BUMP_VERSION, ProducerIdAndEpoch
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
 from minibroker.dispatch.registry import handles

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
-from minibroker.cluster.directories.late_opening import OPENED_AT_ONCE
+from minibroker.cluster.directories.deferred import OPENED_AT_ONCE
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
 from minibroker.dispatch.flush import FlushFailures

@@ -7,7 +7,7 @@ As in Kafka, an unknown topic has a message and an unknown partition has none.
 
 from __future__ import annotations
 
-from minibroker.cluster.directories.late_opening import OPENED_AT_ONCE
+from minibroker.cluster.directories.deferred import OPENED_AT_ONCE
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles

@@ -17,7 +17,7 @@ from collections.abc import Generator, Iterator
 from typing import Final
 
 from minibroker.cluster.authorized_operations import TOPIC_OPERATIONS
-from minibroker.cluster.nodes.nodes import Nodes
+from minibroker.cluster.nodes import Nodes
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import Topic
 from minibroker.cluster.topic_rules import check_name

@@ -18,9 +18,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
 from minibroker.errors import CorruptLogError, CorruptMessage
-from minibroker.log.producer_state import ProducerState
+from minibroker.log.producer_state import ProducerState, Snapshots
 from minibroker.log.segments import Segments
-from minibroker.log.snapshots import Snapshots
 from minibroker.records.batch import RecordBatch
 from minibroker.records.control import ControlType, read_marker
 from minibroker.storage.segment import Segment

@@ -12,10 +12,15 @@ from typing import NamedTuple
 from minibroker.errors import CorruptLogError
 from minibroker.log.findings import ERROR, WARNING, Finding, Findings
 from minibroker.log.segment_checking import RecordCheck, SegmentReport, SegmentTask
-from minibroker.storage import leader_epoch_checkpoint
-from minibroker.storage.checkpoint_file import CLEANER_OFFSET, LOG_START_OFFSET, RECOVERY_POINT, REPLICATION_OFFSET
+from minibroker.storage.checkpoint_file import (
+    CLEANER_OFFSET,
+    LEADER_EPOCHS,
+    LOG_START_OFFSET,
+    RECOVERY_POINT,
+    REPLICATION_OFFSET,
+    LeaderEpochCheckpoint,
+)
 from minibroker.storage.files import Files
-from minibroker.storage.leader_epoch_checkpoint import LeaderEpochCheckpoint
 from minibroker.storage.log_file_names import LOG, SNAPSHOT, SWAP, file_name, parse_file_name
 
 
@@ -120,7 +125,7 @@ def _check_offsets(expected: Expected, end_offset: int, findings: Findings) -> N
 
 def _check_epochs(files: Files, expected: Expected, reports: Sequence[SegmentReport], findings: Findings) -> None:
     """Check that the checkpoint has the epoch of each batch. If it begins later than the log, earlier records were deleted logically."""
-    checkpoint = LeaderEpochCheckpoint(files, f"{expected.directory}/{leader_epoch_checkpoint.NAME}")
+    checkpoint = LeaderEpochCheckpoint(files, f"{expected.directory}/{LEADER_EPOCHS}")
     epochs = [each for report in reports for each in report.epochs]
     try:
         checkpoint.load()

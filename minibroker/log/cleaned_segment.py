@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from minibroker.errors import CorruptMessage
 from minibroker.storage import transaction_index
 from minibroker.storage.files import REPLACE, Files, write_all
+from minibroker.storage.indexes import NO_TIMESTAMP, OffsetIndex, TimeIndex, TimestampEntry
 from minibroker.storage.log_file_names import CLEANED, LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name
-from minibroker.storage.offset_index import OffsetIndex
 from minibroker.storage.segment import MAX_RELATIVE_OFFSET
-from minibroker.storage.time_index import NO_TIMESTAMP, TimeIndex, TimestampEntry
 from minibroker.storage.transaction_index import AbortedTxn
 
 if TYPE_CHECKING:

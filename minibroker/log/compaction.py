@@ -26,9 +26,8 @@ from minibroker.log.compaction_round import Compacted, CompactionPlan
 from minibroker.log.failures import LogFailures
 from minibroker.log.flusher import Flusher
 from minibroker.log.log_config import LogConfig
-from minibroker.log.producer_state import Producer, ProducerState
+from minibroker.log.producer_state import Producer, ProducerState, Snapshots
 from minibroker.log.segments import Segments
-from minibroker.log.snapshots import Snapshots
 from minibroker.log.swapping import remove_replaced, swap_all
 from minibroker.storage.files import Files
 

@@ -13,10 +13,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from minibroker.errors import CorruptMessage
-from minibroker.log.batch_filter import BatchFilter, CleanedTransactions, LastRecord, control_type_of
+from minibroker.log.batch_filter import BatchFilter, CleanedTransactions, LastRecord, OffsetMap, control_type_of
 from minibroker.log.cleaned_segment import CleanedSegment, Group, Source
 from minibroker.log.log_config import LogConfig
-from minibroker.log.offset_map import OffsetMap
 from minibroker.log.swapping import remove_cleaned
 from minibroker.records.any_format import decode_records
 from minibroker.records.batch import CONTROL_FLAG, MAGIC_V2, TRANSACTIONAL_FLAG

@@ -20,14 +20,12 @@ from typing import NamedTuple
 
 from minibroker.errors import CorruptLogError, CorruptMessage
 from minibroker.log.log_config import LogConfig
-from minibroker.log.producer_state import ProducerState
+from minibroker.log.producer_state import ProducerState, Snapshots
 from minibroker.log.segment_recovery import SegmentRecovery
 from minibroker.log.segments import Segments
-from minibroker.log.snapshots import Snapshots
-from minibroker.storage import leader_epoch_checkpoint
 from minibroker.storage.batch_scan import read_batches, read_headers
+from minibroker.storage.checkpoint_file import LEADER_EPOCHS, LeaderEpochCheckpoint
 from minibroker.storage.files import Files
-from minibroker.storage.leader_epoch_checkpoint import LeaderEpochCheckpoint
 from minibroker.storage.log_file_names import CLEANED, DELETED, LOG, SNAPSHOT, SWAP, TEMPORARY, file_name, parse_file_name
 from minibroker.storage.segment import MAX_RELATIVE_OFFSET, Segment
 
@@ -60,7 +58,7 @@ class Loader:
         self._log_start_offset = log_start_offset
         self._producers = ProducerState(producer_id_expiration_ms)
         self._snapshots = Snapshots(files, directory)
-        self._epochs = LeaderEpochCheckpoint(files, f"{directory}/{leader_epoch_checkpoint.NAME}")
+        self._epochs = LeaderEpochCheckpoint(files, f"{directory}/{LEADER_EPOCHS}")
 
     def load(self, *, clean_shutdown: bool, recovery_point: int, was_compacted: bool) -> LoadedLog:
         """Open the files of the folder; an empty folder becomes an empty log.
@@ -264,7 +262,7 @@ class Loader:
     def _load_epochs(self, names: set[str], *, is_known_empty: bool) -> bool:
         """Load the leader epochs. Returns whether the checkpoint is valid."""
         try:
-            if leader_epoch_checkpoint.NAME in names:
+            if LEADER_EPOCHS in names:
                 self._epochs.load()
         except CorruptLogError as error:
             logger.warning("%s: rebuilding", error)

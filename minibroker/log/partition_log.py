@@ -6,8 +6,8 @@ A PartitionLog is composed of parts, which callers reach by name:
     log.segments      segments.py           the segments by offset and by timestamp
     log.producers     producer_state.py     idempotent and transactional producers, open transactions
     log.aborted       aborted_transactions.py
-    log.snapshots     snapshots.py          producer snapshots
-    log.epochs        storage/leader_epoch_checkpoint.py
+    log.snapshots     producer_state.py     producer snapshots
+    log.epochs        storage/checkpoint_file.py
     log.flusher       flusher.py            flushes, the recovery point
     log.retention     retention.py          deletion of the oldest segments
     log.compaction    compaction.py         removal of superseded records
@@ -525,3 +525,48 @@ def _position_of(segment: Segment, end_offset: int) -> int:
     """Return the position where the batches that reach `end_offset` begin."""
     header = segment.find(end_offset)
     return segment.size if header is None else header.position
+
+
+def truncated(
+    log: PartitionLog,
+    end_offset: int,
+    *,
+    files: Files,
+    clock: Clock,
+    background: Background,
+    was_compacted: bool,
+    producer_id_expiration_ms: int,
+) -> PartitionLog:
+    """Return the log without its records from `end_offset` on, as when Apache Kafka elects a leader without them; `log` is closed.
+
+    The rest is opened as after a crash, so that indexes, producers and leader epochs are those of the remaining records. A crash in between
+    leaves a log with a later end.
+
+    Raises:
+        KafkaStorageError: the file system failed; the log is closed.
+        CorruptLogError: the rest cannot be opened.
+        OSError: the file system failed; the log is closed.
+    """
+    end_offset = max(end_offset, log.log_start_offset)
+    segment = log.segments.floor(end_offset)
+    header = segment.find(end_offset)
+    position = segment.size if header is None else header.position
+    later = [each for each in log.segments.from_offset(end_offset) if each is not segment]
+    log.close()
+    for each in reversed(later):
+        for path in each.paths():
+            if files.exists(path):
+                files.remove(path)
+    segment.truncate(position)
+    segment.release()
+    return PartitionLog.open(
+        log.directory,
+        config=log.config,
+        files=files,
+        clock=clock,
+        background=background,
+        recovery_point=min(log.flusher.recovery_point, segment.base_offset),
+        log_start_offset=log.log_start_offset,
+        was_compacted=was_compacted,
+        producer_id_expiration_ms=producer_id_expiration_ms,
+    )

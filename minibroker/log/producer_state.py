@@ -24,26 +24,92 @@ Transactions (KIP-98, KIP-890, KIP-1228):
 snapshot has one batch of each producer: after a restart the four earlier ones are not recognised as duplicates.
 
 Source: ProducerStateManager, ProducerAppendInfo and ProducerStateEntry of Apache Kafka.
+
+Open transactions limit how far a read_committed consumer reads:
+
+    open         from the first batch of a producer's transaction up to its marker; at most one per producer
+    completed    its marker, commit or abort, was appended: an abort that had records goes into `.txnindex`
+
+Invariant: transactions are kept in the order of their first offsets, so the oldest one is the first.
+
+The entry of an aborted transaction has the last stable offset after its marker: the first offset of the oldest open transaction, or the
+offset after the marker. A look-up in `.txnindex` stops at the first entry whose last stable offset reaches the end of the requested range:
+no later entry can affect it. Source: ProducerStateManager (ongoingTxns, CompletedTxn) of Apache Kafka.
 """
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from minibroker.errors import (
+    CorruptLogError,
     InvalidProducerEpoch,
     InvalidTxnState,
     OutOfOrderSequenceNumber,
     TransactionCoordinatorFenced,
     UnknownProducerId,
 )
-from minibroker.log.transactions import CompletedTransaction, OpenTransaction, OpenTransactions
 from minibroker.records.batch import CONTROL_FLAG, INT32_MAX, NO_PRODUCER_EPOCH, NO_SEQUENCE, TRANSACTIONAL_FLAG, RecordBatch
 from minibroker.records.control import ControlType, EndTransactionMarker, read_marker
+from minibroker.storage import producer_snapshot
+from minibroker.storage.files import Files, read_all, replace_file
+from minibroker.storage.log_file_names import DELETED, SNAPSHOT, file_name
 from minibroker.storage.producer_snapshot import ProducerEntry
 from minibroker.storage.transaction_index import AbortedTxn
+
+
+class CompletedTransaction(NamedTuple):
+    """The offsets of its first record and of its marker."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that has not ended."""
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+
+
+class OpenTransactions:
+    """First offsets by producer id, oldest first."""
+
+    __slots__ = ("first_offsets",)
+
+    def __init__(self) -> None:
+        self.first_offsets: dict[int, int] = {}  #: for reading
+
+    def load(self, found: Iterable[tuple[int, int]]) -> None:
+        """Replace all by pairs of producer id and first offset, in any order."""
+        self.first_offsets.clear()
+        self.first_offsets.update(sorted(found, key=lambda pair: pair[1]))
+
+    def begin(self, producer_id: int, first_offset: int) -> None:
+        """Add a transaction whose first batch was appended; offsets grow from one call to the next."""
+        self.first_offsets[producer_id] = first_offset
+
+    def end(self, completed: CompletedTransaction) -> AbortedTxn | None:
+        """Remove a transaction whose marker was appended. Returns the entry of an abort."""
+        del self.first_offsets[completed.producer_id]
+        if not completed.is_aborted:
+            return None
+        oldest = self.oldest
+        last_stable_offset = completed.last_offset + 1 if oldest is None else oldest
+        return AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, last_stable_offset)
+
+    @property
+    def oldest(self) -> int | None:
+        """The first offset of the oldest open transaction; None if none is open."""
+        return next(iter(self.first_offsets.values()), None)
+
 
 RETAINED_BATCHES = 5
 WRITE_TIMES = 64  #: moments that are kept for one expiration: how exact `WriteTimes` is
@@ -345,3 +411,82 @@ class WriteTimes:
         """Return when the record at `offset` was certainly written; the time of the last note for a later record."""
         index = bisect_right(self._end_offsets, offset)
         return self._times_ms[min(index, len(self._times_ms) - 1)]
+
+
+logger = logging.getLogger(__name__)
+
+
+class Snapshots:
+    """The `.snapshot` files of a folder by offset.
+
+    A snapshot is written at the log end when a segment rolls and when the log closes, if the log has grown since the last one. As in Kafka,
+    also without any producer: after an empty snapshot no batches need be read back.
+    """
+
+    __slots__ = ("_files", "directory", "offsets")
+
+    def __init__(self, files: Files, directory: str, offsets: Iterable[int] = ()) -> None:
+        self._files = files
+        self.directory = directory
+        self.offsets = sorted(offsets)
+
+    def path(self, offset: int) -> str:
+        """Return the path of the snapshot at `offset`."""
+        return f"{self.directory}/{file_name(offset, SNAPSHOT)}"
+
+    def take(self, state: ProducerState, log_start_offset: int) -> None:
+        """Write the state at its end offset unless there is a snapshot of it. It is not synced: a CRC shows whether it is whole.
+
+        In addition to Kafka: if all records were deleted, producers are still known after a restart.
+        """
+        newest = self.offsets[-1] if self.offsets else log_start_offset
+        if state.end_offset > newest or (state.producers and not self.offsets):
+            replace_file(self._files, self.path(state.end_offset), producer_snapshot.encode(state.to_snapshot()), sync=False)
+            self.offsets.append(state.end_offset)
+
+    def complete(self, state: ProducerState) -> None:
+        """Write the state at its end offset if there is no such snapshot; there may be newer ones."""
+        index = bisect_right(self.offsets, state.end_offset)
+        if not index or self.offsets[index - 1] != state.end_offset:
+            replace_file(self._files, self.path(state.end_offset), producer_snapshot.encode(state.to_snapshot()), sync=False)
+            self.offsets.insert(index, state.end_offset)
+
+    def restore(self, state: ProducerState, up_to: int, log_start_offset: int) -> None:
+        """Load the newest whole snapshot at or below `up_to` into `state`; delete broken ones and those above."""
+        while self.offsets:
+            offset = self.offsets[-1]
+            if offset <= up_to:
+                try:
+                    state.load_snapshot(producer_snapshot.decode(read_all(self._files, self.path(offset))), offset)
+                except (CorruptLogError, FileNotFoundError) as error:
+                    logger.warning("%s: %s: removed", self.path(offset), error)
+                else:
+                    return
+            self.remove(offset)
+        state.load_snapshot([], log_start_offset)
+
+    def load_newest(self, state: ProducerState, up_to: int) -> None:
+        """Load the newest whole snapshot at or below `up_to` into `state`; the empty state at offset 0 if there is none."""
+        for offset in reversed(self.offsets[: bisect_right(self.offsets, up_to)]):
+            with suppress(CorruptLogError, FileNotFoundError):
+                state.load_snapshot(producer_snapshot.decode(read_all(self._files, self.path(offset))), offset)
+                return
+        state.load_snapshot([], 0)
+
+    def remove(self, offset: int) -> None:
+        """Delete the snapshot at `offset` if there is one."""
+        index = bisect_right(self.offsets, offset) - 1
+        if index >= 0 and self.offsets[index] == offset:
+            del self.offsets[index]
+            self._files.remove(self.path(offset))
+
+    def retire_below(self, offset: int) -> list[str]:
+        """Rename the snapshots of deleted segments to `.deleted`, and return the paths to remove later."""
+        retired = []
+        while self.offsets and self.offsets[0] < offset:
+            path = self.path(self.offsets[0])
+            with suppress(FileNotFoundError):
+                self._files.rename(path, path + DELETED)
+                retired.append(path + DELETED)
+            del self.offsets[0]
+        return retired

@@ -27,8 +27,8 @@ from minibroker.log.deletion import remove_files
 from minibroker.log.failures import LogFailures
 from minibroker.log.flusher import Flusher
 from minibroker.log.log_config import LogConfig
+from minibroker.log.producer_state import Snapshots
 from minibroker.log.segments import Segments, is_overdue
-from minibroker.log.snapshots import Snapshots
 from minibroker.storage.files import Files
 from minibroker.storage.segment import Segment
 

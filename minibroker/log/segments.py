@@ -24,8 +24,8 @@ from minibroker.clock import Clock
 from minibroker.log.log_config import LogConfig
 from minibroker.records.batch import RecordBatch
 from minibroker.storage.files import Files
+from minibroker.storage.indexes import NO_TIMESTAMP
 from minibroker.storage.segment import MAX_RELATIVE_OFFSET, Segment
-from minibroker.storage.time_index import NO_TIMESTAMP
 
 NEVER = 2**63  #: a timestamp that no segment reaches
 

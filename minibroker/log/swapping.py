@@ -20,8 +20,8 @@ from typing import Final
 from minibroker.log.cleaned_segment import Group
 from minibroker.log.deletion import remove_files
 from minibroker.log.log_config import LogConfig
+from minibroker.log.producer_state import Snapshots
 from minibroker.log.segments import Segments
-from minibroker.log.snapshots import Snapshots
 from minibroker.storage.batch_scan import read_headers
 from minibroker.storage.files import READ_ONLY, Files
 from minibroker.storage.log_file_names import (

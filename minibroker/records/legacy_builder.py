@@ -14,9 +14,8 @@ from zlib import crc32
 
 from minibroker.errors import InvalidRecord, UnsupportedCompressionType
 from minibroker.records.batch import LOG_APPEND_TIME_FLAG, LOG_OVERHEAD, NO_TIMESTAMP, TimestampType
-from minibroker.records.codecs.lz4_header import with_old_checksum
 from minibroker.records.compression import MAX_DECOMPRESSED_BYTES, Compression, compress
-from minibroker.records.legacy import MAGIC_V0, MIN_SIZES
+from minibroker.records.legacy import MAGIC_V0, MIN_SIZES, with_old_checksum
 from minibroker.records.record import Record
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from itertools import islice
 from minibroker.errors import InvalidRecord
 from minibroker.records.batch import COMPRESSION_MASK, HEADER, HEADER_SIZE, LOG_APPEND_TIME_FLAG, LOG_OVERHEAD, RecordBatch
 from minibroker.records.compression import MAX_DECOMPRESSED_BYTES, Compression, decompress, decompressed_pieces
-from minibroker.records.long_walk import HEAD_BYTES, STEP_RECORDS
+from minibroker.records.long_batch import HEAD_BYTES, STEP_RECORDS
 from minibroker.records.record import MAX_VARLONG_BITS, read_varint
 from minibroker.records.steps import LongBatch, Steps
 from minibroker.records.validate import AT_ONCE_CONTENT, AT_ONCE_RECORDS

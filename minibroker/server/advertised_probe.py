@@ -18,8 +18,7 @@ from minibroker.config.listeners import Listener, leads_to
 from minibroker.errors import WireError
 from minibroker.schemas import k03_metadata
 from minibroker.wire.codec import decode_from, encode
-from minibroker.wire.frame import PREFIX_SIZE, frame_size, with_size
-from minibroker.wire.header import RequestHeader, decode_response_header, encode_request_header
+from minibroker.wire.header import PREFIX_SIZE, RequestHeader, decode_response_header, encode_request_header, frame_size, with_size
 
 log = logging.getLogger(__name__)
 

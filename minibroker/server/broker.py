@@ -21,9 +21,9 @@ from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.listeners import leads_to
 from minibroker.dispatch import registry
 from minibroker.dispatch.context import Services
+from minibroker.dispatch.delayed import Purgatory
 from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.dispatch.flush import FlushTimer
-from minibroker.dispatch.purgatory import Purgatory
 from minibroker.dispatch.registry import Registry
 from minibroker.server.connection import Connection
 from minibroker.server.listener import AcceptedConnection, Listener

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final
 
-from minibroker.wire.frame import frame_size
+from minibroker.wire.header import frame_size
 
 INITIAL_SIZE: Final = 4096
 READ_AHEAD_SIZE: Final = 256 * 1024  #: a buffer grows to this size because reads fill it, and further only for a frame that needs it

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from minibroker.clock import Clock
-from minibroker.cluster.nodes.node import Node
+from minibroker.cluster.nodes import Node
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.sources import with_origins
 from minibroker.dispatch.context import Services

@@ -31,9 +31,8 @@ from minibroker.storage.batch_scan import (
 )
 from minibroker.storage.file_slice import LEAST_SIZE, FileSlice
 from minibroker.storage.files import APPEND, OUT_OF_DESCRIPTORS, Files, write_all
+from minibroker.storage.indexes import NO_TIMESTAMP, OffsetIndex, TimeIndex, TimestampEntry
 from minibroker.storage.log_file_names import DELETED, LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name
-from minibroker.storage.offset_index import OffsetIndex
-from minibroker.storage.time_index import NO_TIMESTAMP, TimeIndex, TimestampEntry
 from minibroker.storage.transaction_index import TransactionIndex
 
 logger = logging.getLogger(__name__)

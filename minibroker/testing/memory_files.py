@@ -91,12 +91,6 @@ class MemoryFiles:
             tree.root = _copied(self._tree.root)
         return MemoryFiles(tree)
 
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of all files."""
-        with self._tree.lock:
-            return _size_of(self._tree.root)
-
     # -- descriptors ------------------------------------------------------------------------------------------------
 
     def open(self, path: str, flags: int) -> int:
@@ -303,10 +297,6 @@ def _copied(folder: _Folder) -> _Folder:
     return {
         name: _copied(found) if isinstance(found, dict) else _File(bytes(found.data), found.modified_ms) for name, found in folder.items()
     }
-
-
-def _size_of(folder: _Folder) -> int:
-    return sum(_size_of(found) if isinstance(found, dict) else len(found.data) for found in folder.values())
 
 
 def _failure(code: int, path: str | None = None) -> OSError:

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from minibroker.client.client import Client
 from minibroker.client.connection import connect
 from minibroker.client.consumer import Consumer
-from minibroker.client.described_groups import DescribedGroup, describe_groups
-from minibroker.client.groups import delete_groups, list_groups
+from minibroker.client.groups import DescribedGroup, delete_groups, describe_groups, list_groups
 from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import EARLIEST, ISOLATION_LEVELS, LATEST, list_offsets
 from minibroker.client.producer import Producer

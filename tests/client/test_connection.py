@@ -75,9 +75,7 @@ def test_requests_sent_ahead_are_answered_in_their_order() -> None:
     deadline = Deadline(60_000)
     for name in ("a", "b"):
         connection.send(k03_metadata, k03_metadata.Request(topics=[k03_metadata.Topic(name=name)]), deadline)
-    assert connection.waiting_count == 2
     assert [connection.receive(deadline).topics[0].name for _ in range(2)] == ["a", "b"]
-    assert connection.waiting_count == 0
 
 
 def test_a_question_between_requests_sent_ahead_gets_its_own_answer() -> None:
@@ -88,7 +86,6 @@ def test_a_question_between_requests_sent_ahead_gets_its_own_answer() -> None:
     connection.send(k03_metadata, wanted["a"], deadline)
     connection.send(k03_metadata, wanted["b"], deadline)
     assert connection.ask(k03_metadata, wanted["c"], deadline).topics[0].name == "c"
-    assert connection.waiting_count == 2
     assert [connection.receive(deadline).topics[0].name for _ in range(2)] == ["a", "b"]
     connection.send(k03_metadata, wanted["a"], deadline)
     connection.close()

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from minibroker.client.client import Client
-from minibroker.client.described_groups import DescribedGroup, assigned_partitions, describe_groups, subscribed_topics
 from minibroker.client.errors import UnsupportedByBroker
 from minibroker.client.group_offsets import Committed, commit_offsets, committed_offsets, delete_offsets
-from minibroker.client.groups import delete_groups, list_groups
+from minibroker.client.groups import DescribedGroup, assigned_partitions, delete_groups, describe_groups, list_groups, subscribed_topics
 from minibroker.errors import GroupIdNotFound, GroupSubscribedToTopic, NonEmptyGroup, UnknownTopicOrPartition, UnstableOffsetCommit
 from minibroker.schemas import (
     k08_offset_commit,

@@ -10,8 +10,7 @@ from minibroker.client.client import Client
 from minibroker.client.errors import check
 from minibroker.cluster.metadata.features import default_levels
 from minibroker.cluster.metadata.metadata_reader import FOLDER
-from minibroker.cluster.metadata.quorum_state import NAME as QUORUM_STATE
-from minibroker.cluster.metadata.quorum_state import write_quorum_state
+from minibroker.cluster.metadata.quorum import QUORUM_STATE, write_quorum_state
 from minibroker.schemas import k18_api_versions as k18
 from minibroker.schemas import k32_describe_configs as k32
 from minibroker.schemas import k57_update_features as k57

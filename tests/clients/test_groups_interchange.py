@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from minibroker.client.client import Client
-from minibroker.client.described_groups import DescribedGroup, describe_groups
 from minibroker.client.group_offsets import Committed, Offsets
+from minibroker.client.groups import DescribedGroup, describe_groups
 from minibroker.client.share_groups import share_offsets
 from minibroker.errors import KafkaError
 from tests.clients.share_reader import ACCEPT, REJECT, RELEASE, ShareReader

@@ -9,7 +9,7 @@ import pytest
 
 from minibroker.client.client import Client
 from minibroker.client.configs import Change, alter_configs
-from minibroker.client.described_groups import DescribedGroup, describe_groups
+from minibroker.client.groups import DescribedGroup, describe_groups
 from tests.clients.share_members import EXPLICIT, Shared, ShareMembers
 from tests.conftest import NO_RETENTION
 from tests.support.broker_process import BrokerProcess

@@ -86,6 +86,6 @@ def test_a_start_reads_no_table() -> None:
     code = "import minibroker.server.broker, minibroker.dispatch.registry as r, sys; r.load(); print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout.split()
     assert "minibroker.dispatch.registry" in modules
-    later = {"minibroker.config.kafka_table", "minibroker.cluster.configs.broker_entries", "minibroker.cluster.configs.config_changes"}
+    later = {"minibroker.config.kafka_table", "minibroker.handlers.k32_describe_configs", "minibroker.cluster.configs.config_changes"}
     later |= {"minibroker.cluster.directories.replica_moves", "minibroker.log.copying"}
     assert not later & set(modules)

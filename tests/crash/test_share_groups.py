@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from minibroker.client.client import Client
-from minibroker.client.described_groups import DescribedGroup, describe_groups
 from minibroker.client.errors import BrokerUnreachable
+from minibroker.client.groups import DescribedGroup, describe_groups
 from tests.clients.share_reader import ACCEPT, REJECT, RELEASE, ShareReader
 from tests.support.broker_process import BrokerProcess
 from tests.support.soak import seed

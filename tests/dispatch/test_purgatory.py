@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from minibroker.clock import ManualClock
-from minibroker.dispatch.delayed import Delayed, MakeResponse
-from minibroker.dispatch.purgatory import Purgatory
+from minibroker.dispatch.delayed import Delayed, MakeResponse, Purgatory
 
 
 class Source:

@@ -13,8 +13,8 @@ import cramjam
 import lz4.frame
 import pytest
 
-from minibroker.records.codecs.lz4_header import with_old_checksum
 from minibroker.records.compression import Compression
+from minibroker.records.legacy import with_old_checksum
 from minibroker.records.legacy_builder import build_message_set, write_message
 from minibroker.records.record import Record
 from minibroker.schemas import k00_produce, k03_metadata, k18_api_versions, k19_create_topics, k21_delete_records

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from minibroker.coordinator.transaction.metadata import TransactionState
+from minibroker.coordinator.transaction.records import TransactionState
 from minibroker.errors import (
     ConcurrentTransactions,
     CoordinatorLoadInProgress,

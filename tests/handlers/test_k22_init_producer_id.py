@@ -7,7 +7,7 @@ import errno
 
 import pytest
 
-from minibroker.coordinator.transaction.metadata import TransactionMetadata, TransactionState
+from minibroker.coordinator.transaction.records import TransactionMetadata, TransactionState
 from minibroker.schemas import k00_produce
 from minibroker.schemas import k22_init_producer_id as schema
 from tests.golden import all_golden, golden

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
+from minibroker.coordinator.transaction.records import ProducerIdAndEpoch
 from minibroker.schemas import k24_add_partitions_to_txn as schema
 from tests.golden import Golden, all_golden, golden
 from tests.support.broker_in_memory import BrokerInMemory

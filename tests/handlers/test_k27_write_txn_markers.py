@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from minibroker.cluster.nodes.nodes import Nodes
+from minibroker.cluster.nodes import Nodes
 from minibroker.cluster.partition import Partition
 from minibroker.errors import KafkaStorageError, NotLeaderOrFollower, RequestTimedOut
 from minibroker.schemas import k27_write_txn_markers as schema

@@ -12,8 +12,7 @@ import pytest
 from minibroker.cluster.metadata.features import default_levels
 from minibroker.cluster.metadata.frame import decode_frame
 from minibroker.cluster.metadata.metadata_reader import FOLDER
-from minibroker.cluster.metadata.quorum_state import NAME as QUORUM_STATE
-from minibroker.cluster.metadata.quorum_state import write_quorum_state
+from minibroker.cluster.metadata.quorum import QUORUM_STATE, write_quorum_state
 from minibroker.errors import KafkaStorageError
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.control import ControlType, control_key

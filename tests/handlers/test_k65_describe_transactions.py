@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.coordinator.transaction.metadata import TransactionMetadata, TransactionState
+from minibroker.coordinator.transaction.records import TransactionMetadata, TransactionState
 from minibroker.schemas import k26_end_txn as k26
 from minibroker.schemas import k65_describe_transactions as schema
 from tests.golden import all_golden, golden

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.coordinator.transaction.metadata import TransactionMetadata, TransactionState
+from minibroker.coordinator.transaction.records import TransactionMetadata, TransactionState
 from minibroker.schemas import k66_list_transactions as schema
 from minibroker.wire.codec import decode
 from minibroker.wire.header import decode_response_header

@@ -12,8 +12,7 @@ from minibroker.config.request_limits import SHARE_ELEMENTS_MAX, SHARE_PARTITION
 from minibroker.coordinator.share_partition.acknowledging import Acknowledgement, Acknowledging
 from minibroker.coordinator.share_partition.in_flight import InFlightBatch, InFlightRecords, Run
 from minibroker.coordinator.share_partition.sessions import ShareSessions
-from minibroker.coordinator.share_state.records import InitialState
-from minibroker.coordinator.share_state.state_batches import RecordState
+from minibroker.coordinator.share_state.records import InitialState, RecordState
 from minibroker.errors import InvalidRequest, ShareSessionNotFound
 from minibroker.schemas import k78_share_fetch, k79_share_acknowledge
 from tests.support.broker_in_memory import BrokerInMemory, records

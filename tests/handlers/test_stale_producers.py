@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
+from minibroker.coordinator.transaction.records import ProducerIdAndEpoch
 from minibroker.errors import InvalidProducerEpoch, InvalidProducerIdMapping
 from minibroker.schemas import k00_produce as k00
 from minibroker.schemas import k26_end_txn as k26

@@ -11,8 +11,8 @@ import pytest
 
 from minibroker.clock import ManualClock
 from minibroker.errors import CorruptMessage
+from minibroker.log.batch_filter import BYTES_A_KEY
 from minibroker.log.log_config import DAY_MS, LogConfig
-from minibroker.log.offset_map import BYTES_A_KEY
 from minibroker.log.partition_log import PartitionLog
 from minibroker.records.any_format import decode_records
 from minibroker.records.batch import CRC_POSITION, NO_TIMESTAMP, RecordBatch, TimestampType

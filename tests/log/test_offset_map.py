@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minibroker.log.offset_map import BYTES_A_KEY, OffsetMap
+from minibroker.log.batch_filter import BYTES_A_KEY, OffsetMap
 from minibroker.records.batch import HEADER_SIZE
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record

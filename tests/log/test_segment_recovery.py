@@ -12,8 +12,8 @@ from minibroker.log.segment_recovery import SegmentRecovery
 from minibroker.records.any_format import split_batches
 from minibroker.records.batch import assign_offsets
 from minibroker.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
+from minibroker.storage.checkpoint_file import LeaderEpochCheckpoint
 from minibroker.storage.files import RealFiles
-from minibroker.storage.leader_epoch_checkpoint import LeaderEpochCheckpoint
 from minibroker.storage.segment import Segment
 from tests.support.log_batches import batch_of
 

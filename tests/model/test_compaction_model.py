@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from minibroker.clock import ManualClock
+from minibroker.log.batch_filter import BYTES_A_KEY
 from minibroker.log.log_config import LogConfig
-from minibroker.log.offset_map import BYTES_A_KEY
 from minibroker.log.partition_log import PartitionLog
 from minibroker.records.any_format import decode_records
 from minibroker.records.compression import Compression

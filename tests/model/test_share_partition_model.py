@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from minibroker.coordinator.share_partition.acknowledging import RELEASE, RENEW, Acknowledgement
-from minibroker.coordinator.share_state.state_batches import RecordState
+from minibroker.coordinator.share_state.records import RecordState
 from minibroker.errors import InvalidRecordState, InvalidRequest, KafkaStorageError
 from tests.coordinator.share_partition.machine import LOCK_MS, Machine
 from tests.support.soak import examples

@@ -13,9 +13,8 @@ from minibroker.errors import CorruptMessage, InvalidRecord, KafkaError, Unsuppo
 from minibroker.records.any_format import decode_records, read_batch, split_batches
 from minibroker.records.batch import RecordBatch, TimestampType
 from minibroker.records.builder import build_batch
-from minibroker.records.codecs.lz4_header import with_old_checksum, with_right_checksum
 from minibroker.records.compression import Compression, decompress
-from minibroker.records.legacy import LegacyBatch, messages_of
+from minibroker.records.legacy import LegacyBatch, messages_of, with_old_checksum, with_right_checksum
 from minibroker.records.legacy_builder import build_message_set, write_message
 from minibroker.records.record import Record
 from tests.golden.captures.legacy import legacy_golden

@@ -13,14 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.errors import BY_CODE, InvalidRecord, InvalidTimestamp, KafkaError, MessageTooLarge
-from minibroker.records import long_walk
+from minibroker.records import long_batch
 from minibroker.records.any_format import decode_records
 from minibroker.records.batch import RecordBatch, TimestampType
 from minibroker.records.builder import build_batch, frame_batch
 from minibroker.records.compression import Compression, compress
 from minibroker.records.legacy_builder import build_message_set
-from minibroker.records.long_batch import MAX_RATIO, SMALL_CONTENT, content_max, validate_in_steps
-from minibroker.records.long_walk import STEP_RECORDS, LongWalk
+from minibroker.records.long_batch import MAX_RATIO, SMALL_CONTENT, STEP_RECORDS, LongWalk, content_max, validate_in_steps
 from minibroker.records.record import Record, encode_record
 from minibroker.records.steps import LongBatch, finished
 from minibroker.records.validate import (
@@ -266,7 +265,7 @@ def test_a_walk_in_pieces_is_the_walk(records: list[Record], chance: random.Rand
 
 
 def test_a_deep_walk_waits_for_a_record_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(long_walk, "DEEP_BYTES", 1000)
+    monkeypatch.setattr(long_batch, "DEEP_BYTES", 1000)
     for key in (b"key", None):
         payload = bytearray()
         encode_record(payload, Record(0, 0, key, bytes(5000)), 0, 0)

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from minibroker.errors import CorruptLogError
 from minibroker.storage.files import RealFiles
-from minibroker.storage.offset_index import OffsetIndex, OffsetPosition
-from minibroker.storage.time_index import TimeIndex, TimestampEntry
+from minibroker.storage.indexes import OffsetIndex, OffsetPosition, TimeIndex, TimestampEntry
 from minibroker.storage.transaction_index import AbortedTxn, TransactionIndex, encode
 from tests.support.faulty_files import FaultyFiles
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from minibroker.storage.files import RealFiles, read_preallocated
-from minibroker.storage.offset_index import OffsetIndex
+from minibroker.storage.indexes import OffsetIndex
 from tests.support.faulty_files import FaultyFiles
 
 SIZE = 10 << 20

@@ -13,14 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.errors import ConfigurationError, CorruptLogError
-from minibroker.storage import meta_properties, partition_metadata, producer_snapshot
-from minibroker.storage.checkpoint_file import OffsetCheckpoint
-from minibroker.storage.clean_shutdown import mark_clean_shutdown, take_clean_shutdown
-from minibroker.storage.directory_lock import DirectoryLock
+from minibroker.storage import directory_files, partition_metadata, producer_snapshot
+from minibroker.storage.checkpoint_file import LeaderEpochCheckpoint, OffsetCheckpoint
+from minibroker.storage.directory_files import DirectoryLock, MetaProperties, mark_clean_shutdown, take_clean_shutdown
 from minibroker.storage.files import RealFiles, replace_file
-from minibroker.storage.leader_epoch_checkpoint import LeaderEpochCheckpoint
 from minibroker.storage.log_file_names import delete_folder_name, file_name, parse_file_name, parse_folder_name
-from minibroker.storage.meta_properties import MetaProperties
 from minibroker.storage.producer_snapshot import ProducerEntry
 from tests.support.faulty_files import FaultyFiles
 from tests.support.golden_storage import golden_folder, golden_log_dir_file
@@ -152,31 +149,31 @@ def test_meta_properties_are_kafkas(tmp_path: Path) -> None:
     path = tmp_path / "meta.properties"
     golden = golden_log_dir_file("meta.properties")
     path.write_bytes(golden)
-    meta = meta_properties.read_meta_properties(files, str(path))
+    meta = directory_files.read_meta_properties(files, str(path))
     assert meta == MetaProperties("AAAAAAAAAAAAAAAAAAAAAQ", 1, "MPQNKnwbTYOf66YZ8KA3Lg")
-    meta_properties.write_meta_properties(files, str(path), meta, now_ms=1_795_253_735_000)
+    directory_files.write_meta_properties(files, str(path), meta, now_ms=1_795_253_735_000)
     assert path.read_bytes() == golden
 
 
 def test_meta_properties_of_others(tmp_path: Path) -> None:
     path = tmp_path / "meta.properties"
-    assert meta_properties.read_meta_properties(files, str(path)) is None
+    assert directory_files.read_meta_properties(files, str(path)) is None
     path.write_text("version=0\nbroker.id=7\n! comment\ncluster.id=a\\:b\n")
-    assert meta_properties.read_meta_properties(files, str(path)) == MetaProperties("a:b", 7)
+    assert directory_files.read_meta_properties(files, str(path)) == MetaProperties("a:b", 7)
     for text in ("", "version=2\n", "version=1\nnode.id=x\n"):
         path.write_text(text)
         with pytest.raises(ConfigurationError, match=r"meta\.properties"):
-            meta_properties.read_meta_properties(files, str(path))
+            directory_files.read_meta_properties(files, str(path))
 
 
 def test_a_directory_of_another_cluster_or_node_is_refused() -> None:
     found = MetaProperties("A", 1)
-    meta_properties.check_owner("dir", found, cluster_id="A", node_id=1)
-    meta_properties.check_owner("dir", found, cluster_id=None, node_id=1)
+    directory_files.check_owner("dir", found, cluster_id="A", node_id=1)
+    directory_files.check_owner("dir", found, cluster_id=None, node_id=1)
     with pytest.raises(ConfigurationError, match="belongs to cluster A"):
-        meta_properties.check_owner("dir", found, cluster_id="B", node_id=1)
+        directory_files.check_owner("dir", found, cluster_id="B", node_id=1)
     with pytest.raises(ConfigurationError, match="belongs to node 1"):
-        meta_properties.check_owner("dir", found, cluster_id="A", node_id=2)
+        directory_files.check_owner("dir", found, cluster_id="A", node_id=2)
 
 
 # Snapshots
@@ -227,7 +224,7 @@ def test_one_holder_of_a_log_directory(tmp_path: Path) -> None:
         DirectoryLock(files, path)
     script = (
         "import fcntl, sys\n"
-        "from minibroker.storage.directory_lock import DirectoryLock\n"
+        "from minibroker.storage.directory_files import DirectoryLock\n"
         "from minibroker.storage.files import RealFiles\n"
         "if sys.argv[2] == 'posix': fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
         "else: DirectoryLock(RealFiles(), sys.argv[1])\n"

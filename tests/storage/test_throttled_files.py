@@ -4,8 +4,7 @@ import os
 import pickle
 from pathlib import Path
 
-from minibroker.storage.files import APPEND, READ_ONLY
-from minibroker.storage.throttled_files import ThrottledFiles
+from minibroker.storage.files import APPEND, READ_ONLY, ThrottledFiles
 
 
 class Time:

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from minibroker.coordinator.group.coordinator import GroupCoordinator
-from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
+from minibroker.coordinator.transaction.records import ProducerIdAndEpoch
 from minibroker.schemas import k08_offset_commit as k08
 from minibroker.schemas import k09_offset_fetch as k09
 from minibroker.schemas import k28_txn_offset_commit as k28

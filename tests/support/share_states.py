@@ -8,8 +8,7 @@ from uuid import UUID
 import pytest
 
 from minibroker.coordinator.share_state.persister import Persister
-from minibroker.coordinator.share_state.records import InitialState, StateKey, StateUpdate
-from minibroker.coordinator.share_state.state_batches import StateBatch
+from minibroker.coordinator.share_state.records import InitialState, StateBatch, StateKey, StateUpdate
 from tests.golden import Golden, all_golden
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.golden_exchange import kafka_answers, kafka_like, serve, topic_ids

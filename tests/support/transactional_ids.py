@@ -7,8 +7,7 @@ from typing import Any
 
 from minibroker.coordinator.placement import partition_of
 from minibroker.coordinator.transaction.coordinator import TransactionCoordinator
-from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch, TransactionMetadata, TransactionState
-from minibroker.coordinator.transaction.records import decode, encode
+from minibroker.coordinator.transaction.records import ProducerIdAndEpoch, TransactionMetadata, TransactionState, decode, encode
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.batch import RecordBatch
 from minibroker.records.builder import build_batch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.wire.frame import FrameSizeError, describe, frame_size, with_size
+from minibroker.wire.header import FrameSizeError, describe, frame_size, with_size
 
 
 def test_size_comes_before_the_chunks() -> None:

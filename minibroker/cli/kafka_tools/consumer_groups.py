@@ -14,9 +14,9 @@ from minibroker.cli.reset_offsets import offsets_by_type, read_offsets, reset_of
 from minibroker.client import group_resets
 from minibroker.client import groups as admin
 from minibroker.client.client import Client
-from minibroker.client.described_groups import DescribedGroup, describe_groups
 from minibroker.client.group_offsets import Offsets, commit_offsets, committed_offsets, delete_offsets
 from minibroker.client.group_resets import Reset
+from minibroker.client.groups import DescribedGroup, describe_groups
 from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import LATEST, list_offsets
 from minibroker.errors import GroupIdNotFound, KafkaError, NonEmptyGroup

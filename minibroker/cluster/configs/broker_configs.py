@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from minibroker.cluster.metadata.metadata_image import ALL_BROKERS, BROKER_RESOURCE
 from minibroker.cluster.metadata.metadata_store import MetadataStore
-from minibroker.cluster.nodes.node import Node
+from minibroker.cluster.nodes import Node
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.listeners import Listener
 from minibroker.errors import InvalidConfig

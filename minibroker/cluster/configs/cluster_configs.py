@@ -14,7 +14,7 @@ from minibroker.cluster.configs.topic_config import check_overrides
 from minibroker.cluster.directories.partition_logs import PartitionLogs
 from minibroker.cluster.metadata.metadata_image import CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from minibroker.cluster.metadata.metadata_store import MetadataStore
-from minibroker.cluster.nodes.node import Node
+from minibroker.cluster.nodes import Node
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import UnknownTopicOrPartition
 

@@ -1,6 +1,6 @@
 """Configs as DescribeConfigs and CreateTopics report them: the value in force, its source, and all other places that set it.
 
-Rules are ConfigHelper's of Apache Kafka 4.3.1. Entries of brokers are in `broker_entries.py`.
+Rules are ConfigHelper's of Apache Kafka 4.3.1. Entries of brokers are in handlers/k32_describe_configs.py.
 
     a topic's synonyms    its override, then the broker property with the same meaning: dynamic for this broker, dynamic for all, static,
                           default. Properties of the same meaning (log.retention.ms, .minutes, .hours) follow each other within each of

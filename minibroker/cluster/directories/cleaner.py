@@ -250,7 +250,7 @@ class Cleaner:
     def _throttled(self) -> Files:
         share = self._config.log_cleaner_io_max_bytes_per_second / max(self._config.log_cleaner_threads, 1)
         if 0 < share < _UNTHROTTLED and type(self._files) is RealFiles:
-            from minibroker.storage.throttled_files import ThrottledFiles  # noqa: PLC0415  most brokers do not throttle
+            from minibroker.storage.files import ThrottledFiles  # noqa: PLC0415  most brokers do not throttle
 
             return ThrottledFiles(share)
         return self._files

@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from uuid import UUID, uuid4
 
-from minibroker.background import Background
+from minibroker.background import Background, warn_of_error
 from minibroker.clock import Clock
 from minibroker.cluster.directories.log_directory import DISK_ERRORS, LogDirectory
 from minibroker.cluster.partition import Partition
@@ -78,7 +78,10 @@ class LogOpener:
                 elif self._is_partition(name):
                     leftovers += self._stray(directory, name, removed_topic_ids)
             if leftovers:
-                self._background.submit(partial(directory.remove_leftovers, leftovers), _warn_of_error)
+                self._background.submit(
+                    partial(directory.remove_leftovers, leftovers),
+                    partial(warn_of_error, _LOG, "leftovers of deleted topics could not be removed: %s"),
+                )
 
     def _is_leftover(self, directory: LogDirectory, name: str, removed_topic_ids: set[UUID]) -> bool:
         """Whether a folder is that of a deleted topic, whose successor may be elsewhere. For a single directory `open` decides."""
@@ -285,8 +288,3 @@ def _may_pass(error: Exception) -> bool:
     """Whether an error may pass: not one of a failing disk, and not damage."""
     cause = error if isinstance(error, OSError) else error.__cause__
     return isinstance(cause, OSError) and cause.errno not in DISK_ERRORS
-
-
-def _warn_of_error(result: BaseException | None) -> None:
-    if isinstance(result, BaseException):
-        _LOG.warning("leftovers of deleted topics could not be removed: %s", result)

@@ -17,9 +17,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
-from minibroker.background import Background
+from minibroker.background import Background, warn_of_error
 from minibroker.clock import Clock, Timer
 from minibroker.cluster.directories.log_directory import LogDirectory
 from minibroker.cluster.partition import Partition
@@ -183,9 +183,7 @@ class Maintenance:
         self._later(name, interval_ms, partial(self._write_checkpoint, name, interval_ms))
         for directory in self._directories:
             if directory.offline_cause is None:
-                self._background.submit(partial(directory.write_checkpoints, directory.checkpoint((name,))), _warn_of_error)
-
-
-def _warn_of_error(result: Any) -> None:
-    if isinstance(result, BaseException):
-        _LOG.warning("checkpoints could not be written: %s", result)
+                self._background.submit(
+                    partial(directory.write_checkpoints, directory.checkpoint((name,))),
+                    partial(warn_of_error, _LOG, "checkpoints could not be written: %s"),
+                )

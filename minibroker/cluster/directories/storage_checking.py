@@ -19,8 +19,7 @@ from uuid import UUID
 from minibroker.cluster.directories.log_opening import LAST_RESERVED_DIRECTORY_ID
 from minibroker.cluster.metadata.metadata_image import TOPIC_RESOURCE, MetadataImage
 from minibroker.cluster.metadata.metadata_reader import FOLDER, MetadataReader
-from minibroker.cluster.metadata.quorum_state import NAME as QUORUM_STATE
-from minibroker.cluster.metadata.quorum_state import read_quorum_state
+from minibroker.cluster.metadata.quorum import QUORUM_STATE, read_quorum_state
 from minibroker.cluster.metadata.snapshot import BOOTSTRAP, parse_snapshot_name, read_snapshot
 from minibroker.cluster.partition import Partition
 from minibroker.errors import ConfigurationError, CorruptLogError, KafkaError, WireError
@@ -29,13 +28,9 @@ from minibroker.log.checking import Expected
 from minibroker.log.findings import ERROR, WARNING, Finding, Findings
 from minibroker.log.segment_checking import RecordCheck, SegmentReport, SegmentTask
 from minibroker.storage.checkpoint_file import CLEANER_OFFSET, LOG_START_OFFSET, RECOVERY_POINT, REPLICATION_OFFSET, OffsetCheckpoint
-from minibroker.storage.clean_shutdown import NAME as CLEAN_SHUTDOWN
-from minibroker.storage.directory_lock import NAME as LOCK
-from minibroker.storage.directory_lock import is_locked
+from minibroker.storage.directory_files import CLEAN_SHUTDOWN, LOCK, META_PROPERTIES, MetaProperties, is_locked, read_meta_properties
 from minibroker.storage.files import Files
 from minibroker.storage.log_file_names import DELETE_FOLDER, FUTURE_FOLDER, LOG, STRAY_FOLDER, file_name, parse_file_name, parse_folder_name
-from minibroker.storage.meta_properties import NAME as META_PROPERTIES
-from minibroker.storage.meta_properties import MetaProperties, read_meta_properties
 from minibroker.storage.partition_metadata import NAME as PARTITION_METADATA
 from minibroker.storage.partition_metadata import format_uuid, parse_uuid, read_topic_id
 

@@ -19,11 +19,16 @@ from minibroker.cluster.metadata.quorum import Quorum, quorum_of
 from minibroker.cluster.metadata.snapshot import BOOTSTRAP, Snapshot, SnapshotId, snapshot_batches, write_snapshot
 from minibroker.errors import ConfigurationError
 from minibroker.schemas.internal.setting_records import FeatureLevelRecord
-from minibroker.storage.directory_lock import NAME as LOCK
-from minibroker.storage.directory_lock import DirectoryLock
+from minibroker.storage.directory_files import (
+    LOCK,
+    META_PROPERTIES,
+    DirectoryLock,
+    MetaProperties,
+    check_owner,
+    read_meta_properties,
+    write_meta_properties,
+)
 from minibroker.storage.files import Files
-from minibroker.storage.meta_properties import NAME as META_PROPERTIES
-from minibroker.storage.meta_properties import MetaProperties, check_owner, read_meta_properties, write_meta_properties
 from minibroker.storage.partition_metadata import format_uuid, parse_uuid
 
 _DYNAMIC_VOTERS_SINCE = 21  #: metadata.version 3.9-IV0: older brokers do not know kraft.version

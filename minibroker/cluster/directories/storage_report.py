@@ -14,18 +14,13 @@ from minibroker.cluster.metadata.features import problems_of
 from minibroker.cluster.metadata.frame import metadata_version_name
 from minibroker.cluster.metadata.metadata_image import TOPIC_RESOURCE, MetadataImage
 from minibroker.cluster.metadata.metadata_reader import FOLDER, MetadataReader
-from minibroker.cluster.metadata.quorum_state import NAME as QUORUM_STATE
-from minibroker.cluster.metadata.quorum_state import read_quorum_state
+from minibroker.cluster.metadata.quorum import QUORUM_STATE, read_quorum_state
 from minibroker.cluster.metadata.snapshot import BOOTSTRAP, read_snapshot
 from minibroker.cluster.topic import Topic
 from minibroker.errors import ConfigurationError
-from minibroker.storage.clean_shutdown import NAME as CLEAN_SHUTDOWN
-from minibroker.storage.directory_lock import NAME as LOCK
-from minibroker.storage.directory_lock import is_locked
+from minibroker.storage.directory_files import CLEAN_SHUTDOWN, LOCK, META_PROPERTIES, MetaProperties, is_locked, read_meta_properties
 from minibroker.storage.files import Files
 from minibroker.storage.log_file_names import LOG, parse_file_name, parse_folder_name
-from minibroker.storage.meta_properties import NAME as META_PROPERTIES
-from minibroker.storage.meta_properties import MetaProperties, read_meta_properties
 from minibroker.storage.partition_metadata import format_uuid
 
 

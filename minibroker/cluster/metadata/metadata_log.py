@@ -30,17 +30,14 @@ from minibroker.clock import Clock
 from minibroker.cluster.metadata.frame import METADATA_VERSION, encode_frame
 from minibroker.cluster.metadata.metadata_reader import FOLDER, MetadataReader
 from minibroker.cluster.metadata.operation import MetadataOperation
-from minibroker.cluster.metadata.quorum import Quorum, leader_change, quorum_of
-from minibroker.cluster.metadata.quorum_state import NAME as QUORUM_STATE
-from minibroker.cluster.metadata.quorum_state import read_quorum_state, write_quorum_state
+from minibroker.cluster.metadata.quorum import QUORUM_STATE, Quorum, leader_change, quorum_of, read_quorum_state, write_quorum_state
 from minibroker.cluster.metadata.snapshot import PART_SUFFIX, SnapshotId
 from minibroker.errors import ConfigurationError, KafkaStorageError
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 from minibroker.schemas.internal.log_records import AbortTransactionRecord
+from minibroker.storage.checkpoint_file import LEADER_EPOCHS, LeaderEpochCheckpoint
 from minibroker.storage.files import APPEND, Files, write_all
-from minibroker.storage.leader_epoch_checkpoint import NAME as LEADER_EPOCHS
-from minibroker.storage.leader_epoch_checkpoint import LeaderEpochCheckpoint
 from minibroker.storage.log_file_names import DELETED, LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name, parse_file_name
 from minibroker.storage.partition_metadata import NAME as PARTITION_METADATA
 from minibroker.storage.partition_metadata import write_topic_id

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from minibroker.background import Background
+from minibroker.background import Background, warn_of_error
 from minibroker.clock import Clock
 from minibroker.cluster.metadata.metadata_log import MetadataLog
 from minibroker.cluster.metadata.snapshot import Snapshot, SnapshotId, snapshot_batches, write_snapshot
@@ -85,7 +85,9 @@ class MetadataTrimmer:
         log.size_after_snapshot -= size_after
         self._failed_at = 0
         log.roll_next = True
-        self._background.submit(self._removal(), _warn_of_error)
+        self._background.submit(
+            self._removal(), partial(warn_of_error, _LOG, "could not remove what a snapshot of the metadata log replaced: %s")
+        )
 
     def _removal(self) -> Callable[[], None]:
         """Decide what to remove, and return the function that removes it."""
@@ -120,8 +122,3 @@ def _remove(files: Files, folder: str, snapshots: list[str], begin: int) -> None
         found = parse_file_name(name)
         if found is not None and found[0] < begin:
             files.remove(f"{folder}/{name}")
-
-
-def _warn_of_error(result: Any) -> None:
-    if isinstance(result, BaseException):
-        _LOG.warning("could not remove what a snapshot of the metadata log replaced: %s", result)

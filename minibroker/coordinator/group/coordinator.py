@@ -23,12 +23,20 @@ from minibroker.config.broker_config import BrokerConfig
 from minibroker.coordinator.group.classic.service import ClassicGroups
 from minibroker.coordinator.group.kind import CheckCommit, GroupKind, GroupType, LiveGroup, Membership, StoredGroup, may_commit_all
 from minibroker.coordinator.group.live_groups import LiveGroups, SyncLogs
-from minibroker.coordinator.group.offset_records import offset_record, offset_tombstone
-from minibroker.coordinator.group.offsets import NO_TIMESTAMP, Commit, CommittedOffset, NewOffset, Offsets, TopicPartition
+from minibroker.coordinator.group.offsets import (
+    NO_TIMESTAMP,
+    Commit,
+    CommittedOffset,
+    NewOffset,
+    Offsets,
+    TopicPartition,
+    offset_record,
+    offset_tombstone,
+)
 from minibroker.coordinator.group.retention import OffsetRetention
 from minibroker.coordinator.group.store import StoredShard
 from minibroker.coordinator.placement import partition_of
-from minibroker.coordinator.transaction.metadata import NO_IDS, ProducerIdAndEpoch
+from minibroker.coordinator.transaction.records import NO_IDS, ProducerIdAndEpoch
 from minibroker.errors import (
     GroupIdNotFound,
     GroupSubscribedToTopic,

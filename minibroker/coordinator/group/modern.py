@@ -9,12 +9,17 @@ Source: ModernGroup, GroupMetadataManager.replay of Apache Kafka 4.3.1.
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from copy import copy
+from functools import partial
 from typing import Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar
 from uuid import UUID
 
+from minibroker.clock import Clock, Timer
+from minibroker.errors import KafkaError
 from minibroker.storage.record_frame import CoordinatorRecord
 
 FIRST_EPOCH: Final = 1  #: of a group without records, and of its target assignment; the first member makes it 2
@@ -117,3 +122,51 @@ def frozen(partitions: Mapping[UUID, Iterable[int]]) -> Assignment:
 def without_epochs(epochs: Epochs) -> Assignment:
     """Return the partitions without their epochs."""
     return {topic_id: frozenset(partitions) for topic_id, partitions in epochs.items()}
+
+
+_LOG = logging.getLogger(__name__)
+
+
+class MemberTimeouts:
+    """Timers by member id, which remove members that let them expire. If a removal cannot be stored, the timer starts again."""
+
+    __slots__ = ("_clock", "_group_id", "_remove", "_timers", "_why")
+
+    def __init__(self, group_id: str, clock: Clock, remove: Callable[[str], None], why: str) -> None:
+        """Create the time-outs. `remove` raises KafkaError if the removal cannot be stored; `why` is for the log."""
+        self._group_id = group_id
+        self._clock = clock
+        self._remove = remove
+        self._why = why
+        self._timers: dict[str, Timer] = {}
+
+    @property
+    def member_ids(self) -> AbstractSet[str]:
+        """The members whose time-out runs."""
+        return self._timers.keys()
+
+    def arm(self, member_id: str, delay_ms: int) -> None:
+        """Start the time-out of a member, again if it runs."""
+        self.cancel(member_id)
+        self._timers[member_id] = self._clock.call_later_ms(delay_ms, partial(self._time_out, member_id, delay_ms))
+
+    def cancel(self, member_id: str) -> None:
+        """Cancel the time-out of a member, if it runs."""
+        timer = self._timers.pop(member_id, None)
+        if timer is not None:
+            timer.cancel()
+
+    def clear(self) -> None:
+        """Cancel all time-outs."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _time_out(self, member_id: str, delay_ms: int) -> None:
+        try:
+            self._remove(member_id)
+        except KafkaError as error:
+            _LOG.warning("group %s: could not remove member %s, though %s: %s (will retry)", self._group_id, member_id, self._why, error)
+            self.arm(member_id, delay_ms)
+        else:
+            _LOG.info("group %s: member %s is gone: %s", self._group_id, member_id, self._why)

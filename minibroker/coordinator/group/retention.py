@@ -24,8 +24,7 @@ from minibroker.clock import Timer
 from minibroker.coordinator.group.classic.records import group_tombstone
 from minibroker.coordinator.group.kind import LiveGroup, StoredGroup
 from minibroker.coordinator.group.live_groups import LiveGroups
-from minibroker.coordinator.group.offset_records import offset_tombstone
-from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset
+from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset, offset_tombstone
 from minibroker.coordinator.group.shard import Shard
 from minibroker.coordinator.group.store import StoredShard
 from minibroker.errors import KafkaError

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from minibroker.coordinator.group.kind import SIMPLE_GROUP, GroupType, StoredGroup
-from minibroker.coordinator.group.offset_records import committed_offset
-from minibroker.coordinator.group.offsets import NO_PRODUCER_ID, CommittedOffset, Offsets, TopicPartition
+from minibroker.coordinator.group.offsets import NO_PRODUCER_ID, CommittedOffset, Offsets, TopicPartition, committed_offset
 from minibroker.schemas.internal.consumer_group_records import ConsumerGroupMetadataKey
 from minibroker.schemas.internal.coordinator_records import OFFSET_RECORD_TYPES
 from minibroker.schemas.internal.offset_records import GroupMetadataKey, LegacyOffsetCommitKey, OffsetCommitKey

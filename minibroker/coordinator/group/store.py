@@ -19,11 +19,10 @@ from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.coordinator.group.kind import LiveGroup
-from minibroker.coordinator.group.offset_records import encode_commit, offset_tombstone
-from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset, NewOffset
+from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset, NewOffset, encode_commit, offset_tombstone
 from minibroker.coordinator.group.shard import Shard
 from minibroker.coordinator.stored_topic import StoredPartition, StoredTopic, batch_of_encoded
-from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
+from minibroker.coordinator.transaction.records import ProducerIdAndEpoch
 from minibroker.errors import KafkaError
 from minibroker.log.partition_log import PartitionLog
 from minibroker.records.any_format import decode_records

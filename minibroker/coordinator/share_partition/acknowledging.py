@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from minibroker.coordinator.share_partition.in_flight import NOBODY, InFlightBatch, InFlightRecords, Run
-from minibroker.coordinator.share_state.state_batches import RecordState
+from minibroker.coordinator.share_state.records import RecordState
 from minibroker.errors import InvalidRecordState, InvalidRequest
 
 RELEASE: Final = 2

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from minibroker.coordinator.share_partition.in_flight import InFlightBatch, InFlightRecords, Run
-from minibroker.coordinator.share_state.state_batches import RecordState
+from minibroker.coordinator.share_state.records import RecordState
 
 MIN_THROTTLE_LIMIT: Final = 2  #: of deliveries; with a lower limit, last deliveries are not made alone
 

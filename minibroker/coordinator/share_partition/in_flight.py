@@ -24,7 +24,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from minibroker.coordinator.share_state.state_batches import RecordState, StateBatch
+from minibroker.coordinator.share_state.records import RecordState, StateBatch
 from minibroker.errors import UnknownServerError
 
 NOBODY: Final = ""  #: no member; member ids are never empty

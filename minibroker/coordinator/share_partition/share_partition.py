@@ -34,8 +34,7 @@ from minibroker.cluster.partition import Subscribers
 from minibroker.coordinator.share_partition.acknowledging import Acknowledgement, Acknowledging, Change, released_state
 from minibroker.coordinator.share_partition.acquiring import Acquired, AcquireLimits, AcquireRequest, Acquisition, Extent
 from minibroker.coordinator.share_partition.in_flight import InFlightRecords
-from minibroker.coordinator.share_state.records import ShareState, StateKey, StateUpdate
-from minibroker.coordinator.share_state.state_batches import RecordState
+from minibroker.coordinator.share_state.records import RecordState, ShareState, StateKey, StateUpdate
 from minibroker.errors import KafkaError
 
 Persist = Callable[[StateUpdate], None]  #: appends the change; KafkaError

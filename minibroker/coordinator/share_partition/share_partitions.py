@@ -25,8 +25,7 @@ from minibroker.coordinator.share_partition.acknowledging import Acknowledgement
 from minibroker.coordinator.share_partition.sessions import MemberKey, ShareSession, ShareSessions, TopicPartition
 from minibroker.coordinator.share_partition.share_partition import SharePartition
 from minibroker.coordinator.share_state.persister import Persister
-from minibroker.coordinator.share_state.records import StateKey, StateUpdate
-from minibroker.coordinator.share_state.state_batches import NO_OFFSET
+from minibroker.coordinator.share_state.records import NO_OFFSET, StateKey, StateUpdate
 from minibroker.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,

@@ -26,18 +26,19 @@ from uuid import UUID
 from minibroker.coordinator.share_state.records import (
     NO_COUNT,
     NO_EPOCH,
+    NO_OFFSET,
     InitialState,
     ShareState,
     StateKey,
     StateSummary,
     StateUpdate,
     batches_of,
+    combine,
     snapshot_of,
     snapshot_record,
     state_tombstone,
     update_record,
 )
-from minibroker.coordinator.share_state.state_batches import NO_OFFSET, combine
 from minibroker.errors import (
     FencedLeaderEpoch,
     FencedStateEpoch,

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from minibroker.coordinator.transaction.coordinator import TransactionCoordinator
-from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch, TopicPartition
+from minibroker.coordinator.transaction.records import ProducerIdAndEpoch, TopicPartition
 from minibroker.errors import (
     ConcurrentTransactions,
     CoordinatorLoadInProgress,

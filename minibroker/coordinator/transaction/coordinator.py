@@ -25,8 +25,8 @@ from minibroker.cluster.topic import TRANSACTION_STATE_TOPIC, Topic
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.coordinator.transaction import states
 from minibroker.coordinator.transaction.marking import MARKERS_A_TURN, Sync
-from minibroker.coordinator.transaction.metadata import EPOCH_BUMP_VERSION, ProducerIdAndEpoch, TopicPartition, TransactionMetadata
 from minibroker.coordinator.transaction.orphans import Orphan, find_orphans
+from minibroker.coordinator.transaction.records import EPOCH_BUMP_VERSION, ProducerIdAndEpoch, TopicPartition, TransactionMetadata
 from minibroker.coordinator.transaction.steps import Steps
 from minibroker.coordinator.transaction.store import StatePartition, StateStore
 from minibroker.errors import ConcurrentTransactions, KafkaError, NotCoordinator

@@ -22,7 +22,7 @@ from typing import Final
 from minibroker.clock import Clock, Timer
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.partition import Partition
-from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch, TopicPartition, TransactionMetadata, TransactionState
+from minibroker.coordinator.transaction.records import ProducerIdAndEpoch, TopicPartition, TransactionMetadata, TransactionState
 from minibroker.errors import InvalidProducerEpoch, KafkaError, TransactionCoordinatorFenced, UnknownTopicOrPartition
 from minibroker.log.partition_log import PartitionLog
 from minibroker.records.control import ControlType, EndTransactionMarker

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from minibroker.cluster.partition import Partition
 from minibroker.coordinator.transaction.marking import end_in
-from minibroker.coordinator.transaction.metadata import (
+from minibroker.coordinator.transaction.records import (
     EPOCH_BUMP_VERSION,
     MAX_EPOCH,
     ProducerIdAndEpoch,
@@ -27,7 +27,7 @@ from minibroker.coordinator.transaction.metadata import (
 )
 from minibroker.coordinator.transaction.states import is_repeated_end
 from minibroker.errors import KafkaError
-from minibroker.log.transactions import OpenTransaction
+from minibroker.log.producer_state import OpenTransaction
 from minibroker.records.control import ControlType, EndTransactionMarker
 
 _COORDINATOR_EPOCH: Final = 0  #: or the one that the partition knows; no coordinator has this epoch

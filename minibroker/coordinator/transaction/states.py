@@ -42,7 +42,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, NoReturn
 
-from minibroker.coordinator.transaction.metadata import (
+from minibroker.coordinator.transaction.records import (
     EPOCH_BUMP_VERSION,
     MAX_EPOCH,
     NO_IDS,

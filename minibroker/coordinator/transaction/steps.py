@@ -23,7 +23,7 @@ from minibroker.clock import Clock, Timer
 from minibroker.cluster.cluster import Cluster
 from minibroker.coordinator.transaction import states
 from minibroker.coordinator.transaction.marking import RETRY_MS, Marking, Sync
-from minibroker.coordinator.transaction.metadata import TransactionMetadata
+from minibroker.coordinator.transaction.records import TransactionMetadata
 from minibroker.coordinator.transaction.store import StatePartition
 from minibroker.errors import KafkaError, NotCoordinator
 from minibroker.log.partition_log import PartitionLog

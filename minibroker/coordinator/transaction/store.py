@@ -32,7 +32,7 @@ from minibroker.config.broker_config import BrokerConfig
 from minibroker.coordinator.placement import partition_of
 from minibroker.coordinator.stored_topic import READ_BYTES, check, read_pieces
 from minibroker.coordinator.transaction import records
-from minibroker.coordinator.transaction.metadata import TransactionMetadata, TransactionState
+from minibroker.coordinator.transaction.records import TransactionMetadata, TransactionState
 from minibroker.errors import ConcurrentTransactions, CoordinatorLoadInProgress, KafkaError, NotCoordinator, WireError
 from minibroker.log.partition_log import PartitionLog
 from minibroker.records.any_format import decode_records

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple, cast
 
-from minibroker.cluster.directories.late_opening import OPENED_AT_ONCE
+from minibroker.cluster.directories.deferred import OPENED_AT_ONCE
 from minibroker.cluster.partition import Partition
 from minibroker.dispatch.context import RequestContext
-from minibroker.dispatch.purgatory import Watchable
+from minibroker.dispatch.delayed import Watchable
 from minibroker.dispatch.slices import Steps
 from minibroker.errors import (
     FencedLeaderEpoch,

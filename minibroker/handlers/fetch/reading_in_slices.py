@@ -6,10 +6,10 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Final
 
-from minibroker.cluster.nodes.nodes import Nodes
+from minibroker.cluster.nodes import Nodes
 from minibroker.cluster.partition import Partition, Subscribers
+from minibroker.dispatch.delayed import Watchable
 from minibroker.dispatch.pieces import MergedResponse, Pieces
-from minibroker.dispatch.purgatory import Watchable
 from minibroker.dispatch.slices import Steps
 from minibroker.errors import KafkaError
 from minibroker.handlers.fetch.reading import NO_EPOCH, FetchReading

@@ -20,7 +20,7 @@ from minibroker.cluster.partition import Partition
 from minibroker.coordinator.group.kind import Membership
 from minibroker.coordinator.group.offsets import NewOffset
 from minibroker.coordinator.transaction.admission import admit
-from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
+from minibroker.coordinator.transaction.records import ProducerIdAndEpoch
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles

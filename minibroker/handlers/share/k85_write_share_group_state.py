@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from minibroker.coordinator.share_state.records import StateKey, StateUpdate
-from minibroker.coordinator.share_state.state_batches import StateBatch
+from minibroker.coordinator.share_state.records import StateBatch, StateKey, StateUpdate
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
-from minibroker.handlers.share.states import each_partition
+from minibroker.handlers.share import each_partition
 from minibroker.schemas import k85_write_share_group_state as schema
 
 

@@ -11,7 +11,7 @@ from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
-from minibroker.handlers.share.states import each_partition
+from minibroker.handlers.share import each_partition
 from minibroker.schemas import k86_delete_share_group_state as schema
 
 

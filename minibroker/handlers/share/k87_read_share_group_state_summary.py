@@ -12,7 +12,7 @@ from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError
-from minibroker.handlers.share.states import each_partition
+from minibroker.handlers.share import each_partition
 from minibroker.schemas import k87_read_share_group_state_summary as schema
 
 

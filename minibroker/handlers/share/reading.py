@@ -16,7 +16,7 @@ from minibroker.coordinator.share_partition.acquiring import Acquired, AcquireRe
 from minibroker.coordinator.share_partition.sessions import TopicPartition
 from minibroker.coordinator.share_partition.share_partition import SharePartition
 from minibroker.dispatch.context import RequestContext
-from minibroker.dispatch.purgatory import Watchable
+from minibroker.dispatch.delayed import Watchable
 from minibroker.errors import KafkaError, KafkaStorageError
 from minibroker.log.results import IsolationLevel
 from minibroker.records.any_format import decode_records, split_batches

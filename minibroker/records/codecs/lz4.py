@@ -1,4 +1,4 @@
-"""lz4: LZ4 frames, written with independent blocks of 64 KiB. lz4_header.py has the header checksum of message format v0."""
+"""lz4: LZ4 frames, written with independent blocks of 64 KiB. legacy.py has the header checksum of message format v0."""
 
 from __future__ import annotations
 

@@ -24,8 +24,7 @@ from minibroker.schemas import k17_sasl_handshake, k18_api_versions, k36_sasl_au
 from minibroker.security.sasl_session import LoginFailed, Offer, SaslSession, State
 from minibroker.wire.api import Api, api_of
 from minibroker.wire.codec import decode, encode
-from minibroker.wire.frame import with_size
-from minibroker.wire.header import decode_request_header, encode_response_header, response_header_version
+from minibroker.wire.header import decode_request_header, encode_response_header, response_header_version, with_size
 from minibroker.wire.schema import Buffer
 
 REFUSED_SIZE_MAX: Final = 16 * 1024  #: bytes of a request that is decoded although it comes before the login

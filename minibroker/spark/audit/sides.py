@@ -16,7 +16,7 @@ from minibroker.spark.sources.positions import EARLIEST, EARLIEST_OFFSET, LATEST
 from minibroker.spark.sources.ranges import PartitionRange
 from minibroker.spark.sources.resolution import topics_matching
 from minibroker.spark.sources.table import TableSource
-from minibroker.storage.meta_properties import NAME as META_PROPERTIES
+from minibroker.storage.directory_files import META_PROPERTIES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

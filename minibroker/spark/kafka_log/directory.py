@@ -9,9 +9,9 @@ from minibroker.spark.failures import OptionError
 from minibroker.spark.kafka_log.folder import PartitionFolder
 from minibroker.spark.kafka_log.options import ReadOptions
 from minibroker.storage.checkpoint_file import LOG_START_OFFSET, OffsetCheckpoint
+from minibroker.storage.directory_files import META_PROPERTIES
 from minibroker.storage.files import Files
 from minibroker.storage.log_file_names import LOG, parse_file_name, parse_folder_name
-from minibroker.storage.meta_properties import NAME as META_PROPERTIES
 
 
 def open_folders(files: Files, options: ReadOptions) -> list[PartitionFolder]:

@@ -21,9 +21,8 @@ from minibroker.spark.kafka_log.frames import find_batch, read_head, skim
 from minibroker.spark.kafka_log.options import AbortedRange
 from minibroker.storage.batch_scan import HEAD_SIZE, BatchHeader, read_headers
 from minibroker.storage.files import READ_ONLY, FileHandle, Files
+from minibroker.storage.indexes import NO_TIMESTAMP, OffsetIndex, OffsetPosition, TimeIndex, TimestampEntry
 from minibroker.storage.log_file_names import LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, file_name, parse_file_name
-from minibroker.storage.offset_index import OffsetIndex, OffsetPosition
-from minibroker.storage.time_index import NO_TIMESTAMP, TimeIndex, TimestampEntry
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from minibroker.records.any_format import read_batch
 from minibroker.records.batch import CONTROL_FLAG, HEADER_SIZE, LOG_OVERHEAD, MAGIC_POSITION, MAGIC_V2, MIN_LEGACY_SIZE, TRANSACTIONAL_FLAG
 from minibroker.spark.kafka_log.options import AbortedRange
 from minibroker.storage.files import FileHandle, Files
-from minibroker.storage.offset_index import OffsetPosition
+from minibroker.storage.indexes import OffsetPosition
 
 #: the header of a batch of format v2; see records/batch.py
 HEADER = np.dtype(

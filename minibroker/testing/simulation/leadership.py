@@ -22,8 +22,7 @@ from uuid import UUID
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.metadata.features import ELIGIBLE_LEADERS_FEATURE
 from minibroker.cluster.metadata.metadata_image import IN_SYNC_MIN
-from minibroker.cluster.nodes.node import Node
-from minibroker.cluster.nodes.nodes import NO_LEADER, EligibleLeaders, PartitionNodes, Reassignment, recorded_reassignment
+from minibroker.cluster.nodes import NO_LEADER, EligibleLeaders, Node, PartitionNodes, Reassignment, recorded_reassignment
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC, Topic
 from minibroker.errors import (

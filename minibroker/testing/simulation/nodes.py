@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import count
 
-from minibroker.cluster.nodes.node import Node
-from minibroker.cluster.nodes.nodes import EligibleLeaders, Nodes, PartitionNodes
+from minibroker.cluster.nodes import EligibleLeaders, Node, Nodes, PartitionNodes
 from minibroker.cluster.partition import Partition
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.listeners import NODES_MAX, PORT_MAX

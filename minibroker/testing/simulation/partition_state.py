@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from minibroker.cluster.nodes.nodes import NO_LEADER
+from minibroker.cluster.nodes import NO_LEADER
 from minibroker.errors import ElectionNotNeeded, EligibleLeadersNotAvailable, PreferredLeaderNotAvailable
 
 

@@ -18,7 +18,7 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from minibroker.clock import Clock, Timer
-from minibroker.cluster.nodes.nodes import Reassignment
+from minibroker.cluster.nodes import Reassignment
 from minibroker.cluster.partition import Partition
 from minibroker.errors import KafkaError, NoReassignmentInProgress
 

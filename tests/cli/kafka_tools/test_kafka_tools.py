@@ -13,8 +13,8 @@ import pytest
 from minibroker.cli.kafka_tools.arguments import java_name
 from minibroker.cli.kafka_tools.main import run_tool
 from minibroker.client.client import Client
-from minibroker.client.described_groups import DescribedGroup, describe_groups
 from minibroker.client.group_offsets import Committed, committed_offsets
+from minibroker.client.groups import DescribedGroup, describe_groups
 from minibroker.client.producer import Producer
 from minibroker.errors import BY_CODE, KafkaError
 from minibroker.records.record import Record

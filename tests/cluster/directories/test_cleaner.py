@@ -15,14 +15,12 @@ import pytest
 from minibroker.background import InlineBackground, WorkLost
 from minibroker.clock import ManualClock
 from minibroker.cluster.directories.cleaner import Cleaner
-from minibroker.cluster.directories.cleaner_offsets import CleanerOffsets
-from minibroker.cluster.directories.log_directory import LogDirectory
+from minibroker.cluster.directories.log_directory import CleanerOffsets, LogDirectory
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import KafkaStorageError
 from minibroker.log.log_config import LogConfig
 from minibroker.log.partition_log import PartitionLog
-from minibroker.storage.files import Files, RealFiles
-from minibroker.storage.throttled_files import ThrottledFiles
+from minibroker.storage.files import Files, RealFiles, ThrottledFiles
 
 COMPACTED = LogConfig(cleanup_policy=frozenset({"compact"}))
 BACKOFF_MS = 15_000

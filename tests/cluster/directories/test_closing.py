@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from minibroker.cluster.directories.closing import THREADS
+from minibroker.cluster.directories.partition_logs import THREADS
 from tests.support.broker_in_memory import BrokerInMemory, records
 from tests.support.faulty_files import FaultyFiles
 

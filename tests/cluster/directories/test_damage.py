@@ -32,7 +32,7 @@ from minibroker.records.compression import Compression
 from minibroker.records.legacy_builder import build_message_set
 from minibroker.records.record import Record
 from minibroker.storage.checkpoint_file import LOG_START_OFFSET
-from minibroker.storage.clean_shutdown import NAME as CLEAN_SHUTDOWN
+from minibroker.storage.directory_files import CLEAN_SHUTDOWN
 from minibroker.storage.files import RealFiles
 from tests.support.broker_in_memory import BrokerInMemory, records
 from tests.support.log_batches import batch_of

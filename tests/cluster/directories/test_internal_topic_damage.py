@@ -23,8 +23,7 @@ import pytest
 from crc32c import crc32c
 
 from minibroker.coordinator.placement import partition_of
-from minibroker.coordinator.share_state.records import InitialState, StateKey, StateUpdate
-from minibroker.coordinator.share_state.state_batches import StateBatch
+from minibroker.coordinator.share_state.records import InitialState, StateBatch, StateKey, StateUpdate
 from minibroker.errors import InvalidRequest, NotCoordinator
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.batch import ATTRIBUTES_POSITION, CRC_POSITION, HEADER_SIZE
@@ -32,7 +31,7 @@ from minibroker.schemas import k69_consumer_group_describe as k69
 from minibroker.schemas import k76_share_group_heartbeat as k76
 from minibroker.schemas import k77_share_group_describe as k77
 from minibroker.storage.checkpoint_file import RECOVERY_POINT
-from minibroker.storage.clean_shutdown import NAME as CLEAN_SHUTDOWN
+from minibroker.storage.directory_files import CLEAN_SHUTDOWN
 from minibroker.storage.record_frame import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, RecordFrame
 from tests.support import consumer_members, group_members
 from tests.support.broker_in_memory import BrokerInMemory

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from minibroker.clock import ManualClock, ManualTimer
-from minibroker.cluster.directories.late_opening import OPENED_AT_ONCE, RETRY_MS
+from minibroker.cluster.directories.deferred import OPENED_AT_ONCE, RETRY_MS
 from minibroker.errors import KafkaStorageError
 from minibroker.schemas import k03_metadata as k03
 from minibroker.schemas import k10_find_coordinator as k10

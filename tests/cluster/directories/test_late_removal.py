@@ -25,7 +25,7 @@ SNAPSHOTS = "metadata.log.max.record.bytes.between.snapshots"
 
 @pytest.fixture(autouse=True)
 def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minibroker.cluster.directories.late_removal.REMOVED_AT_ONCE", AT_ONCE)
+    monkeypatch.setattr("minibroker.cluster.directories.deferred.REMOVED_AT_ONCE", AT_ONCE)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minibroker.cluster.nodes.nodes import NO_LEADER, Nodes, PartitionNodes
+from minibroker.cluster.nodes import NO_LEADER, Nodes, PartitionNodes
 from minibroker.errors import KafkaStorageError
 from tests.support.broker_in_memory import BrokerInMemory
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from minibroker.coordinator.group.consumer.records import group_tombstones
-from minibroker.coordinator.group.offset_records import offset_tombstone
+from minibroker.coordinator.group.offsets import offset_tombstone
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.schemas import k09_offset_fetch as k09
 from minibroker.schemas import k42_delete_groups as k42

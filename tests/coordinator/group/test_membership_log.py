@@ -15,7 +15,7 @@ from tests.support.group_members import SESSION_MS, stable
 from tests.support.group_members import leave as classic_leave
 
 CLASSIC = "minibroker.coordinator.group.classic.rebalance"
-TIMEOUTS = "minibroker.coordinator.group.member_timeouts"
+TIMEOUTS = "minibroker.coordinator.group.modern"
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -13,10 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.coordinator.group.classic.records import group_tombstone
-from minibroker.coordinator.group.offset_records import committed_offset, encode_commit, offset_record, offset_tombstone
-from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset, NewOffset
+from minibroker.coordinator.group.offsets import (
+    NO_TIMESTAMP,
+    CommittedOffset,
+    NewOffset,
+    committed_offset,
+    encode_commit,
+    offset_record,
+    offset_tombstone,
+)
 from minibroker.coordinator.stored_topic import batch_of
-from minibroker.coordinator.transaction.metadata import NO_IDS, ProducerIdAndEpoch
+from minibroker.coordinator.transaction.records import NO_IDS, ProducerIdAndEpoch
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.batch import CRC_POSITION, RecordBatch
 from minibroker.schemas.internal.offset_records import LegacyOffsetCommitKey, LegacyOffsetCommitValue, OffsetCommitKey

@@ -9,8 +9,7 @@ import pytest
 from minibroker.coordinator.group import retention
 from minibroker.coordinator.group.classic.records import group_tombstone
 from minibroker.coordinator.group.kind import Membership
-from minibroker.coordinator.group.offset_records import offset_record, offset_tombstone
-from minibroker.coordinator.group.offsets import CommittedOffset, NewOffset
+from minibroker.coordinator.group.offsets import CommittedOffset, NewOffset, offset_record, offset_tombstone
 from minibroker.coordinator.group.retention import expired
 from minibroker.coordinator.group.shard import Shard
 from minibroker.coordinator.stored_topic import batch_of

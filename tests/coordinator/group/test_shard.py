@@ -12,8 +12,7 @@ from minibroker.coordinator.group.classic.records import group_record, group_tom
 from minibroker.coordinator.group.consumer.members import ConsumerGroupImage, ConsumerMember
 from minibroker.coordinator.group.consumer.records import epoch_record, group_tombstones, member_record, member_tombstones, target_record
 from minibroker.coordinator.group.kind import SIMPLE_GROUP, GroupType
-from minibroker.coordinator.group.offset_records import offset_record
-from minibroker.coordinator.group.offsets import CommittedOffset
+from minibroker.coordinator.group.offsets import CommittedOffset, offset_record
 from minibroker.coordinator.group.shard import Shard
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.schemas.internal.coordinator_records import OFFSET_RECORD_TYPES

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
+from minibroker.coordinator.transaction.records import ProducerIdAndEpoch
 from minibroker.log.results import IsolationLevel
 from minibroker.schemas import k26_end_txn as k26
 from tests.support.broker_in_memory import BrokerInMemory

@@ -11,8 +11,7 @@ from minibroker.config.broker_config import BrokerConfig
 from minibroker.coordinator.share_partition.acknowledging import Acknowledgement
 from minibroker.coordinator.share_partition.acquiring import Acquired, AcquireRequest, Extent
 from minibroker.coordinator.share_partition.share_partition import SharePartition
-from minibroker.coordinator.share_state.records import InitialState, ShareState, StateKey, StateUpdate
-from minibroker.coordinator.share_state.state_batches import StateBatch
+from minibroker.coordinator.share_state.records import InitialState, ShareState, StateBatch, StateKey, StateUpdate
 from minibroker.coordinator.share_state.states import ShareStates
 from minibroker.errors import KafkaStorageError
 

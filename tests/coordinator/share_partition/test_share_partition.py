@@ -6,7 +6,7 @@ import pytest
 
 from minibroker.coordinator.share_partition.acknowledging import Acknowledgement
 from minibroker.coordinator.share_partition.acquiring import Acquired, Extent
-from minibroker.coordinator.share_state.state_batches import StateBatch
+from minibroker.coordinator.share_state.records import StateBatch
 from minibroker.errors import InvalidRecordState, InvalidRequest, KafkaStorageError
 from tests.coordinator.share_partition.machine import LOCK_MS, Machine
 

@@ -10,8 +10,7 @@ import pytest
 
 from minibroker.cluster.topic import SHARE_GROUP_STATE_TOPIC
 from minibroker.coordinator.share_state.persister import Persister
-from minibroker.coordinator.share_state.records import InitialState, StateKey, StateSummary, StateUpdate
-from minibroker.coordinator.share_state.state_batches import NO_OFFSET, StateBatch
+from minibroker.coordinator.share_state.records import NO_OFFSET, InitialState, StateBatch, StateKey, StateSummary, StateUpdate
 from minibroker.errors import FencedLeaderEpoch, FencedStateEpoch, InvalidRequest, NotCoordinator, UnknownTopicOrPartition
 from minibroker.records.any_format import decode_records, split_batches
 from tests.support.broker_in_memory import BrokerInMemory

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minibroker.coordinator.share_state.state_batches import NO_OFFSET, RecordState, StateBatch, combine
+from minibroker.coordinator.share_state.records import NO_OFFSET, RecordState, StateBatch, combine
 
 ACKNOWLEDGED, AVAILABLE = RecordState.ACKNOWLEDGED, RecordState.AVAILABLE
 

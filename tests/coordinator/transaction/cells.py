@@ -20,7 +20,7 @@ from itertools import product
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from minibroker.coordinator.transaction.metadata import MAX_EPOCH, ProducerIdAndEpoch, TransactionMetadata, TransactionState
+from minibroker.coordinator.transaction.records import MAX_EPOCH, ProducerIdAndEpoch, TransactionMetadata, TransactionState
 
 OBSERVED: Final = Path(__file__).with_name("cells_kafka_4.3.1.json")
 VERSIONS: Final = (2, 1, 0)  #: of transaction.version

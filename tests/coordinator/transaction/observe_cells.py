@@ -11,8 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch, TransactionMetadata
-from minibroker.coordinator.transaction.records import encode, replay
+from minibroker.coordinator.transaction.records import ProducerIdAndEpoch, TransactionMetadata, encode, replay
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record

@@ -19,7 +19,7 @@ from minibroker.clock import ManualClock
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from minibroker.coordinator import stored_topic
 from minibroker.coordinator.transaction import coordinator, marking, store
-from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
+from minibroker.coordinator.transaction.records import ProducerIdAndEpoch
 from minibroker.errors import KafkaStorageError
 from minibroker.log.partition_log import PartitionLog
 from minibroker.schemas import k00_produce as k00

@@ -7,8 +7,7 @@ from itertools import count
 import pytest
 
 from minibroker.coordinator.transaction import states
-from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch, TransactionMetadata
-from minibroker.coordinator.transaction.records import encode, replay
+from minibroker.coordinator.transaction.records import ProducerIdAndEpoch, TransactionMetadata, encode, replay
 from minibroker.errors import KafkaError, UnsupportedVersion
 from tests.coordinator.transaction.cells import SEQUENCES, TIMEOUT_MS, VERSIONS, Ids, Seed, read, seeded, seeds, told
 

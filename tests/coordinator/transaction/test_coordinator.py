@@ -8,7 +8,7 @@ import pytest
 
 from minibroker.coordinator.placement import partition_of
 from minibroker.coordinator.transaction.marking import MARKERS_A_TURN
-from minibroker.coordinator.transaction.metadata import MAX_EPOCH, ProducerIdAndEpoch, TransactionMetadata, TransactionState
+from minibroker.coordinator.transaction.records import MAX_EPOCH, ProducerIdAndEpoch, TransactionMetadata, TransactionState
 from minibroker.errors import (
     ConcurrentTransactions,
     CoordinatorLoadInProgress,

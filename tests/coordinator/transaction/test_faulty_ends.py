@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
+from minibroker.coordinator.transaction.records import ProducerIdAndEpoch
 from minibroker.errors import KafkaError, KafkaStorageError
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.control import ControlType, EndTransactionMarker

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from minibroker.coordinator.transaction.metadata import TransactionMetadata, TransactionState
+from minibroker.coordinator.transaction.records import TransactionMetadata, TransactionState
 from minibroker.schemas import k26_end_txn as k26
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.transactional_ids import begin, broker_that_knows, init_producer, state_of

@@ -17,8 +17,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from minibroker.clock import ManualClock
-from minibroker.coordinator.transaction.metadata import MAX_EPOCH, NO_IDS, ProducerIdAndEpoch, TransactionMetadata, TransactionState
-from minibroker.coordinator.transaction.records import encode, replay
+from minibroker.coordinator.transaction.records import (
+    MAX_EPOCH,
+    NO_IDS,
+    ProducerIdAndEpoch,
+    TransactionMetadata,
+    TransactionState,
+    encode,
+    replay,
+)
 from minibroker.coordinator.transaction.states import (
     Decision,
     add_partitions,

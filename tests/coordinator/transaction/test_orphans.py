@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from minibroker.coordinator.transaction.marking import MARKERS_A_TURN
-from minibroker.coordinator.transaction.metadata import MAX_EPOCH, ProducerIdAndEpoch, TransactionMetadata, TransactionState
+from minibroker.coordinator.transaction.records import MAX_EPOCH, ProducerIdAndEpoch, TransactionMetadata, TransactionState
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 from minibroker.schemas import k22_init_producer_id as k22

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.coordinator.transaction.metadata import MAX_EPOCH, NO_IDS, ProducerIdAndEpoch, TransactionMetadata, TransactionState
+from minibroker.coordinator.transaction.records import MAX_EPOCH, NO_IDS, ProducerIdAndEpoch, TransactionMetadata, TransactionState
 from minibroker.coordinator.transaction.states import (
     Decision,
     add_partitions,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
+from minibroker.coordinator.transaction.records import ProducerIdAndEpoch
 from minibroker.dispatch.flush import FlushTimer
 from minibroker.errors import NotCoordinator
 from minibroker.schemas import k22_init_producer_id as k22

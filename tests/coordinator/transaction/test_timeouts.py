@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.coordinator.transaction.metadata import TransactionMetadata, TransactionState
+from minibroker.coordinator.transaction.records import TransactionMetadata, TransactionState
 from minibroker.coordinator.transaction.states import expired, timed_out
 
 

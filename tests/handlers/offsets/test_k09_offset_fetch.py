@@ -10,10 +10,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from minibroker.coordinator.group.kind import Membership
-from minibroker.coordinator.group.offset_records import offset_record
-from minibroker.coordinator.group.offsets import CommittedOffset, NewOffset
+from minibroker.coordinator.group.offsets import CommittedOffset, NewOffset, offset_record
 from minibroker.coordinator.stored_topic import batch_of
-from minibroker.coordinator.transaction.metadata import NO_IDS, ProducerIdAndEpoch
+from minibroker.coordinator.transaction.records import NO_IDS, ProducerIdAndEpoch
 from minibroker.schemas import k09_offset_fetch as schema
 from minibroker.storage.record_frame import CONSUMER_OFFSETS
 from minibroker.wire.schema import NIL_UUID

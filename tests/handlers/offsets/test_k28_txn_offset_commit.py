@@ -7,7 +7,7 @@ import errno
 
 import pytest
 
-from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
+from minibroker.coordinator.transaction.records import ProducerIdAndEpoch
 from minibroker.errors import KafkaStorageError
 from minibroker.schemas import k26_end_txn as k26
 from minibroker.schemas import k28_txn_offset_commit as schema

@@ -12,7 +12,7 @@ pytest.importorskip("numpy")
 
 from minibroker.client.client import Client
 from minibroker.client.share_groups import alter_share_offsets
-from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
+from minibroker.coordinator.transaction.records import ProducerIdAndEpoch
 from minibroker.errors import CorruptLogError
 from minibroker.schemas import k21_delete_records, k22_init_producer_id, k25_add_offsets_to_txn
 from minibroker.spark.report import OffsetReport, PartitionInfo, report

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.cluster.nodes.nodes import Nodes
+from minibroker.cluster.nodes import Nodes
 from minibroker.cluster.partition import Partition
 from minibroker.errors import KafkaStorageError, NotLeaderOrFollower, RequestTimedOut
 from minibroker.schemas import k00_produce, k01_fetch, k02_list_offsets, k21_delete_records

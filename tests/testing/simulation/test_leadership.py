@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from minibroker.cluster.metadata.operation import run
-from minibroker.cluster.nodes.nodes import NO_LEADER, PartitionNodes
+from minibroker.cluster.nodes import NO_LEADER, PartitionNodes
 from minibroker.errors import (
     ElectionNotNeeded,
     EligibleLeadersNotAvailable,

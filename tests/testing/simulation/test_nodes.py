@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.cluster.nodes.node import Node
+from minibroker.cluster.nodes import Node
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import ConfigurationError
 from minibroker.testing.simulation.nodes import nodes_of

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.cluster.nodes.nodes import PartitionNodes
+from minibroker.cluster.nodes import PartitionNodes
 from minibroker.config.broker_properties import LIKE_KAFKA
 from minibroker.schemas import k20_delete_topics as k20
 from minibroker.schemas import k45_alter_partition_reassignments as k45

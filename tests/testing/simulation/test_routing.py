@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.cluster.nodes.nodes import NO_LEADER
+from minibroker.cluster.nodes import NO_LEADER
 from minibroker.errors import (
     CoordinatorNotAvailable,
     ElectionNotNeeded,

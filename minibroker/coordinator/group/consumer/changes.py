@@ -25,7 +25,7 @@ from minibroker.coordinator.group.consumer.migration import ClassicSuccessor, Mi
 from minibroker.coordinator.group.consumer.requests import ConsumerGroupLimits
 from minibroker.coordinator.group.consumer.step import ConsumerGroupStep
 from minibroker.coordinator.group.kind import Persist
-from minibroker.coordinator.group.member_timeouts import MemberTimeouts
+from minibroker.coordinator.group.modern import MemberTimeouts
 from minibroker.coordinator.group.topics import Topics
 
 

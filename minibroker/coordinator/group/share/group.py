@@ -35,7 +35,7 @@ from typing import Final, NamedTuple, NoReturn
 from minibroker.clock import Clock, Timer
 from minibroker.coordinator.group.kind import GroupType, Membership, Persist
 from minibroker.coordinator.group.member_epochs import JOINS, LEAVES, unknown_member
-from minibroker.coordinator.group.member_timeouts import MemberTimeouts
+from minibroker.coordinator.group.modern import MemberTimeouts
 from minibroker.coordinator.group.share.members import ShareGroupImage, ShareMember
 from minibroker.coordinator.group.share.offsets import ShareOffsets, ShareStates
 from minibroker.coordinator.group.share.records import group_tombstones

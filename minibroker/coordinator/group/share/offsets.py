@@ -26,8 +26,7 @@ from minibroker.coordinator.group.share.members import ShareGroupImage
 from minibroker.coordinator.group.share.state_partitions import NamedAssignment, StatePartitions, named
 from minibroker.coordinator.group.share.step import ShareGroupStep
 from minibroker.coordinator.group.topics import KnownTopic, Topics
-from minibroker.coordinator.share_state.records import InitialState, StateSummary
-from minibroker.coordinator.share_state.state_batches import NO_OFFSET
+from minibroker.coordinator.share_state.records import NO_OFFSET, InitialState, StateSummary
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
 
 TopicIdPartition = tuple[UUID, int]

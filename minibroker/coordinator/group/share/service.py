@@ -27,8 +27,7 @@ from minibroker.coordinator.group.share.group import ShareGroup, ShareGroupLimit
 from minibroker.coordinator.group.share.offsets import StartOffset
 from minibroker.coordinator.group.share.requests import ShareHeartbeat, ShareHeartbeatAnswer, check_heartbeat
 from minibroker.coordinator.group.store import StoredShard
-from minibroker.coordinator.share_state.records import NO_COUNT, StateSummary
-from minibroker.coordinator.share_state.state_batches import NO_OFFSET
+from minibroker.coordinator.share_state.records import NO_COUNT, NO_OFFSET, StateSummary
 from minibroker.errors import GroupIdNotFound, KafkaError
 
 if TYPE_CHECKING:

@@ -61,8 +61,7 @@ from minibroker.coordinator.group.member_epochs import (
     who_commits,
     who_fetches,
 )
-from minibroker.coordinator.group.member_timeouts import MemberTimeouts
-from minibroker.coordinator.group.modern import FIRST_EPOCH
+from minibroker.coordinator.group.modern import FIRST_EPOCH, MemberTimeouts
 from minibroker.coordinator.group.streams.internal_topics import ConfiguredTopology, Configuring, MakeTopic, Status, StatusCode
 from minibroker.coordinator.group.streams.members import MemberState, StreamsGroupImage, StreamsMember
 from minibroker.coordinator.group.streams.records import group_tombstones

@@ -1,1 +1,0 @@
-"""The brokers that clients see: one, unless minibroker.testing.simulation adds more."""
