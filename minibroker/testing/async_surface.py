@@ -47,6 +47,10 @@ class AsyncWire:
         """HOST:PORT for any client's bootstrap.servers."""
         return self._wire.bootstrap_servers
 
+    def client_config(self, /, client: str, *, user: str | None = None, mechanism: str = "PLAIN") -> dict[str, Any]:
+        """Return the configuration with which a client connects, and logs in as `user`; see Wire."""
+        return self._wire.client_config(client, user=user, mechanism=mechanism)
+
     create_topic = in_thread(Wire.create_topic)
     delete_topic = in_thread(Wire.delete_topic)
     topics = in_thread(Wire.topics)

@@ -84,10 +84,6 @@ class Broker(AsyncLab):
         """Whether the broker serves."""
         return self._hosted.is_running
 
-    def client_config(self, /, client: str, *, user: str | None = None, mechanism: str = "PLAIN") -> dict[str, Any]:
-        """Return the configuration with which a client connects, and logs in as `user`; see Wire."""
-        return self._wire.client_config(client, user=user, mechanism=mechanism)
-
     @property
     def data_dir(self) -> Path | None:
         """The folder of the data; None: in memory."""
