@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import click
 
+from minibroker.cli.secure import ADMIN, SecurityOptions, security_of
 from minibroker.cli.streams import drop_output
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.broker_properties import LIKE_KAFKA
@@ -32,7 +33,6 @@ from minibroker.server import garbage, logs
 if TYPE_CHECKING:
     from minibroker.dispatch.context import Services
     from minibroker.server.broker import Broker
-    from minibroker.server.initial_access import InitialAccess
     from minibroker.testing.lab.lab_server import LabServer
 
 _BROKERS_HELP = "Show so many brokers to clients, with ids and ports one after the other, to test clients with: nothing is replicated."
@@ -42,10 +42,15 @@ _SASL_HELP = (
     "Let this user log in, and nobody without a password: the listener becomes SASL_PLAINTEXT. "
     "Without a mechanism: PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512. Repeat it for more users."
 )
+_TLS_HELP = "Encrypt: the listener becomes SSL, or SASL_SSL with --sasl. An authority and certificates for this machine are made once."
+_MTLS_HELP = "Also ask each client for a certificate of the authority, such as client.pem; its name is the user. Means --tls."
+_TLS_DIR_HELP = "Folder of the certificates, and of client.properties.  [default: beside the data: DATA-DIR.tls]"
+_SECURE_HELP = "--tls and a super user 'admin', whose password is shown once; nobody else may do anything before you allow it."
 _SUPER_USER_HELP = "This user may do everything; others may do what --acl and 'kafka-acls' allow."
 _ACL_HELP = "Allow or deny something, e.g. 'alice allow READ TOPIC orders-*'. Others may do nothing that no entry allows."
 _LOOPBACK = "127.0.0.1"
 _PORT = 9092
+_DATA_DIR = "data"
 _IMPORTED = time.perf_counter()
 _DESCRIPTORS_MAX = 1 << 20
 _THREAD_SWITCH_S = 0.0002  #: how long a computing worker thread may delay the loop after a system call
@@ -82,6 +87,10 @@ def _not_empty(_context: click.Context, _parameter: click.Parameter, path: str |
 )
 @click.option("--super-user", "super_users", multiple=True, metavar="USER", help=_SUPER_USER_HELP)
 @click.option("--acl", "acls", multiple=True, metavar="TEXT", help=_ACL_HELP)
+@click.option("--secure", "is_secure", is_flag=True, help=_SECURE_HELP)
+@click.option("--tls", "has_tls", is_flag=True, help=_TLS_HELP)
+@click.option("--mtls", "is_mutual", is_flag=True, help=_MTLS_HELP)
+@click.option("--tls-dir", metavar="DIR", callback=_not_empty, help=_TLS_DIR_HELP)
 @click.option("--lab-port", type=click.IntRange(0, 65535), metavar="PORT", help=_LAB_HELP)
 @click.option(
     "--lab-host", metavar="HOST", help=f"Address of the lab, if not {_LOOPBACK}. Any process that can connect to it controls the broker."
@@ -102,12 +111,16 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
     users: tuple[str, ...],
     super_users: tuple[str, ...],
     acls: tuple[str, ...],
+    tls_dir: str | None,
     lab_port: int | None,
     lab_host: str | None,
     lab_names: tuple[str, ...],
     ready_lines: str,
     *,
     is_like_kafka: bool,
+    is_secure: bool,
+    has_tls: bool,
+    is_mutual: bool,
 ) -> None:
     """Run a broker.
 
@@ -123,31 +136,25 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
     arguments: dict[str, str] = {}
     if data_dir is not None:
         arguments["log.dirs"] = Setting(data_dir, "--data-dir")
-    protocol = "SASL_PLAINTEXT" if users else "PLAINTEXT"
-    if port is not None or users:
-        arguments["listeners"] = Setting(f"{protocol}://:{_PORT if port is None else port}", "--port" if port is not None else "--sasl")
     if is_like_kafka:
         arguments[LIKE_KAFKA] = "true"
     try:
-        access = _access_of(users, super_users, acls)
-        if access is not None:
-            arguments |= access.properties(protocol)
+        security = security_of(
+            users, super_users, acls, tls_dir or f"{data_dir or _DATA_DIR}.tls",
+            is_secure=is_secure, has_tls=has_tls or tls_dir is not None, is_mutual=is_mutual,
+        )  # fmt: skip
+        if port is not None or security.option is not None:
+            address = f"{security.protocol}://:{_PORT if port is None else port}"
+            arguments["listeners"] = Setting(address, "--port" if port is not None else str(security.option))
+        arguments |= security.properties()
         config = BrokerConfig.load(file=config_file, environment=os.environ, assignments=assignments, arguments=arguments)
         _check_side_doors(config, lab)
+        security.prepare(config)
         from minibroker.server.loop import run  # noqa: PLC0415  a wrong configuration is told without loading a broker
 
-        run(_serve(config, broker_count, names, lab, access, says_it_like_kafka=ready_lines == "kafka"))
+        run(_serve(config, broker_count, names, lab, security, says_it_like_kafka=ready_lines == "kafka"))
     except ConfigurationError as error:
         raise click.ClickException(f"{error}{_advice(error)}") from error
-
-
-def _access_of(users: tuple[str, ...], super_users: tuple[str, ...], acls: tuple[str, ...]) -> InitialAccess | None:
-    """Read the options of access; None without any."""
-    if not (users or super_users or acls):
-        return None
-    from minibroker.server.initial_access import initial_access  # noqa: PLC0415  most brokers let everybody do everything
-
-    return initial_access(users, super_users, acls)
 
 
 def _check_side_doors(config: BrokerConfig, lab: _LabPlace | None) -> None:
@@ -205,7 +212,7 @@ async def _serve(
     broker_count: int,
     racks: list[str],
     lab: _LabPlace | None,
-    access: InitialAccess | None,
+    security: SecurityOptions,
     *,
     says_it_like_kafka: bool,
 ) -> None:
@@ -220,7 +227,7 @@ async def _serve(
             os._exit(130)
         stop.set()
 
-    broker = _make_broker(config, broker_count, racks, lab, exit_without_disks, None if access is None else access.write)
+    broker = _make_broker(config, broker_count, racks, lab, exit_without_disks, None if security.access is None else security.access.write)
     await broker.start()
     garbage.settle()
     loop = asyncio.get_running_loop()
@@ -228,6 +235,8 @@ async def _serve(
         loop.add_signal_handler(number, told_to_stop)
     try:
         _say_ready(broker, config.log_dirs, broker_count)
+        if security.new_password is not None:
+            click.echo(f"user {ADMIN}, password {security.new_password} (shown once; {security.admin_file} has it for clients)")
         if says_it_like_kafka:
             from minibroker.cli.container.settings import kafka_ready_lines  # noqa: PLC0415  for the container image only
 

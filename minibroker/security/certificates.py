@@ -150,13 +150,14 @@ def _general_name(host: str) -> x509.GeneralName:
         return _x509.DNSName(host)
 
 
-def write_folder(folder: Path, hosts: Iterable[str], client_name: str = "client") -> None:
+def write_folder(folder: Path, hosts: Iterable[str], client_name: str = "client", protocol: str = "SSL") -> None:
     """Write all files of a folder, which keeps its authority and, while they fit the hosts, its certificates.
 
     Args:
         folder: Created if it is missing.
         hosts: Names and addresses that the broker's certificate must be valid for.
         client_name: The common name of the client's certificate.
+        protocol: SSL or SASL_SSL, for the files of properties.
 
     Raises:
         OSError: A file cannot be read or written.
@@ -177,7 +178,7 @@ def write_folder(folder: Path, hosts: Iterable[str], client_name: str = "client"
     if not _is_valid_for(folder / "client.pem", []):
         write_pem(folder / "client.pem", authority.issue(client_name), authority)
     write_truststore(folder / "truststore.p12", authority)
-    _write_client_properties(folder)
+    _write_client_properties(folder, protocol)
 
 
 def write_pem(path: Path, issued: Issued, authority: Authority, password: Secret | None = None) -> None:
@@ -226,14 +227,14 @@ def _is_valid_for(path: Path, hosts: list[str]) -> bool:
     return all(_general_name(host) in list(names) for host in hosts)
 
 
-def _write_client_properties(folder: Path) -> None:
+def _write_client_properties(folder: Path, protocol: str) -> None:
     where = folder.absolute()
-    java = f"security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location={where / 'ca.pem'}\n"
+    java = f"security.protocol={protocol}\nssl.truststore.type=PEM\nssl.truststore.location={where / 'ca.pem'}\n"
     mutual = f"# mutual TLS:\n#ssl.keystore.type=PEM\n#ssl.keystore.location={where / 'client.pem'}\n"
     (folder / "client.properties").write_text(java + mutual, encoding="utf-8")
     pem = where / "client.pem"
     (folder / "librdkafka.properties").write_text(
-        f"security.protocol=ssl\nssl.ca.location={where / 'ca.pem'}\n"
+        f"security.protocol={protocol.lower()}\nssl.ca.location={where / 'ca.pem'}\n"
         f"# mutual TLS:\n#ssl.certificate.location={pem}\n#ssl.key.location={pem}\n",
         encoding="utf-8",
     )

@@ -109,3 +109,46 @@ def test_a_user_has_every_mechanism_unless_one_is_named() -> None:
     assert "x" not in repr(access.users[0])
     with pytest.raises(ConfigurationError, match="user a is given twice"):
         initial_access(["a:x", "a:y"], [], [])
+
+
+def test_secure_encrypts_and_shows_the_password_once(tmp_path: Path) -> None:
+    folder = tmp_path / "certificates"
+    with BrokerProcess(tmp_path, "--secure", "--tls-dir", str(folder)) as broker:
+        ready, login = broker.output.splitlines()
+        assert ready.startswith("minibroker ready: SASL_SSL://localhost:")
+        password = login.split()[3]
+        assert login == f"user admin, password {password} (shown once; {folder}/admin.properties has it for clients)"
+        secure = {"security.protocol": "SASL_SSL", "ssl.ca.location": str(folder / "ca.pem")}
+        admin = AdminClient(config(broker, "admin", password, "SCRAM-SHA-512", **secure))
+        admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(timeout=30)
+        with pytest.raises(KafkaException):
+            AdminClient(config(broker, "admin", "wrong", **secure)).list_topics(timeout=2)
+        command = [sys.executable, "-m", "minibroker", "topics", "list", "-b", f"127.0.0.1:{broker.port}"]
+        with_file = [*command, "--command-config", str(folder / "admin.properties")]
+        listed = subprocess.run(with_file, capture_output=True, text=True, timeout=60, check=False)
+        assert "orders" in listed.stdout, listed.stderr
+        assert broker.stop() == 0
+    assert {path.name for path in folder.iterdir() if path.stat().st_mode & 0o077} == {
+        "ca.pem", "truststore.p12", "client.properties", "librdkafka.properties"
+    }  # fmt: skip
+    with BrokerProcess(tmp_path, "--secure", "--tls-dir", str(folder)) as again:
+        assert len(again.output.splitlines()) == 1  # the password is not shown again
+        admin = AdminClient(config(again, "admin", password, **secure))
+        assert "orders" in admin.list_topics(timeout=30).topics
+
+
+def test_tls_and_mutual_tls(tmp_path: Path) -> None:
+    folder = tmp_path / "data.tls"
+    with BrokerProcess(tmp_path, "--tls") as broker:
+        found = Path(f"{broker.data_dir}.tls")
+        assert broker.output.startswith("minibroker ready: SSL://localhost:")
+        properties = {"bootstrap.servers": f"localhost:{broker.port}", "log_level": 0, "security.protocol": "SSL"}
+        AdminClient({**properties, "ssl.ca.location": str(found / "ca.pem")}).list_topics(timeout=30)
+        with pytest.raises(KafkaException):
+            AdminClient(properties).list_topics(timeout=2)
+    with BrokerProcess(tmp_path, "--mtls", "--tls-dir", str(folder)) as broker:
+        properties |= {"bootstrap.servers": f"localhost:{broker.port}", "ssl.ca.location": str(folder / "ca.pem")}
+        with pytest.raises(KafkaException):
+            AdminClient(properties).list_topics(timeout=2)
+        own = {"ssl.certificate.location": str(folder / "client.pem"), "ssl.key.location": str(folder / "client.pem")}
+        AdminClient(properties | own).list_topics(timeout=30)
