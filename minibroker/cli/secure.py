@@ -5,7 +5,6 @@ The folder is beside the data, not in them: Apache Kafka opens no data directory
 
 from __future__ import annotations
 
-import secrets
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -58,6 +57,8 @@ class TlsFolder(NamedTuple):
 
     def admin_password(self) -> tuple[str, bool]:
         """Return the password of the super user of --secure, and whether it is a new one."""
+        import secrets  # noqa: PLC0415  most brokers start without
+
         from minibroker.security.certificates import write_key  # noqa: PLC0415  needs the package cryptography
 
         file = self.path / "admin.password"

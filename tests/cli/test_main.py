@@ -46,6 +46,7 @@ def test_serve_pays_for_no_other_command() -> None:
     assert heavy == []
     assert sorted(name for name in loaded if name.startswith("minibroker.cli.")) == [
         "minibroker.cli.main",
+        "minibroker.cli.secure",
         "minibroker.cli.serve",
         "minibroker.cli.streams",
     ]
