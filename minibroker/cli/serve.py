@@ -234,9 +234,9 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told_to_stop)
     try:
-        _say_ready(broker, config.log_dirs, broker_count)
         if security.new_password is not None:
             click.echo(f"user {ADMIN}, password {security.new_password} (shown once; {security.admin_file} has it for clients)")
+        _say_ready(broker, config.log_dirs, broker_count)
         if says_it_like_kafka:
             from minibroker.cli.container.settings import kafka_ready_lines  # noqa: PLC0415  for the container image only
 

@@ -114,7 +114,7 @@ def test_a_user_has_every_mechanism_unless_one_is_named() -> None:
 def test_secure_encrypts_and_shows_the_password_once(tmp_path: Path) -> None:
     folder = tmp_path / "certificates"
     with BrokerProcess(tmp_path, "--secure", "--tls-dir", str(folder)) as broker:
-        ready, login = broker.output.splitlines()
+        login, ready = broker.output.splitlines()
         assert ready.startswith("minibroker ready: SASL_SSL://localhost:")
         password = login.split()[3]
         assert login == f"user admin, password {password} (shown once; {folder}/admin.properties has it for clients)"
