@@ -40,3 +40,13 @@ def test_a_broker_change_reaches_logs_without_an_override() -> None:
     assert broker.config.message_max_bytes == 6000
     assert broker.cluster.partition("orders", 0).log.config.max_message_bytes == 6000
     assert broker.cluster.partition("small", 0).log.config.max_message_bytes == 100
+
+
+def test_the_key_set_of_tokens_cannot_be_changed_by_a_client() -> None:
+    """The broker would read the file, or ask the server, that a client names (CVE-2025-27817)."""
+    url = "sasl.oauthbearer.jwks.endpoint.url"
+    for name in (url, f"listener.name.x.{url}", f"listener.name.x.oauthbearer.{url}"):
+        config = schema.Config(name=name, config_operation=0, value="file:///etc/passwd")
+        request = schema.Request(resources=[schema.Resource(resource_type=4, resource_name="1", configs=[config])], validate_only=False)
+        (answer,) = BrokerInMemory().ask(request).responses
+        assert (answer.error_code, answer.error_message) == (42, f"Cannot update these configs dynamically: [{name}]")

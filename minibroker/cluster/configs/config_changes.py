@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.configs.broker_configs import refuse_dynamic
@@ -36,6 +36,8 @@ from minibroker.errors import InvalidConfig, InvalidRequest, KafkaError, Unknown
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 _REPORTERS = "metric.reporters"
+#: Clients must not make the broker read a file or ask a server of their choice (CVE-2025-27817): with every prefix it is fixed.
+_KEY_SET: Final = "sasl.oauthbearer.jwks.endpoint.url"
 _CORDONED = "cordoned.log.dirs"
 
 
@@ -186,7 +188,7 @@ def _check_broker(config: BrokerConfig, name: str, values: Mapping[str, str]) ->
 
 def _check_broker_values(config: BrokerConfig, broker: str, values: Mapping[str, str]) -> None:
     """Raise InvalidConfig for a config of a broker (its id) or of all brokers ("") that is fixed, invalid, or not for all brokers."""
-    _refuse("Cannot update these configs dynamically", [name for name in values if is_fixed(name)])
+    _refuse("Cannot update these configs dynamically", [name for name in values if is_fixed(name) or name.endswith(_KEY_SET)])
     _refuse(
         "These security configs can be dynamically updated only per-listener using the listener prefix",
         [name for name in values if name in ONLY_OF_A_LISTENER],
