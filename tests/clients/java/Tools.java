@@ -35,7 +35,6 @@ import org.apache.kafka.common.utils.Exit;
 public class Tools {
     private static final long PATIENCE_MS = 60_000;
     private static final InheritableThreadLocal<Run> CURRENT = new InheritableThreadLocal<>();
-    private static final ThreadLocal<Boolean> IS_HOOK = new ThreadLocal<>();
     private static final Map<String, Run> STARTED = new HashMap<>();
     private static URL[] toolJars;
 
@@ -91,8 +90,9 @@ public class Tools {
             return exitCode != null;
         }
 
+        /** What the tool's own thread says after its end does not count; what its hooks and its client's threads say then does. */
         synchronized void write(OutputStream to, byte[] bytes, int offset, int length) throws java.io.IOException {
-            if (exitCode == null || IS_HOOK.get() != null) {
+            if (exitCode == null || Thread.currentThread() != thread) {
                 to.write(bytes, offset, length);
             }
         }
@@ -112,7 +112,6 @@ public class Tools {
                 for (Runnable hook : hooks) {
                     threads.add(new Thread(() -> {
                         CURRENT.set(this);
-                        IS_HOOK.set(true);
                         hook.run();
                     }));
                 }
