@@ -189,6 +189,8 @@ class Listener:
         self._servers = []
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
+        if self.sasl is not None:
+            self.sasl.close()
 
     # -- called by connections --------------------------------------------------------------------------------------
 

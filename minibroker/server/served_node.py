@@ -98,9 +98,11 @@ class ServedNode:
                     self._secure(listener)
                 await listener.open(wanted.host, self._ports.get(wanted.name, wanted.port), backlog)
             except ConfigurationError as error:
+                listener.stop_accepting()
                 self.cut()
                 raise ConfigurationError(with_origins(str(error), config.unknown)) from error
             except OSError as error:
+                listener.stop_accepting()
                 self.cut()
                 raise ConfigurationError(f"listeners: cannot listen on {wanted}: {error.strerror or error}") from error
             self.listeners.append(listener)

@@ -7,9 +7,10 @@ from functools import partial
 
 from minibroker.clock import Clock
 from minibroker.dispatch.context import Services
+from minibroker.errors import ConfigurationError
 from minibroker.security.scram import NUMBERS, ScramCredential, ScramToken, UnknownUsers
 from minibroker.server.sasl.listener import SaslListener
-from minibroker.server.sasl.mechanisms import Accounts, offers_of
+from minibroker.server.sasl.mechanisms import Accounts, TokenKeys, offers_of
 
 
 def sasl_listener(name: str, services: Callable[[], Services], clock: Clock) -> SaslListener:
@@ -20,8 +21,13 @@ def sasl_listener(name: str, services: Callable[[], Services], clock: Clock) -> 
     """
     config = services().config
     accounts = Accounts(partial(_credential, services), partial(_token, services))
-    make_offers = partial(offers_of, accounts=accounts, clock=clock, background=services().background, unknown=UnknownUsers())
-    return SaslListener(name, lambda: services().config.security_texts, config.connections_max_idle_ms, make_offers, clock)
+    keys = TokenKeys(clock, services().background)
+    make_offers = partial(offers_of, accounts=accounts, keys=keys, unknown=UnknownUsers())
+    try:
+        return SaslListener(name, lambda: services().config.security_texts, config.connections_max_idle_ms, make_offers, keys.close, clock)
+    except ConfigurationError:
+        keys.close()
+        raise
 
 
 def _credential(services: Callable[[], Services], mechanism: str, user: str) -> ScramCredential | None:

@@ -47,7 +47,7 @@ class KeySource:
             ConfigurationError: they cannot be read.
         """
         self._url = url
-        self._times = times
+        self.times = times
         self._clock = clock
         self._background = background
         self._read = read or read_document
@@ -88,13 +88,13 @@ class KeySource:
         self._is_reading = False
         if isinstance(found, BaseException):
             self._failures += 1
-            pause_ms = min(self._times.retry_backoff_ms * 2 ** min(self._failures - 1, 30), self._times.retry_backoff_max_ms)
+            pause_ms = min(self.times.retry_backoff_ms * 2 ** min(self._failures - 1, 30), self.times.retry_backoff_max_ms)
             log.warning("could not read the keys of tokens from %s: %s (will retry in %d ms)", self._url, found, pause_ms)
             self._schedule(pause_ms)
             return
         self._failures = 0
         self.keys = found
-        self._schedule(self._times.refresh_ms)
+        self._schedule(self.times.refresh_ms)
 
     def _schedule(self, delay_ms: int) -> None:
         if self._is_closed:
@@ -104,21 +104,18 @@ class KeySource:
         self._timer = self._clock.call_later_ms(max(delay_ms, 1), self.refresh)
 
 
-def signed_validator(
-    properties: ListenerProperties, url: str, clock: Clock, background: Background
-) -> tuple[SignedValidator, Callable[[], None]]:
-    """Return what checks signed tokens on a listener, and a function that stops reading keys.
-
-    Raises:
-        ConfigurationError: the keys cannot be read.
-        InvalidConfig: a property is invalid.
-    """
+def key_times(properties: ListenerProperties) -> KeyTimes:
+    """Return a listener's times. Raises InvalidConfig if one of them is invalid."""
     endpoint = "sasl.oauthbearer.jwks.endpoint"
-    times = KeyTimes(
+    return KeyTimes(
         properties.integer(f"{endpoint}.refresh.ms"),
         properties.integer(f"{endpoint}.retry.backoff.ms"),
         properties.integer(f"{endpoint}.retry.backoff.max.ms"),
     )
+
+
+def signed_validator(properties: ListenerProperties, source: KeySource, clock: Clock) -> SignedValidator:
+    """Return what checks signed tokens on a listener. Raises InvalidConfig if a property is invalid."""
     rules = TokenRules(
         properties.items("sasl.oauthbearer.expected.audience"),
         properties.text("sasl.oauthbearer.expected.issuer"),
@@ -126,8 +123,7 @@ def signed_validator(
         properties.text("sasl.oauthbearer.scope.claim.name") or "scope",
         properties.integer("sasl.oauthbearer.clock.skew.seconds"),
     )
-    source = KeySource(url, times, clock, background)
-    return SignedValidator(rules, lambda: source.keys, source.on_unknown_key, clock.now_ms), source.close
+    return SignedValidator(rules, lambda: source.keys, source.on_unknown_key, clock.now_ms)
 
 
 def read_document(url: str) -> bytes:

@@ -13,7 +13,6 @@ from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.errors import ConfigurationError, InvalidConfig
 from minibroker.security.sasl_session import Offer
 from minibroker.server.sasl.gate import GatedConnection, SaslGate
-from minibroker.server.sasl.mechanisms import Offers
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +29,8 @@ class SaslListener:
         name: str,
         texts: Callable[[], Mapping[str, str]],
         max_idle_ms: int,
-        make_offers: Callable[[ListenerProperties], Offers],
+        make_offers: Callable[[ListenerProperties], Mapping[str, Offer]],
+        close: Callable[[], None],
         clock: Clock,
         elapsed_ms: Callable[[], float] = lambda: time.monotonic() * 1000,
     ) -> None:
@@ -40,7 +40,8 @@ class SaslListener:
             name: of the listener.
             texts: the present properties by full name (`BrokerConfig.security_texts`); some change while the broker runs.
             max_idle_ms: connections.max.idle.ms.
-            make_offers: makes its mechanisms.
+            make_offers: makes its mechanisms, by name.
+            close: releases what the mechanisms use.
             clock: for delays and the expiry of tokens.
             elapsed_ms: a clock that never jumps, for the end of sessions.
 
@@ -50,6 +51,7 @@ class SaslListener:
         self._name = name
         self._texts = texts
         self._make_offers = make_offers
+        self.close = close  #: releases what the mechanisms use; logins go on as they are
         self.clock = clock
         self.elapsed_ms = elapsed_ms
         self._read_texts = texts()
@@ -62,21 +64,12 @@ class SaslListener:
         if 0 <= max_idle_ms <= self.failure_delay_ms:
             prop = properties.wanted_name("connection.failed.authentication.delay.ms")
             raise ConfigurationError(f"{prop}={self.failure_delay_ms} should be less than connections.max.idle.ms={max_idle_ms}")
-        self._offers = make_offers(properties)
+        self.offers = make_offers(properties)  #: the mechanisms that new connections may use
         self._held: dict[SaslGate, tuple[int, GatedConnection]] = {}  #: bytes of unfinished requests and their connections, oldest first
         self._held_size = 0
         self._second = 0  #: of the last failure
         self._lines = 0  #: failures in that second
         self._left_out = 0  #: of these, the ones without a line
-
-    @property
-    def offers(self) -> Mapping[str, Offer]:
-        """The mechanisms that new connections may use."""
-        return self._offers.by_name
-
-    def close(self) -> None:
-        """Release what the mechanisms use."""
-        self._offers.close()
 
     def gate(self, dispatcher: Dispatcher, connection: GatedConnection) -> SaslGate:
         """Return what serves a new connection until its client has logged in, with the present mechanisms and users."""
@@ -89,12 +82,9 @@ class SaslListener:
         """Use changed properties. If they are invalid, the listener stays as it is."""
         self._read_texts = texts
         try:
-            offers = self._make_offers(ListenerProperties(texts, self._name))
+            self.offers = self._make_offers(ListenerProperties(texts, self._name))
         except ConfigurationError as error:
             log.error("listener %s keeps its SASL mechanisms: %s", self._name, error)  # noqa: TRY400  the message is the whole problem
-            return
-        self._offers.close()
-        self._offers = offers
 
     def count(self, gate: SaslGate, size: int, connection: GatedConnection) -> None:
         """Take note of the bytes of an unfinished request before the login. The oldest ones are closed if they are too many."""

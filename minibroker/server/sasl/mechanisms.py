@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from minibroker.background import Background
 from minibroker.clock import Clock
@@ -22,6 +22,10 @@ from minibroker.security.plain import PlainServer, users_of
 from minibroker.security.sasl_mechanism import MECHANISMS, OAUTHBEARER, PLAIN, SaslMechanism
 from minibroker.security.sasl_session import Offer
 from minibroker.security.scram import ScramCredential, ScramServer, ScramToken, UnknownUsers
+
+if TYPE_CHECKING:
+    from minibroker.security.signed_tokens import SignedValidator
+    from minibroker.server.sasl.jwks import KeySource
 
 log = logging.getLogger(__name__)
 
@@ -38,15 +42,43 @@ class Accounts(NamedTuple):
     find_token: Callable[[str, str], ScramToken | None]
 
 
-class Offers(NamedTuple):
-    """The mechanisms of a listener by name, and how to release what they use."""
+class TokenKeys:
+    """The key sets that a listener checks signed tokens with, by URL.
 
-    by_name: dict[str, Offer]
-    close: Callable[[], None]
+    A key set is read when its URL is first configured, which is at the start (jwks.py), and then in the background. It stays when other
+    properties of the listener change.
+    """
+
+    def __init__(self, clock: Clock, background: Background) -> None:
+        self.clock = clock
+        self._background = background
+        self._sources: dict[str, KeySource] = {}
+
+    def validator(self, properties: ListenerProperties, url: str) -> SignedValidator:
+        """Return what checks the signed tokens of a listener.
+
+        Raises:
+            ConfigurationError: the keys cannot be read.
+            ImportError: the extra `security` is missing.
+            InvalidConfig: a property is invalid.
+        """
+        from minibroker.server.sasl.jwks import KeySource, key_times, signed_validator  # noqa: PLC0415  needs the extra `security`
+
+        times = key_times(properties)
+        source = self._sources.get(url)
+        if source is None:
+            source = self._sources[url] = KeySource(url, times, self.clock, self._background)
+        source.times = times
+        return signed_validator(properties, source, self.clock)
+
+    def close(self) -> None:
+        """Read no more keys."""
+        for each in self._sources.values():
+            each.close()
 
 
-def offers_of(properties: ListenerProperties, accounts: Accounts, clock: Clock, background: Background, unknown: UnknownUsers) -> Offers:
-    """Return the mechanisms that a listener enables.
+def offers_of(properties: ListenerProperties, accounts: Accounts, keys: TokenKeys, unknown: UnknownUsers) -> dict[str, Offer]:
+    """Return the mechanisms that a listener enables, by name.
 
     Raises:
         ConfigurationError: a property is missing or invalid; the message is one line without secrets.
@@ -54,20 +86,13 @@ def offers_of(properties: ListenerProperties, accounts: Accounts, clock: Clock, 
     try:
         names = properties.items("sasl.enabled.mechanisms")
         _check_names(properties, names)
-        closings: list[Callable[[], None]] = []
         found: dict[str, Offer] = {}
         for name in names:
-            entries = _entries(properties, name)
-            begin = _begin(properties, name, entries, accounts, clock, background, unknown, closings)
+            begin = _begin(properties, name, _entries(properties, name), accounts, keys, unknown)
             found[name] = Offer(begin, properties.integer("connections.max.reauth.ms", name))
     except InvalidConfig as error:
         raise ConfigurationError(str(error)) from None
-
-    def close() -> None:
-        for each in closings:
-            each()
-
-    return Offers(found, close)
+    return found
 
 
 def _check_names(properties: ListenerProperties, names: tuple[str, ...]) -> None:
@@ -121,10 +146,8 @@ def _begin(  # noqa: PLR0917  the parts that mechanisms are made of
     name: str,
     entries: list[JaasEntry],
     accounts: Accounts,
-    clock: Clock,
-    background: Background,
+    keys: TokenKeys,
     unknown: UnknownUsers,
-    closings: list[Callable[[], None]],
 ) -> Callable[[], SaslMechanism]:
     """Return what makes the server side of an exchange."""
     handler = properties.get(_HANDLER, name)
@@ -136,18 +159,11 @@ def _begin(  # noqa: PLR0917  the parts that mechanisms are made of
     if name != OAUTHBEARER:
         find, find_token = partial(accounts.find_credential, name), partial(accounts.find_token, name)
         return lambda: ScramServer(name, find, find_token, unknown)
-    validate = _validator(properties, entries, str(handler or ""), clock, background, closings)
+    validate = _validator(properties, entries, str(handler or ""), keys)
     return lambda: OAuthBearerServer(validate)
 
 
-def _validator(  # noqa: PLR0917  as above
-    properties: ListenerProperties,
-    entries: list[JaasEntry],
-    handler: str,
-    clock: Clock,
-    background: Background,
-    closings: list[Callable[[], None]],
-) -> Validator:
+def _validator(properties: ListenerProperties, entries: list[JaasEntry], handler: str, keys: TokenKeys) -> Validator:
     jaas = properties.wanted_name("sasl.jaas.config", OAUTHBEARER)
     own = [entry for entry in entries if entry.login_module == OAUTHBEARER_LOGIN_MODULE]
     if len(own) != 1:
@@ -159,26 +175,20 @@ def _validator(  # noqa: PLR0917  as above
             f"org.apache.kafka.common.security.oauthbearer.{_SIGNED_HANDLER}",
         )  # fmt: skip
         try:
-            return UnsecuredValidator(own[0].options, clock.now_ms)
+            return UnsecuredValidator(own[0].options, keys.clock.now_ms)
         except ValueError as error:
             raise ConfigurationError(f"{jaas}: {error}") from None
-    return _signed_validator(properties, clock, background, closings)
+    return _signed_validator(properties, keys)
 
 
-def _signed_validator(
-    properties: ListenerProperties, clock: Clock, background: Background, closings: list[Callable[[], None]]
-) -> Validator:
+def _signed_validator(properties: ListenerProperties, keys: TokenKeys) -> Validator:
     prop = properties.wanted_name(_URL)
     url = properties.text(_URL)
     if not url:
         raise ConfigurationError(f"{prop} is missing: {_SIGNED_HANDLER} checks tokens with the keys at this URL")
     try:
-        from minibroker.server.sasl.jwks import signed_validator  # noqa: PLC0415  needs the extra `security`
+        return keys.validator(properties, url)
     except ImportError as error:
         raise ConfigurationError(f"{prop}: signed tokens need the extra security: pip install 'minibroker[security]' ({error})") from None
-    try:
-        validator, close = signed_validator(properties, url, clock, background)
     except ConfigurationError as error:
         raise ConfigurationError(f"{prop}: {error}") from None
-    closings.append(close)
-    return validator

@@ -5,7 +5,8 @@ from __future__ import annotations
 import http.server
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,11 @@ from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.sources import from_environment
 from minibroker.errors import ConfigurationError
 from minibroker.security.scram import UnknownUsers
+from minibroker.server.connection import Connection
+from minibroker.server.listener import ConnectionLimits, Listener
 from minibroker.server.sasl.listener import SaslListener
-from minibroker.server.sasl.mechanisms import Accounts, Offers, offers_of
+from minibroker.server.sasl.mechanisms import Accounts, TokenKeys, offers_of
+from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.sasl_broker import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE
 
 MECHANISMS = "sasl.enabled.mechanisms"
@@ -36,12 +40,14 @@ def listener(properties: dict[str, str]) -> SaslListener:
     config = BrokerConfig(
         {"listeners": "SASL://127.0.0.1:1", "listener.security.protocol.map": "SASL:SASL_PLAINTEXT", **properties},
     )
+    return listener_of(lambda: config.security_texts, config.connections_max_idle_ms)
+
+
+def listener_of(texts: Callable[[], Mapping[str, str]], max_idle_ms: int) -> SaslListener:
     accounts = Accounts(lambda _mechanism, _user: None, lambda _mechanism, _token: None)
-
-    def make(properties: Any) -> Offers:
-        return offers_of(properties, accounts, CLOCK, InlineBackground(), UnknownUsers())
-
-    return SaslListener("SASL", lambda: config.security_texts, config.connections_max_idle_ms, make, CLOCK)
+    keys = TokenKeys(CLOCK, InlineBackground())
+    make = partial(offers_of, accounts=accounts, keys=keys, unknown=UnknownUsers())
+    return SaslListener("SASL", texts, max_idle_ms, make, keys.close, CLOCK)
 
 
 @pytest.mark.parametrize(
@@ -188,6 +194,35 @@ def test_keys_are_read_again_in_time_and_when_a_token_names_another_one(issuer: 
     sasl.close()
     CLOCK.advance(2_000_000)
     assert state.requests == 3
+
+
+def test_keys_are_not_read_again_when_another_property_changes(issuer: tuple[Issuer, str]) -> None:
+    """That would hold the event loop for as long as the server of the keys takes."""
+    state, url = issuer
+    names = {"listeners": "SASL://127.0.0.1:1", "listener.security.protocol.map": "SASL:SASL_PLAINTEXT", **OAUTH, HANDLER: SIGNED, URL: url}
+    issuer_name = "listener.name.sasl.sasl.oauthbearer.expected.issuer"
+    configs = [BrokerConfig(names), BrokerConfig({**names, issuer_name: "https://issuer"})]
+    sasl = listener_of(lambda: configs[0].security_texts, 600_000)
+    assert is_accepted(sasl, state.message(iss="https://evil"))
+    del configs[0]
+    connection: Any = None
+    sasl.gate(connection, connection)  # a new connection brings the properties of now
+    assert not is_accepted(sasl, state.message(iss="https://evil"))
+    assert is_accepted(sasl, state.message(iss="https://issuer"))
+    assert state.requests == 1
+    sasl.close()
+
+
+def test_a_listener_that_stops_reads_no_more_keys(issuer: tuple[Issuer, str]) -> None:
+    state, url = issuer
+    broker = BrokerInMemory()
+    closing = Listener("SASL", broker.dispatcher, broker.clock, ConnectionLimits, Connection)
+    closing.sasl = signed_listener(url, **{"sasl.oauthbearer.jwks.endpoint.refresh.ms": "1000000"})
+    CLOCK.advance(1_000_001)
+    assert state.requests == 2
+    closing.stop_accepting()
+    CLOCK.advance(2_000_000)
+    assert state.requests == 2
 
 
 def test_keys_stay_when_they_cannot_be_read_again(issuer: tuple[Issuer, str], caplog: pytest.LogCaptureFixture) -> None:
