@@ -31,9 +31,21 @@ def _below(path: tuple[str, ...], group: click.Group, context: click.Context) ->
 
 def help_of(path: tuple[str, ...]) -> str:
     """What `minibroker PATH --help` prints on a terminal of 80 columns."""
+    _forget_help_options(path)
     result = CliRunner(env={"COLUMNS": "80"}).invoke(main, [*path, "--help"])
     assert result.exit_code == 0, result.output
     return "\n".join(line.rstrip() for line in result.output.splitlines()) + "\n"
+
+
+def _forget_help_options(path: tuple[str, ...]) -> None:
+    """Undo what other tests of this process did: click keeps a command's help option of its first context, which may have had no `-h`."""
+    command: click.Command = main
+    for name in path:
+        assert isinstance(command, click.Group)
+        below = command.get_command(click.Context(command), name)
+        assert below is not None
+        below._help_option = None
+        command = below
 
 
 def with_help(page: str) -> str:
