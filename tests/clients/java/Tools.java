@@ -35,6 +35,7 @@ import org.apache.kafka.common.utils.Exit;
 public class Tools {
     private static final long PATIENCE_MS = 60_000;
     private static final InheritableThreadLocal<Run> CURRENT = new InheritableThreadLocal<>();
+    private static final ThreadLocal<Boolean> IS_HOOK = new ThreadLocal<>();
     private static final Map<String, Run> STARTED = new HashMap<>();
     private static URL[] toolJars;
 
@@ -54,6 +55,7 @@ public class Tools {
         final InputStream in;
         final Thread thread;
         private Integer exitCode;
+        private volatile boolean hasReturned; // by itself: its client's threads may still say something until the hooks have run
 
         Run(String input, String tool, String[] arguments) throws Exception {
             in = new ByteArrayInputStream(input.isEmpty() ? new byte[0] : Files.readAllBytes(Path.of(input)));
@@ -68,6 +70,7 @@ public class Tools {
             Thread.currentThread().setContextClassLoader(loader);
             try {
                 loader.loadClass(tool).getMethod("main", String[].class).invoke(null, (Object) arguments);
+                hasReturned = true;
                 end(0);
             } catch (InvocationTargetException failure) {
                 if (!hasEnded()) {
@@ -90,9 +93,8 @@ public class Tools {
             return exitCode != null;
         }
 
-        /** What the tool's own thread says after its end does not count; what its hooks and its client's threads say then does. */
         synchronized void write(OutputStream to, byte[] bytes, int offset, int length) throws java.io.IOException {
-            if (exitCode == null || Thread.currentThread() != thread) {
+            if (exitCode == null || hasReturned || IS_HOOK.get() != null) {
                 to.write(bytes, offset, length);
             }
         }
@@ -112,6 +114,7 @@ public class Tools {
                 for (Runnable hook : hooks) {
                     threads.add(new Thread(() -> {
                         CURRENT.set(this);
+                        IS_HOOK.set(true);
                         hook.run();
                     }));
                 }
