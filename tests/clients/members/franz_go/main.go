@@ -328,6 +328,10 @@ func answer(words []string) error {
 }
 
 func main() {
+	if os.Args[1] == "logins" {
+		playLogins(os.Args[2])
+		return
+	}
 	bootstrap = os.Args[1]
 	lines := bufio.NewReaderSize(os.Stdin, 1<<20)
 	for {
