@@ -50,7 +50,7 @@ REFUSALS = {
     "sarama": {**_GO, "expired-token": f"{_REFUSED}OAUTHBEARER"},
     "kafkajs": {
         **_SASL,
-        "expired-token": "^ok$",  # kafkajs takes the refusal for a success; the broker closes the connection at its next request
+        "expired-token": "^ok$|[Cc]losed",  # kafkajs takes the refusal for a success; the broker closes the connection at its next request
         "wrong-CA": "self-signed certificate in certificate chain",
         "wrong-host-name": "Hostname/IP does not match certificate's altnames",
         "expired-certificate": "certificate has expired",
@@ -63,6 +63,7 @@ _LOGGED = re.compile(
     r" INFO .*: Failed authentication with /127\.0\.0\.1 \(channelId=\S+\) \(.+\)$"
     r"| WARNING .*: failed authentication of 127\.0\.0\.1 on \w+: TLS handshake failed: .+$"
     r"| INFO (?!.*[Ff]ailed)"
+    r"| WARNING minibroker\.server\.watchdog: "  # on a busy machine
 )
 
 
