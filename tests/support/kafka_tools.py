@@ -51,7 +51,8 @@ class KafkaTools(CommandProgram):
                 subprocess.run(["javac", "--release", "11", "-cp", f"{jars}/*", "-d", str(classes), str(source)], check=True)
         memory = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
         quiet = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-Dfile.encoding=UTF-8", "-Duser.timezone=UTC"]
-        super().__init__(["java", *memory, *quiet, "-cp", ":".join([str(classes), *other_jars]), "Tools", *tool_jars])
+        hooks = ["--add-opens", "java.base/java.lang=ALL-UNNAMED"]
+        super().__init__(["java", *memory, *quiet, *hooks, "-cp", ":".join([str(classes), *other_jars]), "Tools", *tool_jars])
         self._folder = folder
         self._inputs = 0
 

@@ -5,6 +5,7 @@ import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.OutputStream;
 import java.io.PrintStream;
+import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.net.URL;
 import java.net.URLClassLoader;
@@ -14,6 +15,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.common.utils.Exit;
@@ -31,6 +33,8 @@ import org.apache.kafka.common.utils.Exit;
  *
  * STDIN_FILE may be empty. Answers are lines "out TEXT", "err TEXT" and, for one that has ended, "exit CODE" (-1: not within a minute).
  * Tools that use argparse4j end the whole JVM when their arguments are wrong. What a tool's threads say and read is told apart by the thread that started them.
+ * A tool's shutdown hooks run when it has ended, those that it gave to the JVM itself too: VerifiableProducer waits there for the answers to its last records.
+ * The JVM needs --add-opens java.base/java.lang=ALL-UNNAMED for it.
  */
 public class Tools {
     private static final long PATIENCE_MS = 60_000;
@@ -55,6 +59,7 @@ public class Tools {
         final InputStream in;
         final Thread thread;
         private Integer exitCode;
+        private volatile ClassLoader loader;
         private volatile boolean hasReturned; // by itself: its client's threads may still say something until the hooks have run
 
         Run(String input, String tool, String[] arguments) throws Exception {
@@ -66,7 +71,7 @@ public class Tools {
 
         private void run(String tool, String[] arguments) {
             CURRENT.set(this);
-            URLClassLoader loader = new URLClassLoader(toolJars, Tools.class.getClassLoader());
+            loader = new URLClassLoader(toolJars, Tools.class.getClassLoader());
             Thread.currentThread().setContextClassLoader(loader);
             try {
                 loader.loadClass(tool).getMethod("main", String[].class).invoke(null, (Object) arguments);
@@ -108,8 +113,8 @@ public class Tools {
         }
 
         /** As a JVM does when it ends; ConsoleProducer sends its last records there. */
-        void runHooks() throws InterruptedException {
-            List<Thread> threads = new ArrayList<>();
+        void runHooks() throws Exception {
+            List<Thread> threads = takeJvmHooks(loader);
             synchronized (this) {
                 for (Runnable hook : hooks) {
                     threads.add(new Thread(() -> {
@@ -121,7 +126,6 @@ public class Tools {
                 hooks.clear();
             }
             for (Thread each : threads) {
-                each.setDaemon(true);
                 each.start();
             }
             for (Thread each : threads) {
@@ -200,6 +204,25 @@ public class Tools {
             answer.flush();
         }
         System.exit(0);
+    }
+
+    /** Takes the hooks of one tool from those that the JVM runs at its own end. A thread that a tool made has the class loader of the tool. */
+    @SuppressWarnings("unchecked")
+    private static List<Thread> takeJvmHooks(ClassLoader loader) throws ReflectiveOperationException {
+        Class<?> owner = Class.forName("java.lang.ApplicationShutdownHooks");
+        Field field = owner.getDeclaredField("hooks");
+        field.setAccessible(true);
+        List<Thread> taken = new ArrayList<>();
+        synchronized (owner) {
+            Map<Thread, Thread> hooks = (IdentityHashMap<Thread, Thread>) field.get(null);
+            for (Thread each : new ArrayList<>(hooks.keySet())) {
+                if (each.getContextClassLoader() == loader) {
+                    hooks.remove(each);
+                    taken.add(each);
+                }
+            }
+        }
+        return taken;
     }
 
     private static void exit(int code, String message) {

@@ -151,8 +151,8 @@ def test_a_disk_that_cannot_be_read(broker: Surface) -> None:
 
     broker.produce("orders", "one", partition=0)
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "readers", "topic.metadata.refresh.interval.ms": 200})
-    consumer.assign([TopicPartition("orders", 0, 0)])
     with broker.faults.storage("orders", on="read", error="EIO").always() as fault:
+        consumer.assign([TopicPartition("orders", 0, 0)])  # only now: it fetches in the background at once
         assert becomes(lambda: bool(consumer.poll(0.01) is None and broker.request_log.of("Fetch", error="KAFKA_STORAGE_ERROR")))
         assert fault.hits >= 1
         assert [each["on"] for each in broker.faults.list()] == ["read"]

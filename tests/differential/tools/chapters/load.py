@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.differential.tools.transcript import Side
+from tests.differential.tools.transcript import RATES, Side
 
 AT = ("--bootstrap-server", "@")
 
@@ -39,7 +39,19 @@ def performance(side: Side) -> None:
 
 def verifiable(side: Side) -> None:
     side.run("TopicCommand", "--create", "--topic", "verify")
-    side.run("VerifiableProducer", "--topic", "verify", "--max-messages", 50, "--repeating-keys", 5, "--value-prefix", 7, ordered=False)
+    side.run(
+        "VerifiableProducer",
+        "--topic",
+        "verify",
+        "--max-messages",
+        50,
+        "--repeating-keys",
+        5,
+        "--value-prefix",
+        7,
+        ordered=False,
+        drop=RATES,
+    )
     words = ("--topic", "verify", "--max-messages", 50)
     side.run("VerifiableConsumer", *words, "--group-id", "verify-classic", ordered=False)
     side.run("VerifiableConsumer", *words, "--group-id", "verify-modern", "--group-protocol", "consumer", ordered=False)

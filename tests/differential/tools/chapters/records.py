@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.differential.tools.transcript import Side
+from tests.differential.tools.transcript import RATES, Side
 
 PRODUCER, CONSUMER, OFFSETS = "ConsoleProducer", "ConsoleConsumer", "GetOffsetShell"
 EVERYTHING = [
@@ -53,7 +53,7 @@ def get_offset_shell(side: Side) -> None:
     for name in ("offs-a", "offs-b"):
         side.run("TopicCommand", "--create", "--topic", name, "--partitions", 3)
     times = ("--message-create-time", 1_700_000_000_000, "--throughput", -1, "--acks", 1, "--max-messages", 60, "--repeating-keys", 7)
-    side.run("VerifiableProducer", "--topic", "offs-a", *times, ordered=False)
+    side.run("VerifiableProducer", "--topic", "offs-a", *times, ordered=False, drop=RATES)
     a, b = ("--topic", "offs-a"), ("--topic", "offs-b")
     for when in (
         "-1",
