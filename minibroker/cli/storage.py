@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from minibroker.cli.options import pairs
+from minibroker.cli.scram_arguments import parse_scram
 from minibroker.cli.storage_check import check
 from minibroker.cli.storage_info import info
 from minibroker.cluster.directories.storage_formatting import format_directories
@@ -24,6 +25,7 @@ Examples:
   minibroker storage format ./data
   minibroker storage format -c server.properties -t 4L6g3nShT-eMCtK--X86sw --ignore-formatted
   minibroker storage format ./data --feature transaction.version=2 --feature group.version=1
+  minibroker storage format ./data --add-scram 'SCRAM-SHA-256=[name=alice,password=secret]'
 """,
 )
 @click.argument("directories", nargs=-1, type=click.Path(file_okay=False), metavar="[DIR]...")
@@ -39,6 +41,14 @@ Examples:
 @click.option(
     "-f", "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="The level of a feature, such as metadata.version=25."
 )
+@click.option(
+    "-S",
+    "--add-scram",
+    "scram_users",
+    multiple=True,
+    metavar="MECHANISM=[...]",
+    help="A user who can log in at the first start: [name=NAME,password=PASSWORD], also with iterations, salt, saltedpassword.",
+)
 @click.option("-g", "--ignore-formatted", is_flag=True, help="Do not fail if a directory is formatted already; leave it unchanged.")
 def storage_format(
     directories: tuple[str, ...],
@@ -47,6 +57,7 @@ def storage_format(
     assignments: tuple[str, ...],
     cluster_id: str | None,
     features: tuple[str, ...],
+    scram_users: tuple[str, ...],
     ignore_formatted: bool,
 ) -> None:
     """Prepare log directories for a first start, of minibroker or of Apache Kafka.
@@ -64,11 +75,14 @@ def storage_format(
         cluster_id=cluster_id or config.cluster_id,
         node_id=config.node_id,
         features=_levels(features),
+        scram_users=[parse_scram(text) for text in scram_users],
         ignore_formatted=ignore_formatted,
         now_ms=time.time_ns() // 1_000_000,
     )
     for path in formatted:
         click.echo(f"{path}: formatted for node {config.node_id} of cluster {chosen}")
+    if scram_users and metadata_path not in formatted:
+        click.echo(f"Warning: {metadata_path} was formatted before, so --add-scram changed nothing", err=True)
     if not formatted:
         click.echo("Everything is formatted already.")
 

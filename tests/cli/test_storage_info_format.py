@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import stat
@@ -12,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from minibroker.background import InlineBackground
+from minibroker.cli.kafka_tools import storage as kafka_storage
 from minibroker.cli.main import main
 from minibroker.clock import ManualClock
 from minibroker.cluster.cluster import Cluster
@@ -19,6 +21,7 @@ from minibroker.cluster.metadata.features import default_levels
 from minibroker.cluster.metadata.frame import metadata_version_name
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import ConfigurationError
+from minibroker.security.scram import derive
 from minibroker.storage.files import RealFiles
 from minibroker.storage.partition_metadata import format_uuid
 from tests.support.broker_in_memory import BrokerInMemory, records
@@ -185,6 +188,93 @@ def test_formatting_refuses(tmp_path: Path, arguments: tuple[str, ...], problem:
     assert result.exit_code == 1
     assert problem in result.stderr
     assert not (tmp_path / "a").exists()
+
+
+#: bootstrap.checkpoint as Apache Kafka 4.3.1 wrote it on 2026-11-24: kafka-storage format --standalone with the users of SCRAM_USERS.
+KAFKAS_BOOTSTRAP = (
+    "00000000000000000000004700000000024a24fc18002000000000000001a20d320e8e000001a20d320e8effffffffffffffffffffffffffff000000012a0000"
+    "00080000000316000000000000000000000000000000000000000100000217000000000287f7d728000000000007000001a20d320eea000001a20d320eeaffff"
+    "ffffffffffffffffffffffff000000083a000000012e010c00116d657461646174612e76657273696f6e001e00005a000002014e010c0021656c696769626c65"
+    "2e6c65616465722e7265706c696361732e76657273696f6e00010000340000040128010c000e67726f75702e76657273696f6e00010000340000060128010c00"
+    "0e73686172652e76657273696f6e0001000038000008012c010c001073747265616d732e76657273696f6e000100004000000a0134010c00147472616e736163"
+    "74696f6e2e76657273696f6e00020000e40100000c01d601010b0006616c696365011a316c763470646e7734667771376e6f7463786d307963756139219e6a92"
+    "02fd89d6f42921cbe0955459bf4c1e3dbcd8c56eb38ae809635ce6903f21fdfe48fbf357d8d9b450ee9c4b6e7ea208a7653977815cd8cd33cf065d04bb050000"
+    "10000000e00200000e01d202010b0004626f62021a316c763470646e7734667771376e6f7463786d3079637561394139325a234c6b55502bc3630d337e5e18d5"
+    "6fa3b64e6df76607a8f6e533e8932ff74ebc81a95c833bec7067d6b2a766fcbe50324ee877cc81a22695c6e4f94d054148016d6af2f37be24148c855995c503a"
+    "e1f999191db2b1380a3b4897f2c0fb9f69c28482e1f909c7c9fe26717e2ca79d3d95936a2d9bbe40a872d16d9fdcd9c700001000000000000000000000090000"
+    "003f0000000002ab451870002000000000000001a20d320ef2000001a20d320ef2ffffffffffffffffffffffffffff000000011a000000080000000406000000"
+    "00"
+)
+SALT = "MWx2NHBkbnc0ZndxN25vdGN4bTB5Y3VhOQ=="
+SCRAM_USERS = (
+    f'SCRAM-SHA-256=[name=alice,salt="{SALT}",password=secret]',
+    f'SCRAM-SHA-512=[name=bob,iterations=4096,salt={SALT},saltedpassword="mT0yyUUxnlJaC99HXgRTSYlbuqa4FSGtJCJfTMvjYCE="]',
+)
+
+
+def test_scram_users_are_those_of_kafkas_tool(tmp_path: Path) -> None:
+    ours, kafkas = tmp_path / "ours", tmp_path / "kafkas"
+    assert run("format", ours, *(word for user in SCRAM_USERS for word in ("--add-scram", user))).exit_code == 0
+    run("format", kafkas)
+    (kafkas / "bootstrap.checkpoint").write_bytes(bytes.fromhex(KAFKAS_BOOTSTRAP))
+    found = []
+    for folder in (ours, kafkas):
+        cluster = opened(folder)
+        found.append(dict(cluster.image.kept.scram_credentials))
+        cluster.close()
+    assert list(found[0]) == [("alice", 1), ("bob", 2)]
+    assert found[0] == found[1]
+    alice = found[0]["alice", 1]
+    keys = derive("SCRAM-SHA-256", b"secret", base64.b64decode(SALT), 4096)
+    assert (alice.stored_key, alice.server_key) == (keys.stored_key, keys.server_key)
+    again = run("format", ours, "-g", "-S", SCRAM_USERS[0])
+    assert (again.exit_code, again.stderr) == (0, f"Warning: {ours} was formatted before, so --add-scram changed nothing\n")
+
+
+@pytest.mark.parametrize(
+    ("user", "problem"),  # as Apache Kafka 4.3.1 words it
+    [
+        ("SCRAM-SHA-1=[name=a,password=hidden]", "The add-scram mechanism SCRAM-SHA-1 is not supported."),
+        ("hidden", "Failed to find equals sign in SCRAM argument"),
+        ("SCRAM-SHA-256=name=a,password=hidden", "Expected configuration string to start with ["),
+        ("SCRAM-SHA-256=[name=a,password=hidden", "Expected configuration string to end with ]"),
+        ("SCRAM-SHA-256=[password=hidden]", "You must supply 'name' to add-scram"),
+        ("SCRAM-SHA-256=[name=a]", "You must supply one of 'password' or 'saltedpassword' to add-scram"),
+        ("SCRAM-SHA-256=[name=a,saltedpassword=AAAA]", "You must supply 'salt' with 'saltedpassword' to add-scram"),
+        (
+            "SCRAM-SHA-256=[name=a,password=hidden,iterations=100]",
+            "The 'iterations' value must be >= 4096 for add-scram using SCRAM_SHA_256",
+        ),
+        (
+            "SCRAM-SHA-512=[name=a,password=hidden,iterations=20000]",
+            "The 'iterations' value must be <= 16384 for add-scram using SCRAM_SHA_512",
+        ),
+        ("SCRAM-SHA-256=[name=a,password=hidden,iterations=x]", "Failed to parse iterations count: x"),
+        ("SCRAM-SHA-256=[name=a,password=hidden,salt=!!]", "Failed to decode given salt"),
+        ("SCRAM-SHA-256=[name=a,password=hidden,foo=1]", "Unknown SCRAM configurations: foo"),
+        ('SCRAM-SHA-256=[name=a,password="x,hidden"]', "No equals sign found in a SCRAM component; a password cannot contain a comma"),
+    ],
+)
+def test_scram_users_that_are_refused(tmp_path: Path, user: str, problem: str) -> None:
+    result = run("format", tmp_path / "a", "--add-scram", user)
+    assert (result.exit_code, result.stderr) == (1, f"Error: {problem}\n")
+    assert "hidden" not in result.output
+    assert not (tmp_path / "a").exists()
+
+
+def test_scram_users_need_a_metadata_version_that_knows_them(tmp_path: Path) -> None:
+    result = run("format", tmp_path / "a", "-f", "metadata.version=8", "-S", SCRAM_USERS[0])
+    assert (result.exit_code, result.stderr) == (1, "Error: SCRAM is only supported in metadata.version 3.5-IV2 or later.\n")
+
+
+def test_a_start_script_gets_its_scram_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", {**os.environ, "CLUSTER_ID": CLUSTER_ID})
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"node.id=1\nlog.dirs={tmp_path / 'data'}\n")
+    assert kafka_storage.run(["format", "-c", str(properties), "--add-scram", SCRAM_USERS[0]]) == 0
+    cluster = opened(tmp_path / "data")
+    assert (cluster.cluster_id, list(cluster.image.kept.scram_credentials)) == (CLUSTER_ID, [("alice", 1)])
+    cluster.close()
 
 
 def test_what_was_only_formatted_passes_the_check(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """kafka-storage: prepare a cluster's id and directories before its first start, for start scripts of containers.
 
-With CLUSTER_ID in the environment, `format` does nothing, since the broker uses that id; scripts give another one with -t.
+With CLUSTER_ID in the environment, `format` without --add-scram does nothing: the broker formats its directories with that id.
+Scripts give another one with -t.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ def run(arguments: Sequence[str]) -> int:
     made.add_argument("-s", "--standalone", action="store_true", help="As it is always.")
     made.add_argument("-N", "--no-initial-controllers", action="store_true", help="As it is always.")
     made.add_argument("-f", "--feature", action="append", default=[])
+    made.add_argument("-S", "--add-scram", action="append", default=[], metavar="MECHANISM=[...]")
     options = made.parse_args(arguments)
     if options.command == "random-uuid":
         print(_random_id())
@@ -38,11 +40,14 @@ def run(arguments: Sequence[str]) -> int:
     os.environ.update(image_environment(os.environ, from_file, None))
     if options.command == "info":
         info.main(["--config", options.config], prog_name="kafka-storage info", standalone_mode=False)
-    elif os.environ.get("CLUSTER_ID"):
+    elif os.environ.get("CLUSTER_ID") and not options.add_scram:
         print(f"The broker formats its directories itself when it starts, for cluster {os.environ['CLUSTER_ID']} (CLUSTER_ID).")
     else:
         command = ["--config", options.config, *(["--ignore-formatted"] if options.ignore_formatted else [])]
-        command += ["--cluster-id", options.cluster_id] if options.cluster_id else []
+        cluster_id = os.environ.get("CLUSTER_ID") or options.cluster_id
+        command += ["--cluster-id", cluster_id] if cluster_id else []
+        for user in options.add_scram:
+            command += ["--add-scram", user]
         for feature in options.feature:
             command += ["--feature", feature]
         storage_format.main(command, prog_name="kafka-storage format", standalone_mode=False)

@@ -1,7 +1,7 @@
 """Format log directories as `kafka-storage format --standalone` does, for minibroker or Apache Kafka.
 
     meta.properties                                                       in each directory: cluster.id, node.id, directory.id
-    bootstrap.checkpoint                                                  in the metadata directory: the features of a new cluster
+    bootstrap.checkpoint                                                  in the metadata directory: features and SCRAM users of the cluster
     __cluster_metadata-0/00000000000000000000-0000000000.checkpoint      kraft.version and the one voter
 
 `minibroker serve` does not need it: it becomes the owner of a directory without one. Source: Formatter of Apache Kafka.
@@ -10,12 +10,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from minibroker.cluster.directories.log_directory import random_uuid
 from minibroker.cluster.metadata.features import RECORDED, default_levels, unmet_dependency
 from minibroker.cluster.metadata.frame import METADATA_VERSION, METADATA_VERSION_FEATURE
 from minibroker.cluster.metadata.metadata_reader import FOLDER
 from minibroker.cluster.metadata.quorum import Quorum, quorum_of
+from minibroker.cluster.metadata.scram_credentials import METADATA_VERSION_SINCE, ScramUpsertion, record_of
 from minibroker.cluster.metadata.snapshot import BOOTSTRAP, Snapshot, SnapshotId, snapshot_batches, write_snapshot
 from minibroker.errors import ConfigurationError
 from minibroker.schemas.internal.setting_records import FeatureLevelRecord
@@ -34,6 +36,13 @@ from minibroker.storage.partition_metadata import format_uuid, parse_uuid
 _DYNAMIC_VOTERS_SINCE = 21  #: metadata.version 3.9-IV0: older brokers do not know kraft.version
 
 
+class _Beginning(NamedTuple):
+    """What a new metadata log begins with."""
+
+    levels: Mapping[str, int]  #: of features
+    scram_users: Sequence[ScramUpsertion]
+
+
 def format_directories(
     files: Files,
     paths: Sequence[str],
@@ -44,6 +53,7 @@ def format_directories(
     features: Mapping[str, int],
     ignore_formatted: bool,
     now_ms: int,
+    scram_users: Sequence[ScramUpsertion] = (),
 ) -> tuple[str, list[str]]:
     """Format those of `paths` that have no owner yet. `metadata_path` is the one with the metadata log.
 
@@ -53,7 +63,9 @@ def format_directories(
     Raises:
         ConfigurationError: A directory is formatted already, belongs to another node, or is in use. Nothing was written.
     """
-    levels = _checked(features)
+    beginning = _Beginning(_checked(features), scram_users)
+    if scram_users and beginning.levels[METADATA_VERSION_FEATURE] < METADATA_VERSION_SINCE:
+        raise ConfigurationError("SCRAM is only supported in metadata.version 3.5-IV2 or later.")
     if cluster_id is not None:
         _check_id(cluster_id)
     locks: list[DirectoryLock] = []
@@ -73,22 +85,23 @@ def format_directories(
         formatted = [path for path, meta in known.items() if meta is None]
         for path in sorted(formatted, key=lambda path: path != metadata_path):
             owner = MetaProperties(cluster_id, node_id)
-            _format(files, path, owner, levels if path == metadata_path else None, now_ms)
+            _format(files, path, owner, beginning if path == metadata_path else None, now_ms)
     finally:
         for lock in locks:
             lock.release()
     return cluster_id, formatted
 
 
-def _format(files: Files, path: str, owner: MetaProperties, levels: Mapping[str, int] | None, now_ms: int) -> None:
+def _format(files: Files, path: str, owner: MetaProperties, beginning: _Beginning | None, now_ms: int) -> None:
     directory_id = random_uuid()
     node_id = owner.node_id or 0
-    if levels is not None:
+    if beginning is not None:
         if files.exists(f"{path}/{FOLDER}"):
             raise ConfigurationError(f"{path} has no {META_PROPERTIES}, but a metadata log: it is not formatted")
-        version = levels[METADATA_VERSION_FEATURE]
+        version = beginning.levels[METADATA_VERSION_FEATURE]
         quorum = quorum_of(node_id, directory_id) if version >= _DYNAMIC_VOTERS_SINCE else Quorum()
-        records = [FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items()]
+        records: list[Any] = [FeatureLevelRecord(name=name, feature_level=level) for name, level in beginning.levels.items()]
+        records += map(record_of, beginning.scram_users)
         contents = {f"{path}/{BOOTSTRAP}": Snapshot(Quorum(), records, 0)}
         if quorum.voters is not None:
             files.make_directory(f"{path}/{FOLDER}")

@@ -29,7 +29,7 @@ from minibroker.schemas.internal.security_records import RemoveUserScramCredenti
 HASHES: Final = {1: "sha256", 2: "sha512"}  #: by mechanism: SCRAM-SHA-256, SCRAM-SHA-512
 ITERATIONS_MIN: Final = 4096
 ITERATIONS_MAX: Final = 16384
-_SINCE: Final = 11  #: metadata.version 3.5-IV2
+METADATA_VERSION_SINCE: Final = 11  #: metadata.version 3.5-IV2
 
 
 class ScramDeletion(NamedTuple):
@@ -69,7 +69,7 @@ def alter(
             wanted[change.user] = change
         except KafkaError as error:
             refused[change.user] = error
-    return [_record(change) for change in wanted.values()], dict.fromkeys(wanted) | refused
+    return [record_of(change) for change in wanted.values()], dict.fromkeys(wanted) | refused
 
 
 def described(kept: KeptRecords, user: str) -> list[tuple[int, int]]:
@@ -90,7 +90,7 @@ def users(kept: KeptRecords) -> list[str]:
 
 
 def _check(kept: KeptRecords, features: Mapping[str, int], change: ScramDeletion | ScramUpsertion) -> None:
-    if features.get(METADATA_VERSION_FEATURE, 0) < _SINCE:
+    if features.get(METADATA_VERSION_FEATURE, 0) < METADATA_VERSION_SINCE:
         raise UnsupportedVersion("The current metadata.version does not support SCRAM")
     if not change.user:
         raise UnacceptableCredential("Username must not be empty")
@@ -105,7 +105,8 @@ def _check(kept: KeptRecords, features: Mapping[str, int], change: ScramDeletion
         raise UnacceptableCredential("Too many iterations")
 
 
-def _record(change: ScramDeletion | ScramUpsertion) -> Any:
+def record_of(change: ScramDeletion | ScramUpsertion) -> Any:
+    """Return the record of a checked change."""
     if isinstance(change, ScramDeletion):
         return RemoveUserScramCredentialRecord(name=change.user, mechanism=change.mechanism)
     name = HASHES[change.mechanism]
