@@ -112,15 +112,19 @@ def _set_versions(context: ssl.SSLContext, properties: ListenerProperties) -> No
     versions = [each for each in _VERSIONS if each in wanted]
     suites = properties.items("ssl.cipher.suites")
     if suites:
-        versions = _set_suites(context, properties.wanted_name("ssl.cipher.suites"), suites, versions)
+        versions = set_suites(context, properties.wanted_name("ssl.cipher.suites"), suites, versions)
     if not versions:
         raise ConfigurationError(f"{name}: no version of TLS is left that is served: use TLSv1.2, TLSv1.3")
     context.minimum_version = _VERSIONS[versions[0]]
     context.maximum_version = _VERSIONS[versions[-1]]
 
 
-def _set_suites(context: ssl.SSLContext, name: str, suites: tuple[str, ...], versions: list[str]) -> list[str]:
-    """Choose cipher suites; returns the versions of TLS that have one of them."""
+def set_suites(context: ssl.SSLContext, name: str, suites: tuple[str, ...], versions: list[str]) -> list[str]:
+    """Choose cipher suites by their IANA names, and return the versions of TLS that have one of them.
+
+    Raises:
+        ConfigurationError: OpenSSL has none of the suites in these versions. `name` is the property that the message names.
+    """
     unknown = [suite for suite in suites if suite not in TLS_1_2 and suite not in TLS_1_3]
     if unknown:
         log.warning("%s: %s cannot be served: OpenSSL does not have it", name, ", ".join(unknown))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from minibroker.cli.main import main
 from minibroker.cli.spark import COMMANDS
@@ -75,4 +76,13 @@ def test_what_is_not_there_is_said_before_spark_starts(offline: Commands) -> Non
         assert offline("spark", *words, code=1).err == f"Error: {words[1]} does not exist\n"
     assert offline("spark", "sql", "--master", "nonsense", "--archive", "/", "SELECT 1", code=1).err == (
         "Error: 'nonsense' is no master of Spark: local[N], spark://HOST:PORT, yarn or k8s://URL\n"
+    )
+
+
+def test_pipelines_refuse_what_they_would_not_use() -> None:
+    """A user who asks for TLS must not get a connection without it."""
+    result = CliRunner().invoke(main, ["spark", "audit", "orders", "--security-protocol", "SSL"])
+    assert result.exit_code == 2
+    assert result.stderr.endswith(
+        "Error: pipelines on Spark connect by PLAINTEXT only, not by security.protocol=SSL. Try 'minibroker spark audit --help'.\n"
     )

@@ -12,7 +12,9 @@ from uuid import UUID
 
 from minibroker.config.broker_properties import STANDARD_AUTHORIZER
 from minibroker.errors import WireError
+from minibroker.schemas import k02_list_offsets as k02
 from minibroker.schemas import k03_metadata as k03
+from minibroker.schemas import k09_offset_fetch as k09
 from minibroker.schemas import k10_find_coordinator as k10
 from minibroker.schemas import k19_create_topics as k19
 from minibroker.schemas import k20_delete_topics as k20
@@ -140,6 +142,8 @@ def prepare(twin: Twin) -> None:
     create(twin, TOPICS)
     for key_type, key in ((0, "g"), (1, "x"), (2, SHARE_KEY)):
         become(lambda kind=key_type, each=key: _codes(twin, kind, each) == [0])
+    if isinstance(twin, Kafka):  # it loads a coordinator after it is found
+        become(lambda: twin.ask("admin", k09.Request(group_id="g", topics=None), 7).error_code == 0)
     become(lambda: twin.ask("admin", k22.Request(transactional_id=None, transaction_timeout_ms=1)).error_code == 0)
 
 
@@ -160,6 +164,14 @@ def create(twin: Twin, names: Iterable[str]) -> None:
         return all(each.error_code == 0 and all(part.leader_id >= 0 for part in each.partitions) for each in answer.topics)
 
     become(known)
+    offsets = [k02.Topic(name=name, partitions=[k02.Partition(partition_index=0, timestamp=-2)]) for name in wanted]
+
+    def have_logs() -> bool:
+        answer = twin.ask("admin", k02.Request(replica_id=-1, topics=offsets))
+        return all(part.error_code == 0 for each in answer.topics for part in each.partitions)
+
+    if isinstance(twin, Kafka):  # its metadata names a leader before the leader has a log
+        become(have_logs)
 
 
 def become(is_so: Any) -> None:

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from minibroker.cli.options import bootstrap_option, output_option, pairs
+from minibroker.cli.security_options import client_properties
 from minibroker.spark import session as spark_session
 from minibroker.spark.failures import SourceError, explain, is_sparks, jvm_errors
 from minibroker.spark.progress import Progress, phase
@@ -193,6 +194,7 @@ def spark_command(*formats: str) -> Callable[[Command], Command]:
             for name in settings:
                 if not name.startswith("spark."):
                     raise click.BadParameter(f"{name!r}: names of Spark's properties start with 'spark.'", param_hint="--conf")
+            _require_plaintext()
             logging.getLogger("SQLQueryContextLogger").propagate = False  # it has its own handler for standard error
             logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
             app_name = click.get_current_context().command_path
@@ -202,6 +204,13 @@ def spark_command(*formats: str) -> Callable[[Command], Command]:
         return output_option(*formats)(run) if formats else run
 
     return decorate
+
+
+def _require_plaintext() -> None:
+    """Fail if the options ask for TLS or SASL, which Spark would not use: the user must not believe that the connection is secure."""
+    protocol = client_properties().get("security.protocol", "PLAINTEXT").strip().upper()
+    if protocol != "PLAINTEXT":
+        raise click.UsageError(f"pipelines on Spark connect by PLAINTEXT only, not by security.protocol={protocol}")
 
 
 class PositionParam(click.ParamType[Position]):

@@ -19,6 +19,7 @@ from minibroker.config.secret import Secret
 from minibroker.errors import ConfigurationError
 from minibroker.security import keystores
 from minibroker.security.java_keystore import KeyStoreError
+from minibroker.security.tls import set_suites
 
 PEM: Final = "PEM"
 _VERSIONS: Final = {"TLSv1": "TLSv1", "TLSv1.1": "TLSv1_1", "TLSv1.2": "TLSv1_2", "TLSv1.3": "TLSv1_3"}
@@ -70,6 +71,8 @@ def make_context(settings: TlsSettings) -> ssl.SSLContext:
     if not settings.checks_certificate:
         context.verify_mode = ssl.CERT_NONE
     _limit_versions(context, settings.protocols)
+    if settings.ciphers:
+        _limit_suites(context, settings)
     if settings.trust.is_given:
         _trust(context, settings.trust)
     else:
@@ -86,6 +89,13 @@ def _limit_versions(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
     if names:
         versions = sorted(ssl.TLSVersion[_VERSIONS[name]] for name in names)
         context.minimum_version, context.maximum_version = versions[0], versions[-1]
+
+
+def _limit_suites(context: ssl.SSLContext, settings: TlsSettings) -> None:
+    """Allow these cipher suites of TLS 1.2 only. In TLS 1.3 all of OpenSSL's stay if one is given: Python cannot choose among them."""
+    versions = [name for name in ("TLSv1.2", "TLSv1.3") if name in settings.protocols or not settings.protocols]
+    found = set_suites(context, "ssl.cipher.suites", settings.ciphers, versions)
+    _limit_versions(context, tuple(found))
 
 
 def _trust(context: ssl.SSLContext, store: StoreSettings) -> None:
