@@ -223,7 +223,8 @@ def sarama() -> list[str]:
 def go_program(sources: Path) -> Path:
     if shutil.which("go") is None:
         pytest.skip("Go is not installed")
-    with building(f"members-{sources.name}", sorted(sources.iterdir())) as folder:
+    shared = HERE / "members" / "logins"
+    with building(f"members-{sources.name}", sorted([*sources.iterdir(), *shared.iterdir()])) as folder:
         program = folder / "members"
         if not program.exists():
             if subprocess.run(["go", "mod", "download"], cwd=sources, capture_output=True, check=False).returncode != 0:

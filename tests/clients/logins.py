@@ -89,8 +89,7 @@ class LoginBroker:
 
     def bootstrap(self, listener: str) -> str:
         """HOST:PORT of a listener."""
-        line = next(line for line in self.process.output.splitlines() if "ready" in line)
-        return next(each for each in line.replace(",", " ").split() if each.startswith(f"{listener}://")).partition("://")[2]
+        return self.process.bootstrap_of(listener)
 
     def path(self, name: str) -> str:
         """A file's path; nothing if there is no name."""

@@ -34,20 +34,8 @@ def properties(folder: Path) -> dict[str, str]:
     return texts | {f"listener.name.{name}.ssl.keystore.location": str(folder / f"{name}.pem") for name in ("expired", "elsewhere")}
 
 
-class SecuredBroker:
-    """A broker in a process, and the port of each listener."""
-
-    def __init__(self, folder: Path, process: BrokerProcess) -> None:
-        self.folder = folder
-        self.process = process
-
-    def bootstrap(self, listener: str) -> str:
-        line = next(line for line in self.process.output.splitlines() if "ready" in line)
-        return next(each for each in line.replace(",", " ").split() if each.startswith(f"{listener}://")).partition("://")[2]
-
-
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     folder = tmp_path_factory.mktemp("secured")
     write_folder(folder, ["localhost", "127.0.0.1", "::1"], client_name="alice")
     authority = Authority.load(folder)
@@ -59,11 +47,15 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
     file = folder / "server.properties"
     file.write_text("".join(f"{name}={text}\n" for name, text in properties(folder).items()))
     with BrokerProcess(folder, "--config", str(file), port=-1) as process:
-        yield SecuredBroker(folder, process)
+        yield process
 
 
-def confluent(broker: SecuredBroker, listener: str, **more: str) -> dict[str, Any]:
-    config = {"bootstrap.servers": broker.bootstrap(listener), "security.protocol": "ssl", "ssl.ca.location": str(broker.folder / "ca.pem")}
+def confluent(broker: BrokerProcess, listener: str, **more: str) -> dict[str, Any]:
+    config = {
+        "bootstrap.servers": broker.bootstrap_of(listener),
+        "security.protocol": "ssl",
+        "ssl.ca.location": str(broker.folder / "ca.pem"),
+    }
     return config | {name.replace("_", "."): text for name, text in more.items()}
 
 
@@ -89,7 +81,7 @@ def round_trip(config: dict[str, Any], topic: str) -> bytes:
         consumer.close()
 
 
-def test_confluent(broker: SecuredBroker) -> None:
+def test_confluent(broker: BrokerProcess) -> None:
     assert round_trip(confluent(broker, "SSL"), "confluent") == b"hello"
     pem = str(broker.folder / "client.pem")
     assert round_trip(confluent(broker, "MUTUAL", ssl_certificate_location=pem, ssl_key_location=pem), "mutual") == b"hello"
@@ -108,7 +100,7 @@ def test_confluent(broker: SecuredBroker) -> None:
         ("PLAINTEXT", {}, "SSL"),
     ],
 )
-def test_confluent_says_what_is_wrong(broker: SecuredBroker, listener: str, more: dict[str, str], problem: str) -> None:
+def test_confluent_says_what_is_wrong(broker: BrokerProcess, listener: str, more: dict[str, str], problem: str) -> None:
     from confluent_kafka import KafkaError
 
     from tests.support.confluent import Producer
@@ -126,16 +118,16 @@ def test_confluent_says_what_is_wrong(broker: SecuredBroker, listener: str, more
         return any(problem in str(error) for error in errors)
 
     wait_until(is_said, problem, 30)
-    log = broker.process.output
+    log = broker.output
     assert PASSWORD not in log
 
 
-def test_kafka_python(broker: SecuredBroker) -> None:
+def test_kafka_python(broker: BrokerProcess) -> None:
     from kafka import KafkaConsumer, KafkaProducer
 
     pem = str(broker.folder / "client.pem")
     config = {
-        "bootstrap_servers": broker.bootstrap("MUTUAL"), "security_protocol": "SSL", "ssl_cafile": str(broker.folder / "ca.pem"),
+        "bootstrap_servers": broker.bootstrap_of("MUTUAL"), "security_protocol": "SSL", "ssl_cafile": str(broker.folder / "ca.pem"),
         "ssl_certfile": pem, "ssl_keyfile": pem,
     }  # fmt: skip
     producer = KafkaProducer(**config)
@@ -146,13 +138,13 @@ def test_kafka_python(broker: SecuredBroker) -> None:
     consumer.close()
 
 
-def test_aiokafka(broker: SecuredBroker) -> None:
+def test_aiokafka(broker: BrokerProcess) -> None:
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
     async def main() -> bytes:
         context = ssl.create_default_context(cafile=broker.folder / "ca.pem")
         config = {
-            "bootstrap_servers": broker.bootstrap("SASL_SSL"), "security_protocol": "SASL_SSL", "ssl_context": context,
+            "bootstrap_servers": broker.bootstrap_of("SASL_SSL"), "security_protocol": "SASL_SSL", "ssl_context": context,
             "sasl_mechanism": "PLAIN", "sasl_plain_username": "alice", "sasl_plain_password": PASSWORD,
         }  # fmt: skip
         async with AIOKafkaProducer(**config) as producer:

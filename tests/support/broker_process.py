@@ -44,6 +44,11 @@ class BrokerProcess:
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
 
+    def bootstrap_of(self, listener: str) -> str:
+        """Return HOST:PORT of a listener, by its name."""
+        line = next(line for line in self.output.splitlines() if "ready" in line)
+        return next(each for each in line.replace(",", " ").split() if each.startswith(f"{listener}://")).partition("://")[2]
+
     @property
     def pid(self) -> int:
         assert self._process is not None

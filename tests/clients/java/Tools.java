@@ -15,7 +15,6 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
-import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.common.utils.Exit;
@@ -33,8 +32,8 @@ import org.apache.kafka.common.utils.Exit;
  *
  * STDIN_FILE may be empty. Answers are lines "out TEXT", "err TEXT" and, for one that has ended, "exit CODE" (-1: not within a minute).
  * Tools that use argparse4j end the whole JVM when their arguments are wrong. What a tool's threads say and read is told apart by the thread that started them.
- * A tool's shutdown hooks run when it has ended, those that it gave to the JVM itself too: VerifiableProducer waits there for the answers to its last records.
- * The JVM needs --add-opens java.base/java.lang=ALL-UNNAMED for it.
+ * When a tool has ended, its shutdown hooks run, also those that it registered with the JVM. VerifiableProducer waits in such a hook for the
+ * last acknowledgements. To read the JVM's hooks, the program needs --add-opens java.base/java.lang=ALL-UNNAMED.
  */
 public class Tools {
     private static final long PATIENCE_MS = 60_000;
@@ -59,7 +58,7 @@ public class Tools {
         final InputStream in;
         final Thread thread;
         private Integer exitCode;
-        private volatile ClassLoader loader;
+        private final ClassLoader loader = new URLClassLoader(toolJars, Tools.class.getClassLoader());
         private volatile boolean hasReturned; // by itself: its client's threads may still say something until the hooks have run
 
         Run(String input, String tool, String[] arguments) throws Exception {
@@ -71,7 +70,6 @@ public class Tools {
 
         private void run(String tool, String[] arguments) {
             CURRENT.set(this);
-            loader = new URLClassLoader(toolJars, Tools.class.getClassLoader());
             Thread.currentThread().setContextClassLoader(loader);
             try {
                 loader.loadClass(tool).getMethod("main", String[].class).invoke(null, (Object) arguments);
@@ -126,6 +124,7 @@ public class Tools {
                 hooks.clear();
             }
             for (Thread each : threads) {
+                each.setDaemon(true);
                 each.start();
             }
             for (Thread each : threads) {
@@ -206,7 +205,7 @@ public class Tools {
         System.exit(0);
     }
 
-    /** Takes the hooks of one tool from those that the JVM runs at its own end. A thread that a tool made has the class loader of the tool. */
+    /** Removes the hooks of one tool from those of the JVM, and returns them. A hook is a thread with the class loader of the tool that created it. */
     @SuppressWarnings("unchecked")
     private static List<Thread> takeJvmHooks(ClassLoader loader) throws ReflectiveOperationException {
         Class<?> owner = Class.forName("java.lang.ApplicationShutdownHooks");
@@ -214,7 +213,7 @@ public class Tools {
         field.setAccessible(true);
         List<Thread> taken = new ArrayList<>();
         synchronized (owner) {
-            Map<Thread, Thread> hooks = (IdentityHashMap<Thread, Thread>) field.get(null);
+            Map<Thread, Thread> hooks = (Map<Thread, Thread>) field.get(null);
             for (Thread each : new ArrayList<>(hooks.keySet())) {
                 if (each.getContextClassLoader() == loader) {
                     hooks.remove(each);

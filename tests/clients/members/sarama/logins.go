@@ -4,23 +4,13 @@ package main
 import (
 	"crypto/sha256"
 	"crypto/sha512"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/json"
 	"fmt"
-	"os"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/IBM/sarama"
 	"github.com/xdg-go/scram"
+	"minibroker/tests/clients/members/logins"
 )
-
-type login struct {
-	Name, Bootstrap, Mechanism, User, Password, Token, Ca, Certificate, Topic string
-	Refused                                                                   bool
-}
 
 // As in sarama's examples: it leaves the computation of SCRAM to its caller.
 type scramClient struct {
@@ -46,24 +36,7 @@ func (text tokenProvider) Token() (*sarama.AccessToken, error) {
 	return &sarama.AccessToken{Token: string(text)}, nil
 }
 
-func (each login) tls() (*tls.Config, error) {
-	pem, err := os.ReadFile(each.Ca)
-	if err != nil {
-		return nil, err
-	}
-	config := &tls.Config{RootCAs: x509.NewCertPool()}
-	config.RootCAs.AppendCertsFromPEM(pem)
-	if each.Certificate != "" {
-		pair, err := tls.LoadX509KeyPair(each.Certificate, each.Certificate)
-		if err != nil {
-			return nil, err
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
-}
-
-func (each login) config() (*sarama.Config, error) {
+func configOf(each logins.Login) (*sarama.Config, error) {
 	config := sarama.NewConfig()
 	config.Metadata.Retry.Max = 0
 	config.Metadata.Retry.Backoff = 50 * time.Millisecond
@@ -79,7 +52,7 @@ func (each login) config() (*sarama.Config, error) {
 		return &scramClient{hash: sha512.New}
 	}
 	if each.Ca != "" {
-		found, err := each.tls()
+		found, err := each.TLS()
 		if err != nil {
 			return nil, err
 		}
@@ -88,8 +61,8 @@ func (each login) config() (*sarama.Config, error) {
 	return config, nil
 }
 
-func (each login) play() error {
-	config, err := each.config()
+func playLogin(each logins.Login) error {
+	config, err := configOf(each)
 	if err != nil {
 		return err
 	}
@@ -128,26 +101,4 @@ func (each login) play() error {
 	}
 }
 
-func playLogins(file string) {
-	var cases []login
-	text, err := os.ReadFile(file)
-	if err == nil {
-		err = json.Unmarshal(text, &cases)
-	}
-	if err != nil {
-		panic(err)
-	}
-	var all sync.WaitGroup
-	for _, each := range cases {
-		all.Add(1)
-		go func() {
-			defer all.Done()
-			outcome := "ok"
-			if err := each.play(); err != nil {
-				outcome = strings.ReplaceAll(err.Error(), "\n", " ")
-			}
-			fmt.Printf("%s\t%s\n", each.Name, outcome)
-		}()
-	}
-	all.Wait()
-}
+func playLogins(file string) { logins.Play(file, playLogin) }
