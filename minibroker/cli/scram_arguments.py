@@ -1,18 +1,19 @@
-"""SCRAM credentials as `kafka-storage format --add-scram` takes them. Source: ScramParser of Apache Kafka.
+"""Parse the SCRAM users of `kafka-storage format --add-scram`.
 
-SCRAM-SHA-256=[name=alice,password=secret]
-SCRAM-SHA-512=[name="alice",iterations=8192,salt="BASE64",saltedpassword="BASE64"]
+    SCRAM-SHA-256=[name=alice,password=secret]
+    SCRAM-SHA-512=[name="alice",iterations=8192,salt="BASE64",saltedpassword="BASE64"]
+
+Quotes are optional. A password wins over a salted password. Source: ScramParser of Apache Kafka.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 
 from minibroker.cluster.metadata.scram_credentials import ITERATIONS_MAX, ITERATIONS_MIN, ScramUpsertion
 from minibroker.errors import ConfigurationError
-from minibroker.security.scram import HASHES, NUMBERS, new_salt
+from minibroker.security.scram import NUMBERS, new_salt, salted_password
 
 
 def parse_scram(text: str) -> ScramUpsertion:
@@ -24,7 +25,7 @@ def parse_scram(text: str) -> ScramUpsertion:
     mechanism, equals, configuration = text.partition("=")
     if not equals:
         raise ConfigurationError("Failed to find equals sign in SCRAM argument")
-    if mechanism not in HASHES:
+    if mechanism not in NUMBERS:
         raise ConfigurationError(f"The add-scram mechanism {mechanism} is not supported.")
     parts = _parts(configuration.strip())
     name = parts.pop("name", None)
@@ -32,17 +33,17 @@ def parse_scram(text: str) -> ScramUpsertion:
         raise ConfigurationError("You must supply 'name' to add-scram")
     salt = _decoded(parts.pop("salt", None), "salt")
     iterations = _iterations(parts.pop("iterations", None), mechanism)
-    password, salted_password = parts.pop("password", None), _decoded(parts.pop("saltedpassword", None), "saltedpassword")
+    password, salted = parts.pop("password", None), _decoded(parts.pop("saltedpassword", None), "saltedpassword")
     if parts:
         raise ConfigurationError(f"Unknown SCRAM configurations: {', '.join(sorted(parts))}")
     if password is not None:
         salt = salt or new_salt()
-        salted_password = hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
-    elif salted_password is None:
+        salted = salted_password(mechanism, password.encode(), salt, iterations)
+    elif salted is None:
         raise ConfigurationError("You must supply one of 'password' or 'saltedpassword' to add-scram")
     elif salt is None:
         raise ConfigurationError("You must supply 'salt' with 'saltedpassword' to add-scram")
-    return ScramUpsertion(name, NUMBERS[mechanism], iterations, salt, salted_password)
+    return ScramUpsertion(name, NUMBERS[mechanism], iterations, salt, salted)
 
 
 def _parts(configuration: str) -> dict[str, str]:

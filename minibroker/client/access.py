@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -19,7 +18,7 @@ from minibroker.schemas import k41_describe_delegation_token as k41
 from minibroker.schemas import k50_describe_user_scram_credentials as k50
 from minibroker.schemas import k51_alter_user_scram_credentials as k51
 from minibroker.security.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
-from minibroker.security.scram import HASHES, NUMBERS, new_salt
+from minibroker.security.scram import NUMBERS, new_salt, salted_password
 
 MECHANISM_NAMES = {number: name for name, number in NUMBERS.items()}
 
@@ -147,7 +146,7 @@ def set_password(client: Client, user: str, mechanisms: Sequence[str], password:
     upsertions = []
     for mechanism in mechanisms:
         salt = new_salt()
-        hashed = hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
+        hashed = salted_password(mechanism, password.encode(), salt, iterations)
         number = NUMBERS[mechanism]
         upsertions.append(k51.Upsertion(name=user, mechanism=number, iterations=iterations, salt=salt, salted_password=hashed))
     for each in upsertions:  # Kafka takes one change of a user in a request

@@ -6,24 +6,22 @@ records of the metadata log, which stay there. Writing them again at the next st
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from minibroker.cluster.metadata.scram_credentials import HASHES, ITERATIONS_MIN, ScramUpsertion, alter
+from minibroker.cluster.metadata.scram_credentials import ITERATIONS_MIN, ScramUpsertion, alter
 from minibroker.config.broker_properties import STANDARD_AUTHORIZER
 from minibroker.errors import ConfigurationError, KafkaError
 from minibroker.security.acl_text import parse_acl, principal_of
 from minibroker.security.jaas import PLAIN_LOGIN_MODULE, SCRAM_LOGIN_MODULE
-from minibroker.security.scram import new_salt
+from minibroker.security.scram import NUMBERS, new_salt, salted_password
 
 if TYPE_CHECKING:
     from minibroker.dispatch.context import Services
     from minibroker.security.acl import Acl
 
 PLAIN: Final = "PLAIN"
-_SCRAM: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
-MECHANISMS: Final = (PLAIN, *_SCRAM)
+MECHANISMS: Final = (PLAIN, *NUMBERS)
 
 
 class User(NamedTuple):
@@ -67,8 +65,8 @@ class InitialAccess(NamedTuple):
             ConfigurationError: a user or an entry is invalid.
         """
         cluster = services.cluster
-        changes = [_upsertion(user, _SCRAM[mechanism]) for user in self.users for mechanism in user.mechanisms if mechanism in _SCRAM]
-        for mechanism in _SCRAM.values():  # two changes of one user in one call are refused
+        changes = [_upsertion(user, mechanism) for user in self.users for mechanism in user.mechanisms if mechanism in NUMBERS]
+        for mechanism in NUMBERS.values():  # two changes of one user in one call are refused
             records, outcomes = alter(cluster.image.kept, cluster.image.features, [each for each in changes if each.mechanism == mechanism])
             _check(outcomes)
             cluster.write_quotas_and_credentials(records)
@@ -116,10 +114,10 @@ def _user(text: str) -> User:
     return User(name, password, (mechanism,) if mechanism else MECHANISMS)
 
 
-def _upsertion(user: User, mechanism: int) -> ScramUpsertion:
+def _upsertion(user: User, mechanism: str) -> ScramUpsertion:
     salt = new_salt()
-    salted = hashlib.pbkdf2_hmac(HASHES[mechanism], user.password.encode(), salt, ITERATIONS_MIN)
-    return ScramUpsertion(user.name, mechanism, ITERATIONS_MIN, salt, salted)
+    salted = salted_password(mechanism, user.password.encode(), salt, ITERATIONS_MIN)
+    return ScramUpsertion(user.name, NUMBERS[mechanism], ITERATIONS_MIN, salt, salted)
 
 
 def _quoted(password: str) -> str:
