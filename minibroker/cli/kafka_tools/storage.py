@@ -1,7 +1,7 @@
 """kafka-storage: prepare a cluster's id and directories before its first start, for start scripts of containers.
 
-With CLUSTER_ID in the environment, `format` without --add-scram does nothing: the broker formats its directories with that id.
-Scripts give another one with -t.
+The broker starts with the cluster id of the environment variable CLUSTER_ID, so CLUSTER_ID wins over -t. With it `format` does nothing
+without --add-scram, because the broker formats its directories itself.
 """
 
 from __future__ import annotations

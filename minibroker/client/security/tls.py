@@ -92,7 +92,10 @@ def _limit_versions(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
 
 
 def _limit_suites(context: ssl.SSLContext, settings: TlsSettings) -> None:
-    """Allow these cipher suites of TLS 1.2 only. In TLS 1.3 all of OpenSSL's stay if one is given: Python cannot choose among them."""
+    """Offer the configured cipher suites, and the versions of TLS that have one of them.
+
+    Python cannot choose among the suites of TLS 1.3, so one of these offers them all.
+    """
     versions = [name for name in ("TLSv1.2", "TLSv1.3") if name in settings.protocols or not settings.protocols]
     found = set_suites(context, "ssl.cipher.suites", settings.ciphers, versions)
     _limit_versions(context, tuple(found))
