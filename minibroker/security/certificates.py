@@ -74,10 +74,15 @@ class Authority:
     @classmethod
     def load(cls, folder: Path) -> Authority:
         """Read ca.pem and ca.key of a folder. Raise OSError or ValueError if they cannot be used."""
-        key = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), None)
-        if not isinstance(key, ec.EllipticCurvePrivateKey):
+        return cls.of_pem((folder / "ca.pem").read_text("ascii"), (folder / "ca.key").read_text("ascii"))
+
+    @classmethod
+    def of_pem(cls, certificate: str, key: str) -> Authority:
+        """Read an authority from PEM texts. Raise ValueError if they cannot be used."""
+        found = serialization.load_pem_private_key(key.encode(), None)
+        if not isinstance(found, ec.EllipticCurvePrivateKey):
             raise ValueError("ca.key is not an ECDSA key")  # noqa: TRY004  a file, not an argument
-        return cls(Issued(_x509.load_pem_x509_certificate((folder / "ca.pem").read_bytes()), key))
+        return cls(Issued(_x509.load_pem_x509_certificate(certificate.encode()), found))
 
     def issue(
         self,

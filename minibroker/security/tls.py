@@ -148,7 +148,7 @@ def _load_key(context: ssl.SSLContext, material: KeyMaterial, builder: _Builder)
     password = material.password.reveal() if material.password is not None else ""
     name = builder.key_name
     try:
-        _with_private_file(text, lambda path: context.load_cert_chain(path, password=password))
+        with_private_file(text, lambda path: context.load_cert_chain(path, password=password))
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
             builder.refuse(name, "the first certificate is not that of the private key")
@@ -157,7 +157,7 @@ def _load_key(context: ssl.SSLContext, material: KeyMaterial, builder: _Builder)
         builder.refuse(name, f"OpenSSL cannot use the key or its certificates ({error.reason or 'unknown format'})")
 
 
-def _with_private_file(text: str, use: Callable[[str], None]) -> None:
+def with_private_file(text: str, use: Callable[[str], None]) -> None:
     """Call `use` with the path of a file that only this process can open, because ssl reads keys from files only."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("key", os.MFD_CLOEXEC)

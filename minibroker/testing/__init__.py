@@ -4,6 +4,8 @@
     async with Broker(topics={"orders": 3}) as broker:          in the test's own event loop
     with BrokerProcess(topics={"orders": 3}) as broker:         in a process of its own, which a test may kill
 
+    with secure(users={"alice": "secret"}) as broker:           any of them, with TLS, logins and access control
+
 Any Kafka client connects to `broker.bootstrap_servers`. `surface.py` has the methods that all three have, docs/testing.md has examples, and
 `plugin.py` has pytest's fixtures.
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from minibroker.testing.given_cluster import GivenCluster
     from minibroker.testing.options import MEMORY, TEMPORARY, BrokerError, BrokerOptions, Unsupported
     from minibroker.testing.request_log import LoggedRequest, RequestLog
+    from minibroker.testing.secured import secure
     from minibroker.testing.surface import Surface
     from minibroker.testing.wire import FoundRecord
 
@@ -51,6 +54,7 @@ __all__ = [
     "Snapshot",
     "Surface",
     "Unsupported",
+    "secure",
 ]
 
 _HOMES: Final = {
@@ -69,6 +73,7 @@ _HOMES: Final = {
     "Surface": "surface",
     "TEMPORARY": "options",
     "Unsupported": "options",
+    "secure": "secured",
 }
 
 

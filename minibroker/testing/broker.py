@@ -51,10 +51,12 @@ class Broker(AsyncLab):
         users: Mapping[str, str] | None = None,
         super_users: Iterable[str] = (),
         acls: Iterable[str] = (),
+        tls: bool = False,
+        mtls: bool = False,
     ) -> None:
         options = BrokerOptions(
             topics=topics, config=config, data_dir=data_dir, port=port, brokers=brokers, racks=racks, like_kafka=like_kafka,
-            users=users, super_users=super_users, acls=acls,
+            users=users, super_users=super_users, acls=acls, tls=tls, mtls=mtls,
         )  # fmt: skip
         self._hosted = HostedBroker(options)
         super().__init__(_HostedWire(self._hosted))

@@ -46,10 +46,12 @@ class BrokerProcess(Surface):
         users: Mapping[str, str] | None = None,
         super_users: Iterable[str] = (),
         acls: Iterable[str] = (),
+        tls: bool = False,
+        mtls: bool = False,
     ) -> None:
         self._options = BrokerOptions(
             topics=topics, config=config, data_dir=data_dir, port=port, brokers=brokers, racks=racks, like_kafka=like_kafka,
-            users=users, super_users=super_users, acls=acls,
+            users=users, super_users=super_users, acls=acls, tls=tls, mtls=mtls,
         )  # fmt: skip
         self._access = self._options.access
         self._process: subprocess.Popen[bytes] | None = None

@@ -35,6 +35,8 @@ class BrokerThread(Surface):
         users: passwords by name; clients must log in as one of them, by PLAIN or SCRAM (`client_config` says how).
         super_users: users who may do everything; with them, or with `acls`, others may do only what an entry allows.
         acls: access control entries such as `alice allow READ TOPIC orders-*` (docs/security.md).
+        tls: encrypt with certificates that are made for this broker; `client_config` has what clients need to trust them.
+        mtls: also ask each client for a certificate. Without `users` the name in it is the user; `client_config` makes one for any name.
         like_kafka: behave as Apache Kafka does wherever minibroker deliberately differs from it (docs/differences.md).
 
     Nothing is synced to a disk, and internal topics have 5 partitions instead of 50.
@@ -53,10 +55,12 @@ class BrokerThread(Surface):
         users: Mapping[str, str] | None = None,
         super_users: Iterable[str] = (),
         acls: Iterable[str] = (),
+        tls: bool = False,
+        mtls: bool = False,
     ) -> None:
         options = BrokerOptions(
             topics=topics, config=config, data_dir=data_dir, port=port, brokers=brokers, racks=racks, like_kafka=like_kafka,
-            users=users, super_users=super_users, acls=acls,
+            users=users, super_users=super_users, acls=acls, tls=tls, mtls=mtls,
         )  # fmt: skip
         self._hosted = HostedBroker(options)
         self._access = options.access

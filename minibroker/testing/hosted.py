@@ -108,7 +108,7 @@ class HostedBroker:
 
     def _make_broker(self, data: Data, files: Files) -> SimulatedBroker:
         access = self._options.access
-        protocol = "PLAINTEXT" if access is None else "SASL_PLAINTEXT"
+        protocol = "PLAINTEXT" if access is None else access.protocol
         own = {"log.dirs": data.log_dir, "listeners": f"{protocol}://{HOST}:{self.ports[0]}"}
         if self._cluster_id is not None:
             own["cluster.id"] = self._cluster_id

@@ -76,6 +76,8 @@ class BrokerOptions:
         users: Mapping[str, str] | None = None,
         super_users: Iterable[str] = (),
         acls: Iterable[str] = (),
+        tls: bool = False,
+        mtls: bool = False,
         ports: Iterable[int] = (),
     ) -> None:
         """`ports`: of all brokers, if they are known from an earlier start."""
@@ -92,9 +94,11 @@ class BrokerOptions:
             raise BrokerError(f"racks must not be a string: use racks=[{racks!r}, ...]")
         usual = {"minibroker.like.kafka": "true"} if like_kafka else TEST_CONFIG
         self.config: dict[str, str] = usual | {name: sources.Setting(text_of(value), "config=") for name, value in (config or {}).items()}
-        self.access = _access_of(users or {}, [*super_users], [*acls])  #: None: everybody may do everything without a login
-        if self.access is not None:
-            self.config |= self.access.initial.properties("SASL_PLAINTEXT")
+        rules = [*super_users], [*acls]
+        self.access: Access | None = None  #: None: everybody may do everything without a login
+        if users or tls or mtls or any(rules):
+            self.access = _access_of(users or {}, *rules, {"is_mutual": mtls} if tls or mtls else None)
+            self.config |= self.access.broker_properties()
         for name in ("log.dirs", "log.dir", "metadata.log.dir"):
             if name in self.config:
                 raise BrokerError(f"config: use data_dir={self.config[name]!r} in place of {name}")
@@ -102,15 +106,19 @@ class BrokerOptions:
             _warn_of_unknown(self.config)
 
 
-def _access_of(users: Mapping[str, str], super_users: list[str], acls: list[str], kit_password: str = "") -> Access | None:
-    if not users:
-        if super_users or acls:
-            raise BrokerError("super_users and acls need users={NAME: PASSWORD}: without a login, every client is ANONYMOUS")
-        return None
+def _access_of(
+    users: Mapping[str, str], super_users: list[str], acls: list[str], tls: Mapping[str, Any] | None = None, kit_password: str = ""
+) -> Access:
+    """`tls` has `is_mutual`, and the authority if another process made it."""
     from minibroker.testing.access import Access  # noqa: PLC0415  most tests have no users
 
     try:
-        return Access(users, super_users, acls, kit_password)
+        if tls is None:
+            return Access(users, super_users, acls, None, kit_password)
+        from minibroker.testing.certificates import Certificates  # noqa: PLC0415  needs the package cryptography
+
+        certificates = Certificates(tls if "key" in tls else None, is_mutual=tls["is_mutual"])
+        return Access(users, super_users, acls, certificates, kit_password)
     except ConfigurationError as error:
         raise BrokerError(str(error)) from None
 
@@ -160,5 +168,5 @@ def options_from_json(found: dict[str, Any]) -> BrokerOptions:
     )
     options.config = found["config"]  # already checked
     if found["access"] is not None:
-        options.access = _access_of(**found["access"])
+        options.access = _access_of(**found["access"])  # the certificates of the broker are in the configuration
     return options

@@ -7,6 +7,8 @@
     minibroker_session    Surface: the broker without a reset; the first test that uses any of these starts it
     minibroker_options    override it: arguments of the broker, {"topics": {"orders": 3}, "config": {...}}
     minibroker_seed       override it: a function that fills the empty broker; each test starts with what it leaves
+    minibroker_secure     Surface: another broker, empty, with TLS, logins and access control; the marker of that name has its arguments
+    minibroker_secure_options    override it: arguments of minibroker.secure for tests without the marker
 
     --minibroker-bootstrap HOST:PORT    run the same tests against that Kafka; tests of what only minibroker can do are skipped
     --minibroker-brokers N              show N brokers to clients
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     Seed = Callable[[Surface], None]
 
 _FIXTURES: Final = {"minibroker", "minibroker_async", "minibroker_topic", "minibroker_bootstrap", "minibroker_session"}
+_SECURE: Final = "minibroker_secure"  #: a fixture and a marker
+_SECURED_MAX: Final = 3  #: brokers that are kept for further tests with the same arguments
 _FORMS: Final = ("thread", "process")
 _NAME_MAX: Final = 80
 _OTHER_OPTIONS: Final = (
@@ -56,6 +60,7 @@ _OTHER_OPTIONS: Final = (
 
 _session_key: Final = pytest.StashKey["_Session"]()
 _start_key: Final = pytest.StashKey[int]()
+_secured_key: Final = pytest.StashKey["Surface"]()
 _numbers: Final = itertools.count(1)
 
 
@@ -136,6 +141,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Report wrong settings before any test runs."""
+    config.addinivalue_line(
+        "markers",
+        f"{_SECURE}(users=..., acls=..., super_users=..., mtls=..., ...): arguments of minibroker.secure for the fixture {_SECURE}",
+    )
     _settings(config)
 
 
@@ -259,20 +268,66 @@ def minibroker_topic(minibroker_session: Surface, request: pytest.FixtureRequest
         minibroker_session.delete_topic(name)
 
 
+@pytest.fixture(scope="session")
+def minibroker_secure_options() -> Mapping[str, Any]:
+    """Arguments of minibroker.secure for the fixture minibroker_secure: override it in a conftest.py. A test's marker comes before them."""
+    return {}
+
+
+@pytest.fixture
+def minibroker_secure(
+    request: pytest.FixtureRequest, _secured_brokers: dict[str, Surface], minibroker_secure_options: Mapping[str, Any]
+) -> Surface:
+    """An empty broker with TLS, logins and access control."""
+    settings = _settings(request.config)
+    if settings.given:
+        _skip(f"{_SECURE}: the users and certificates of --minibroker-bootstrap are not known")
+    marker = request.node.get_closest_marker(_SECURE)
+    options = dict(minibroker_secure_options) | (marker.kwargs if marker else {})
+    arguments = _arguments(settings, options) | {"form": settings.form}
+    name = repr(sorted(arguments.items()))
+    broker = _secured_brokers.pop(name, None)
+    if broker is None:
+        while len(_secured_brokers) >= _SECURED_MAX:
+            _secured_brokers.pop(next(iter(_secured_brokers))).close()
+        broker = testing.secure(**arguments)
+    _secured_brokers[name] = broker  # the last one used is closed last
+    if not broker.is_running:
+        broker.start()
+    broker.reset()  # data in memory survive a stop
+    request.node.stash[_secured_key] = broker
+    return broker
+
+
+@pytest.fixture(scope="session")
+def _secured_brokers() -> Iterator[dict[str, Surface]]:
+    """The brokers of minibroker_secure by their arguments, the last one used last."""
+    brokers: dict[str, Surface] = {}
+    yield brokers
+    for broker in brokers.values():
+        broker.close()
+
+
 # -- the session's broker -------------------------------------------------------------------------------------------------
 
 
 def _own(settings: _Settings, options: dict[str, Any]) -> _Session:
-    arguments = options | {"config": settings.config | dict(options.get("config") or {})}
-    if settings.brokers is not None and (settings.are_brokers_wanted or "brokers" not in arguments):
-        arguments["brokers"] = settings.brokers
-    if settings.is_like_kafka:
-        arguments.setdefault("like_kafka", True)
+    arguments = _arguments(settings, options)
     if settings.kept:
         folder = Path(settings.kept).absolute() / os.environ.get("PYTEST_XDIST_WORKER", "main")
         folder.mkdir(parents=True, exist_ok=True)
         arguments["data_dir"] = folder
     return _Session(_form_of(settings.form)(**arguments), nullcontext, options, is_given=False)
+
+
+def _arguments(settings: _Settings, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a broker with the settings of the command line and the ini file."""
+    arguments = {**options, "config": settings.config | dict(options.get("config") or {})}
+    if settings.brokers is not None and (settings.are_brokers_wanted or "brokers" not in arguments):
+        arguments["brokers"] = settings.brokers
+    if settings.is_like_kafka:
+        arguments.setdefault("like_kafka", True)
+    return arguments
 
 
 def _form_of(name: str) -> Callable[..., Surface]:
@@ -324,19 +379,23 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the requests of clients to the report of a failed test."""
     report = yield
-    if report.failed and _session_key in item.config.stash and not _FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
-        text = _requests(item.config, item.stash.get(_start_key, 0))
-        if text:
-            report.sections.append(("minibroker requests", text))
+    if report.failed:
+        brokers = [item.stash[_secured_key]] if _secured_key in item.stash else []
+        if _session_key in item.config.stash and not _FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
+            brokers.append(item.config.stash[_session_key].broker)
+        for broker in brokers:
+            text = _requests(item.config, broker, item.stash.get(_start_key, 0))
+            if text:
+                report.sections.append(("minibroker requests", text))
     return report
 
 
-def _requests(config: pytest.Config, start_ms: int) -> str:
+def _requests(config: pytest.Config, broker: Surface, start_ms: int) -> str:
     settings = _settings(config)
     if not settings.request_lines or settings.given:
         return ""
     try:
-        log = config.stash[_session_key].broker.request_log
+        log = broker.request_log
     except testing.BrokerError as error:
         return str(error)
     return "\n".join(testing.RequestLog(each for each in log if each.time_ms >= start_ms).lines(settings.request_lines)) or "none"

@@ -69,14 +69,14 @@ class Wire(ABC):
     def bootstrap_servers(self) -> str:
         """HOST:PORT for any client's bootstrap.servers."""
 
-    _access: Access | None = None  #: of a broker with users
+    _access: Access | None = None  #: of a broker with users or TLS
 
     def client_config(self, /, client: str, *, user: str | None = None, mechanism: str = "PLAIN") -> dict[str, Any]:
         """Return the configuration with which a client connects, and logs in as `user`.
 
         Args:
             client: "confluent", "kafka-python", "aiokafka", "java" or "spark".
-            user: one of the broker's users, if it has any.
+            user: one of the broker's users, if it has any; with `mtls` and without users, the name in a certificate that is made for it.
             mechanism: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
 
         Raises:

@@ -10,7 +10,8 @@ from confluent_kafka import Producer
 from kafka import KafkaProducer
 from kafka.errors import TopicAuthorizationFailedError
 
-from minibroker.testing import Broker, BrokerError, BrokerProcess, BrokerThread
+import minibroker
+from minibroker.testing import Broker, BrokerError, BrokerProcess, BrokerThread, secure
 
 ACCESS: dict[str, Any] = {
     "users": {"admin": "a", "alice": 'pa"ss\\word'},
@@ -66,6 +67,71 @@ def test_configurations_of_java_and_spark() -> None:
         assert broker.client_config("spark", user="alice") == {f"kafka.{name}": value for name, value in java.items()}
 
 
+def _produce(config: dict[str, Any], topic: str) -> str | None:
+    """Produce by confluent-kafka; the name of the error, None: it is written."""
+    outcomes: list[Any] = []
+    producer = Producer(config | {"log_level": 0})
+    producer.produce(topic, b"x", on_delivery=lambda error, _message: outcomes.append(error))
+    producer.flush(30)
+    (outcome,) = outcomes
+    return None if outcome is None else str(outcome.name())  # it cannot be compared with None
+
+
+@pytest.mark.parametrize("form", ["thread", "process"])
+def test_a_secure_broker_for_confluent_and_kafka_python(form: Any) -> None:
+    with secure({"alice": 'pa"ss'}, ["alice allow WRITE TOPIC orders-*"], topics=["orders-1", "other"], mtls=True, form=form) as broker:
+        for mechanism in ("PLAIN", "SCRAM-SHA-256"):
+            assert _produce(broker.client_config("confluent", user="alice", mechanism=mechanism), "orders-1") is None
+        assert _produce(broker.client_config("confluent", user="alice"), "other") == "TOPIC_AUTHORIZATION_FAILED"
+        assert _produce(broker.client_config("confluent", user="admin"), "other") is None
+        producer = KafkaProducer(**broker.client_config("kafka-python", user="alice", mechanism="SCRAM-SHA-512"))
+        producer.send("orders-1", b"x").get(timeout=30)
+        producer.close()
+        assert (len(broker.records("orders-1")), len(broker.records("other"))) == (3, 1)
+        java = broker.client_config("java", user="alice")
+        assert (java["security.protocol"], java["ssl.truststore.type"], java["ssl.keystore.type"]) == ("SASL_SSL", "PEM", "PEM")
+        assert java["ssl.truststore.certificates"].startswith("-----BEGIN CERTIFICATE-----")
+        spark = broker.client_config("spark", user="alice")
+        assert spark.keys() == {f"kafka.{name}" for name in java}
+
+
+async def test_a_secure_broker_in_the_loop_of_the_test() -> None:
+    async with secure({"alice": "a"}, ["alice allow ALL TOPIC orders"], topics=["orders"], form="async") as broker:
+        async with AIOKafkaProducer(**broker.client_config("aiokafka", user="alice", mechanism="SCRAM-SHA-256")) as producer:
+            await producer.send_and_wait("orders", b"x")
+        assert len(await broker.records("orders")) == 1
+
+
+def test_the_name_in_a_client_certificate_is_the_user_where_nobody_logs_in() -> None:
+    with BrokerThread(topics=["orders"], mtls=True, acls=["alice allow WRITE TOPIC orders"]) as broker:
+        assert _produce(broker.client_config("confluent", user="alice"), "orders") is None
+        assert _produce(broker.client_config("confluent", user="bob"), "orders") == "TOPIC_AUTHORIZATION_FAILED"
+        assert len(broker.records("orders")) == 1
+
+
+def test_tls_alone() -> None:
+    with BrokerThread(topics=["orders"], tls=True) as broker:
+        assert _produce(broker.client_config("confluent"), "orders") is None
+        assert broker.client_config("java").keys() == {
+            "bootstrap.servers", "security.protocol", "ssl.truststore.type", "ssl.truststore.certificates",
+        }  # fmt: skip
+        with pytest.raises(BrokerError, match="has no users"):
+            broker.client_config("java", user="alice")
+
+
+def test_no_secret_is_in_the_repr_of_options_or_the_output() -> None:
+    with secure({"alice": "alice-secret"}, form="process") as broker:
+        assert "alice-secret" not in repr(vars(broker)["_access"].initial)
+        assert "alice-secret" not in broker.output
+        assert "PRIVATE KEY" not in broker.output
+
+
+def test_secure_is_in_the_package() -> None:
+    assert minibroker.secure is secure
+    with pytest.raises(BrokerError, match="form 'ruby' is not one of thread, process, async"):
+        minibroker.secure(form="ruby")  # type: ignore[call-overload]
+
+
 def test_what_is_refused() -> None:
     with pytest.raises(BrokerError, match="super_users and acls need users"):
         BrokerThread(acls=["alice allow READ TOPIC t"])
@@ -74,7 +140,7 @@ def test_what_is_refused() -> None:
     with BrokerThread(users={"alice": "a"}) as broker:
         with pytest.raises(BrokerError, match="user 'bob' is not one of the broker's: alice"):
             broker.client_config("java", user="bob")
-        with pytest.raises(BrokerError, match="say who logs in"):
+        with pytest.raises(BrokerError, match="say who connects"):
             broker.client_config("java")
         with pytest.raises(BrokerError, match="client 'ruby' is not one of"):
             broker.client_config("ruby", user="alice")

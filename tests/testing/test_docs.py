@@ -19,7 +19,7 @@ INI = "[pytest]\nasyncio_default_fixture_loop_scope = function\n"
 def test_the_tests(pytester: pytest.Pytester) -> None:
     pytester.makeini(INI)
     pytester.makepyfile(**{f"test_example_{number}": text for number, text in enumerate(TESTS)})
-    assert len(TESTS) == 3
+    assert len(TESTS) == 4
     pytester.runpytest_inprocess().assert_outcomes(passed=len(TESTS))
 
 
@@ -44,8 +44,13 @@ def test_the_conftest(pytester: pytest.Pytester) -> None:
 
 @pytest.mark.parametrize("number", range(len(PROGRAMS)))
 def test_the_programs(number: int) -> None:
-    assert len(PROGRAMS) == 3
+    assert len(PROGRAMS) == 4
     exec(PROGRAMS[number], {})  # noqa: S102  that is what it is for
+
+
+def test_the_recipe_of_the_security_page() -> None:
+    (recipe,) = re.findall(r"```python\n(.*?)```", (PAGE.parent / "security.md").read_text(), re.DOTALL)
+    exec(recipe, {})  # noqa: S102  as above
 
 
 def test_the_tables_name_what_there_is() -> None:

@@ -103,6 +103,44 @@ def test_the_report_of_a_failed_test_tells_what_was_asked(suite: pytest.Pytester
     assert "minibroker requests" not in suite.runpytest_inprocess().stdout.str()
 
 
+def test_a_secured_broker(suite: pytest.Pytester) -> None:
+    suite.makeconftest(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def minibroker_secure_options():
+            return {"users": {"alice": "a"}, "topics": ["orders"]}
+        """
+    )
+    suite.makepyfile(
+        """
+        import pytest
+
+        addresses = []
+
+        @pytest.mark.parametrize("time", [1, 2])
+        def test_the_same_broker_is_empty_each_time(minibroker_secure, time):
+            assert minibroker_secure.client_config("java", user="alice")["security.protocol"] == "SASL_SSL"
+            assert minibroker_secure.records("orders") == []
+            minibroker_secure.produce("orders", "apples")
+            addresses.append(minibroker_secure.bootstrap_servers)
+            assert len(set(addresses)) == 1
+            minibroker_secure.stop()
+
+        @pytest.mark.minibroker_secure(users={"bob": "b"}, mtls=True)
+        def test_a_marker_says_otherwise(minibroker_secure):
+            assert "ssl.keystore.key" in minibroker_secure.client_config("java", user="bob")
+            assert minibroker_secure.bootstrap_servers not in addresses
+            assert False
+        """
+    )
+    ran = suite.runpytest_inprocess("--strict-markers")
+    ran.assert_outcomes(passed=2, failed=1)
+    assert len(ran.stdout.str().split(" minibroker requests ")) == 2
+    suite.runpytest_inprocess("--minibroker-bootstrap", "127.0.0.1:1").assert_outcomes(skipped=3)
+
+
 def test_each_worker_has_a_broker_of_its_own(suite: pytest.Pytester) -> None:
     suite.makepyfile(test_a=EMPTY_EACH_TIME, test_b=EMPTY_EACH_TIME, test_c=EMPTY_EACH_TIME)
     ran = suite.runpytest_subprocess("-n", "2", "--dist", "load", "--minibroker-keep-data", "kept")
@@ -277,7 +315,7 @@ def test_nothing_of_it_has_a_name_that_our_own_tests_use() -> None:
     own = {name for name in vars(own_conftest) if not name.startswith("_")}
     theirs = {name for name in vars(plugin) if not name.startswith("_")} - set(vars(pytest))
     fixtures = {name for name in theirs if name.startswith("minibroker")}
-    assert len(fixtures) == 7
+    assert len(fixtures) == 9
     assert fixtures.isdisjoint(own)
 
 
