@@ -17,7 +17,7 @@ from minibroker.security.jaas import PLAIN_LOGIN_MODULE, JaasEntry
 from minibroker.security.sasl_mechanism import OTHER_AUTHORIZATION_ID, SaslFailed
 
 _PREFIX: Final = "user_"
-_INVALID: Final = "Authentication failed: Invalid username or password"
+INVALID: Final = "Authentication failed: Invalid username or password"
 
 
 class PlainUsers:
@@ -70,7 +70,7 @@ class PlainServer:
         if not password:
             raise _failed("Authentication failed: password not specified")
         if not self._users.is_valid(name, password):
-            raise _failed(_INVALID)
+            raise _failed(INVALID)
         if authorization_id not in ("", name):
             raise _failed(OTHER_AUTHORIZATION_ID)
         self.principal_name = name

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.cluster.cluster import NewTopic
 from minibroker.config.broker_config import BrokerConfig
@@ -26,6 +26,10 @@ from minibroker.testing.options import HOST, BrokerError, BrokerOptions, one_lin
 from minibroker.testing.recording import RecordingDispatcher
 from minibroker.testing.request_log import RequestLog
 from minibroker.testing.simulation.broker import SimulatedBroker
+
+if TYPE_CHECKING:
+    from minibroker.security.certificates import Authority
+    from minibroker.server.listener import Listener
 
 _TURNS: Final = 100  #: of the loop, for work that takes several
 
@@ -69,6 +73,11 @@ class HostedBroker:
     def request_count(self) -> int:
         """How many requests came since the start, also those that `request_log` no longer has."""
         return 0 if self._dispatcher is None else self._dispatcher.request_count
+
+    @property
+    def authority(self) -> Authority | None:
+        """What signed the broker's certificate, if the test kit did."""
+        return None if self.access is None or self.access.certificates is None else self.access.certificates.authority
 
     @property
     def data_dir(self) -> Path | None:
@@ -123,7 +132,7 @@ class HostedBroker:
             "make_clock": self._moving,
             "make_dispatcher": self._recording,
             "make_registry": self.faults.make_registry,
-            "make_connection": TearingConnection,
+            "make_connection": self._connection,
         }
 
     def _moving(self, loop: asyncio.AbstractEventLoop) -> MovingClock:
@@ -137,6 +146,11 @@ class HostedBroker:
         else:
             self._dispatcher = dispatcher
         return dispatcher
+
+    def _connection(self, listener: Listener) -> TearingConnection:
+        if listener.secured is not None or listener.sasl is not None:
+            self.lab.logins.watch(listener, self._clock)
+        return TearingConnection(listener)
 
     def _rebuild_dispatchers(self) -> None:
         """Let the dispatchers look up their handlers again."""

@@ -59,7 +59,7 @@ class MovingClock:
         """Run `callback` after `delay_ms`; 0: at the end of this turn of the loop, after callbacks that are ready."""
         if delay_ms <= 0:
             return self._loop.call_soon(callback)
-        timer = _Timer(self._elapsed_ms() + delay_ms, callback)
+        timer = _Timer(self.elapsed_ms() + delay_ms, callback)
         timer.handle = self._loop.call_later(delay_ms / 1000, timer.run)
         if len(self._timers) >= 1024 and len(self._timers) & (len(self._timers) - 1) == 0:
             self._drop_done()
@@ -71,11 +71,11 @@ class MovingClock:
 
         A timer that repeats every second runs a thousand times at most, however long the time.
         """
-        end_ms = self._elapsed_ms() + delta_ms
+        end_ms = self.elapsed_ms() + delta_ms
         step_ms = delta_ms / _STEPS if delta_ms > _STEPS * 1000 else 0.0
         while (due_ms := self._next_due_ms()) is not None and due_ms <= end_ms:
-            self._go_to(min(max(due_ms, self._elapsed_ms() + step_ms), end_ms))
-            reached_ms = self._elapsed_ms()
+            self._go_to(min(max(due_ms, self.elapsed_ms() + step_ms), end_ms))
+            reached_ms = self.elapsed_ms()
             while self._timers and self._timers[0][0] <= reached_ms:
                 heapq.heappop(self._timers)[2].run()
         self._go_to(end_ms)
@@ -85,11 +85,12 @@ class MovingClock:
         """Show the system's time again; timers are not affected."""
         self._wall_ahead_ms = 0.0
 
-    def _elapsed_ms(self) -> float:
+    def elapsed_ms(self) -> float:
+        """Milliseconds since some moment; unlike `now_ms`, they never go back."""
         return self._loop.time() * 1000 + self._ahead_ms
 
     def _go_to(self, elapsed_ms: float) -> None:
-        gone_by_ms = max(elapsed_ms - self._elapsed_ms(), 0.0)
+        gone_by_ms = max(elapsed_ms - self.elapsed_ms(), 0.0)
         self._ahead_ms += gone_by_ms
         self._wall_ahead_ms += gone_by_ms
 
@@ -105,7 +106,7 @@ class MovingClock:
     def _reschedule(self) -> None:
         """Schedule all timers again: the loop does not know of the advanced time."""
         self._drop_done()
-        now_ms = self._elapsed_ms()
+        now_ms = self.elapsed_ms()
         for due_ms, _, timer in self._timers:
             if timer.handle is not None:
                 timer.handle.cancel()

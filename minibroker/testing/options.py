@@ -103,7 +103,7 @@ class BrokerOptions:
             if name in self.config:
                 raise BrokerError(f"config: use data_dir={self.config[name]!r} in place of {name}")
         if config:
-            _warn_of_unknown(self.config)
+            _warn_of_unknown(self.config, "PLAINTEXT" if self.access is None else self.access.protocol)
 
 
 def _access_of(
@@ -123,12 +123,13 @@ def _access_of(
         raise BrokerError(str(error)) from None
 
 
-def _warn_of_unknown(config: Mapping[str, str]) -> None:
+def _warn_of_unknown(config: Mapping[str, str], protocol: str) -> None:
     """Warn of misspelled properties: the broker only logs them, and pytest shows no log of a test that passes."""
     from minibroker.config.broker_properties import BROKER_PROPERTIES  # noqa: PLC0415  most tests have no config
     from minibroker.config.kafka_only import warnings_of  # noqa: PLC0415  as above
 
-    for line in warnings_of({name: value for name, value in config.items() if name not in BROKER_PROPERTIES}):
+    unknown = {name: value for name, value in config.items() if name not in BROKER_PROPERTIES}
+    for line in warnings_of(unknown, listeners={protocol.lower(): protocol}):
         warnings.warn(f"config: {line}", stacklevel=4)  # the line that creates the broker
 
 

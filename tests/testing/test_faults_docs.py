@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from minibroker.testing.faults.login_rule import PARAMETERS, PROBLEMS
 from minibroker.testing.faults.rule import FaultRule, rule_of
 from minibroker.testing.lab.phrases import FaultPhrases, Phrase
 from minibroker.testing.options import BrokerError
@@ -28,15 +29,17 @@ def test_the_tests(pytester: pytest.Pytester) -> None:
 
 @pytest.mark.parametrize("number", range(len(PROGRAMS)))
 def test_the_programs(number: int) -> None:
-    assert len(PROGRAMS) == 2
+    assert len(PROGRAMS) == 3
     exec(PROGRAMS[number], {})  # noqa: S102  that is what it is for
 
 
 def test_the_tables_name_what_there_is() -> None:
     happens = PAGE.partition("## What happens")[2].partition("`api` is")[0]
-    assert set(re.findall(r"^\| `(\w+)\(", happens, re.MULTILINE)) == {name for name in vars(FaultPhrases) if not name.startswith("_")} - {
-        "storage"
-    }
+    logins = PAGE.partition("## Logins")[2].partition("The last word")[0]
+    found = [re.findall(r"^\| `(\w+)\(", each, re.MULTILINE) for each in (happens, logins)]
+    assert {*found[0], *found[1], "storage"} == {name for name in vars(FaultPhrases) if not name.startswith("_")}
+    assert set(found[1]) == set(PARAMETERS)
+    assert all(f"`{problem}`" in logins for problem in PROBLEMS)
     scope = PAGE.partition("| argument |")[2].partition("The last word")[0]
     assert set(re.findall(r"`(topic|partition|client_id|group|transactional_id|node)`", scope)) <= set(FaultRule.__slots__)
     often = PAGE.partition("The last word")[2].partition("It gives")[0]

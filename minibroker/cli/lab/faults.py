@@ -16,13 +16,14 @@ from minibroker.testing.lab.phrases import FaultPhrases
 
 _COLUMNS: Final = ("id", "kind", "api", "what", "scope", "often", "calls", "hits")
 _KINDS: Final = ("inject", "delay", "throttle", "disconnect", "tear", "silence", "storage")
-_SCOPE: Final = ("topic", "partition", "client_id", "group", "transactional_id", "node")
+_LOGIN_KINDS: Final = ("certificate", "refuse_login", "revoke", "delay_login", "shorten_sessions")
+_SCOPE: Final = ("topic", "partition", "client_id", "group", "transactional_id", "node", "user")
 _OFTEN: Final = ("once", "times", "on_call", "probability", "always")
 
 
 @click.group()
 def faults() -> None:
-    """Let requests and the storage fail, and see what was hit."""
+    """Let requests, logins and the storage fail, and see what was hit."""
 
 
 def _scope_options() -> list[click.Parameter]:
@@ -67,7 +68,7 @@ def _kind(kind: str) -> click.Command:
 
     scope = _scope_options() if len(names) < len(word.parameters) else []
     return click.Command(
-        kind,
+        kind.replace("_", "-"),
         callback=pass_lab(run),
         params=[*(parameter(word, name) for name in names), *scope, *_often_options()],
         help=help_of(word, "Prints the fault's number."),
@@ -75,7 +76,7 @@ def _kind(kind: str) -> click.Command:
     )
 
 
-for _name in _KINDS:
+for _name in (*_KINDS, *_LOGIN_KINDS):
     faults.add_command(_kind(_name))
 for _operation in (FaultOperations.remove, FaultOperations.clear, FaultOperations.heal):
     faults.add_command(derived(_operation))
@@ -90,7 +91,11 @@ def list_(lab: HttpLab, *, output: str) -> None:
 
 
 def _row(fault: dict[str, Any]) -> dict[str, Any]:
-    more = {name: fault[name] for name in ("error", "after", "ms", "size", "when", "on") if fault.get(name) is not None}
+    more = {
+        name: fault[name]
+        for name in ("error", "after", "ms", "size", "when", "on", "problem", "keep_connections")
+        if fault.get(name) is not None
+    }
     scope = {name: fault[name] for name in _SCOPE if fault.get(name) is not None}
     return {"id": fault["id"], "kind": fault["kind"], "api": fault.get("api"), "what": more, "scope": scope} | {
         name: fault[name] for name in ("often", "calls", "hits")

@@ -12,7 +12,7 @@ from minibroker.config.security_properties import ListenerProperties
 from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.errors import ConfigurationError, InvalidConfig
 from minibroker.security.sasl_session import Offer
-from minibroker.server.sasl.gate import GatedConnection, SaslGate
+from minibroker.server.sasl.gate import GatedConnection, Login, SaslGate
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +51,7 @@ class SaslListener:
         self._name = name
         self._texts = texts
         self._make_offers = make_offers
+        self.make_gate: Callable[[Login, Dispatcher, GatedConnection], SaslGate] = SaslGate  #: of a connection; the test kit has its own
         self.close = close  #: releases what the mechanisms use; logins go on as they are
         self.clock = clock
         self.elapsed_ms = elapsed_ms
@@ -76,7 +77,7 @@ class SaslListener:
         texts = self._texts()
         if texts != self._read_texts:
             self._follow(texts)
-        return SaslGate(self, dispatcher, connection)
+        return self.make_gate(self, dispatcher, connection)
 
     def _follow(self, texts: Mapping[str, str]) -> None:
         """Use changed properties. If they are invalid, the listener stays as it is."""

@@ -10,6 +10,7 @@ from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import INTERNAL_TOPICS
 from minibroker.dispatch import registry
 from minibroker.testing.faults.faults import RequestFaults
+from minibroker.testing.faults.logins import LoginFaults
 from minibroker.testing.lab.declaration import OperationTable
 from minibroker.testing.lab.operations import BrokerOperations, FaultOperations, HighWatermarks, LabHost, Leaders, Nodes
 from minibroker.testing.lab.storage_faults import StorageFaults
@@ -24,6 +25,7 @@ class Lab:
         self._host = host
         self._faults = faults
         self.storage = StorageFaults(self._finish_opening)
+        self.logins = LoginFaults(lambda: host.broker, lambda: host.authority)
         self._high_watermarks = HighWatermarks(
             lambda: host.broker.cluster, INTERNAL_TOPICS, self._hold_high_watermark, release_high_watermark
         )
@@ -31,7 +33,7 @@ class Lab:
         self.table = OperationTable(
             BrokerOperations(host),
             self._high_watermarks,
-            FaultOperations(faults, self.storage, self._reopen_logs),
+            FaultOperations(faults, self.storage, self.logins, self._reopen_logs),
             Leaders(lambda: host.broker),
             self.nodes,
         )
@@ -46,6 +48,7 @@ class Lab:
         """Drop faults and holds: the broker starts, or gets other data."""
         self._high_watermarks.forget()
         self.storage.clear()
+        self.logins.clear()
         self._faults.clear()
 
     def _hold_high_watermark(self, partition: Partition) -> None:

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
     from minibroker.cluster.cluster import Cluster
     from minibroker.cluster.partition import Partition
+    from minibroker.security.certificates import Authority
     from minibroker.testing.data import Snapshot
     from minibroker.testing.faults.faults import RequestFaults
+    from minibroker.testing.faults.logins import LoginFaults
     from minibroker.testing.lab.storage_faults import StorageFaults
     from minibroker.testing.simulation.broker import SimulatedBroker
     from minibroker.testing.simulation.leadership import SimulatedLeadership
@@ -44,6 +46,10 @@ class LabHost(Protocol):
     @property
     def now_ms(self) -> int:
         """The broker's time, epoch milliseconds."""
+
+    @property
+    def authority(self) -> Authority | None:
+        """What signed the broker's certificate, if the test kit did."""
 
     @property
     def request_log(self) -> RequestLog:
@@ -239,11 +245,12 @@ class HighWatermarks(OperationGroup, prefix="high_watermark"):
 
 
 class FaultOperations(OperationGroup, prefix="faults"):
-    """Faults of requests, whose ids are numbers, and of the storage, whose ids are texts."""
+    """Faults of requests, whose ids are numbers, and of the storage and of logins, whose ids are texts."""
 
-    def __init__(self, requests: RequestFaults, storage: StorageFaults, reopen_logs: Callable[[], None]) -> None:
+    def __init__(self, requests: RequestFaults, storage: StorageFaults, logins: LoginFaults, reopen_logs: Callable[[], None]) -> None:
         self._requests = requests
         self._storage = storage
+        self._logins = logins
         self._reopen_logs = reopen_logs
 
     @operation
@@ -271,18 +278,28 @@ class FaultOperations(OperationGroup, prefix="faults"):
         """
         return {"id": self._storage.add(on, error, topic, partition, often or {})}
 
+    @operation
+    def login(self, rule: dict[str, Any]) -> dict[str, str]:
+        """Let TLS handshakes and logins fail or wait, or sessions end, as a rule says.
+
+        Returns `id`.
+        """
+        return {"id": self._logins.add(rule)}
+
     @reading
     def list(self) -> list[dict[str, Any]]:
-        """List all faults with their calls and hits, also those of the storage."""
-        return [*self._requests.list(), *self._storage.list()]
+        """List all faults with their calls and hits, also those of the storage and of logins."""
+        return [*self._requests.list(), *self._storage.list(), *self._logins.list()]
 
     @reading
     def state(self, id: int | str) -> dict[str, int]:  # noqa: A002  JSON's name
-        """Show how many requests or file system calls a fault was for, and how many it hit.
+        """Show how many requests, file system calls or logins a fault was for, and how many it hit.
 
         Returns `calls` and `hits`.
         """
-        return self._storage.state(id) if isinstance(id, str) else self._requests.state(id)
+        if isinstance(id, str):
+            return self._logins.state(id) if self._logins.owns(id) else self._storage.state(id)
+        return self._requests.state(id)
 
     @operation
     def remove(self, id: int | str) -> None:  # noqa: A002  as above
@@ -292,6 +309,7 @@ class FaultOperations(OperationGroup, prefix="faults"):
         """
         if isinstance(id, str):
             self._storage.remove(id)
+            self._logins.remove(id)
         else:
             self._requests.remove(id)
 
@@ -302,15 +320,17 @@ class FaultOperations(OperationGroup, prefix="faults"):
         Log directories that went offline stay offline until 'faults heal'.
         """
         self._storage.clear()
+        self._logins.clear()
         self._requests.clear()
 
     @operation
     def heal(self) -> None:
-        """Bring failed storage back.
+        """Bring failed storage back, and let clients log in again.
 
-        Removes the faults of the storage and opens the logs again, as a start after a crash does.
+        Removes the faults of the storage and of logins, and opens the logs again, as a start after a crash does.
         """
         self._storage.clear()
+        self._logins.clear()
         self._reopen_logs()
 
 

@@ -16,6 +16,7 @@ from minibroker.testing.lab.declaration import Option
 Made = TypeVar("Made")
 
 _When = Annotated[str, Option("Before or after the work is done.", choices=("before", "after"))]
+_User = Annotated[str | None, Option("Logins of this user.  [default: all users]", "NAME")]
 _Partition = Annotated[int | None, Option("One partition of it.", "N", minimum=0)]
 
 
@@ -69,6 +70,10 @@ class FaultPhrases(Generic[Made]):
     def _phrase(self, kind: str, api: str, scope: dict[str, Any], **more: Any) -> Phrase[Made]:
         rule = {"kind": kind, "api": api} | {name: value for name, value in (more | scope).items() if value is not None}
         return Phrase(lambda often: self._made("faults.inject", {"rule": rule | {"often": often}}))
+
+    def _login(self, kind: str, **more: Any) -> Phrase[Made]:
+        rule = {"kind": kind} | {name: value for name, value in more.items() if value is not None and value is not False}
+        return Phrase(lambda often: self._made("faults.login", {"rule": rule | {"often": often}}))
 
     def inject(
         self,
@@ -124,6 +129,50 @@ class FaultPhrases(Generic[Made]):
         The connection stays open.
         """
         return self._phrase("silence", api, scope, when=when)
+
+    def certificate(self, problem: str) -> Phrase[Made]:
+        """Show clients a certificate that they refuse.
+
+        The problem is expired, not_yet_valid, wrong_host or unknown_ca. Open connections stay. Each TLS handshake is a call.
+        """
+        return self._login("certificate", problem=problem)
+
+    def refuse_login(self, user: _User = None) -> Phrase[Made]:
+        """Refuse a right password as if it were wrong.
+
+        Open connections stay.
+        """
+        return self._login("refuse_login", user=user)
+
+    def revoke(
+        self,
+        user: str,
+        *,
+        keep_connections: Annotated[bool, Option("Leave open connections alone, as Kafka does, until they log in again.")] = False,
+    ) -> Phrase[Made]:
+        """Take a user's access away in the middle of a session.
+
+        Its connections are closed, and its right password is refused as if it were wrong.
+        """
+        return self._login("revoke", user=user, keep_connections=keep_connections)
+
+    def delay_login(
+        self, ms: Annotated[int, Option("Milliseconds by the broker's clock.", minimum=1)], *, user: _User = None
+    ) -> Phrase[Made]:
+        """Answer logins later.
+
+        Other clients do not wait for it.
+        """
+        return self._login("delay_login", ms=ms, user=user)
+
+    def shorten_sessions(
+        self, ms: Annotated[int, Option("Milliseconds by the broker's clock.", minimum=1)], *, user: _User = None
+    ) -> Phrase[Made]:
+        """Let the sessions of logins from now on end after a time.
+
+        Clients must log in again before it, as with connections.max.reauth.ms. A request after it closes the connection.
+        """
+        return self._login("shorten_sessions", ms=ms, user=user)
 
     def storage(
         self,

@@ -1,0 +1,98 @@
+"""Faults of TLS handshakes and of SASL logins: which rules there are, and whom they hit. login_effects.py does what they say.
+
+The listeners of a broker under test ask at each handshake and login, which are rare; requests after the login ask nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+from minibroker.testing.faults.login_rule import CERTIFICATE, REVOKE, LoginFault, login_rule_of
+from minibroker.testing.options import BrokerError
+
+if TYPE_CHECKING:
+    from minibroker.security.certificates import Authority
+    from minibroker.server.listener import Listener
+    from minibroker.testing.moving_clock import MovingClock
+    from minibroker.testing.simulation.broker import SimulatedBroker
+
+_PREFIX: Final = "login-"  #: of ids, which distinguishes them from those of other faults
+_WITH_TLS: Final = ("SSL", "SASL_SSL")
+
+
+class LoginFaults:
+    """The faults of logins of one broker."""
+
+    def __init__(self, broker: Callable[[], SimulatedBroker], authority: Callable[[], Authority | None]) -> None:
+        """`authority` returns what signed the broker's certificate, if the test kit did."""
+        self._broker = broker
+        self._authority = authority
+        self._faults: dict[str, LoginFault] = {}
+        self._numbers = count(1)
+
+    def watch(self, listener: Listener, clock: MovingClock | None) -> None:
+        """Let a listener with TLS or SASL ask this object. Its sessions end by `clock`, so that `advance` ends them."""
+        from minibroker.testing.faults.login_effects import watch  # noqa: PLC0415  most brokers under test have no users
+
+        watch(self.hits, listener, clock)
+
+    def add(self, rule: Mapping[str, Any]) -> str:
+        """Put a rule into force and return its id; BrokerError says what is wrong with it."""
+        fault = LoginFault(*login_rule_of(rule))
+        kind = fault.rule.kind
+        broker = self._broker()
+        if kind == CERTIFICATE:
+            self._make_certificates(fault, broker)
+        elif not any(each.sasl for each in broker.listeners):
+            raise BrokerError(f"faults: {kind} needs a listener with logins: start the broker with users=, or by 'serve --sasl'")
+        name = f"{_PREFIX}{next(self._numbers)}"
+        self._faults[name] = fault
+        if kind == REVOKE and not fault.rule.keep_connections:
+            principal = f"User:{fault.rule.user}"
+            for connection in broker.connections:
+                if connection.info.principal == principal:
+                    connection.abort()
+        return name
+
+    def _make_certificates(self, fault: LoginFault, broker: SimulatedBroker) -> None:
+        secured = {each.name: each for each in broker.listeners if each.security_protocol in _WITH_TLS}
+        if not secured:
+            raise BrokerError("faults: certificate needs a listener with TLS: start the broker with tls=True, or by 'serve --tls'")
+        from minibroker.testing.faults.login_effects import faulty_tls  # noqa: PLC0415  as above
+
+        for name, listener in secured.items():
+            fault.tls[name] = faulty_tls(listener, str(fault.rule.problem), broker.config.security_texts, self._authority())
+
+    def owns(self, name: str) -> bool:
+        """Whether an id is that of a fault of logins."""
+        return name.startswith(_PREFIX)
+
+    def hits(self, kinds: tuple[str, ...], user: str | None) -> Iterator[LoginFault]:
+        """Count a login of `user`, or a handshake, for each rule of these kinds; yields those that hit it."""
+        for fault in [*self._faults.values()]:
+            if fault.rule.kind in kinds and fault.rule.user in {None, user} and fault.often.hits_now():
+                yield fault
+
+    def list(self) -> list[dict[str, Any]]:
+        """All faults with `id`, `calls` and `hits`."""
+        return [fault.rule.to_json() | {"often": fault.often.spec, "id": name} | self.state(name) for name, fault in self._faults.items()]
+
+    def state(self, name: str) -> dict[str, int]:
+        """`calls` and `hits` of a fault."""
+        fault = self._faults.get(name)
+        if fault is None:
+            raise BrokerError(f"faults: there is no fault {name}: it was removed, or ended with a reset")
+        return {"calls": fault.often.calls, "hits": fault.often.hits}
+
+    def remove(self, name: str) -> None:
+        """Remove a fault, and send the answers that wait for it; does nothing if there is none."""
+        fault = self._faults.pop(name, None)
+        if fault is not None:
+            fault.end()
+
+    def clear(self) -> None:
+        """Remove all faults."""
+        for name in [*self._faults]:
+            self.remove(name)
