@@ -104,6 +104,23 @@ def test_a_certificate_that_clients_refuse(broker: BrokerThread, problem: str, m
     assert verify_error(broker.bootstrap_servers, context) is None
 
 
+def test_each_of_several_brokers_also_after_it_was_started_again() -> None:
+    with secure({"alice": "a"}, ["* allow ALL TOPIC *"], topics={"orders": 3}, brokers=3) as broker:
+        context = broker.client_config("kafka-python", user="alice")["ssl_context"]
+        addresses = [*broker.nodes.addresses.values()]
+        Producer(broker, mechanism="SCRAM-SHA-256").write()
+        with broker.faults.certificate("expired").always():
+            broker.nodes.stop(2)
+            broker.nodes.start(2)
+            assert {verify_error(address, context) for address in addresses} == {"certificate has expired"}
+        assert {verify_error(address, context) for address in addresses} == {None}
+        broker.faults.certificate("expired").always()
+        broker.stop()
+        broker.start()
+        assert broker.faults.list() == []
+        assert {verify_error(address, context) for address in broker.nodes.addresses.values()} == {None}
+
+
 def test_one_handshake_of_several(broker: BrokerThread) -> None:
     context = broker.client_config("kafka-python", user="alice")["ssl_context"]
     fault = broker.faults.certificate("expired").on_call(2)

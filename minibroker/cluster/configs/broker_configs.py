@@ -48,11 +48,11 @@ class BrokerConfigs:
 
     def add(self, node: Node) -> None:
         """Add a broker with the static configs of the configured one, except its id, rack and listeners."""
-        static = next(iter(self._of.values())).static
+        first = next(iter(self._of.values()))
         own = {"node.id": str(node.node_id), "broker.id": str(node.node_id), "listeners": _text(node.wanted)}
         own |= {"broker.rack": node.rack} if node.rack is not None else {}
         own |= {"advertised.listeners": _text(node.given)} if node.given else {}
-        config = BrokerConfig({**static, **own})
+        config = BrokerConfig({**first.unknown, **first.static, **own})  # properties of security are among the unknown ones
         if any(self._stored(config)):  # saves time: each reset of a broker under test creates the others again
             config.set_stored(*self._stored(config))
         self._of[node.node_id] = config
