@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self
 
 import pytest
+from confluent_kafka import Producer
 
 from minibroker.client.client import Client
 from minibroker.spark.session import CONNECTOR, SPARK_VERSION
@@ -77,6 +78,28 @@ def test_a_broker_for_the_host_and_for_containers(compose: str) -> None:
         assert project.up() != container  # another one on the same volume
         with Client(f"127.0.0.1:{port}") as client:
             assert len(client.topic("orders").partitions) == 2
+
+
+def test_a_secured_broker(compose: str, tmp_path: Path) -> None:
+    port = free_port()
+    with Project("compose.secure.yaml", environment={"MINIBROKER_PORT": str(port), "ALICE_PASSWORD": "another-secret"}) as project:
+        container = project.up()  # healthy: the super user has logged in
+        podman("cp", f"{container}:/etc/kafka/secrets/tls/ca.pem", str(tmp_path))
+        config = {
+            "bootstrap.servers": f"localhost:{port}",
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": str(tmp_path / "ca.pem"),
+            "sasl.mechanism": "SCRAM-SHA-256",
+            "sasl.username": "alice",
+            "sasl.password": "another-secret",
+        }
+        outcomes: list[str | None] = []
+        producer = Producer(config)
+        for topic in ("orders-1", "prices"):
+            producer.produce(topic, b"apples", on_delivery=lambda error, _message: outcomes.append(error and error.name()))
+            producer.flush(30)
+        assert outcomes == [None, "TOPIC_AUTHORIZATION_FAILED"]
+        assert "another-secret" not in logs(container)
 
 
 def test_integration_tests_of_an_application(compose: str) -> None:
