@@ -93,76 +93,79 @@ class FetchReading:
     """What one Fetch reads. It can be read again when there is more."""
 
     __slots__ = (
-        "_asked",
-        "_context",
         "_conversions",
-        "_ctx",
         "_isolation",
         "_max_bytes",
-        "_min_bytes",
         "_opened",
-        "_places",
+        "_opened_max",
         "_request",
         "_seen",
         "_short_by",
         "_unknown",
-        "_watched",
+        "context",
+        "ctx",
+        "min_bytes",
+        "partitions",
+        "requested",
+        "watched",
     )
 
-    def __init__(self, ctx: RequestContext, request: schema.Request, context: FetchContext) -> None:
-        self._ctx = ctx
+    def __init__(self, ctx: RequestContext, request: schema.Request, context: FetchContext, opened_max: int = OPENED_AT_ONCE) -> None:
+        """`opened_max`: new logs that one turn of the loop may open."""
+        self.ctx = ctx
         self._request = request
-        self._context = context
+        self.context = context
         self._isolation = _isolation(request.isolation_level)
         self._max_bytes = min(request.max_bytes, ctx.broker.config.fetch_max_bytes)
         if ctx.broker.quotas is not None:
             self._max_bytes = ctx.broker.quotas.fetch_bytes_max(ctx, self._max_bytes)
         if ctx.api_version < BATCHES_SINCE:
             self._max_bytes = min(self._max_bytes, _CONVERTED_BYTES)
-        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self.min_bytes = min(request.min_bytes, self._max_bytes)
         self._opened = 0  #: logs that this request opened
+        self._opened_max = opened_max
         self._short_by = 0  #: bytes missing at the last read
-        self._asked: list[RequestedPartition] = []  #: partitions of the last read
-        self._places: list[Partition | None] = []  #: for each of them; None if it does not exist
-        self._watched: list[Partition] | None = None  #: existing partitions of the last read, once it waits
+        self.requested: list[RequestedPartition] = []  #: entries of the last read
+        self.partitions: list[Partition | None] = []  #: for each of them; None if it does not exist
+        self.watched: list[Partition] | None = None  #: existing partitions of the last read, once it waits
         self._seen: list[_Extent] = []  #: of each watched log at the last read
         self._unknown: set[tuple[TopicKey, int]] | None = None  #: partitions that did not exist when the wait started
 
     def attempt(self, is_last: bool) -> schema.Response | None:
         """Return the response, or None if there is too little."""
-        if not is_last and self._watched is not None:
-            session = self._context.session
-            if (session is not None and session.lost) or any(partition.online_log is None for partition in self._watched):
+        if not is_last and self.watched is not None:
+            session = self.context.session
+            if (session is not None and session.lost) or any(partition.online_log is None for partition in self.watched):
                 is_last = True  # deleted, or its disk failed: respond at once
             elif self._seen and not self._may_be_enough():
                 return None
-        self._asked = self._context.partitions()
+        self.requested = self.context.partitions()
         results: list[PartitionAnswer] = []
-        self._places = []
-        size, is_urgent = self._read(self._asked, results, 0)
-        if is_last or is_urgent or size >= self._min_bytes or self._has_nothing_to_wait_for():
+        self.partitions = []
+        size, is_urgent = self.read(self.requested, results, 0)
+        if is_last or is_urgent or size >= self.min_bytes or self.has_nothing_to_wait_for():
             return self._respond(results)
-        readable = self._readable(results, self._asked) if self._min_bytes > 1 else size
-        if readable >= self._min_bytes:
+        readable = self.readable(results, self.requested) if self.min_bytes > 1 else size
+        if readable >= self.min_bytes:
             return self._respond(results)
-        self._short_by = self._min_bytes - readable
-        if self._watched is not None:
+        self._short_by = self.min_bytes - readable
+        if self.watched is not None:
             self._note_extents()
         return None
 
     def watch(self) -> Sequence[Watchable]:
         """Start to wait. Returns what may end the wait. A session watches its settled partitions as well."""
         watched = self._note_extents()
-        session = self._context.session
+        session = self.context.session
         if session is None:
             return watched
-        for (topic, _), partition in zip(self._asked, self._places, strict=True):
+        for (topic, _), partition in zip(self.requested, self.partitions, strict=True):
             if partition is not None:
                 session.watch(topic, partition)
         return [session]
 
     def _note_extents(self) -> list[Partition]:
-        watched = self._watched = [partition for partition in self._places if partition is not None]
+        watched = self.watched = [partition for partition in self.partitions if partition is not None]
         self._seen = [self._extent(partition) for partition in watched] if self._needs_extents() else []
         return watched
 
@@ -172,10 +175,10 @@ class FetchReading:
 
     def _may_be_enough(self) -> bool:
         """Return whether the ends moved far enough for the missing bytes, as far as extents show it."""
-        if self._context.session is not None and len(self._context.partitions()) != len(self._places):
+        if self.context.session is not None and len(self.context.partitions()) != len(self.partitions):
             return True  # a settled partition moved
         grown = 0
-        for partition, seen in zip(self._watched or (), self._seen, strict=True):
+        for partition, seen in zip(self.watched or (), self._seen, strict=True):
             growth = self._extent(partition).growth_since(seen)
             if growth is None:
                 return True
@@ -190,26 +193,27 @@ class FetchReading:
     def _end_offset(self, log: PartitionLog) -> int:
         return log.last_stable_offset if self._isolation is _READ_COMMITTED else log.high_watermark
 
-    def _partition(self, topic: TopicKey, index: int) -> Partition:
+    def partition(self, topic: TopicKey, index: int) -> Partition:
+        """Return a partition by the name or id of its topic. Raise KafkaError if the client cannot read it here."""
         if isinstance(topic, str):
-            return self._ctx.cluster.partition(topic, index)
-        return self._ctx.cluster.partition_by_id(topic, index)
+            return self.ctx.cluster.partition(topic, index)
+        return self.ctx.cluster.partition_by_id(topic, index)
 
-    def _has_nothing_to_wait_for(self) -> bool:
+    def has_nothing_to_wait_for(self) -> bool:
         """Return whether there is no partition to wait for."""
-        session = self._context.session
-        return not any(self._places) and (session is None or not session.has_settled)
+        session = self.context.session
+        return not any(self.partitions) and (session is None or not session.has_settled)
 
-    def _read(self, asked_for: Sequence[RequestedPartition], results: list[PartitionAnswer], size: int) -> tuple[int, bool]:
-        """Append to the results and to `_places`, in order. Returns bytes of records, and whether the response must be sent at once.
+    def read(self, asked_for: Sequence[RequestedPartition], results: list[PartitionAnswer], size: int) -> tuple[int, bool]:
+        """Append to the results and to `partitions`, in order. Returns bytes of records, and whether the response must be sent at once.
 
         `size`: the bytes of earlier partitions.
         """
-        places = self._places
+        places = self.partitions
         is_urgent = False
         for topic, asked in asked_for:
             try:
-                partition = self._partition(topic, asked.partition)
+                partition = self.partition(topic, asked.partition)
             except KafkaError as error:
                 # A missing partition does not end the wait. Kafka waits for the others, else a client with one deleted topic would
                 # retry in a loop.
@@ -233,7 +237,7 @@ class FetchReading:
 
     def _not_there(self, topic: TopicKey, index: int, error: KafkaError) -> schema.PartitionResult:
         """Return a result for a partition that cannot be looked up. As in Kafka, the id of one deleted during the wait is not unknown."""
-        if self._watched is None:
+        if self.watched is None:
             if self._unknown is None:
                 self._unknown = set()
             self._unknown.add((topic, index))
@@ -241,15 +245,15 @@ class FetchReading:
             return failed(index, UnknownTopicOrPartition() if isinstance(error, UnknownTopicId) else error)
         return failed(index, error, aborted=[])
 
-    def _readable(self, results: list[PartitionAnswer], asked_for: Sequence[RequestedPartition]) -> int:
+    def readable(self, results: list[PartitionAnswer], asked_for: Sequence[RequestedPartition]) -> int:
         """Return the readable bytes within the limits, including the batch that did not fit, as Kafka counts them."""
         size = 0
         for (topic, asked), (_, result) in zip(asked_for, results, strict=True):
             if result.error_code:
                 continue
-            log = self._partition(topic, asked.partition).log
+            log = self.partition(topic, asked.partition).log
             records = _read(log, result.records or _EMPTY)
-            if not records and self._ctx.api_version < BATCHES_SINCE:
+            if not records and self.ctx.api_version < BATCHES_SINCE:
                 continue  # only control batches, which convert to nothing
             next_offset = _last_offset(records) + 1 if records else asked.fetch_offset
             size += min(asked.partition_max_bytes, self._max_bytes) if next_offset < self._end_offset(log) else len(records)
@@ -265,7 +269,7 @@ class FetchReading:
             return _result(partition, asked, _EMPTY, None, diverging)
         max_bytes = min(asked.partition_max_bytes, max_bytes)
         records: Buffer | FileSlice
-        if self._ctx.api_version >= BATCHES_SINCE:
+        if self.ctx.api_version >= BATCHES_SINCE:
             records = log.slice(asked.fetch_offset, max_bytes, isolation=self._isolation, min_one=min_one)
         else:
             records = self._read_old(log, asked.fetch_offset, max_bytes, min_one=min_one)
@@ -285,8 +289,8 @@ class FetchReading:
             KafkaError: the partition has no log.
         """
         if partition.is_unopened:
-            if self._opened >= OPENED_AT_ONCE:
-                if self._watched is None:
+            if self._opened >= self._opened_max:
+                if self.watched is None:
                     raise ManyUnopened
                 raise UnknownTopicOrPartition
             self._opened += 1
@@ -301,13 +305,13 @@ class FetchReading:
             if converted.messages:
                 return converted.messages
             offset = converted.next_offset
-        magic = 1 if self._ctx.api_version >= TIMESTAMPS_SINCE else 0
+        magic = 1 if self.ctx.api_version >= TIMESTAMPS_SINCE else 0
         try:
             return read_messages(log, offset, max_bytes, magic=magic, isolation=self._isolation, min_one=min_one)
         except LongConversion:
-            if self._watched is None:
+            if self.watched is None:
                 raise
-            self._min_bytes = 0
+            self.min_bytes = 0
             return _EMPTY
 
     def convert(self, long: LongConversion) -> Steps:
@@ -316,7 +320,7 @@ class FetchReading:
         while True:
             long.__traceback__ = None  # its frames hold what was read
             try:
-                messages = yield from self._ctx.broker.record_steps.do(long.steps)
+                messages = yield from self.ctx.broker.record_steps.do(long.steps)
                 conversions[long.name] = _Converted(messages, long.next_offset)
             except KafkaError as error:
                 conversions[long.name] = error
@@ -327,40 +331,41 @@ class FetchReading:
 
     def _is_unlimited(self, size: int) -> bool:
         """Return whether each partition may have its first batch whole, because the request has no limit for all of them."""
-        return self._ctx.api_version < MAX_BYTES_SINCE and size < self._max_bytes
+        return self.ctx.api_version < MAX_BYTES_SINCE and size < self._max_bytes
 
     def _leader(self, partition: Partition, error: KafkaError) -> schema.LeaderIdAndEpoch:
         """Return the current leader, for a client with old metadata (KIP-951)."""
-        if self._ctx.api_version < LEADERS_SINCE or not isinstance(error, NotLeaderOrFollower | FencedLeaderEpoch):
+        if self.ctx.api_version < LEADERS_SINCE or not isinstance(error, NotLeaderOrFollower | FencedLeaderEpoch):
             return _NO_LEADER
-        return schema.LeaderIdAndEpoch(leader_id=self._ctx.broker.nodes.leader_of(partition), leader_epoch=partition.leader_epoch)
+        return schema.LeaderIdAndEpoch(leader_id=self.ctx.broker.nodes.leader_of(partition), leader_epoch=partition.leader_epoch)
 
     def _respond(self, results: list[PartitionAnswer]) -> schema.Response:
-        quotas = self._ctx.broker.quotas
+        quotas = self.ctx.broker.quotas
         try:
             if quotas is not None and quotas.is_too_much_to_fetch(
-                self._ctx, lambda: quotas.size_of(schema, self._ctx.api_version, schema.Response(responses=by_topic(results)))
+                self.ctx, lambda: quotas.size_of(schema, self.ctx.api_version, schema.Response(responses=by_topic(results)))
             ):
-                return schema.Response(session_id=self._context.answer_nothing(), responses=[])
-            session_id, changed = self._context.answer(results)
+                return schema.Response(session_id=self.context.answer_nothing(), responses=[])
+            session_id, changed = self.context.answer(results)
         except KafkaError as error:
             return schema.Response(error_code=error.code, responses=[])
-        if self._context.session is not None:
-            self._settle(self._context.session, self._asked, results, self._places)
-        return self._full_response(session_id, changed)
+        if self.context.session is not None:
+            self.settle(self.context.session, self.requested, results, self.partitions)
+        return self.full_response(session_id, changed)
 
-    def _full_response(self, session_id: int, changed: list[PartitionAnswer]) -> schema.Response:
-        if self._ctx.api_version < STORAGE_ERROR_SINCE:
+    def full_response(self, session_id: int, changed: list[PartitionAnswer]) -> schema.Response:
+        """Return the response with these results, in the form of the request's version."""
+        if self.ctx.api_version < STORAGE_ERROR_SINCE:
             changed = [(topic, _without_storage_error(result)) for topic, result in changed]
         endpoints: list[schema.NodeEndpoint] = []
-        if self._ctx.api_version >= LEADERS_SINCE and any(
+        if self.ctx.api_version >= LEADERS_SINCE and any(
             result.error_code and result.current_leader is not _NO_LEADER for _, result in changed
         ):
             leader_ids = [result.current_leader.leader_id for _, result in changed if result.current_leader is not _NO_LEADER]
-            endpoints = self._ctx.endpoints(schema, leader_ids)
+            endpoints = self.ctx.endpoints(schema, leader_ids)
         return _response(session_id=session_id, responses=by_topic(changed), node_endpoints=endpoints)
 
-    def _settle(
+    def settle(
         self,
         session: FetchSession,
         asked_for: Sequence[RequestedPartition],

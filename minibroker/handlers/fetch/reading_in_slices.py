@@ -1,92 +1,93 @@
-"""Read a Fetch of many partitions, and build its response, in slices. Imported by the first request that needs it."""
+"""Read a Fetch of many partitions, and build its response, in slices."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Final
 
 from minibroker.cluster.nodes import Nodes
 from minibroker.cluster.partition import Partition, Subscribers
+from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Watchable
 from minibroker.dispatch.pieces import MergedResponse, Pieces
 from minibroker.dispatch.slices import Steps
 from minibroker.errors import KafkaError
 from minibroker.handlers.fetch.reading import NO_EPOCH, FetchReading
-from minibroker.handlers.fetch.session import NO_SESSION, STEP, PartitionAnswer, RequestedPartition
+from minibroker.handlers.fetch.session import NO_SESSION, STEP, FetchContext, PartitionAnswer, RequestedPartition
 from minibroker.log.old_readers import LongConversion
-from minibroker.log.partition_log import PartitionLog
 from minibroker.schemas import k01_fetch as schema
 
 _ANSWER: Final = Pieces("topics.partitions", "responses.partitions")  #: where the results of partitions are
 
 
-class FetchReadingInSlices(FetchReading):
-    """A Fetch of many partitions: as `FetchReading`, with pauses.
+class FetchReadingInSlices:
+    """Serves a Fetch of many partitions: does what `FetchReading` does, with pauses.
 
     It subscribes to partitions before it reads them again, so that it misses no move during a pause.
     """
 
-    __slots__ = ("_has_moved",)
+    def __init__(self, ctx: RequestContext, request: schema.Request, context: FetchContext) -> None:
+        self._reading = FetchReading(ctx, request, context, opened_max=sys.maxsize)  # `_open` opens logs, with pauses
+        self._has_moved = False  #: a watched partition moved after the last read had started
 
     def serve(self, deadline_ms: int) -> Steps:
         """Respond when there is enough, or at the deadline."""
-        self._has_moved = False
+        reading = self._reading
         is_last = False
         with ExitStack() as at_end:
             while True:
-                left_ms = deadline_ms - self._ctx.broker.clock.now_ms()
+                left_ms = deadline_ms - reading.ctx.broker.clock.now_ms()
                 try:
                     response = yield from self._attempt_in_slices(is_last or left_ms <= 0)
                 except LongConversion as long:
-                    return (yield from self.convert(long))
+                    return (yield from reading.convert(long))
                 if response is not None:
                     return response
-                if self._watched is None:
+                if reading.watched is None:
                     watched = yield from self._watch_in_slices(at_end)
                 elif not self._has_moved:
-                    is_last = yield self._ctx.broker.purgatory.park([watched], left_ms, bool)
+                    is_last = yield reading.ctx.broker.purgatory.park([watched], left_ms, bool)
                 self._has_moved = False
 
     def _attempt_in_slices(self, is_last: bool) -> Generator[None, None, schema.Response | None]:
-        """As `attempt`, with pauses."""
-        session = self._context.session
-        if self._watched is not None:
-            is_last = is_last or (session is not None and session.lost) or any(each.online_log is None for each in self._watched)
+        """As `FetchReading.attempt`, with pauses."""
+        reading = self._reading
+        session = reading.context.session
+        if reading.watched is not None:
+            is_last = is_last or (session is not None and session.lost) or any(each.online_log is None for each in reading.watched)
         results, size, is_urgent = yield from self._read_in_slices()
-        if not (is_last or is_urgent or size >= self._min_bytes):
-            if self._min_bytes <= 1:
+        if not (is_last or is_urgent or size >= reading.min_bytes):
+            if reading.min_bytes <= 1:
                 return None
             readable = 0
             for asked_for, part, _ in self._parts(results):
-                readable += self._readable(part, asked_for)
+                readable += reading.readable(part, asked_for)
                 yield
-            if readable < self._min_bytes:
+            if readable < reading.min_bytes:
                 return None
         return (yield from self._respond_in_slices(results))
 
     def _read_in_slices(self) -> Generator[None, None, tuple[list[PartitionAnswer], int, bool]]:
-        self._asked = asked_for = self._context.partitions()
-        self._places = []
+        reading = self._reading
+        reading.requested = asked_for = reading.context.partitions()
+        reading.partitions = []
         results: list[PartitionAnswer] = []
         size, is_urgent = 0, False
         for start in range(0, len(asked_for), STEP):
             part = asked_for[start : start + STEP]
             yield from self._open(part)
-            size, is_urgent_too = self._read(part, results, size)
+            size, is_urgent_too = reading.read(part, results, size)
             is_urgent = is_urgent or is_urgent_too
             yield
-        return results, size, is_urgent or self._has_nothing_to_wait_for()
-
-    def _open_log(self, partition: Partition) -> PartitionLog:
-        """Return the log that `_open` has opened."""
-        return partition.log
+        return results, size, is_urgent or reading.has_nothing_to_wait_for()
 
     def _open(self, asked_for: Sequence[RequestedPartition]) -> Generator[None, None, None]:
         """Open new logs, with a pause after each."""
         for topic, asked in asked_for:
             try:
-                partition = self._partition(topic, asked.partition)
+                partition = self._reading.partition(topic, asked.partition)
             except KafkaError:
                 continue
             if partition.is_unopened:
@@ -95,15 +96,16 @@ class FetchReadingInSlices(FetchReading):
 
     def _watch_in_slices(self, at_end: ExitStack) -> Generator[None, None, Watchable]:
         """Subscribe to the partitions until `at_end`."""
-        session = self._context.session
+        reading = self._reading
+        session = reading.context.session
         moves = _Moves()
         at_end.callback(moves.subscribe(self._note_move))
-        self._watched = [partition for partition in self._places if partition is not None]
+        reading.watched = [partition for partition in reading.partitions if partition is not None]
         if session is not None:
             at_end.callback(session.subscribe(moves.wake))
-        for start in range(0, len(self._asked), STEP):
-            places = self._places[start : start + STEP]
-            for (topic, _), partition in zip(self._asked[start : start + STEP], places, strict=True):
+        for start in range(0, len(reading.requested), STEP):
+            places = reading.partitions[start : start + STEP]
+            for (topic, _), partition in zip(reading.requested[start : start + STEP], places, strict=True):
                 if partition is None:
                     continue
                 if session is None:
@@ -117,36 +119,38 @@ class FetchReadingInSlices(FetchReading):
         self._has_moved = True
 
     def _respond_in_slices(self, results: list[PartitionAnswer]) -> Generator[None, None, schema.Response]:
-        """As `_respond`, with pauses. The response is encoded part by part."""
-        ctx, quotas = self._ctx, self._ctx.broker.quotas
+        """As `FetchReading.attempt` does, with pauses. The response is encoded part by part."""
+        reading = self._reading
+        ctx, quotas = reading.ctx, reading.ctx.broker.quotas
         try:
             if quotas is not None and quotas.limits_fetches_of(ctx):
                 encoded = yield from self._merged_in_slices(NO_SESSION, results)
                 if quotas.is_too_much_to_fetch(ctx, lambda: quotas.size_of(schema, ctx.api_version, encoded)):
-                    return schema.Response(session_id=self._context.answer_nothing(), responses=[])
-            session_id, changed = yield from self._context.answer_in_slices(results)
+                    return schema.Response(session_id=reading.context.answer_nothing(), responses=[])
+            session_id, changed = yield from reading.context.answer_in_slices(results)
         except KafkaError as error:
             return schema.Response(error_code=error.code, responses=[])
-        session = self._context.session
+        session = reading.context.session
         if session is not None:
             for asked_for, part, places in self._parts(results):
                 current = [
                     partition if self._is_as_read(partition, asked, result) else None
                     for partition, asked, (_, result) in zip(places, asked_for, part, strict=True)
                 ]
-                self._settle(session, asked_for, part, current)
+                reading.settle(session, asked_for, part, current)
                 yield
         if ctx.cluster is not ctx.broker.cluster or type(ctx.broker.nodes) is not Nodes:
-            return self._full_response(session_id, changed)  # the simulated cluster examines the response
+            return reading.full_response(session_id, changed)  # the simulated cluster examines the response
         return (yield from self._merged_in_slices(session_id, changed))
 
     def _merged_in_slices(self, session_id: int, changed: list[PartitionAnswer]) -> Generator[None, None, schema.Response]:
-        """As `_full_response`, with encoded partitions."""
-        version = self._ctx.api_version
+        """As `FetchReading.full_response`, with encoded partitions."""
+        reading = self._reading
+        version = reading.ctx.api_version
         merged = MergedResponse(_ANSWER, version, flexible=version >= schema.FLEXIBLE_SINCE)
         for start in range(0, max(len(changed), 1), STEP):
             is_same_topic = start > 0 and changed[start][0] == changed[start - 1][0]
-            merged.add(self._full_response(session_id, changed[start : start + STEP]), int(is_same_topic))
+            merged.add(reading.full_response(session_id, changed[start : start + STEP]), int(is_same_topic))
             yield
         response: schema.Response = merged.response()
         return response
@@ -154,9 +158,10 @@ class FetchReadingInSlices(FetchReading):
     def _parts(
         self, results: list[PartitionAnswer]
     ) -> Iterator[tuple[list[RequestedPartition], list[PartitionAnswer], list[Partition | None]]]:
+        reading = self._reading
         for start in range(0, len(results), STEP):
             end = start + STEP
-            yield self._asked[start:end], results[start:end], self._places[start:end]
+            yield reading.requested[start:end], results[start:end], reading.partitions[start:end]
 
     def _is_as_read(self, partition: Partition | None, wanted: RequestedPartition, result: schema.PartitionResult) -> bool:
         """Return whether reading a partition again would give the same result."""
@@ -165,7 +170,7 @@ class FetchReadingInSlices(FetchReading):
         if partition is None or log is None:
             return False
         try:
-            is_current = self._partition(topic, asked.partition) is partition
+            is_current = self._reading.partition(topic, asked.partition) is partition
             partition.check_leader_epoch(max(asked.current_leader_epoch, NO_EPOCH))
         except KafkaError:
             return False
