@@ -154,13 +154,13 @@ def delete_committed(client: Client, *, group: str, scopes: tuple[tuple[str, fro
         raise committed
     if group_type == SHARE and any(partitions is not None for _, partitions in scopes):
         raise click.UsageError(f"{group} is a share group, which forgets whole topics: give --topic without partitions")
-    wanted = sorted(partitions_of(scopes, committed))
+    chosen = sorted(partitions_of(scopes, committed))
     errors: list[Exception] = [
         UnknownTopicOrPartition(f"group {group} committed nothing of topic {topic}")
         for topic in dict.fromkeys(topic for topic, _ in scopes)
-        if topic not in {each for each, _ in wanted}
+        if topic not in {each for each, _ in chosen}
     ]
-    results = _delete(client, group, group_type, wanted) if wanted else {}
+    results = _delete(client, group, group_type, chosen) if chosen else {}
     items = []
     for (topic, partition), error in sorted(results.items()):
         if error is not None:
@@ -176,11 +176,11 @@ def delete_committed(client: Client, *, group: str, scopes: tuple[tuple[str, fro
     fail_with(errors)
 
 
-def _delete(client: Client, group: str, group_type: str, wanted: list[TopicPartition]) -> Results:
+def _delete(client: Client, group: str, group_type: str, chosen: list[TopicPartition]) -> Results:
     if group_type != SHARE:
-        return delete_offsets(client, group, wanted)
-    topics = delete_share_offsets(client, group, dict.fromkeys(topic for topic, _ in wanted))
-    return {key: topics.get(key[0]) for key in wanted}
+        return delete_offsets(client, group, chosen)
+    topics = delete_share_offsets(client, group, dict.fromkeys(topic for topic, _ in chosen))
+    return {key: topics.get(key[0]) for key in chosen}
 
 
 def _described(client: Client, names: list[str]) -> tuple[list[DescribedGroup], list[Exception]]:

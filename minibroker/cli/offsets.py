@@ -123,11 +123,11 @@ def offsets(
     """
     if all_bounds and (output == "shell" or time != LATEST or isolation != "read_uncommitted"):
         raise click.UsageError("--all goes with neither --time nor --isolation nor -o shell")
-    wanted, errors = _partitions(client, topics, topic_pattern, partitions, internal=internal)
+    partitions_to_show, errors = _partitions(client, topics, topic_pattern, partitions, internal=internal)
     if all_bounds:
-        _show_bounds(client, wanted, errors, output)
+        _show_bounds(client, partitions_to_show, errors, output)
         return
-    found = list_offsets(client, dict.fromkeys(wanted, time), isolation=ISOLATION_LEVELS[isolation], leader_wait_ms=ELECTION_MS)
+    found = list_offsets(client, dict.fromkeys(partitions_to_show, time), isolation=ISOLATION_LEVELS[isolation], leader_wait_ms=ELECTION_MS)
     items = []
     for (topic, partition), answer in sorted(found.items()):
         if isinstance(answer, KafkaError):
@@ -155,9 +155,9 @@ def offsets(
     fail_with(errors)
 
 
-def _show_bounds(client: Client, wanted: list[TopicPartition], errors: list[Exception], output: str) -> None:
+def _show_bounds(client: Client, partitions_to_show: list[TopicPartition], errors: list[Exception], output: str) -> None:
     items = []
-    for (topic, partition), answer in sorted(bounds(client, wanted, leader_wait_ms=ELECTION_MS).items()):
+    for (topic, partition), answer in sorted(bounds(client, partitions_to_show, leader_wait_ms=ELECTION_MS).items()):
         if isinstance(answer, KafkaError):
             errors.append(answer)
         else:
@@ -177,11 +177,11 @@ def _partitions(
         matches = re.compile(pattern) if pattern else None
     except re.error as wrong:
         raise click.BadParameter(f"{pattern!r} is no regular expression: {wrong}", param_hint="--topic-pattern") from wrong
-    asked = None if matches or not names else list(dict.fromkeys(names))
+    requested = None if matches or not names else list(dict.fromkeys(names))
     keys: list[TopicPartition] = []
     errors: list[Exception] = []
     seen: set[str] = set()
-    for topic in client.metadata(asked).topics:
+    for topic in client.metadata(requested).topics:
         name = topic.name or ""
         chosen = (
             name in names

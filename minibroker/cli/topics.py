@@ -157,8 +157,8 @@ def delete(client: Client, *, names: tuple[str, ...], if_exists: bool, yes: bool
 
 def _confirm_internal(client: Client, names: tuple[str, ...]) -> None:
     """Ask before internal topics are deleted; fail without a terminal."""
-    asked = [name for name in names if name.startswith("__")]
-    internal = [topic.name or "" for topic in client.metadata(asked).topics if topic.is_internal] if asked else []
+    internal_names = [name for name in names if name.startswith("__")]
+    internal = [topic.name or "" for topic in client.metadata(internal_names).topics if topic.is_internal] if internal_names else []
     if not internal:
         return
     kept = "; ".join(f"{name} keeps {_KEPT.get(name, 'the state of Kafka itself')}" for name in internal)

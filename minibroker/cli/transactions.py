@@ -79,8 +79,8 @@ def describe(client: Client, *, transactional_ids: tuple[str, ...], more_ids: tu
     Shows all without a TRANSACTIONAL_ID. PARTITIONS are those of the open transaction: consumers with read_committed cannot read past
     its first record there.
     """
-    wanted = [*transactional_ids, *more_ids] or [each.transactional_id for each in admin.list_transactions(client)]
-    answers = admin.describe_transactions(client, wanted)
+    ids = [*transactional_ids, *more_ids] or [each.transactional_id for each in admin.list_transactions(client)]
+    answers = admin.describe_transactions(client, ids)
     now_ms = time.time_ns() // 1_000_000
     items = [_description(answer, now_ms) for _, answer in sorted(answers.items()) if not isinstance(answer, KafkaError)]
     errors: list[Exception] = [answer for answer in answers.values() if isinstance(answer, KafkaError)]

@@ -48,9 +48,9 @@ class Token(NamedTuple):
         return f"Token({self.token_id}, [hidden])"
 
 
-def list_acls(client: Client, wanted: AclFilter) -> list[Acl]:
+def list_acls(client: Client, acl_filter: AclFilter) -> list[Acl]:
     """Return the ACLs that a filter matches."""
-    fields = _filter_fields(wanted)
+    fields = _filter_fields(acl_filter)
     response: k29.Response = client.ask(k29, k29.Request(**fields))
     check(response.error_code, "ACLs", response.error_message)
     return [
@@ -87,9 +87,9 @@ def add_acls(client: Client, acls: Sequence[Acl]) -> None:
         check(result.error_code, "ACLs", result.error_message)
 
 
-def remove_acls(client: Client, wanted: Sequence[AclFilter]) -> list[Acl]:
+def remove_acls(client: Client, acl_filters: Sequence[AclFilter]) -> list[Acl]:
     """Remove the ACLs that filters match, and return them."""
-    filters = [k31.DeleteAclsFilter(**_filter_fields(each)) for each in wanted]
+    filters = [k31.DeleteAclsFilter(**_filter_fields(each)) for each in acl_filters]
     response: k31.Response = _ask_controller(client, k31, k31.Request(filters=filters))
     removed = []
     for result in response.filter_results:
@@ -115,15 +115,15 @@ def exactly(acl: Acl) -> AclFilter:
     return AclFilter(*acl)
 
 
-def _filter_fields(wanted: AclFilter) -> dict[str, Any]:
+def _filter_fields(acl_filter: AclFilter) -> dict[str, Any]:
     return {
-        "resource_type_filter": wanted.resource_type,
-        "resource_name_filter": wanted.resource_name,
-        "pattern_type_filter": wanted.pattern_type,
-        "principal_filter": wanted.principal,
-        "host_filter": wanted.host,
-        "operation": wanted.operation,
-        "permission_type": wanted.permission,
+        "resource_type_filter": acl_filter.resource_type,
+        "resource_name_filter": acl_filter.resource_name,
+        "pattern_type_filter": acl_filter.pattern_type,
+        "principal_filter": acl_filter.principal,
+        "host_filter": acl_filter.host,
+        "operation": acl_filter.operation,
+        "permission_type": acl_filter.permission,
     }
 
 
@@ -189,8 +189,8 @@ def create_token(client: Client, *, owner: str | None = None, renewers: Sequence
 
 def list_tokens(client: Client, owners: Sequence[str] = ()) -> list[Token]:
     """Return the delegation tokens that the user of the connection may see, of all owners or of these."""
-    wanted = [k41.Owner(principal_type=each.partition(":")[0], principal_name=each.partition(":")[2]) for each in owners]
-    response: k41.Response = client.ask(k41, k41.Request(owners=wanted or None))
+    owner_entries = [k41.Owner(principal_type=each.partition(":")[0], principal_name=each.partition(":")[2]) for each in owners]
+    response: k41.Response = client.ask(k41, k41.Request(owners=owner_entries or None))
     check(response.error_code, "delegation tokens")
     return [
         Token(

@@ -94,8 +94,8 @@ class Connection:
         for api in self.api_versions.api_keys:
             if api.api_key == schema.API_KEY:
                 if api.max_version < low or api.min_version > high:
-                    theirs = f"{api.min_version} to {api.max_version}"
-                    raise UnsupportedByBroker(f"{self.address} serves {name} {theirs}, and {low} to {high} would be needed")
+                    broker_range = f"{api.min_version} to {api.max_version}"
+                    raise UnsupportedByBroker(f"{self.address} serves {name} {broker_range}, and {low} to {high} would be needed")
                 return min(high, api.max_version)
         raise UnsupportedByBroker(f"{self.address} does not serve {name}: see 'minibroker api-versions -b {self.address}'")
 

@@ -62,17 +62,17 @@ class Consumer:
         A retriable error is retried by the next poll, until no poll has worked for the client's time-out.
         """
         problem: Exception | None = None
-        asked: list[Connection] = []
+        polled: list[Connection] = []
         deadline = Deadline(None if self._client.timeout_ms is None else self._client.timeout_ms + max_wait_ms)
         for leader, partitions in self._by_leader().items():
             try:
                 connection = self._client.to_node(leader, deadline)
                 self._send(connection, partitions, max_wait_ms, deadline)
-                asked.append(connection)
+                polled.append(connection)
             except (BrokerUnreachable, KafkaError) as error:
                 problem = error
         results: list[k01_fetch.PartitionResult] = []
-        for connection in asked:
+        for connection in polled:
             try:
                 response: k01_fetch.Response = connection.receive(deadline)
                 check(response.error_code, f"fetch from {connection.address}")
@@ -143,7 +143,7 @@ class Consumer:
         return found
 
     def _send(self, connection: Connection, partitions: list[int], max_wait_ms: int, deadline: Deadline) -> None:
-        wanted = [
+        requested = [
             k01_fetch.Partition(partition=index, fetch_offset=self.positions[index], partition_max_bytes=PARTITION_MAX_BYTES)
             for index in partitions
         ]
@@ -152,7 +152,7 @@ class Consumer:
             min_bytes=1,
             max_bytes=MAX_BYTES,
             isolation_level=self._isolation,
-            topics=[k01_fetch.Topic(topic=self._name, topic_id=self._topic.topic_id, partitions=wanted)],
+            topics=[k01_fetch.Topic(topic=self._name, topic_id=self._topic.topic_id, partitions=requested)],
         )
         most = LAST_VERSION_WITH_NAMES if self._topic.topic_id == NIL_UUID else None
         connection.send(k01_fetch, request, deadline, most=most)

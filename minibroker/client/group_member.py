@@ -43,7 +43,7 @@ class GroupMember:
         self._member_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         self._epoch = _JOIN
         self._owned: list[schema.TopicPartitions] = []
-        self._told: list[schema.TopicPartitions] = []
+        self._target: list[schema.TopicPartitions] = []
         self._ids: dict[uuid.UUID, str] = {}
         self._due_s = 0.0
         self.assigned: tuple[TopicPartition, ...] = ()  #: from the last heartbeat response
@@ -55,13 +55,13 @@ class GroupMember:
         try:
             self._heartbeat()
         except _FORGOTTEN:
-            self._epoch, self._owned, self._told, self.assigned = _JOIN, [], [], ()
+            self._epoch, self._owned, self._target, self.assigned = _JOIN, [], [], ()
             self._heartbeat()
         return True
 
     def gave_up_what_went(self) -> None:
         """Report at once that the reader reads only `assigned` from now on."""
-        self._owned = self._told
+        self._owned = self._target
         self._due_s = 0.0
 
     def committed(self) -> dict[TopicPartition, int]:
@@ -96,8 +96,8 @@ class GroupMember:
         self._epoch = response.member_epoch
         self._due_s = self._now_s() + response.heartbeat_interval_ms / 1000
         if response.assignment is not None:
-            self._told = response.assignment.topic_partitions
-            self.assigned = tuple(sorted((self._name(each.topic_id), index) for each in self._told for index in each.partitions))
+            self._target = response.assignment.topic_partitions
+            self.assigned = tuple(sorted((self._name(each.topic_id), index) for each in self._target for index in each.partitions))
 
     def _name(self, topic_id: uuid.UUID) -> str:
         if topic_id not in self._ids:

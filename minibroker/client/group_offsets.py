@@ -50,10 +50,10 @@ def committed_offsets(
 
     def ask(connection: Connection, keys: list[str]) -> Mapping[str, Offsets | KafkaError]:
         if connection.version_for(k09_offset_fetch, NEWEST_WITH_NAMES) >= SEVERAL_GROUPS_SINCE:
-            asked = k09_offset_fetch.Request(
+            offset_request = k09_offset_fetch.Request(
                 groups=[k09_offset_fetch.Group(group_id=key, topics=None) for key in keys], require_stable=bool(decided)
             )
-            response: k09_offset_fetch.Response = connection.ask(k09_offset_fetch, asked, deadline, most=NEWEST_WITH_NAMES)
+            response: k09_offset_fetch.Response = connection.ask(k09_offset_fetch, offset_request, deadline, most=NEWEST_WITH_NAMES)
             return {
                 each.group_id: refusal(each.error_code, f"group {each.group_id}") or _if_decided(_offsets(each), decided)
                 for each in response.groups

@@ -69,7 +69,7 @@ def _planned(reset: Reset, start: int, end: int, committed: int | None, by_time:
     if reset.how == SHIFT_BY and committed is None:
         return OffsetOutOfRange(f"{what} has no committed offset to shift")
     base = end if committed is None else committed
-    wanted = {
+    targets = {
         TO_EARLIEST: start,
         TO_LATEST: end,
         TO_CURRENT: base,
@@ -77,4 +77,4 @@ def _planned(reset: Reset, start: int, end: int, committed: int | None, by_time:
         SHIFT_BY: base + reset.value,
         TO_TIMESTAMP: end if by_time is None or by_time < 0 else by_time,
     }[reset.how]
-    return Planned(committed, wanted, min(max(wanted, start), end), start, end)
+    return Planned(committed, targets, min(max(targets, start), end), start, end)

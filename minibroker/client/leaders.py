@@ -22,7 +22,7 @@ ELECTION_MS: Final = 3_000  #: after so long without a leader, a partition has l
 
 def ask_leaders(
     client: Client,
-    wanted: Iterable[TopicPartition],
+    requested: Iterable[TopicPartition],
     ask: Callable[[Connection, list[TopicPartition]], Mapping[TopicPartition, T | KafkaError]],
     deadline: Deadline,
     *,
@@ -32,14 +32,14 @@ def ask_leaders(
 
     Args:
         client: finds the leaders.
-        wanted: the partitions.
+        requested: the partitions.
         ask: asks one leader about partitions that it leads.
         deadline: the limit, after which TimedOut is raised.
         leader_wait_ms: a partition without a leader for so long gets LeaderNotAvailable; None waits until the deadline.
     """
     found: dict[TopicPartition, T | KafkaError] = {}
     election = Deadline(leader_wait_ms)
-    left = list(dict.fromkeys(wanted))
+    left = list(dict.fromkeys(requested))
     while left:
         reason: Exception | None = None
         leaders = _by_leader(client, left, deadline, found)
@@ -65,10 +65,10 @@ def ask_leaders(
 
 
 def _by_leader(
-    client: Client, wanted: Iterable[TopicPartition], deadline: Deadline, found: dict[TopicPartition, T | KafkaError]
+    client: Client, requested: Iterable[TopicPartition], deadline: Deadline, found: dict[TopicPartition, T | KafkaError]
 ) -> dict[int, list[TopicPartition]]:
     """Group partitions by their leader, or by NO_LEADER. The error of a partition that does not exist is entered in `found`."""
-    keys = list(wanted)
+    keys = list(requested)
     answer = client.metadata(sorted({topic for topic, _ in keys}), deadline)
     topics = {topic.name: topic for topic in answer.topics}
     leaders: dict[int, list[TopicPartition]] = defaultdict(list)

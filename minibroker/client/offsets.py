@@ -70,7 +70,7 @@ class FoundOffset(NamedTuple):
 
 def list_offsets(
     client: Client,
-    wanted: Mapping[TopicPartition, int],
+    positions: Mapping[TopicPartition, int],
     *,
     isolation: int = READ_UNCOMMITTED,
     replica_id: int = CONSUMER,
@@ -84,17 +84,17 @@ def list_offsets(
     until = deadline or client.deadline()
 
     def ask(connection: Connection, partitions: list[TopicPartition]) -> Mapping[TopicPartition, FoundOffset | KafkaError]:
-        return _ask_leader(connection, {key: wanted[key] for key in partitions}, isolation, replica_id, until)
+        return _ask_leader(connection, {key: positions[key] for key in partitions}, isolation, replica_id, until)
 
-    return ask_leaders(client, wanted, ask, until, leader_wait_ms=leader_wait_ms)
+    return ask_leaders(client, positions, ask, until, leader_wait_ms=leader_wait_ms)
 
 
 def bounds(
-    client: Client, wanted: Iterable[TopicPartition], *, leader_wait_ms: int | None = None
+    client: Client, positions: Iterable[TopicPartition], *, leader_wait_ms: int | None = None
 ) -> dict[TopicPartition, Bounds | KafkaError]:
     """Return the bounds of each partition, or the final error. They are requested in ascending order, so that each is at most the next."""
     deadline = client.deadline()
-    starts = list_offsets(client, dict.fromkeys(wanted, EARLIEST), deadline=deadline, leader_wait_ms=leader_wait_ms)
+    starts = list_offsets(client, dict.fromkeys(positions, EARLIEST), deadline=deadline, leader_wait_ms=leader_wait_ms)
     refused = {key: answer for key, answer in starts.items() if isinstance(answer, KafkaError)}
     keys = [key for key in starts if key not in refused]
     answers = [
@@ -116,13 +116,13 @@ def _bounds(found: list[FoundOffset | KafkaError]) -> Bounds | KafkaError:
 
 
 def _ask_leader(
-    connection: Connection, wanted: Mapping[TopicPartition, int], isolation: int, replica_id: int, deadline: Deadline
+    connection: Connection, positions: Mapping[TopicPartition, int], isolation: int, replica_id: int, deadline: Deadline
 ) -> dict[TopicPartition, FoundOffset | KafkaError]:
-    needed = max(NEEDS_VERSION.get(time, 1) for time in wanted.values())
+    needed = max(NEEDS_VERSION.get(time, 1) for time in positions.values())
     if connection.version_for(k02_list_offsets) < needed:
         raise UnsupportedByBroker(f"{connection.address} serves ListOffsets below version {needed}, and does not know that --time")
     topics: dict[str, list[k02_list_offsets.Partition]] = defaultdict(list)
-    for (name, index), time in wanted.items():
+    for (name, index), time in positions.items():
         topics[name].append(k02_list_offsets.Partition(partition_index=index, timestamp=time))
     request = k02_list_offsets.Request(
         replica_id=replica_id,

@@ -31,8 +31,8 @@ def share_offsets(client: Client, groups: Iterable[str]) -> dict[str, Offsets | 
     deadline = client.deadline()
 
     def ask(connection: Connection, keys: list[str]) -> Mapping[str, Offsets | KafkaError]:
-        asked = [k90_describe_share_group_offsets.Group(group_id=key, topics=None) for key in keys]
-        request = k90_describe_share_group_offsets.Request(groups=asked)
+        requested = [k90_describe_share_group_offsets.Group(group_id=key, topics=None) for key in keys]
+        request = k90_describe_share_group_offsets.Request(groups=requested)
         response: k90_describe_share_group_offsets.Response = connection.ask(k90_describe_share_group_offsets, request, deadline)
         return {
             each.group_id: refusal(each.error_code, f"group {each.group_id}", each.error_message) or _offsets(each)
@@ -81,8 +81,8 @@ def alter_share_offsets(client: Client, group: str, offsets: Mapping[TopicPartit
 
 def delete_share_offsets(client: Client, group: str, topics: Iterable[str]) -> dict[str, KafkaError | None]:
     """Delete the start offsets of a group without members for topics. Returns the error of each, or None; KafkaError if all is rejected."""
-    asked = [k92_delete_share_group_offsets.Topic(topic_name=topic) for topic in topics]
-    request = k92_delete_share_group_offsets.Request(group_id=group, topics=asked)
+    requested = [k92_delete_share_group_offsets.Topic(topic_name=topic) for topic in topics]
+    request = k92_delete_share_group_offsets.Request(group_id=group, topics=requested)
 
     def ask(connection: Connection, deadline: Deadline) -> dict[str, KafkaError | None] | KafkaError:
         response: k92_delete_share_group_offsets.Response = connection.ask(k92_delete_share_group_offsets, request, deadline)

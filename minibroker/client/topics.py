@@ -51,11 +51,11 @@ def create_topics(
 ) -> dict[str, k19_create_topics.TopicResult | KafkaError]:
     """Create topics with the same settings. Returns the result or the error of each."""
     deadline = client.deadline()
-    wanted = [k19_create_topics.Config(name=name, value=value) for name, value in (configs or {}).items()]
+    config_entries = [k19_create_topics.Config(name=name, value=value) for name, value in (configs or {}).items()]
     request = k19_create_topics.Request(
         topics=[
             k19_create_topics.Topic(
-                name=name, num_partitions=partition_count, replication_factor=replication_factor, assignments=[], configs=wanted
+                name=name, num_partitions=partition_count, replication_factor=replication_factor, assignments=[], configs=config_entries
             )
             for name in names
         ],

@@ -269,7 +269,7 @@ class Cluster:
         assignment = [assignments[index] for index in range(count)] if assignments else None
         return NewTopic(name, topic_id, topic_records(name, topic_id, overrides), count, replication_factor, assignment)
 
-    def create_topics(self, wanted: Sequence[NewTopic], *, at_first_use: bool = False) -> None:
+    def create_topics(self, new_topics: Sequence[NewTopic], *, at_first_use: bool = False) -> None:
         """Create topics with one fsync. Clients may use them when this returns.
 
         Each is a separate operation: a crash may leave the first ones without the others. With `at_first_use` a partition gets its files
@@ -278,24 +278,24 @@ class Cluster:
         Raises:
             KafkaStorageError: None was created.
         """
-        run(self.create_topics_in_steps(wanted, at_first_use=at_first_use))
+        run(self.create_topics_in_steps(new_topics, at_first_use=at_first_use))
 
-    def create_topics_in_steps(self, wanted: Sequence[NewTopic], *, at_first_use: bool = False) -> Steps[Mapping[str, KafkaError]]:
+    def create_topics_in_steps(self, new_topics: Sequence[NewTopic], *, at_first_use: bool = False) -> Steps[Mapping[str, KafkaError]]:
         """Do what `create_topics` does, and yield between parts of the preparation.
 
         Returns:
             Errors by name, of topics that conflict with a topic that another request created meanwhile.
         """
         operations: dict[str, MetadataOperation] = {}
-        for new in wanted:
+        for new in new_topics:
             operations[new.name] = yield from self._operation(new.name, new.topic_id, range(new.partition_count), new.records)
         refused: dict[str, KafkaError] = {}
-        for new in wanted:
+        for new in new_topics:
             try:
                 self._check_free(new.name)
             except KafkaError as error:
                 refused[new.name] = error
-        created = [new for new in wanted if new.name not in refused]
+        created = [new for new in new_topics if new.name not in refused]
         self.metadata.commit_all([operations[new.name] for new in created])
         for new in created:
             self.leadership.place(self.topics[new.name], new.assignment, new.replication_factor)

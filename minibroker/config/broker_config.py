@@ -266,15 +266,15 @@ class BrokerConfig:
 
     def set_stored(self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]) -> None:
         """Apply stored overrides at a start. Ignore those that cannot be altered here or are not valid, with a warning."""
-        wanted = _alterable(dynamic_default), _alterable(dynamic_broker)
+        alterable = _alterable(dynamic_default), _alterable(dynamic_broker)
         try:
-            self.set_dynamic(*wanted)
+            self.set_dynamic(*alterable)
         except InvalidConfig:
-            self._set_one_by_one(wanted)
+            self._set_one_by_one(alterable)
 
-    def _set_one_by_one(self, wanted: tuple[Mapping[str, str], Mapping[str, str]]) -> None:
+    def _set_one_by_one(self, alterable: tuple[Mapping[str, str], Mapping[str, str]]) -> None:
         layers: tuple[dict[str, str], dict[str, str]] = ({}, {})
-        for layer, texts in zip(layers, wanted, strict=True):
+        for layer, texts in zip(layers, alterable, strict=True):
             for name, text in texts.items():
                 layer[name] = text
                 try:

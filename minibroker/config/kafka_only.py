@@ -173,8 +173,8 @@ def warnings_of(
         of_a_family = why is not None and base not in KAFKA_ONLY and base not in known
         if why is None or (of_a_family and nearest(base, known, _TYPING_ERROR)):
             near = nearest(base, known)
-            said = f" ({variables[name]})" if name in variables else ""
-            lines.append(f"unknown property {name}{said} is ignored{f': did you mean {near}?' if near else ''}")
+            note = f" ({variables[name]})" if name in variables else ""
+            lines.append(f"unknown property {name}{note} is ignored{f': did you mean {near}?' if near else ''}")
         elif why.is_warned_of and unknown[name].strip() and listeners.get(listener_in(name) or "") != "":
             by_reason.setdefault(why.reason, []).append(name)
     return lines + [f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no effect: {reason}" for reason, names in by_reason.items()]

@@ -64,22 +64,22 @@ def _mirrored(field: Field, request: Any, error: KafkaError, version: int) -> li
     """Return an element for each element of the request's list that this list mirrors."""
     if field.struct is None or field.tag is not None or not has_error_code(field.struct):
         return []
-    for asked in fields_of(type(request)):
-        elements = getattr(request, asked.name) if asked.is_array else None
+    for request_field in fields_of(type(request)):
+        elements = getattr(request, request_field.name) if request_field.is_array else None
         if not elements:
             continue  # DeleteTopics has a list of names and a list of ids; one of them is empty
-        if asked.struct is not None and _keys(field.struct) & _keys(asked.struct):
+        if request_field.struct is not None and _keys(field.struct) & _keys(request_field.struct):
             return [error_answer(field.struct, element, error, version) for element in elements]
-        if asked.struct is None and asked.kind in {"int32", "string"} and _keys(field.struct):
+        if request_field.struct is None and request_field.kind in {"int32", "string"} and _keys(field.struct):
             return [_of_plain(field.struct, element, error, version) for element in elements]
-    lists = [asked for asked in fields_of(type(request)) if asked.is_array]
+    lists = [request_field for request_field in fields_of(type(request)) if request_field.is_array]
     if len(lists) != 1 or lists[0].struct is None or not _is_mirrored_by(lists[0].struct, field.struct):
         return []
     return [answer for element in getattr(request, lists[0].name) for answer in _mirrored(field, element, error, version)]
 
 
-def _is_mirrored_by(asked: type[Any], answered: type[Any]) -> bool:
-    return any(each.struct is not None and _keys(each.struct) & _keys(answered) for each in fields_of(asked) if each.is_array)
+def _is_mirrored_by(request_type: type[Any], answered: type[Any]) -> bool:
+    return any(each.struct is not None and _keys(each.struct) & _keys(answered) for each in fields_of(request_type) if each.is_array)
 
 
 def _of_plain(struct_type: type[Any], element: Any, error: KafkaError, version: int) -> Any:

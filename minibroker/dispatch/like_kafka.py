@@ -107,14 +107,14 @@ class LateTopics:
             for topic in request.topics or ():
                 if topic.name and topic.topic_id == NIL_UUID and topic.name not in ctx.cluster.topics:
                     self._create_later(topic.name, partial(ctx.cluster.auto_create_topic, topic.name))
-        asked = k03_metadata.Request(
+        metadata_request = k03_metadata.Request(
             topics=request.topics,
             allow_auto_topic_creation=False,
             include_cluster_authorized_operations=request.include_cluster_authorized_operations,
             include_topic_authorized_operations=request.include_topic_authorized_operations,
         )
         are_all_asked_for = request.topics is None or (ctx.api_version == 0 and not request.topics)
-        return after(handler.handle(ctx, asked), partial(self._without_hidden, are_all_asked_for, _unknown_in_metadata))
+        return after(handler.handle(ctx, metadata_request), partial(self._without_hidden, are_all_asked_for, _unknown_in_metadata))
 
     def find_coordinator(self, handler: Handler, ctx: RequestContext, request: k10_find_coordinator.Request) -> Any:
         """Raise CoordinatorNotAvailable until the internal topic of the coordinator exists."""
@@ -144,7 +144,7 @@ class LateTopics:
         try:
             create()
         except KafkaError as error:
-            _LOG.info("could not create topic %s, which a client asked for: %s", name, error)
+            _LOG.info("could not create topic %s, which a client requested: %s", name, error)
         if self._to_create:
             self._services.clock.call_later_ms(0, self._create_next)
 

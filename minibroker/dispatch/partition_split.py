@@ -75,7 +75,7 @@ def _refuse_whole_transactions(request: Any, errors: dict[Place, KafkaError]) ->
 
 
 def _only(asking: Any, is_wanted: _IsWanted) -> Any | None:
-    """Return a request, or a part of it, with the wanted places alone; None if it had places and none is wanted."""
+    """Return a request, or a part of it, with the chosen places only; None if it had places and none is chosen."""
     shape = shape_of(type(asking))
     changes: dict[str, list[Any]] = {}
     for name in shape.topics:

@@ -129,23 +129,23 @@ def _produce_in_slices(ctx: RequestContext, request: schema.Request) -> Steps:
 
 
 def _append_long(
-    ctx: RequestContext, request: schema.Request, topic: schema.Topic, asked: schema.Partition, waiting: Waiting
+    ctx: RequestContext, request: schema.Request, topic: schema.Topic, entry: schema.Partition, waiting: Waiting
 ) -> Generator[Delayed | None, Any, schema.PartitionResult]:
     """Validate a long batch in slices, and append it in the turn in which validation finishes."""
     log_start_offset = -1
     try:
-        log = _partition(ctx, topic, asked.index).log
+        log = _partition(ctx, topic, entry.index).log
         log_start_offset = log.log_start_offset
-        validating = log.validate_in_steps(cast("memoryview", asked.records), produce_version=ctx.api_version)
+        validating = log.validate_in_steps(cast("memoryview", entry.records), produce_version=ctx.api_version)
         batch = yield from ctx.broker.record_steps.do(validating)
         admission = None if request.transactional_id is None else _admit(ctx, request, request.transactional_id)
-        partition = _partition(ctx, topic, asked.index)
+        partition = _partition(ctx, topic, entry.index)
         _check_admitted(partition, admission)
         appended = partition.append_validated(batch, produce_version=ctx.api_version)
     except KafkaError as error:
-        return _failed(asked.index, error, -1 if isinstance(error, _NO_LOG_START) else log_start_offset)
+        return _failed(entry.index, error, -1 if isinstance(error, _NO_LOG_START) else log_start_offset)
     result = _partition_result(
-        index=asked.index,
+        index=entry.index,
         error_code=0,
         base_offset=appended.base_offset,
         log_append_time_ms=appended.log_append_time_ms,
@@ -233,25 +233,25 @@ def _admit(ctx: RequestContext, request: schema.Request, transactional_id: str) 
 
 
 def _append(
-    ctx: RequestContext, topic: schema.Topic, asked: schema.Partition, admission: Admission | None, waiting: Waiting
+    ctx: RequestContext, topic: schema.Topic, entry: schema.Partition, admission: Admission | None, waiting: Waiting
 ) -> schema.PartitionResult:
     log_start_offset = -1
     try:
-        partition = _partition(ctx, topic, asked.index)
+        partition = _partition(ctx, topic, entry.index)
         if admission is not None:
             _check_admitted(partition, admission)
         log = partition.log
         log_start_offset = log.log_start_offset
-        records = asked.records
+        records = entry.records
         if ctx.api_version < BATCHES_SINCE and records is not None and _has_no_message(records):
-            return schema.PartitionResult(index=asked.index, error_code=0, base_offset=-1)
+            return schema.PartitionResult(index=entry.index, error_code=0, base_offset=-1)
         if not isinstance(records, memoryview) or not records:
             raise InvalidRecord("no record batch")
         appended = partition.append(records, produce_version=ctx.api_version)
     except KafkaError as error:
-        return _failed(asked.index, error, -1 if isinstance(error, _NO_LOG_START) else log_start_offset)
+        return _failed(entry.index, error, -1 if isinstance(error, _NO_LOG_START) else log_start_offset)
     result = _partition_result(
-        index=asked.index,
+        index=entry.index,
         error_code=0,
         base_offset=appended.base_offset,
         log_append_time_ms=appended.log_append_time_ms,

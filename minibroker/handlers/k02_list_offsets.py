@@ -77,8 +77,8 @@ def list_offsets(ctx: RequestContext, request: schema.Request) -> schema.Respons
                 _topic_result(
                     name=topic.name,
                     partitions=[
-                        _answer(ctx, request, topic.name, wanted, doubled)
-                        for wanted in (_once(topic.partitions) if doubled else topic.partitions)
+                        _answer(ctx, request, topic.name, entry, doubled)
+                        for entry in (_once(topic.partitions) if doubled else topic.partitions)
                     ],
                 )
                 for topic in request.topics
@@ -93,11 +93,11 @@ def _list_in_slices(ctx: RequestContext, request: schema.Request, doubled: froze
     topics: list[schema.TopicResult] = []
     for topic in request.topics:
         results: list[schema.PartitionResult] = []
-        for wanted in _once(topic.partitions) if doubled else topic.partitions:
+        for entry in _once(topic.partitions) if doubled else topic.partitions:
             try:
-                result = _answer_opening(ctx, request, topic.name, wanted, doubled)
+                result = _answer_opening(ctx, request, topic.name, entry, doubled)
             except LongBatch:
-                result = yield from _answer_in_slices(ctx, request, topic.name, wanted)
+                result = yield from _answer_in_slices(ctx, request, topic.name, entry)
             results.append(result)
             yield None
         topics.append(_topic_result(name=topic.name, partitions=results))
@@ -105,24 +105,24 @@ def _list_in_slices(ctx: RequestContext, request: schema.Request, doubled: froze
 
 
 def _answer_opening(
-    ctx: RequestContext, request: schema.Request, topic: str, wanted: schema.Partition, doubled: frozenset[tuple[str, int]]
+    ctx: RequestContext, request: schema.Request, topic: str, entry: schema.Partition, doubled: frozenset[tuple[str, int]]
 ) -> schema.PartitionResult:
     """Look up a partition as `_answer` does, and open its log first if necessary."""
     try:
-        return _answer(ctx, request, topic, wanted, doubled)
+        return _answer(ctx, request, topic, entry, doubled)
     except Unopened as unopened:
         partition = unopened.partition
     partition.open_now()
     if partition.is_unopened:  # the log cannot be opened now
-        return _failed(wanted.partition_index, partition.offline_cause)
-    return _answer(ctx, request, topic, wanted, doubled)
+        return _failed(entry.partition_index, partition.offline_cause)
+    return _answer(ctx, request, topic, entry, doubled)
 
 
 def _answer_in_slices(
-    ctx: RequestContext, request: schema.Request, topic: str, wanted: schema.Partition
+    ctx: RequestContext, request: schema.Request, topic: str, entry: schema.Partition
 ) -> Generator[Delayed | None, Any, schema.PartitionResult]:
     """Look up a record by timestamp in slices, after all checks."""
-    index, timestamp = wanted.partition_index, wanted.timestamp
+    index, timestamp = entry.partition_index, entry.timestamp
     try:
         log = ctx.cluster.partition(topic, index).log
         finding = (
@@ -146,22 +146,22 @@ def _of_segments(ctx: RequestContext, request: schema.Request) -> Steps:
     topics: list[schema.TopicResult] = []
     for topic in request.topics:
         results: list[schema.PartitionResult] = []
-        for wanted in topic.partitions:
-            results.append(_answer_of_segments(ctx, request, topic.name, wanted))
+        for entry in topic.partitions:
+            results.append(_answer_of_segments(ctx, request, topic.name, entry))
             yield None
         topics.append(_topic_result(name=topic.name, partitions=results))
     return _response(topics=topics)
 
 
-def _answer_of_segments(ctx: RequestContext, request: schema.Request, topic: str, wanted: schema.Partition) -> schema.PartitionResult:
-    index = wanted.partition_index
+def _answer_of_segments(ctx: RequestContext, request: schema.Request, topic: str, entry: schema.Partition) -> schema.PartitionResult:
+    index = entry.partition_index
     try:
-        if wanted.timestamp < EARLIEST:
-            raise UnsupportedVersion(f"timestamp {wanted.timestamp} in version 0")
-        if wanted.max_num_offsets < 0:
-            raise UnknownServerError(f"{wanted.max_num_offsets} offsets")  # as in Kafka
+        if entry.timestamp < EARLIEST:
+            raise UnsupportedVersion(f"timestamp {entry.timestamp} in version 0")
+        if entry.max_num_offsets < 0:
+            raise UnknownServerError(f"{entry.max_num_offsets} offsets")  # as in Kafka
         partition = ctx.cluster.partition(topic, index)
-        found = offsets_before(partition.log, wanted.timestamp, wanted.max_num_offsets, now_ms=ctx.broker.clock.now_ms())
+        found = offsets_before(partition.log, entry.timestamp, entry.max_num_offsets, now_ms=ctx.broker.clock.now_ms())
         end_offset = _end_for(partition.log, request)
         if found and found[0] > end_offset:
             found = [end_offset, *(offset for offset in found if offset <= end_offset)]
@@ -190,17 +190,17 @@ def _once(partitions: list[schema.Partition]) -> list[schema.Partition]:
 
 
 def _answer(
-    ctx: RequestContext, request: schema.Request, topic: str, wanted: schema.Partition, doubled: frozenset[tuple[str, int]]
+    ctx: RequestContext, request: schema.Request, topic: str, entry: schema.Partition, doubled: frozenset[tuple[str, int]]
 ) -> schema.PartitionResult:
-    index, timestamp = wanted.partition_index, wanted.timestamp
+    index, timestamp = entry.partition_index, entry.timestamp
     try:
         if doubled and (topic, index) in doubled:
             raise InvalidRequest("the partition is there twice")
         if timestamp < EARLIEST and ctx.api_version < _SINCE.get(timestamp, schema.VERSIONS[1] + 1):
             raise UnsupportedVersion(f"timestamp {timestamp} in version {ctx.api_version}")
         partition = ctx.cluster.partition(topic, index)
-        if wanted.current_leader_epoch != NO_EPOCH:
-            partition.check_leader_epoch(wanted.current_leader_epoch)
+        if entry.current_leader_epoch != NO_EPOCH:
+            partition.check_leader_epoch(entry.current_leader_epoch)
         timestamp, offset, leader_epoch = _look_up(partition, timestamp, request)
     except KafkaError as error:
         return _failed(index, error)

@@ -42,13 +42,13 @@ _partition_result = constructor(schema.PartitionResult)
 @handles(schema, _PIECES, has_long_answer=True)
 def metadata(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Describe each requested topic."""
-    asked = request.topics
-    if not asked and (asked is None or ctx.api_version == 0):
+    requested = request.topics
+    if not requested and (requested is None or ctx.api_version == 0):
         if not _are_many(ctx.cluster.topics.values()):
             return _response(ctx, request, [_known(ctx, request, topic) for topic in ctx.cluster.topics.values()])
         steps = _all_in_slices(ctx, request)
     else:
-        keys = _keys(ctx, asked)
+        keys = _keys(ctx, requested)
         if not _are_many(_existing(ctx, keys)):
             return _response(ctx, request, _each_once([_answer(ctx, request, key) for key in keys]))
         steps = _some_in_slices(ctx, request, keys)
@@ -113,11 +113,11 @@ def _broker(node: Node, host: str, port: int) -> schema.Broker:
     return schema.Broker(node_id=node.node_id, host=host, port=port, rack=node.rack)
 
 
-def _keys(ctx: RequestContext, asked: list[schema.Topic]) -> list[Key]:
+def _keys(ctx: RequestContext, requested: list[schema.Topic]) -> list[Key]:
     """Return the requested ids and names, each once."""
-    if ctx.api_version < BY_ID_SINCE and any(topic.name is None or topic.topic_id != NIL_UUID for topic in asked):
+    if ctx.api_version < BY_ID_SINCE and any(topic.name is None or topic.topic_id != NIL_UUID for topic in requested):
         raise InvalidRequest(f"topics by id need version {BY_ID_SINCE}")
-    return list(dict.fromkeys(topic.topic_id if topic.topic_id != NIL_UUID else topic.name for topic in asked))
+    return list(dict.fromkeys(topic.topic_id if topic.topic_id != NIL_UUID else topic.name for topic in requested))
 
 
 def _existing(ctx: RequestContext, keys: Iterable[Key]) -> Iterator[Topic]:
@@ -159,10 +159,10 @@ def _find(ctx: RequestContext, request: schema.Request, key: Key) -> Topic:
     if topic is not None:
         return topic
     if request.allow_auto_topic_creation and key != METADATA_TOPIC:
-        asked = request.topics or ()
-        if len(asked) > 1:
+        requested = request.topics or ()
+        if len(requested) > 1:
             ctx.cluster.auto_create_topics(
-                topic.name for topic in asked if topic.name is not None and topic.topic_id == NIL_UUID and topic.name != METADATA_TOPIC
+                topic.name for topic in requested if topic.name is not None and topic.topic_id == NIL_UUID and topic.name != METADATA_TOPIC
             )
         return ctx.cluster.auto_create_topic(key)
     check_name(key)

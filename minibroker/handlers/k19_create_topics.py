@@ -71,23 +71,29 @@ def _create_topics(ctx: RequestContext, request: schema.Request) -> Steps[schema
     return schema.Response(topics=[_result(ctx, name, new, described) for name, new in found.items()])
 
 
-def _partition_count(ctx: RequestContext, wanted: schema.Topic) -> int:
+def _partition_count(ctx: RequestContext, topic_entry: schema.Topic) -> int:
     """Return how many partitions are requested, including invalid ones."""
-    if wanted.assignments:
-        return len(wanted.assignments)
-    return ctx.cluster.default_partition_count(wanted.name) if wanted.num_partitions == NOT_GIVEN else max(wanted.num_partitions, 0)
+    if topic_entry.assignments:
+        return len(topic_entry.assignments)
+    return (
+        ctx.cluster.default_partition_count(topic_entry.name)
+        if topic_entry.num_partitions == NOT_GIVEN
+        else max(topic_entry.num_partitions, 0)
+    )
 
 
-def _check(ctx: RequestContext, wanted: schema.Topic, charge: Charge, beside: Collection[str], *, is_single: bool) -> NewTopic | KafkaError:
+def _check(
+    ctx: RequestContext, topic_entry: schema.Topic, charge: Charge, beside: Collection[str], *, is_single: bool
+) -> NewTopic | KafkaError:
     try:
         if not is_single:
             raise InvalidRequest("Duplicate topic name.")
         return ctx.cluster.new_topic(
-            wanted.name,
-            partition_count=None if wanted.num_partitions == NOT_GIVEN else wanted.num_partitions,
-            replication_factor=wanted.replication_factor,
-            assignments=_assignments(ctx, wanted),
-            configs=_configs(wanted),
+            topic_entry.name,
+            partition_count=None if topic_entry.num_partitions == NOT_GIVEN else topic_entry.num_partitions,
+            replication_factor=topic_entry.replication_factor,
+            assignments=_assignments(ctx, topic_entry),
+            configs=_configs(topic_entry),
             beside=beside,
             charge=charge,
         )
@@ -97,34 +103,34 @@ def _check(ctx: RequestContext, wanted: schema.Topic, charge: Charge, beside: Co
 
 def _create(ctx: RequestContext, found: dict[str, NewTopic | KafkaError]) -> Steps[None]:
     """Create all valid topics with one fsync."""
-    wanted = [new for new in found.values() if isinstance(new, NewTopic)]
+    topic_entry = [new for new in found.values() if isinstance(new, NewTopic)]
     try:
-        found.update((yield from ctx.cluster.create_topics_in_steps(wanted)))
+        found.update((yield from ctx.cluster.create_topics_in_steps(topic_entry)))
     except KafkaError as error:
-        found.update(dict.fromkeys((new.name for new in wanted), error.with_traceback(None)))  # a traceback would keep `found` alive
+        found.update(dict.fromkeys((new.name for new in topic_entry), error.with_traceback(None)))  # a traceback would keep `found` alive
 
 
-def _configs(wanted: schema.Topic) -> dict[str, str | None]:
-    return {config.name: config.value for config in wanted.configs}
+def _configs(topic_entry: schema.Topic) -> dict[str, str | None]:
+    return {config.name: config.value for config in topic_entry.configs}
 
 
-def _assignments(ctx: RequestContext, wanted: schema.Topic) -> dict[int, list[int]] | None:
-    if not wanted.assignments:
+def _assignments(ctx: RequestContext, topic_entry: schema.Topic) -> dict[int, list[int]] | None:
+    if not topic_entry.assignments:
         return None
-    problem = _problem(wanted)
+    problem = _problem(topic_entry)
     if problem is not None:
-        ctx.cluster.new_topic(wanted.name, configs=_configs(wanted))  # as in Kafka, errors in name and configs come first
+        ctx.cluster.new_topic(topic_entry.name, configs=_configs(topic_entry))  # as in Kafka, errors in name and configs come first
         raise problem
-    return {assignment.partition_index: assignment.broker_ids for assignment in wanted.assignments}
+    return {assignment.partition_index: assignment.broker_ids for assignment in topic_entry.assignments}
 
 
-def _problem(wanted: schema.Topic) -> KafkaError | None:
+def _problem(topic_entry: schema.Topic) -> KafkaError | None:
     """Return what is wrong with the request, apart from the contents of its assignments."""
-    if wanted.replication_factor != NOT_GIVEN:
+    if topic_entry.replication_factor != NOT_GIVEN:
         return InvalidRequest("A manual partition assignment was specified, but replication factor was not set to -1.")
-    if wanted.num_partitions != NOT_GIVEN:
+    if topic_entry.num_partitions != NOT_GIVEN:
         return InvalidRequest("A manual partition assignment was specified, but numPartitions was not set to -1.")
-    counts = Counter(assignment.partition_index for assignment in wanted.assignments)
+    counts = Counter(assignment.partition_index for assignment in topic_entry.assignments)
     for index, count in counts.items():
         if count > 1:
             return InvalidReplicaAssignment(f"Found multiple manual partition assignments for partition {index}")

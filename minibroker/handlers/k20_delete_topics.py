@@ -32,12 +32,12 @@ Key = tuple[str | None, UUID]  #: name and topic_id of the request
 Found = tuple[Topic | None, KafkaError | None]  #: the topic if it exists, and the error if it cannot be deleted
 
 
-def _topic_of(ctx: RequestContext, asked: schema.Topic) -> object:
+def _topic_of(ctx: RequestContext, entry: schema.Topic) -> object:
     """Return a key that is the same for a topic's name and its id."""
-    if asked.topic_id != NIL_UUID:
-        return asked.topic_id
-    topic = None if asked.name is None else ctx.cluster.topics.get(asked.name)
-    return asked.name if topic is None else topic.topic_id
+    if entry.topic_id != NIL_UUID:
+        return entry.topic_id
+    topic = None if entry.name is None else ctx.cluster.topics.get(entry.name)
+    return entry.name if topic is None else topic.topic_id
 
 
 _PIECES: Final = (

@@ -27,14 +27,14 @@ COMPACT_ALONE: Final = frozenset({"compact"})
 @handles(schema, Pieces("topics.partitions", "topics.partitions", size=OPENED_AT_ONCE))
 def delete_records(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Delete records of each partition. A failed one does not stop the others."""
-    wanted: dict[str, dict[int, int]] = {}
+    targets: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         for partition in topic.partitions:
-            wanted.setdefault(topic.name, {})[partition.partition_index] = partition.offset
+            targets.setdefault(topic.name, {})[partition.partition_index] = partition.offset
     return schema.Response(
         topics=[
             schema.TopicResult(name=name, partitions=[_delete(ctx, name, index, offset) for index, offset in partitions.items()])
-            for name, partitions in wanted.items()
+            for name, partitions in targets.items()
         ]
     )
 

@@ -19,17 +19,17 @@ def offset_for_leader_epoch(ctx: RequestContext, request: schema.Request) -> sch
     """Look up the epoch of each partition."""
     return schema.Response(
         topics=[
-            schema.TopicResult(topic=topic.topic, partitions=[_look_up(ctx, topic.topic, wanted) for wanted in topic.partitions])
+            schema.TopicResult(topic=topic.topic, partitions=[_look_up(ctx, topic.topic, entry) for entry in topic.partitions])
             for topic in request.topics
         ]
     )
 
 
-def _look_up(ctx: RequestContext, topic: str, wanted: schema.Partition) -> schema.PartitionResult:
+def _look_up(ctx: RequestContext, topic: str, entry: schema.Partition) -> schema.PartitionResult:
     try:
-        partition = ctx.cluster.partition(topic, wanted.partition)
-        partition.check_leader_epoch(wanted.current_leader_epoch)
-        found = partition.log.end_offset_for_epoch(wanted.leader_epoch)
+        partition = ctx.cluster.partition(topic, entry.partition)
+        partition.check_leader_epoch(entry.current_leader_epoch)
+        found = partition.log.end_offset_for_epoch(entry.leader_epoch)
     except KafkaError as error:
-        return schema.PartitionResult(error_code=error.code, partition=wanted.partition)
-    return schema.PartitionResult(error_code=0, partition=wanted.partition, leader_epoch=found.leader_epoch, end_offset=found.end_offset)
+        return schema.PartitionResult(error_code=error.code, partition=entry.partition)
+    return schema.PartitionResult(error_code=0, partition=entry.partition, leader_epoch=found.leader_epoch, end_offset=found.end_offset)

@@ -81,19 +81,19 @@ def _as_transaction(request: schema.Request) -> schema.Transaction:
     )
 
 
-def _begin(ctx: RequestContext, asked: schema.Transaction, done: Callable[[Codes], None]) -> None:
+def _begin(ctx: RequestContext, entry: schema.Transaction, done: Callable[[Codes], None]) -> None:
     """Add or verify the partitions of one transaction, and call back with the code of each."""
-    ids = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch)
-    partitions = _partitions(asked)
+    ids = ProducerIdAndEpoch(entry.producer_id, entry.producer_epoch)
+    partitions = _partitions(entry)
     refused = _refused(ctx, partitions)
     if refused:
         done({each: refused.get(each, OperationNotAttempted.code) for each in partitions})
-    elif asked.verify_only:
-        done(_verified(ctx, asked.transactional_id, ids, partitions))
+    elif entry.verify_only:
+        done(_verified(ctx, entry.transactional_id, ids, partitions))
     else:
         version = 2 if ctx.api_version >= BATCHED_SINCE else 0
         ctx.broker.coordinators.transactions.add_partitions(
-            asked.transactional_id,
+            entry.transactional_id,
             ids,
             partitions,
             lambda outcome: done(dict.fromkeys(partitions, _code(ctx, outcome) if isinstance(outcome, KafkaError) else 0)),
@@ -101,8 +101,8 @@ def _begin(ctx: RequestContext, asked: schema.Transaction, done: Callable[[Codes
         )
 
 
-def _partitions(asked: schema.Transaction) -> frozenset[TopicPartition]:
-    return frozenset((topic.name, index) for topic in asked.topics for index in topic.partitions)
+def _partitions(entry: schema.Transaction) -> frozenset[TopicPartition]:
+    return frozenset((topic.name, index) for topic in entry.topics for index in topic.partitions)
 
 
 def _refused(ctx: RequestContext, partitions: frozenset[TopicPartition]) -> Codes:

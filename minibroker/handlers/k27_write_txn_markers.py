@@ -43,10 +43,10 @@ def write_txn_markers(ctx: RequestContext, request: schema.Request) -> schema.Re
     waiting: list[_Wait] = []
     for marker in request.markers:
         found = codes.setdefault(marker.producer_id, {})
-        asked = dict.fromkeys(_partitions(marker))
-        unknown = {each: UnknownTopicOrPartition.code for each in asked if not _is_here(ctx, *each)}
+        named = dict.fromkeys(_partitions(marker))
+        unknown = {each: UnknownTopicOrPartition.code for each in named if not _is_here(ctx, *each)}
         found.update(unknown)
-        for each in asked:
+        for each in named:
             if each not in unknown:
                 found[each] = _write(ctx, marker, each, waiting)
     if not waiting:

@@ -156,18 +156,18 @@ def _documentation(entry: ConfigEntry) -> str | None:
     return entry.prop.documentation or (None if entry.prop.is_sensitive else "")
 
 
-def broker_entries(config: BrokerConfig, wanted: Collection[str] = ()) -> list[ConfigEntry]:
-    """Return the configs of this broker, by name: those in `wanted`, or all if that is empty."""
+def broker_entries(config: BrokerConfig, chosen: Collection[str] = ()) -> list[ConfigEntry]:
+    """Return the configs of this broker, by name: those in `chosen`, or all if that is empty."""
     names = BROKER_PROPERTIES.keys() | kafka_names() | config.unknown.keys() | config.dynamic_default.keys() | config.dynamic_broker.keys()
-    entries = [_entry(config, name) for name in sorted(names.intersection(wanted) if wanted else names)]
+    entries = [_entry(config, name) for name in sorted(names.intersection(chosen) if chosen else names)]
     return [entry for entry in entries if entry.prop.name not in DESCRIBED_IF_SET or entry.source != SOURCE_DEFAULT]
 
 
-def default_broker_entries(config: BrokerConfig, wanted: Collection[str] = ()) -> list[ConfigEntry]:
+def default_broker_entries(config: BrokerConfig, chosen: Collection[str] = ()) -> list[ConfigEntry]:
     """Return the configs that are stored for all brokers, by name."""
     entries = []
     for name, text in sorted(config.dynamic_default.items()):
-        if wanted and name not in wanted:
+        if chosen and name not in chosen:
             continue
         prop = property_of(name)
         synonyms = [each for each in _synonyms(config, prop) if each.source == SOURCE_DYNAMIC_DEFAULT_BROKER]

@@ -18,11 +18,11 @@ def alter_configs(ctx: RequestContext, request: schema.Request) -> schema.Respon
     """Alter each resource."""
     for resource in request.resources:
         check_config_count(resource.configs)  # a resource with many configs is its own piece
-    wanted = [
+    requested = [
         (resource.resource_type, resource.resource_name, [ConfigChange(config.name, SET, config.value) for config in resource.configs])
         for resource in request.resources
     ]
-    refusals = alter_each(ctx.cluster, wanted, node_id=ctx.broker.nodes.own.node_id, is_full=True, validate_only=request.validate_only)
+    refusals = alter_each(ctx.cluster, requested, node_id=ctx.broker.nodes.own.node_id, is_full=True, validate_only=request.validate_only)
     return schema.Response(
         responses=[
             schema.ResourceResult(

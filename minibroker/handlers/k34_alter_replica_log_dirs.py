@@ -28,14 +28,14 @@ def alter_replica_log_dirs(ctx: RequestContext, request: schema.Request) -> sche
 
 
 def _move_all(ctx: RequestContext, request: schema.Request) -> Steps:
-    wanted: dict[tuple[str, int], str] = {}
+    targets: dict[tuple[str, int], str] = {}
     for number, move in enumerate(_moves(request)):
         if move is not None:
-            wanted[move[0]] = move[1]
+            targets[move[0]] = move[1]
         if number % _STEP == _STEP - 1:
             yield None
     results: dict[str, schema.TopicResult] = {}
-    for (topic, index), path in wanted.items():
+    for (topic, index), path in targets.items():
         if topic not in results:
             results[topic] = schema.TopicResult(topic_name=topic, partitions=[])
         code = _move(ctx, topic, index, path)

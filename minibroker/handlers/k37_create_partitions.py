@@ -37,20 +37,20 @@ def _create_partitions(ctx: RequestContext, request: schema.Request) -> Steps[sc
     for topic in request.topics:
         topics.setdefault(topic.name, []).append(topic)
     results = []
-    for name, asked in topics.items():
-        results.append((yield from _grow(ctx, name, asked, charge, validate_only=request.validate_only)))
+    for name, entries in topics.items():
+        results.append((yield from _grow(ctx, name, entries, charge, validate_only=request.validate_only)))
         yield
     return schema.Response(results=results)
 
 
-def _grow(ctx: RequestContext, name: str, asked: list[schema.Topic], charge: Charge, *, validate_only: bool) -> Steps[schema.TopicResult]:
+def _grow(ctx: RequestContext, name: str, entries: list[schema.Topic], charge: Charge, *, validate_only: bool) -> Steps[schema.TopicResult]:
     try:
-        if len(asked) > 1:
+        if len(entries) > 1:
             raise InvalidRequest("Duplicate topic name.")
-        wanted = asked[0].assignments
-        assignments = None if wanted is None else [assignment.broker_ids for assignment in wanted]
+        given = entries[0].assignments
+        assignments = None if given is None else [assignment.broker_ids for assignment in given]
         yield from ctx.cluster.create_partitions_in_steps(
-            name, asked[0].count, assignments=assignments, validate_only=validate_only, charge=charge
+            name, entries[0].count, assignments=assignments, validate_only=validate_only, charge=charge
         )
     except UnknownTopicOrPartition as error:
         return schema.TopicResult(name=name, error_code=error.code)  # without a message, as in Kafka

@@ -42,8 +42,10 @@ def elect_leaders(ctx: RequestContext, request: schema.Request) -> schema.Respon
         raise InvalidRequest(f"Unknown election type {request.election_type}")
     if request.topic_partitions is None:
         return ctx.broker.slices.run(_elect_all(ctx, request))
-    asked = [(each.topic, [_outcome(ctx, request, each.topic, index) for index in each.partitions]) for each in request.topic_partitions]
-    return _answer(0, asked)
+    elections = [
+        (each.topic, [_outcome(ctx, request, each.topic, index) for index in each.partitions]) for each in request.topic_partitions
+    ]
+    return _answer(0, elections)
 
 
 def _elect_all(ctx: RequestContext, request: schema.Request) -> Steps:

@@ -20,7 +20,7 @@ def incremental_alter_configs(ctx: RequestContext, request: schema.Request) -> s
     """Alter each resource."""
     for resource in request.resources:
         check_config_count(resource.configs)  # a resource with many configs is its own piece
-    wanted = [
+    requested = [
         (
             resource.resource_type,
             resource.resource_name,
@@ -28,7 +28,7 @@ def incremental_alter_configs(ctx: RequestContext, request: schema.Request) -> s
         )
         for resource in request.resources
     ]
-    refusals = alter_each(ctx.cluster, wanted, node_id=ctx.broker.nodes.own.node_id, is_full=False, validate_only=request.validate_only)
+    refusals = alter_each(ctx.cluster, requested, node_id=ctx.broker.nodes.own.node_id, is_full=False, validate_only=request.validate_only)
     return schema.Response(
         responses=[
             schema.ResourceResult(

@@ -43,10 +43,10 @@ def alter_partition_reassignments(ctx: RequestContext, request: schema.Request) 
     )
 
 
-def _alter(ctx: RequestContext, request: schema.Request, topic: str, asked: schema.Partition) -> schema.PartitionResult:
-    index = asked.partition_index
+def _alter(ctx: RequestContext, request: schema.Request, topic: str, entry: schema.Partition) -> schema.PartitionResult:
+    index = entry.partition_index
     try:
-        _reassign(ctx, request, topic, asked)
+        _reassign(ctx, request, topic, entry)
     except NoReassignmentInProgress as error:
         return schema.PartitionResult(partition_index=index, error_code=error.code, error_message=None)
     except KafkaError as error:
@@ -54,19 +54,19 @@ def _alter(ctx: RequestContext, request: schema.Request, topic: str, asked: sche
     return schema.PartitionResult(partition_index=index, error_code=0, error_message=None)
 
 
-def _reassign(ctx: RequestContext, request: schema.Request, topic: str, asked: schema.Partition) -> None:
+def _reassign(ctx: RequestContext, request: schema.Request, topic: str, entry: schema.Partition) -> None:
     """Reassign a partition, or cancel its reassignment."""
     found = ctx.cluster.topics.get(topic)
     if found is None:
         raise UnknownTopicOrPartition(f"Unable to find a topic named {topic}.")
-    if not 0 <= asked.partition_index < len(found.partitions):
-        raise UnknownTopicOrPartition(f"Unable to find partition {topic}:{asked.partition_index}.")
-    partition = found.partitions[asked.partition_index]
+    if not 0 <= entry.partition_index < len(found.partitions):
+        raise UnknownTopicOrPartition(f"Unable to find partition {topic}:{entry.partition_index}.")
+    partition = found.partitions[entry.partition_index]
     leadership = ctx.cluster.leadership
-    if asked.replicas is None:
+    if entry.replicas is None:
         leadership.cancel_reassignment(partition)
         return
-    check_assignment(asked.replicas, ctx.cluster.node_ids)
+    check_assignment(entry.replicas, ctx.cluster.node_ids)
     if not request.allow_replication_factor_change:
-        leadership.check_replica_count(partition, len(asked.replicas))
-    leadership.reassign(partition, asked.replicas)
+        leadership.check_replica_count(partition, len(entry.replicas))
+    leadership.reassign(partition, entry.replicas)

@@ -27,8 +27,8 @@ METADATA_PARTITION: Final = 0
 @handles(schema, Pieces("topics.partitions", "topics.partitions"))
 def describe_quorum(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Describe the quorum of the metadata log."""
-    asked = [(topic.topic_name, [partition.partition_index for partition in topic.partitions]) for topic in request.topics]
-    if asked != [(METADATA_TOPIC, [METADATA_PARTITION])]:
+    requested = [(topic.topic_name, [partition.partition_index for partition in topic.partitions]) for topic in request.topics]
+    if requested != [(METADATA_TOPIC, [METADATA_PARTITION])]:
         return _refused(request, UnknownTopicOrPartition())
     log = ctx.cluster.metadata.log
     node_id = ctx.cluster.node.node_id

@@ -29,7 +29,7 @@ def consumer_group_heartbeat(ctx: RequestContext, request: schema.Request) -> An
     """Handle the heartbeat. Returns Delayed if the log must be synced first."""
     ctx.broker.check_group_protocol("consumer")
     names, owned = request.subscribed_topic_names, request.topic_partitions
-    asked = ConsumerHeartbeat(
+    received = ConsumerHeartbeat(
         member_id=request.member_id,
         member_epoch=request.member_epoch,
         client_id=ctx.client_id or "",
@@ -43,7 +43,7 @@ def consumer_group_heartbeat(ctx: RequestContext, request: schema.Request) -> An
         owned=None if owned is None else frozen({each.topic_id: each.partitions for each in owned}),
         draws_own_id=ctx.api_version >= OWN_ID_SINCE,
     )
-    return when_done(lambda done: ctx.broker.coordinators.groups.consumer.heartbeat(request.group_id, asked, done), _answer)
+    return when_done(lambda done: ctx.broker.coordinators.groups.consumer.heartbeat(request.group_id, received, done), _answer)
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:

@@ -40,9 +40,9 @@ def list_config_resources(ctx: RequestContext, request: schema.Request) -> schem
     return ctx.broker.slices.run(_list(ctx, [each for each in supported if each in request.resource_types or not request.resource_types]))
 
 
-def _list(ctx: RequestContext, wanted: Sequence[int]) -> Steps:
+def _list(ctx: RequestContext, types: Sequence[int]) -> Steps:
     resources: list[schema.Resource] = []
-    for resource_type in wanted:
+    for resource_type in types:
         names = iter(_names(ctx, resource_type))
         while some := list(islice(names, _STEP)):
             resources += [schema.Resource(resource_name=name, resource_type=resource_type) for name in some if name is not None]

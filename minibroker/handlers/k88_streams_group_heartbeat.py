@@ -25,8 +25,8 @@ from minibroker.schemas import k88_streams_group_heartbeat as schema
 def streams_group_heartbeat(ctx: RequestContext, request: schema.Request) -> Any:
     """Handle the heartbeat. Returns Delayed if the log must be synced first."""
     ctx.broker.check_group_protocol("streams")
-    asked = heartbeat_of(request, ctx.client_id or "", f"/{ctx.connection.client_host}")
-    return when_done(lambda done: ctx.broker.coordinators.groups.streams.heartbeat(request.group_id, asked, done), _answer)
+    received = heartbeat_of(request, ctx.client_id or "", f"/{ctx.connection.client_host}")
+    return when_done(lambda done: ctx.broker.coordinators.groups.streams.heartbeat(request.group_id, received, done), _answer)
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:

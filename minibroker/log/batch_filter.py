@@ -267,9 +267,9 @@ class BatchFilter:
         if batch.record_count == batch.last_offset - base_offset + 1:
             spans = spans_at(data, position, stop, batch.record_count, [(code >> 1) - base_offset for code in live])
         else:
-            wanted = set(live)
+            positions = set(live)
             walk = walk_keys(data, position, stop, batch.record_count, base_offset)
-            spans = [span for span, code, _ in walk if code in wanted]
+            spans = [span for span, code, _ in walk if code in positions]
         return self._rewrite(batch, data, spans, needs_horizon=needs_horizon)
 
     def _filter_clean(self, batch: RawBatch) -> Left | None:

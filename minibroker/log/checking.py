@@ -97,8 +97,13 @@ def _check_sequence(expected: Expected, reports: Sequence[SegmentReport], findin
     for report, following in zip(reports, [*reports, None][1:], strict=True):
         path = f"{expected.directory}/{file_name(report.base_offset, LOG)}"
         if report.first_gap is not None:
-            wanted, came, position = report.first_gap
-            findings.add(WARNING, path, f"offset {came} comes where {wanted} is the next, though the topic is not compacted", position)
+            expected_sequence, found_sequence, position = report.first_gap
+            findings.add(
+                WARNING,
+                path,
+                f"offset {found_sequence} comes where {expected_sequence} is the next, though the topic is not compacted",
+                position,
+            )
         if following is not None and report.is_whole and not report.has_gaps and report.next_offset < following.base_offset:
             words = f"ends at offset {report.next_offset}, but the next segment begins at {following.base_offset}: its end was lost"
             is_deleted = following.base_offset <= (expected.log_start_offset or 0)

@@ -120,9 +120,9 @@ class ProducerCheck:
             return
         for entry in entries:
             self._compare_producer(path, entry)
-        told = {entry.producer_id for entry in entries}
+        listed = {entry.producer_id for entry in entries}
         for producer_id, first_offset in self._begun.items():
-            if producer_id not in told:
+            if producer_id not in listed:
                 words = f"the open transaction of producer {producer_id}, from offset {first_offset} on, is missing"
                 self._disagreements.append((path, words))
 

@@ -127,9 +127,9 @@ def remove_cleaned(files: Files, directory: str, base_offsets: Iterable[int] | N
         names = files.names(directory)
     except FileNotFoundError:
         return
-    wanted = None if base_offsets is None else set(base_offsets)
+    expected = None if base_offsets is None else set(base_offsets)
     for name in names:
-        if name.endswith(CLEANED) and (wanted is None or _base_offset(name) in wanted):
+        if name.endswith(CLEANED) and (expected is None or _base_offset(name) in expected):
             files.remove(f"{directory}/{name}")
 
 

@@ -153,8 +153,8 @@ def spans_without(  # noqa: C901, PLR0912  a call costs as much as a field
 def spans_at(data: bytes, position: int, stop: int, count: int, indexes: Sequence[int]) -> list[Span]:
     """Return spans of the records with these indexes, which grow; at least one is given."""
     spans: list[Span] = []
-    wanted = iter(indexes)
-    next_wanted = next(wanted)
+    pending = iter(indexes)
+    next_index = next(pending)
     try:
         for index in range(count):
             start = position
@@ -166,9 +166,9 @@ def spans_at(data: bytes, position: int, stop: int, count: int, indexes: Sequenc
                 if number >= 0x4000:
                     number, position = _read_number(data, position - 2)
             position += number >> 1
-            if index == next_wanted:
+            if index == next_index:
                 spans.append((start, position))
-                next_wanted = next(wanted, -1)
+                next_index = next(pending, -1)
     except IndexError:
         position = -1
     _must_end(position, stop, count)

@@ -124,8 +124,8 @@ def is_locked(files: Files, path: str) -> bool:
         return False
     descriptor = files.open(path, READ_ONLY)
     try:
-        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        found: int = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))[0]
+        query = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        found: int = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, query))[0]
         return found != fcntl.F_UNLCK
     finally:
         files.close(descriptor)

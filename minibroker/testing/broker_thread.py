@@ -145,13 +145,13 @@ class BrokerThread(Surface):
         except BrokerError:
             work.close()
             raise
-        asked = asyncio.run_coroutine_threadsafe(work, loop)
+        future = asyncio.run_coroutine_threadsafe(work, loop)
         try:
-            return asked.result(_TIMEOUT_S)
+            return future.result(_TIMEOUT_S)
         except TimeoutError as error:
-            if asked.done():  # the call itself raised it
+            if future.done():  # the call itself raised it
                 raise
-            asked.cancel()
+            future.cancel()
             raise BrokerError(f"the broker's thread did not answer within {_TIMEOUT_S:g} s") from error
 
     def _end_thread(self) -> None:

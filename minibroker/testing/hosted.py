@@ -164,14 +164,16 @@ class HostedBroker:
             self._broker.answer_parked()
 
     def _create_topics(self, broker: SimulatedBroker) -> None:
-        wanted: list[NewTopic] = []
+        new_topics: list[NewTopic] = []
         for name, partition_count in self._options.topics.items():
             if name not in broker.cluster.topics:
                 try:
-                    wanted.append(broker.cluster.new_topic(name, partition_count=partition_count, beside=[each.name for each in wanted]))
+                    new_topics.append(
+                        broker.cluster.new_topic(name, partition_count=partition_count, beside=[each.name for each in new_topics])
+                    )
                 except KafkaError as error:
                     raise BrokerError(f"topics: {name!r} cannot be created: {error}") from error
-        broker.cluster.create_topics(wanted, at_first_use=True)  # most tests use a few of their topics
+        broker.cluster.create_topics(new_topics, at_first_use=True)  # most tests use a few of their topics
         self._has_topics = True
 
     async def stop(self) -> None:

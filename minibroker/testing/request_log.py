@@ -91,12 +91,12 @@ class RequestLog(Sequence[LoggedRequest]):
 
         `node`: the broker that received them, of several. `injected`: whether a fault of the test hit them.
         """
-        wanted = {"api": api, "client_id": client_id, "group": group, "transactional_id": transactional_id, "node": node}
-        asked = [(name, value) for name, value in wanted.items() if value is not None]
+        criteria = {"api": api, "client_id": client_id, "group": group, "transactional_id": transactional_id, "node": node}
+        chosen = [(name, value) for name, value in criteria.items() if value is not None]
         return RequestLog(
             each
             for each in self._requests
-            if all(getattr(each, name) == value for name, value in asked)
+            if all(getattr(each, name) == value for name, value in chosen)
             and (topic is None or topic in each.topics)
             and (error is None or error in each.errors)
             and (injected is None or injected == bool(each.faults))

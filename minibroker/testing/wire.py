@@ -173,8 +173,8 @@ class Wire(ABC):
             partitions = [each.partition_index for each in found_topic.partitions]
             if partition is not None and partition not in partitions:
                 raise UnknownTopicOrPartition(f"topic {topic} has no partition {partition}: it has {len(partitions)}")
-            wanted = partitions if partition is None else [partition]
-            found = _read(client, topic, wanted, level, count=count or 0, end_s=end_s)
+            chosen = partitions if partition is None else [partition]
+            found = _read(client, topic, chosen, level, count=count or 0, end_s=end_s)
         if len(found) < (count or 0):
             raise BrokerError(f"records({topic!r}, count={count}): {len(found)} came within {timeout_s:g} s")
         return sorted(found, key=lambda each: (each.partition, each.offset))

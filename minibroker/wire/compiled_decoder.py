@@ -55,9 +55,9 @@ def compile_decoder(struct_type: type[Any], version: int, flexible: bool) -> Cal
     )
     with source.block("try:"):
         # Slicing bytes is faster than slicing a view of them, but what carries records is not copied.
-        wanted = "memoryview" if keeps_views else "bytes"
-        with source.block(f"if type(data) is not {wanted}:"):
-            source.line(f"data = {wanted}(data)")
+        type_name = "memoryview" if keeps_views else "bytes"
+        with source.block(f"if type(data) is not {type_name}:"):
+            source.line(f"data = {type_name}(data)")
         source.line("end = len(data)")
         source.line("pos = start")
         writer.struct(struct_type, "value")

@@ -28,6 +28,7 @@ STARTERS: Final = {
     "multiprocessing": "process",
     "concurrent.futures.process": "process",
     "minibroker.testing.broker_process": "process",
+    "minibroker.testing.secured": "process",
     "minibroker.server.worker_processes": "process",
     "minibroker.server.loop_background": "process",  # starts worker processes
     "minibroker.demo.broker": "process",

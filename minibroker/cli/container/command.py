@@ -65,13 +65,13 @@ def container(config_file: str, seed_dir: str, *, is_health_check: bool, serve_o
         if is_health_check:
             _ask_health(config_arguments, options)
             return
-        wanted = with_seeds(parse_topics(os.environ.get(VARIABLE, "")), Path(seed_dir))
-        if wanted:
+        topics = with_seeds(parse_topics(os.environ.get(VARIABLE, "")), Path(seed_dir))
+        if topics:
             from minibroker.cli.container.preparing import prepare  # noqa: PLC0415  only containers with topics need it
 
             given = _given(options)
             properties = from_file | sources.from_environment(os.environ) | _properties(given)
-            for line in prepare(properties, wanted, broker_count=given.get("broker_count") or 1):
+            for line in prepare(properties, topics, broker_count=given.get("broker_count") or 1):
                 click.echo(line)
     except ConfigurationError as error:
         raise click.ClickException(str(error)) from error

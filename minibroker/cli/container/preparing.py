@@ -28,7 +28,7 @@ UNFINISHED: Final = ".minibroker-unfinished-topics"  #: in the first log directo
 _TIMEOUT_MS: Final = 60_000
 
 
-def prepare(properties: Mapping[str, str], wanted: Sequence[WantedTopic], *, broker_count: int = 1) -> list[str]:
+def prepare(properties: Mapping[str, str], new_topics: Sequence[WantedTopic], *, broker_count: int = 1) -> list[str]:
     """Create missing topics with their seed data, on as many brokers as clients will see; return a line per topic.
 
     Raises:
@@ -43,7 +43,7 @@ def prepare(properties: Mapping[str, str], wanted: Sequence[WantedTopic], *, bro
         try:
             port = broker.listeners[0].port
             unfinished = Path(config.log_dirs[0]) / UNFINISHED
-            lines.extend(await asyncio.to_thread(_make, f"127.0.0.1:{port}", wanted, unfinished))
+            lines.extend(await asyncio.to_thread(_make, f"127.0.0.1:{port}", new_topics, unfinished))
         finally:
             await broker.stop()
 
@@ -58,19 +58,19 @@ def _alone(properties: Mapping[str, str]) -> dict[str, str]:
     return {"listeners": f"{name}://127.0.0.1:0", "advertised.listeners": "", "listener.security.protocol.map": f"{name}:PLAINTEXT"}
 
 
-def _make(bootstrap: str, wanted: Sequence[WantedTopic], unfinished: Path) -> list[str]:
+def _make(bootstrap: str, new_topics: Sequence[WantedTopic], unfinished: Path) -> list[str]:
     with Client(bootstrap, timeout_ms=_TIMEOUT_MS) as client:
         try:
-            return _make_missing(client, wanted, unfinished)
+            return _make_missing(client, new_topics, unfinished)
         except (ClientError, KafkaError) as error:
             raise ConfigurationError(f"topics of this container: {describe(error)}") from error
 
 
-def _make_missing(client: Client, wanted: Sequence[WantedTopic], unfinished: Path) -> list[str]:
+def _make_missing(client: Client, new_topics: Sequence[WantedTopic], unfinished: Path) -> list[str]:
     if unfinished.exists():
         _delete(client, json.loads(unfinished.read_text(encoding="utf-8")))
     there = {topic.name for topic in client.metadata(None).topics}
-    missing = [topic for topic in wanted if topic.name not in there]
+    missing = [topic for topic in new_topics if topic.name not in there]
     if not missing:
         return []
     unfinished.write_text(json.dumps([topic.name for topic in missing]), encoding="utf-8")

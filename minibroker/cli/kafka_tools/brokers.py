@@ -36,8 +36,8 @@ def run_broker_api_versions(arguments: Sequence[str]) -> int:
                 low, high = row["min_version"], row["max_version"]
                 usable = row["usable"] if row["usable"] is not None else "none"
                 lines.append(f"\t{row['name']}({row['api_key']}): {low if low == high else f'{low} to {high}'} [usable: {usable}]")
-            told = ",\n".join(lines)
-            print(f"{broker.host}:{broker.port} (id: {broker.node_id} rack: {broker.rack or 'null'} isFenced: false) -> (\n{told}\n)")
+            entries = ",\n".join(lines)
+            print(f"{broker.host}:{broker.port} (id: {broker.node_id} rack: {broker.rack or 'null'} isFenced: false) -> (\n{entries}\n)")
     return 0
 
 

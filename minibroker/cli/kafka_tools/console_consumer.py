@@ -53,8 +53,8 @@ class Formatter:
         if self._offset:
             parts.append(b"Offset:%d" % record.offset)
         if self._headers:
-            told = [name.encode() + b":" + (self._null if value is None else value) for name, value in record.headers]
-            parts.append(self._between_headers.join(told) if told else b"NO_HEADERS")
+            pairs = [name.encode() + b":" + (self._null if value is None else value) for name, value in record.headers]
+            parts.append(self._between_headers.join(pairs) if pairs else b"NO_HEADERS")
         if self._key:
             parts.append(self._null if record.key is None else self._key_text(record.key))
         if self._value:
@@ -253,9 +253,9 @@ def _check_offset(text: str | None) -> None:
         raise UsageError(f"The provided offset value '{text}' is incorrect. Valid values are 'earliest', 'latest', or a non-negative long.")
 
 
-def _offsets(client: Client, wanted: dict[TopicPartition, int], isolation: int) -> dict[int, int]:
+def _offsets(client: Client, start_offsets: dict[TopicPartition, int], isolation: int) -> dict[int, int]:
     found = {}
-    for (_, index), answer in list_offsets(client, wanted, isolation=isolation).items():
+    for (_, index), answer in list_offsets(client, start_offsets, isolation=isolation).items():
         if isinstance(answer, KafkaError):
             raise answer
         found[index] = answer.offset

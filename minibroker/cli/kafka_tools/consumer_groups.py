@@ -160,9 +160,9 @@ def _partitions(client: Client, options: argparse.Namespace, committed: Offsets)
     found = []
     for text in options.topic:
         name, _, numbers = text.partition(":")
-        wanted = Partitions().convert(numbers, None, None) if numbers else None
+        numbered = Partitions().convert(numbers, None, None) if numbers else None
         there = [partition.partition_index for partition in client.topic(name).partitions]
-        found += [(name, index) for index in sorted(there) if wanted is None or index in wanted]
+        found += [(name, index) for index in sorted(there) if numbered is None or index in numbered]
     return found
 
 

@@ -27,8 +27,8 @@ def run(arguments: Sequence[str]) -> int:
     topics = set(_items(options.topic_list))
     with client_of(options) as client:
         client.metadata([])
-        wanted = _node_ids(options.broker_list) or sorted(client.brokers)
-        absent = [node_id for node_id in wanted if node_id not in client.brokers]
+        chosen = _node_ids(options.broker_list) or sorted(client.brokers)
+        absent = [node_id for node_id in chosen if node_id not in client.brokers]
         if absent:
             there = _joined(sorted(client.brokers))
             print(
@@ -38,11 +38,11 @@ def run(arguments: Sequence[str]) -> int:
             return 1
         print("Querying brokers for log directories information")
         brokers = []
-        for node_id, answer in describe_log_dirs(client, wanted).items():
+        for node_id, answer in describe_log_dirs(client, chosen).items():
             if isinstance(answer, KafkaError):
                 raise answer
             brokers.append({"broker": node_id, "logDirs": [_directory(each, topics) for each in answer]})
-    print(f"Received log directory information from brokers {_joined(wanted)}")
+    print(f"Received log directory information from brokers {_joined(chosen)}")
     print(json.dumps({"version": 1, "brokers": brokers}, separators=(",", ":"), ensure_ascii=False))
     return 0
 

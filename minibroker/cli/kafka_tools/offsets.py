@@ -37,8 +37,8 @@ def run_delete_records(arguments: Sequence[str]) -> int:
         done = delete_records(client, before)
         print("Records delete operation completed:")
         for (topic, partition), result in done.items():
-            told = f"error: {java_name(result)}: {words_of(result)}" if isinstance(result, KafkaError) else f"low_watermark: {result}"
-            print(f"partition: {topic}-{partition}\t{told}")
+            outcome = f"error: {java_name(result)}: {words_of(result)}" if isinstance(result, KafkaError) else f"low_watermark: {result}"
+            print(f"partition: {topic}-{partition}\t{outcome}")
     return 0
 
 

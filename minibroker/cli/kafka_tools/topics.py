@@ -70,13 +70,13 @@ def _chosen(client: Client, options: argparse.Namespace, *, must: bool) -> list[
         found = [topic for topic in found if not topic.is_internal]
     if options.topic_id is not None:
         found = [topic for topic in found if id_text(topic.topic_id) == options.topic_id]
-        wanted = f"TopicId '{options.topic_id}'"
+        missing = f"TopicId '{options.topic_id}'"
     else:
         pattern = _pattern(options.topic)
         found = [topic for topic in found if pattern.fullmatch(topic.name or "")]
-        wanted = f"Topic '{options.topic}'"
+        missing = f"Topic '{options.topic}'"
     if must and not found and not options.if_exists and (options.topic or options.topic_id):
-        raise _RefusedError(f"{wanted} does not exist as expected")
+        raise _RefusedError(f"{missing} does not exist as expected")
     return found
 
 
@@ -90,7 +90,7 @@ def _pattern(topic: str | None) -> re.Pattern[str]:
 def _describe(client: Client, options: argparse.Namespace) -> None:
     chosen = _chosen(client, options, must=True)
     configs = admin.describe_configs(client, [topic.name or "" for topic in chosen]) if chosen else {}
-    told = admin.describe_partitions(client, [topic.name or "" for topic in chosen])
+    leaders = admin.describe_partitions(client, [topic.name or "" for topic in chosen])
     only_some = options.under_replicated_partitions or options.unavailable_partitions
     for topic in chosen:
         own = [config for config in configs[topic.name or ""] if admin.SOURCES.get(config.config_source) != "default"]
@@ -107,7 +107,7 @@ def _describe(client: Client, options: argparse.Namespace) -> None:
         if not options.topics_with_overrides:
             for partition in partitions:
                 if not only_some or _is_shown(partition, options):
-                    print(_partition_line(topic.name or "", partition, told.get((topic.name or "", partition.partition_index))))
+                    print(_partition_line(topic.name or "", partition, leaders.get((topic.name or "", partition.partition_index))))
 
 
 def _is_shown(partition: PartitionResult, options: argparse.Namespace) -> bool:
@@ -115,10 +115,10 @@ def _is_shown(partition: PartitionResult, options: argparse.Namespace) -> bool:
     return bool((options.under_replicated_partitions and under_replicated) or (options.unavailable_partitions and partition.leader_id < 0))
 
 
-def _partition_line(name: str, partition: PartitionResult, told: PartitionLeaders | None) -> str:
+def _partition_line(name: str, partition: PartitionResult, leaders: PartitionLeaders | None) -> str:
     leader = partition.leader_id if partition.leader_id >= 0 else "none"
     replicas, in_sync = (",".join(map(str, nodes)) for nodes in (partition.replica_nodes, partition.isr_nodes))
-    eligible, last_known = ("N/A", "N/A") if told is None else (_nodes(told.eligible_leader_replicas), _nodes(told.last_known_elr))
+    eligible, last_known = ("N/A", "N/A") if leaders is None else (_nodes(leaders.eligible_leader_replicas), _nodes(leaders.last_known_elr))
     state = f"Leader: {leader}\tReplicas: {replicas}\tIsr: {in_sync}\tElr: {eligible}\tLastKnownElr: {last_known}"
     return f"\tTopic: {name}\tPartition: {partition.partition_index}\t{state}"
 

@@ -56,10 +56,10 @@ def _kind(kind: str) -> click.Command:
     names = [name for name, each in word.parameters.items() if each.kind is not inspect.Parameter.VAR_KEYWORD]
 
     def run(lab: HttpLab, *, seed: int, **given: Any) -> None:
-        said = {name: value for name in _OFTEN if (value := given.pop(name)) is not None and value is not False}  # 0 is a probability
-        if len(said) != 1:
+        frequency = {name: value for name in _OFTEN if (value := given.pop(name)) is not None and value is not False}  # 0 is a probability
+        if len(frequency) != 1:
             raise click.UsageError("give one of --once, --times N, --on-call N, --probability P and --always")
-        ((often, value),) = said.items()
+        ((often, value),) = frequency.items()
         phrase = getattr(lab.faults, kind)(**{name: each for name, each in given.items() if each is not None})
         if often == "probability":
             click.echo(phrase.probability(value, seed=seed).id)

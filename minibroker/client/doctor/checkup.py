@@ -53,26 +53,26 @@ class Checkup:
             return
         came_by = self._came_by(begun, brokers)
         connections: dict[int, Connection] = {}
-        for node_id, told in sorted(brokers.items()):
-            reached = self._reach(told)
+        for node_id, listed in sorted(brokers.items()):
+            reached = self._reach(listed)
             begin = came_by.get(node_id)
-            connection = reached.connection if self._serves(told, first.cluster_id) else (begin.connection if begin else None)
+            connection = reached.connection if self._serves(listed, first.cluster_id) else (begin.connection if begin else None)
             configs: dict[str, str | None] = {}
             problems: list[Finding] = []
             if connection is not None:
                 connections[node_id] = connection
-                configs, problems = self._configs(node_id, told, connection)
+                configs, problems = self._configs(node_id, listed, connection)
             listeners = checks.listeners_of(configs)
             finding = judge(node_id, begin.address if begin else None, reached, first.cluster_id, listeners)
-            better = next((each for each in listeners if each.address != told and self._serves(each.address, first.cluster_id)), None)
+            better = next((each for each in listeners if each.address != listed and self._serves(each.address, first.cluster_id)), None)
             yield instead(finding, better) if finding.severity == PROBLEM and better else finding
             yield from problems
-            yield from self._others(node_id, told, listeners, first.cluster_id)
+            yield from self._others(node_id, listed, listeners, first.cluster_id)
             yield from checks.replicas(node_id, configs, len(brokers))
         yield from checks.versions(connections)
         for node_id, connection in sorted(connections.items()):
-            yield from self._asked(checks.log_dirs, node_id, connection)
-        yield from self._asked(checks.partitions, first.connection)
+            yield from self._checked(checks.log_dirs, node_id, connection)
+        yield from self._checked(checks.partitions, first.connection)
 
     def _came_by(self, begun: Sequence[Reached], brokers: Mapping[int, Address]) -> dict[int, Reached]:
         """Return the broker behind each bootstrap address: of several, the one that describes its configuration there."""
@@ -80,8 +80,8 @@ class Checkup:
             return dict.fromkeys(brokers, begun[0])
         found: dict[int, Reached] = {}
         for reached in begun:
-            told = (node_id for node_id, address in brokers.items() if address == reached.address)
-            node_id = next(told, None)
+            listed = (node_id for node_id, address in brokers.items() if address == reached.address)
+            node_id = next(listed, None)
             if node_id is None and reached.connection is not None:
                 node_id = self._node_at(reached.connection, sorted(brokers))
             if node_id is not None:
@@ -99,21 +99,21 @@ class Checkup:
             return node_id
         return None
 
-    def _configs(self, node_id: int, told: Address, connection: Connection) -> tuple[dict[str, str | None], list[Finding]]:
+    def _configs(self, node_id: int, listed: Address, connection: Connection) -> tuple[dict[str, str | None], list[Finding]]:
         try:
             return checks.configs_of(connection, node_id, self._deadline()), []
         except KafkaError as error:
             advice = "Each broker needs an address of its own: look at which ports are mapped to which"
-            return {}, [Finding(PROBLEM, f"broker {node_id}", f"at {told} it does not know itself: {describe(error)}", advice)]
+            return {}, [Finding(PROBLEM, f"broker {node_id}", f"at {listed} it does not know itself: {describe(error)}", advice)]
         except ClientError as error:
             return {}, [checks.rest(f"broker {node_id} does not tell its configuration: {describe(error)}")]
 
-    def _others(self, node_id: int, told: Address, listeners: Iterable[Advertised], cluster_id: str | None) -> Iterator[Finding]:
+    def _others(self, node_id: int, listed: Address, listeners: Iterable[Advertised], cluster_id: str | None) -> Iterator[Finding]:
         for listener in listeners:
-            if listener.address != told:
+            if listener.address != listed:
                 yield judge_other(node_id, listener, self._reach(listener.address), cluster_id)
 
-    def _asked(self, question: Callable[..., Iterator[Finding]], *arguments: Any) -> Iterator[Finding]:
+    def _checked(self, question: Callable[..., Iterator[Finding]], *arguments: Any) -> Iterator[Finding]:
         """Run one check with its own deadline. A failure is a finding, and the next checks run."""
         try:
             yield from question(*arguments, self._deadline())

@@ -92,11 +92,11 @@ class BrokerConfigs:
     def _set(self, config: BrokerConfig, name: str, overrides: Mapping[str, str]) -> None:
         in_force = config.dynamic_default if name == ALL_BROKERS else config.dynamic_broker
         stored = self._store.image.config_of(BROKER_RESOURCE, name)
-        wanted = {key: text for key, text in overrides.items() if key in in_force or stored.get(key) != text}
+        changed = {key: text for key, text in overrides.items() if key in in_force or stored.get(key) != text}
         if name == ALL_BROKERS:
-            config.set_dynamic(wanted, config.dynamic_broker)
+            config.set_dynamic(changed, config.dynamic_broker)
         else:
-            config.set_dynamic(config.dynamic_default, wanted)
+            config.set_dynamic(config.dynamic_default, changed)
 
 
 def _text(listeners: Iterable[Listener]) -> str:

@@ -1,4 +1,4 @@
-"""Check and apply AlterConfigs and IncrementalAlterConfigs, for topics, the broker that was asked, groups, client metrics and loggers.
+"""Check and apply AlterConfigs and IncrementalAlterConfigs, for topics, groups, client metrics, loggers and the broker of the request.
 
 Checks and messages are those of Apache Kafka 4.3.1 (ConfigAdminManager, ConfigurationControlManager, DynamicBrokerConfig). Configs of a
 broker whose names Kafka does not know are stored for plugins. So are configs that have no effect here, for example those of TLS and SASL.
@@ -77,13 +77,13 @@ def check_resource(cluster: Cluster, node_id: int, resource_type: int, name: str
 
 
 def check_logger_node_id(node_id: int, name: str) -> None:
-    """Raise InvalidRequest if the loggers are not those of the node that was asked."""
+    """Raise InvalidRequest if the loggers are not those of the node that received the request."""
     if _number(name) != node_id:
         raise InvalidRequest(f"Unexpected node id. Expected {node_id}, but received {_number(name)}")
 
 
 def check_node_id(node_id: int, name: str) -> None:
-    """Raise InvalidRequest if a broker resource is not the node that was asked."""
+    """Raise InvalidRequest if a broker resource is not the node that received the request."""
     if _number(name) != node_id:
         raise InvalidRequest(f"Unexpected broker id, expected {node_id}, but received {name}")
 
@@ -102,23 +102,23 @@ def check_config_count(configs: Sequence[object]) -> None:
 
 
 def alter_each(
-    cluster: Cluster, wanted: Sequence[tuple[int, str, Sequence[ConfigChange]]], *, node_id: int, is_full: bool, validate_only: bool
+    cluster: Cluster, requested: Sequence[tuple[int, str, Sequence[ConfigChange]]], *, node_id: int, is_full: bool, validate_only: bool
 ) -> list[KafkaError | None]:
     """Apply the changes of each resource, all of them or none. A resource that is named twice is rejected both times.
 
     Args:
         cluster: The cluster.
-        wanted: Resource type, name and changes of each resource.
-        node_id: The node that was asked.
+        requested: Resource type, name and changes of each resource.
+        node_id: The node that received the request.
         is_full: Replace all overrides of a resource, as AlterConfigs does.
         validate_only: Only check.
 
     Returns:
         For each resource the error that rejected it, or None.
     """
-    times = Counter((resource_type, name) for resource_type, name, _ in wanted)
+    times = Counter((resource_type, name) for resource_type, name, _ in requested)
     refusals: list[KafkaError | None] = []
-    for resource_type, name, changes in wanted:
+    for resource_type, name, changes in requested:
         try:
             if times[resource_type, name] > 1:
                 raise InvalidRequest("Each resource must appear at most once.")
@@ -240,11 +240,11 @@ def _apply(config: BrokerConfig, resource_type: int, overrides: dict[str, str], 
         if not _is_list(resource_type, name):
             raise InvalidConfig(_not_a_list(resource_type, operation, name))
         items = _current_items(config, resource_type, overrides, name)
-        wanted = [item for item in (value or "").split(",") if item]
+        requested = [item for item in (value or "").split(",") if item]
         if operation == APPEND:
-            items += [item for item in wanted if item not in items]
+            items += [item for item in requested if item not in items]
         else:
-            items = [item for item in items if item not in wanted]
+            items = [item for item in items if item not in requested]
         overrides[name] = ",".join(items)
     return overrides
 

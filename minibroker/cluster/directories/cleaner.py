@@ -84,7 +84,7 @@ class Cleaner:
         self._resting: set[PartitionLog] = set()
         self._set_aside: set[PartitionLog] = set()
         self._paused: set[PartitionLog] = set()  #: logs that move to another directory
-        self._wanted: set[PartitionLog] = set()  #: to be compacted regardless of their ratio
+        self._requested: set[PartitionLog] = set()  #: to be compacted regardless of their ratio
         self._lost: dict[PartitionLog, int] = {}  #: consecutive lost runs
         self._timer: Timer | None = None
         self._is_choosing = False
@@ -120,7 +120,7 @@ class Cleaner:
 
     def compact(self, logs: Iterable[PartitionLog]) -> None:
         """Compact these logs now, regardless of their dirty ratio."""
-        self._wanted.update(log for log in logs if log.config.is_compacted)
+        self._requested.update(log for log in logs if log.config.is_compacted)
         self._check()
 
     def give_up(self, log: PartitionLog) -> None:
@@ -129,7 +129,7 @@ class Cleaner:
         if run is not None:
             self._leaving.add(log)
             run.give_up()
-        for logs in (self._resting, self._set_aside, self._wanted):
+        for logs in (self._resting, self._set_aside, self._requested):
             logs.discard(log)
         self._lost.pop(log, None)
 
@@ -211,7 +211,7 @@ class Cleaner:
         """Return the dirty ratio and first dirty offset of a log, or None if it is not due."""
         first_dirty_offset = _first_dirty_offset(directory, log)
         if log.segments.active.base_offset <= first_dirty_offset:
-            self._wanted.discard(log)
+            self._requested.discard(log)
             return None
         try:
             found = log.compaction.cleanable(first_dirty_offset, self._clock.now_ms())
@@ -219,15 +219,15 @@ class Cleaner:
             self._failed(log, error)
             return None
         if found.dirty_bytes <= 0:
-            self._wanted.discard(log)
+            self._requested.discard(log)
             return None
-        is_due = found.must_clean or found.ratio > log.config.min_cleanable_dirty_ratio or log in self._wanted
+        is_due = found.must_clean or found.ratio > log.config.min_cleanable_dirty_ratio or log in self._requested
         return (found.ratio, first_dirty_offset) if is_due else None
 
     # Running
 
     def _begin(self, directory: LogDirectory, log: PartitionLog, first_dirty_offset: int) -> None:
-        self._wanted.discard(log)
+        self._requested.discard(log)
         try:
             plan = log.compaction.plan(first_dirty_offset, self._clock.now_ms(), offset_map_bytes=self._offset_map_bytes())
         except (OSError, KafkaError, CorruptLogError) as error:

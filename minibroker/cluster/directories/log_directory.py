@@ -129,9 +129,9 @@ class LogDirectory:
         except ValueError:
             raise ConfigurationError(f"{path}: directory.id={text} is no id") from None
         self.cluster_id = cluster_id
-        wanted = MetaProperties(cluster_id, node_id, format_uuid(self.directory_id))
-        if found != wanted:
-            write_meta_properties(self.files, path, wanted, now_ms=clock.now_ms())
+        expected = MetaProperties(cluster_id, node_id, format_uuid(self.directory_id))
+        if found != expected:
+            write_meta_properties(self.files, path, expected, now_ms=clock.now_ms())
 
     def load(self) -> None:
         """Remove the clean-shutdown marker and read the checkpoints. Unreadable ones mean full recovery."""

@@ -73,9 +73,9 @@ class StoredAcls:
             self.authorizer.remove(acl)
         return found
 
-    def find(self, wanted: AclFilter) -> Iterator[Acl]:
+    def find(self, acl_filter: AclFilter) -> Iterator[Acl]:
         """Yield the entries that a filter matches, in the order of their creation."""
-        return self.authorizer.find(wanted)
+        return self.authorizer.find(acl_filter)
 
     def _add(self, record: AccessControlEntryRecord) -> None:
         acl = acl_of(record)

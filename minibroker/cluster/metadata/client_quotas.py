@@ -98,12 +98,12 @@ def entity_filter(components: Sequence[QuotaFilterComponent], *, strict: bool) -
         InvalidRequest: The filter is invalid.
         UnsupportedVersion: It names an unknown type.
     """
-    wanted = _check_filter(components)
+    quota_filter = _check_filter(components)
 
     def matches(entity: Entity) -> bool:
-        if strict and len(entity) != len(wanted):
+        if strict and len(entity) != len(quota_filter):
             return False
-        return all(each in entity and (match_type == ANY or entity[each] == match) for each, match_type, match in wanted)
+        return all(each in entity and (match_type == ANY or entity[each] == match) for each, match_type, match in quota_filter)
 
     return matches
 

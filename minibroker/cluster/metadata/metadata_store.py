@@ -139,9 +139,9 @@ class MetadataStore:
             records += config_records(BROKER_RESOURCE, name, config, after)
         return records
 
-    def commit_config(self, resource_type: int, name: str, wanted: Mapping[str, str]) -> None:
+    def commit_config(self, resource_type: int, name: str, overrides: Mapping[str, str]) -> None:
         """Replace a resource's overrides. Only differences are written."""
-        records = config_records(resource_type, name, self.image.config_of(resource_type, name), wanted)
+        records = config_records(resource_type, name, self.image.config_of(resource_type, name), overrides)
         if records:
             self.commit(records)
 

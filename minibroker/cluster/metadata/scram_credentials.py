@@ -57,19 +57,19 @@ def alter(
     Returns:
         The records of valid changes, and for each user the error or None, valid ones first.
     """
-    wanted: dict[str, ScramDeletion | ScramUpsertion] = {}
+    alterations: dict[str, ScramDeletion | ScramUpsertion] = {}
     refused: dict[str, KafkaError | None] = {}
     for change in changes:
         if change.user in refused:
             continue
         try:
-            if wanted.pop(change.user, None) is not None:
+            if alterations.pop(change.user, None) is not None:
                 raise DuplicateResource("A user credential cannot be altered twice in the same request")
             _check(kept, features, change)
-            wanted[change.user] = change
+            alterations[change.user] = change
         except KafkaError as error:
             refused[change.user] = error
-    return [record_of(change) for change in wanted.values()], dict.fromkeys(wanted) | refused
+    return [record_of(change) for change in alterations.values()], dict.fromkeys(alterations) | refused
 
 
 def described(kept: KeptRecords, user: str) -> list[tuple[int, int]]:

@@ -99,29 +99,29 @@ class Acknowledging:
             last_offset = each.last_offset
         return self._plan
 
-    def _batches(self, asked: Acknowledgement) -> Sequence[InFlightBatch]:
+    def _batches(self, acknowledgement: Acknowledgement) -> Sequence[InFlightBatch]:
         records = self._records
-        if asked.first_offset < records.start_offset:
-            asked = asked._replace(first_offset=records.start_offset)
-        elif not records.batches or asked.first_offset < records.batches[0].first_offset:
+        if acknowledgement.first_offset < records.start_offset:
+            acknowledgement = acknowledgement._replace(first_offset=records.start_offset)
+        elif not records.batches or acknowledgement.first_offset < records.batches[0].first_offset:
             raise InvalidRecordState("Batch record not found. The request batch offsets are not found in the cache.")
-        found = records.overlapping(asked.first_offset, asked.last_offset)
+        found = records.overlapping(acknowledgement.first_offset, acknowledgement.last_offset)
         if not found:
             raise InvalidRequest("Batch record not found. The first offset in request is past acquired records.")
-        if found[-1].last_offset < asked.last_offset:
+        if found[-1].last_offset < acknowledgement.last_offset:
             raise InvalidRequest("Batch record not found. The last offset in request is past acquired records.")
         return found
 
-    def _plan_batch(self, batch: InFlightBatch, asked: Acknowledgement) -> None:
+    def _plan_batch(self, batch: InFlightBatch, acknowledgement: Acknowledgement) -> None:
         if not batch.is_divided:
             owner = batch.runs[0].member_id
             if owner == NOBODY:
                 raise InvalidRecordState("The batch cannot be acknowledged. The batch is not in the acquired state.")
             if owner != self._member_id:
                 raise InvalidRecordState("Member is not the owner of batch record")
-            is_all = asked.first_offset <= batch.first_offset and batch.last_offset <= asked.last_offset
-            batch.is_divided = not is_all or len(asked.types) > 1
-        for first_offset, last_offset, kind in asked.clipped(batch.first_offset, batch.last_offset).ranges():
+            is_all = acknowledgement.first_offset <= batch.first_offset and batch.last_offset <= acknowledgement.last_offset
+            batch.is_divided = not is_all or len(acknowledgement.types) > 1
+        for first_offset, last_offset, kind in acknowledgement.clipped(batch.first_offset, batch.last_offset).ranges():
             for run in batch.within(first_offset, last_offset):
                 self._plan_run(run, kind)
 

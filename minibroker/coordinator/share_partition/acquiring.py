@@ -66,12 +66,12 @@ class Acquisition:
     """One answer to one member, from one share partition."""
 
     def __init__(
-        self, records: InFlightRecords, extents: Sequence[Extent], wanted: AcquireRequest, limits: AcquireLimits, *, lock_expires_ms: int
+        self, records: InFlightRecords, extents: Sequence[Extent], request: AcquireRequest, limits: AcquireLimits, *, lock_expires_ms: int
     ) -> None:
         """Start an acquisition. `extents` are the batches that were read, in order; at least one."""
         self._records = records
         self._extents = extents
-        self._wanted = wanted
+        self._request = request
         self._limits = limits
         self._lock_expires_ms = lock_expires_ms
         self._left = 0
@@ -83,9 +83,9 @@ class Acquisition:
         first_offset, last_offset = self._extents[0].first_offset, self._extents[-1].last_offset
         if last_offset < records.start_offset:
             return []
-        self._left = min(self._wanted.max_records, self._limits.max_in_flight - records.record_count)
+        self._left = min(self._request.max_records, self._limits.max_in_flight - records.record_count)
         if self._left <= 0 and fetch_offset < records.next_offset:  # give no new offsets, only available ones
-            self._left = min(self._wanted.max_records, records.next_offset - fetch_offset)
+            self._left = min(self._request.max_records, records.next_offset - fetch_offset)
             last_offset = min(last_offset, records.next_offset - 1)
         if self._left <= 0:
             return []
@@ -117,7 +117,7 @@ class Acquisition:
         """Acquire offsets for the first time."""
         wanted_offset = first_offset + self._left - 1
         if wanted_offset < last_offset:
-            last_offset = wanted_offset if self._wanted.is_strict else min(last_offset, self._end_of_batch(wanted_offset))
+            last_offset = wanted_offset if self._request.is_strict else min(last_offset, self._end_of_batch(wanted_offset))
         self._left -= last_offset - first_offset + 1
         batches = []
         for first, last in self._divided(first_offset, last_offset):
@@ -132,11 +132,11 @@ class Acquisition:
         return next((each.last_offset for each in self._extents if each.first_offset <= offset <= each.last_offset), offset)
 
     def _divided(self, first_offset: int, last_offset: int) -> Iterator[Extent]:
-        if not self._wanted.is_strict and last_offset - first_offset + 1 > self._wanted.batch_size:
+        if not self._request.is_strict and last_offset - first_offset + 1 > self._request.batch_size:
             for each in self._extents:
                 if each.first_offset > last_offset:
                     break
-                if each.first_offset - first_offset >= self._wanted.batch_size:
+                if each.first_offset - first_offset >= self._request.batch_size:
                     yield Extent(first_offset, each.first_offset - 1)
                     first_offset = each.first_offset
         yield Extent(first_offset, last_offset)
@@ -164,7 +164,7 @@ class Acquisition:
     def _take_some(self, batch: InFlightBatch, runs: Iterator[Run]) -> int:
         """Take as many offsets of runs of a batch as the limits allow. Return their count."""
         limits = self._limits
-        taken, most = 0, self._left if self._wanted.is_strict else batch.record_count
+        taken, most = 0, self._left if self._request.is_strict else batch.record_count
         before = len(self._acquired)
         for run in runs:
             if run.state is not RecordState.AVAILABLE:
@@ -189,7 +189,7 @@ class Acquisition:
     def _give(self, run: Run) -> None:
         run.state = RecordState.ACQUIRED
         run.delivery_count += 1
-        run.member_id = self._wanted.member_id
+        run.member_id = self._request.member_id
         run.lock_expires_ms = self._lock_expires_ms
 
     def _tell(self, run: Run, before: int) -> None:

@@ -79,12 +79,12 @@ class SharePartition:
         records = self.records
         return records.next_fetch_offset() < records.next_offset or records.record_count < self._config().share_partition_max_record_locks
 
-    def acquire(self, fetch_offset: int, extents: Sequence[Extent], wanted: AcquireRequest) -> list[Acquired]:
+    def acquire(self, fetch_offset: int, extents: Sequence[Extent], request: AcquireRequest) -> list[Acquired]:
         """Acquire offsets of batches that were read at `fetch_offset`."""
         config = self._config()
         limits = AcquireLimits(config.share_delivery_count_limit, config.share_partition_max_record_locks)
         expires_ms = self._now_ms() + config.share_record_lock_duration_ms
-        acquired = Acquisition(self.records, extents, wanted, limits, lock_expires_ms=expires_ms).take(fetch_offset)
+        acquired = Acquisition(self.records, extents, request, limits, lock_expires_ms=expires_ms).take(fetch_offset)
         if acquired:
             self._watch_locks(expires_ms)
         return acquired

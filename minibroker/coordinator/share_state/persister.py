@@ -217,8 +217,8 @@ class Persister:
             listener(key)
 
 
-def _value(work: Callable[[T], StateSummary], asked: T) -> StateSummary | KafkaError:
+def _value(work: Callable[[T], StateSummary], request: T) -> StateSummary | KafkaError:
     try:
-        return work(asked)
+        return work(request)
     except KafkaError as error:
         return error

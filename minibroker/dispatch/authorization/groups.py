@@ -103,7 +103,7 @@ def offset_fetch(handler: Handler, ctx: RequestContext, request: k09_offset_fetc
         handler,
         request,
         is_allowed=lambda group: access.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id),
-        serve=lambda asked: serve_topics(handler, ctx, asked, error_of, _without_metadata),
+        serve=lambda entries: serve_topics(handler, ctx, entries, error_of, _without_metadata),
         refused=lambda name: k09_offset_fetch.GroupResult(group_id=name, topics=[], error_code=GroupAuthorizationFailed.code),
         is_visible=lambda topic: error_of(topic.name, topic.topic_id) is None,
     )
@@ -167,7 +167,7 @@ def describe_share_offsets(handler: Handler, ctx: RequestContext, request: k90_d
         handler,
         request,
         is_allowed=lambda group: access.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id),
-        serve=lambda asked: serve_topics(handler, ctx, asked, error_of),
+        serve=lambda entries: serve_topics(handler, ctx, entries, error_of),
         refused=lambda name: k90_describe_share_group_offsets.GroupResult(
             group_id=name, topics=[], error_code=error.code, error_message=str(error)
         ),

@@ -30,17 +30,17 @@ _REFUSED: Final = TopicAuthorizationFailed.code
 
 def metadata(handler: Handler, ctx: RequestContext, request: k03_metadata.Request) -> Any:
     """DESCRIBE of each topic; CREATE of those that are to be created."""
-    asked = request.topics
-    if asked and _is_plain(ctx, request, asked):
+    requested = request.topics
+    if requested and _is_plain(ctx, request, requested):
         return handler.handle(ctx, request)
     access = Access(ctx, handler.api.name)
-    if asked is None or (ctx.api_version == 0 and not asked):
+    if requested is None or (ctx.api_version == 0 and not requested):
         result = handler.handle(ctx, request)
         result = keep_allowed(ctx, result, "topics", lambda topic: access.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name))
         return after(result, lambda response: _with_operations(access, request, response))
     refused: dict[Any, k03_metadata.TopicResult] = {}
     rest = []
-    for topic in asked:
+    for topic in requested:
         answer = _refusal(access, ctx, request, topic)
         if answer is None:
             rest.append(topic)
@@ -58,12 +58,12 @@ def metadata(handler: Handler, ctx: RequestContext, request: k03_metadata.Reques
     return after(handler.handle(ctx, replace(request, topics=rest) if refused else request), joined)
 
 
-def _is_plain(ctx: RequestContext, request: k03_metadata.Request, asked: Iterable[k03_metadata.Topic]) -> bool:
+def _is_plain(ctx: RequestContext, request: k03_metadata.Request, requested: Iterable[k03_metadata.Topic]) -> bool:
     """Return whether a request is for topics by name that exist and that the client may describe, without operations."""
     if request.include_topic_authorized_operations or request.include_cluster_authorized_operations:
         return False
     known, topics = allowed(ctx, _DESCRIBE), ctx.cluster.topics
-    return all(topic.name in known and topic.name in topics and topic.topic_id == NIL_UUID for topic in asked)
+    return all(topic.name in known and topic.name in topics and topic.topic_id == NIL_UUID for topic in requested)
 
 
 def _refusal(

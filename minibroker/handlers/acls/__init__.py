@@ -32,7 +32,7 @@ def stored_acls(ctx: RequestContext, message: str = NO_AUTHORIZER) -> StoredAcls
     return ctx.broker.acls
 
 
-def filter_of(asked: Any) -> AclFilter:
+def filter_of(entry: Any) -> AclFilter:
     """Return the filter of a DescribeAcls request, or of an element of a DeleteAcls request."""
     from minibroker.security.acl import (  # noqa: PLC0415  a broker without an authorizer does not need it
         AclFilter,
@@ -43,11 +43,11 @@ def filter_of(asked: Any) -> AclFilter:
     )
 
     return AclFilter(
-        ResourceType(asked.resource_type_filter),
-        asked.resource_name_filter,
-        PatternType(asked.pattern_type_filter),
-        asked.principal_filter,
-        asked.host_filter,
-        Operation(asked.operation),
-        Permission(asked.permission_type),
+        ResourceType(entry.resource_type_filter),
+        entry.resource_name_filter,
+        PatternType(entry.pattern_type_filter),
+        entry.principal_filter,
+        entry.host_filter,
+        Operation(entry.operation),
+        Permission(entry.permission_type),
     )

@@ -36,10 +36,10 @@ def describe_delegation_token(ctx: RequestContext, request: schema.Request) -> s
 
 def _describe(ctx: RequestContext, request: schema.Request) -> Steps:
     stored = stored_tokens(ctx)
-    wanted = None if request.owners is None else {f"{each.principal_type}:{each.principal_name}" for each in request.owners}
+    owner_names = None if request.owners is None else {f"{each.principal_type}:{each.principal_name}" for each in request.owners}
     described = []
     for number, token in enumerate(list(stored)):
-        if (wanted is None or not wanted.isdisjoint((token.owner, token.requester, *token.renewers))) and _may_see(ctx, token):
+        if (owner_names is None or not owner_names.isdisjoint((token.owner, token.requester, *token.renewers))) and _may_see(ctx, token):
             described.append(_described(token, stored.rules.hmac_of(token.token_id)))
         if number % _STEP == _STEP - 1:
             yield None

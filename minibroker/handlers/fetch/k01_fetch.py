@@ -80,6 +80,6 @@ def on_error(ctx: RequestContext, request: schema.Request, error: KafkaError) ->
     if ctx.api_version >= TOPIC_IDS_SINCE:
         return schema.Response(error_code=error.code, session_id=request.session_id, responses=[])
     results: list[PartitionAnswer] = [
-        (topic.topic, failed(asked.partition, error, aborted=[])) for topic in request.topics for asked in topic.partitions
+        (topic.topic, failed(entry.partition, error, aborted=[])) for topic in request.topics for entry in topic.partitions
     ]
     return schema.Response(error_code=error.code, session_id=request.session_id, responses=by_topic(results))

@@ -204,30 +204,30 @@ class FetchReading:
         session = self.context.session
         return not any(self.partitions) and (session is None or not session.has_settled)
 
-    def read(self, asked_for: Sequence[RequestedPartition], results: list[PartitionAnswer], size: int) -> tuple[int, bool]:
+    def read(self, entries: Sequence[RequestedPartition], results: list[PartitionAnswer], size: int) -> tuple[int, bool]:
         """Append to the results and to `partitions`, in order. Returns bytes of records, and whether the response must be sent at once.
 
         `size`: the bytes of earlier partitions.
         """
         places = self.partitions
         is_urgent = False
-        for topic, asked in asked_for:
+        for topic, entry in entries:
             try:
-                partition = self.partition(topic, asked.partition)
+                partition = self.partition(topic, entry.partition)
             except KafkaError as error:
                 # A missing partition does not end the wait. Kafka waits for the others, else a client with one deleted topic would
                 # retry in a loop.
                 is_urgent = is_urgent or isinstance(error, _LED_BY_ANOTHER)
-                results.append((topic, self._not_there(topic, asked.partition, error)))
+                results.append((topic, self._not_there(topic, entry.partition, error)))
                 places.append(None)
                 continue
             places.append(partition)
             try:
                 result = self._read_partition(
-                    partition, asked, max(self._max_bytes - size, 0), min_one=size == 0 or self._is_unlimited(size)
+                    partition, entry, max(self._max_bytes - size, 0), min_one=size == 0 or self._is_unlimited(size)
                 )
             except KafkaError as error:
-                result = failed(asked.partition, error, self._leader(partition, error))
+                result = failed(entry.partition, error, self._leader(partition, error))
                 is_urgent = True
             else:
                 is_urgent = is_urgent or result.diverging_epoch.epoch >= 0
@@ -245,40 +245,40 @@ class FetchReading:
             return failed(index, UnknownTopicOrPartition() if isinstance(error, UnknownTopicId) else error)
         return failed(index, error, aborted=[])
 
-    def readable(self, results: list[PartitionAnswer], asked_for: Sequence[RequestedPartition]) -> int:
+    def readable(self, results: list[PartitionAnswer], entries: Sequence[RequestedPartition]) -> int:
         """Return the readable bytes within the limits, including the batch that did not fit, as Kafka counts them."""
         size = 0
-        for (topic, asked), (_, result) in zip(asked_for, results, strict=True):
+        for (topic, entry), (_, result) in zip(entries, results, strict=True):
             if result.error_code:
                 continue
-            log = self.partition(topic, asked.partition).log
+            log = self.partition(topic, entry.partition).log
             records = _read(log, result.records or _EMPTY)
             if not records and self.ctx.api_version < BATCHES_SINCE:
                 continue  # only control batches, which convert to nothing
-            next_offset = _last_offset(records) + 1 if records else asked.fetch_offset
-            size += min(asked.partition_max_bytes, self._max_bytes) if next_offset < self._end_offset(log) else len(records)
+            next_offset = _last_offset(records) + 1 if records else entry.fetch_offset
+            size += min(entry.partition_max_bytes, self._max_bytes) if next_offset < self._end_offset(log) else len(records)
         return size
 
-    def _read_partition(self, partition: Partition, asked: schema.Partition, max_bytes: int, *, min_one: bool) -> schema.PartitionResult:
+    def _read_partition(self, partition: Partition, entry: schema.Partition, max_bytes: int, *, min_one: bool) -> schema.PartitionResult:
         if self._request.replica_id >= 0 or self._request.replica_state.replica_id >= 0:
             raise NotLeaderOrFollower(f"no replica of {partition.topic}-{partition.index} is assigned to another node")
-        partition.check_leader_epoch(max(asked.current_leader_epoch, NO_EPOCH))
+        partition.check_leader_epoch(max(entry.current_leader_epoch, NO_EPOCH))
         log = partition.online_log or self._open_log(partition)
-        diverging = _diverging(partition, asked) if asked.last_fetched_epoch >= 0 else None
+        diverging = _diverging(partition, entry) if entry.last_fetched_epoch >= 0 else None
         if diverging is not None:
-            return _result(partition, asked, _EMPTY, None, diverging)
-        max_bytes = min(asked.partition_max_bytes, max_bytes)
+            return _result(partition, entry, _EMPTY, None, diverging)
+        max_bytes = min(entry.partition_max_bytes, max_bytes)
         records: Buffer | FileSlice
         if self.ctx.api_version >= BATCHES_SINCE:
-            records = log.slice(asked.fetch_offset, max_bytes, isolation=self._isolation, min_one=min_one)
+            records = log.slice(entry.fetch_offset, max_bytes, isolation=self._isolation, min_one=min_one)
         else:
-            records = self._read_old(log, asked.fetch_offset, max_bytes, min_one=min_one)
+            records = self._read_old(log, entry.fetch_offset, max_bytes, min_one=min_one)
         aborted = None
         if self._isolation is _READ_COMMITTED:
             aborted = []
-            if records and log.may_have_aborted(asked.fetch_offset):
-                aborted = _aborted(log, asked.fetch_offset, _read(log, records))
-        return _result(partition, asked, records, aborted)
+            if records and log.may_have_aborted(entry.fetch_offset):
+                aborted = _aborted(log, entry.fetch_offset, _read(log, records))
+        return _result(partition, entry, records, aborted)
 
     def _open_log(self, partition: Partition) -> PartitionLog:
         """Open the log of a new partition.
@@ -368,15 +368,15 @@ class FetchReading:
     def settle(
         self,
         session: FetchSession,
-        asked_for: Sequence[RequestedPartition],
+        entries: Sequence[RequestedPartition],
         results: Sequence[PartitionAnswer],
         places: Sequence[Partition | None],
     ) -> None:
         """Settle partitions that were read to the reader's end. They are not read again until they move."""
         is_committed = self._isolation is _READ_COMMITTED
-        for (topic, wanted), (_, result), partition in zip(asked_for, results, places, strict=True):
+        for (topic, entry), (_, result), partition in zip(entries, results, places, strict=True):
             end_offset = result.last_stable_offset if is_committed else result.high_watermark
-            if partition is not None and not result.error_code and wanted.fetch_offset >= end_offset and result.diverging_epoch.epoch < 0:
+            if partition is not None and not result.error_code and entry.fetch_offset >= end_offset and result.diverging_epoch.epoch < 0:
                 session.settle(topic, partition)
 
 
@@ -387,29 +387,29 @@ def _isolation(level: int) -> IsolationLevel:
         raise UnknownServerError(f"unknown isolation level {level}") from None  # as in Kafka
 
 
-def _diverging(partition: Partition, asked: schema.Partition) -> schema.EpochEndOffset | None:
+def _diverging(partition: Partition, entry: schema.Partition) -> schema.EpochEndOffset | None:
     """Return where the client's log diverges from this one, or None (KIP-595)."""
     log = partition.log
-    found = log.end_offset_for_epoch(asked.last_fetched_epoch)
+    found = log.end_offset_for_epoch(entry.last_fetched_epoch)
     if found.leader_epoch < 0 or found.end_offset < 0:
-        raise OffsetOutOfRange(f"no end offset is known for the last fetched epoch {asked.last_fetched_epoch}")
-    if asked.fetch_offset < log.log_start_offset:
-        raise OffsetOutOfRange(f"offset {asked.fetch_offset} is below the log start offset {log.log_start_offset}")
-    if found.leader_epoch < asked.last_fetched_epoch or found.end_offset < asked.fetch_offset:
+        raise OffsetOutOfRange(f"no end offset is known for the last fetched epoch {entry.last_fetched_epoch}")
+    if entry.fetch_offset < log.log_start_offset:
+        raise OffsetOutOfRange(f"offset {entry.fetch_offset} is below the log start offset {log.log_start_offset}")
+    if found.leader_epoch < entry.last_fetched_epoch or found.end_offset < entry.fetch_offset:
         return schema.EpochEndOffset(epoch=found.leader_epoch, end_offset=found.end_offset)
     return None
 
 
 def _result(
     partition: Partition,
-    asked: schema.Partition,
+    entry: schema.Partition,
     records: Buffer | FileSlice,
     aborted: list[schema.AbortedTransaction] | None,
     diverging: schema.EpochEndOffset = _NOT_DIVERGING,
 ) -> schema.PartitionResult:
     log = partition.log
     return _partition_result(
-        partition_index=asked.partition,
+        partition_index=entry.partition,
         error_code=0,
         high_watermark=log.high_watermark,
         last_stable_offset=log.last_stable_offset,

@@ -62,8 +62,8 @@ class FetchReadingInSlices:
             if reading.min_bytes <= 1:
                 return None
             readable = 0
-            for asked_for, part, _ in self._parts(results):
-                readable += reading.readable(part, asked_for)
+            for entries, part, _ in self._parts(results):
+                readable += reading.readable(part, entries)
                 yield
             if readable < reading.min_bytes:
                 return None
@@ -71,23 +71,23 @@ class FetchReadingInSlices:
 
     def _read_in_slices(self) -> Generator[None, None, tuple[list[PartitionAnswer], int, bool]]:
         reading = self._reading
-        reading.requested = asked_for = reading.context.partitions()
+        reading.requested = entries = reading.context.partitions()
         reading.partitions = []
         results: list[PartitionAnswer] = []
         size, is_urgent = 0, False
-        for start in range(0, len(asked_for), STEP):
-            part = asked_for[start : start + STEP]
+        for start in range(0, len(entries), STEP):
+            part = entries[start : start + STEP]
             yield from self._open(part)
             size, is_urgent_too = reading.read(part, results, size)
             is_urgent = is_urgent or is_urgent_too
             yield
         return results, size, is_urgent or reading.has_nothing_to_wait_for()
 
-    def _open(self, asked_for: Sequence[RequestedPartition]) -> Generator[None, None, None]:
+    def _open(self, entries: Sequence[RequestedPartition]) -> Generator[None, None, None]:
         """Open new logs, with a pause after each."""
-        for topic, asked in asked_for:
+        for topic, entry in entries:
             try:
-                partition = self._reading.partition(topic, asked.partition)
+                partition = self._reading.partition(topic, entry.partition)
             except KafkaError:
                 continue
             if partition.is_unopened:
@@ -132,12 +132,12 @@ class FetchReadingInSlices:
             return schema.Response(error_code=error.code, responses=[])
         session = reading.context.session
         if session is not None:
-            for asked_for, part, places in self._parts(results):
+            for entries, part, places in self._parts(results):
                 current = [
-                    partition if self._is_as_read(partition, asked, result) else None
-                    for partition, asked, (_, result) in zip(places, asked_for, part, strict=True)
+                    partition if self._is_as_read(partition, entry, result) else None
+                    for partition, entry, (_, result) in zip(places, entries, part, strict=True)
                 ]
-                reading.settle(session, asked_for, part, current)
+                reading.settle(session, entries, part, current)
                 yield
         if ctx.cluster is not ctx.broker.cluster or type(ctx.broker.nodes) is not Nodes:
             return reading.full_response(session_id, changed)  # the simulated cluster examines the response
@@ -163,15 +163,15 @@ class FetchReadingInSlices:
             end = start + STEP
             yield reading.requested[start:end], results[start:end], reading.partitions[start:end]
 
-    def _is_as_read(self, partition: Partition | None, wanted: RequestedPartition, result: schema.PartitionResult) -> bool:
+    def _is_as_read(self, partition: Partition | None, keyed_entry: RequestedPartition, result: schema.PartitionResult) -> bool:
         """Return whether reading a partition again would give the same result."""
-        topic, asked = wanted
+        topic, entry = keyed_entry
         log = partition.online_log if partition is not None else None
         if partition is None or log is None:
             return False
         try:
-            is_current = self._reading.partition(topic, asked.partition) is partition
-            partition.check_leader_epoch(max(asked.current_leader_epoch, NO_EPOCH))
+            is_current = self._reading.partition(topic, entry.partition) is partition
+            partition.check_leader_epoch(max(entry.current_leader_epoch, NO_EPOCH))
         except KafkaError:
             return False
         offsets = log.high_watermark, log.last_stable_offset, log.log_start_offset

@@ -64,11 +64,11 @@ class ManyPartitions(Exception):  # noqa: N818  not an error: the request has to
 class SessionPartition:
     """One partition of a session: what the client requests, and what the last response said."""
 
-    __slots__ = ("_partition", "_unsubscribe", "asked", "high_watermark", "log_start_offset", "topic", "turn")
+    __slots__ = ("_partition", "_unsubscribe", "entry", "high_watermark", "log_start_offset", "topic", "turn")
 
-    def __init__(self, topic: TopicKey, asked: schema.Partition, turn: int) -> None:
+    def __init__(self, topic: TopicKey, entry: schema.Partition, turn: int) -> None:
         self.topic = topic
-        self.asked = asked
+        self.entry = entry
         self.high_watermark = -1
         self.log_start_offset = -1
         self.turn = turn  #: place in the order in which the session's partitions are served
@@ -141,7 +141,7 @@ class FetchSession:
         unsettled = list(self._unsettled.values())
         if len(unsettled) > 1:
             unsettled.sort(key=attrgetter("turn"))
-        return [(each.topic, each.asked) for each in unsettled]
+        return [(each.topic, each.entry) for each in unsettled]
 
     def settle(self, topic: TopicKey, partition: Partition) -> None:
         """Stop reading a partition until it moves: the client has everything of it."""
@@ -159,7 +159,7 @@ class FetchSession:
 
     def moved(self, known: SessionPartition, *, is_lost: bool) -> bool:
         """Read a partition again, which moved. Returns whether the session stays subscribed."""
-        self._unsettled[known.topic, known.asked.partition] = known
+        self._unsettled[known.topic, known.entry.partition] = known
         self.lost = self.lost or is_lost
         self._waiting.wake()
         return bool(self._waiting)
@@ -206,13 +206,13 @@ class FetchSession:
 
     def update(self, added: Iterable[RequestedPartition], forgotten: Iterable[tuple[TopicKey, int]]) -> None:
         """Apply the new, changed and forgotten partitions of a request."""
-        for topic, asked in added:
-            key = topic, asked.partition
+        for topic, entry in added:
+            key = topic, entry.partition
             known = self.partitions.get(key)
             if known is None:
-                known = self.partitions[key] = SessionPartition(topic, asked, next(self._turns))
+                known = self.partitions[key] = SessionPartition(topic, entry, next(self._turns))
             else:
-                known.asked = asked
+                known.entry = entry
             self._unsettled[key] = known
         for key in forgotten:
             known = self.partitions.pop(key, None)
@@ -256,16 +256,16 @@ class FetchContext(Protocol):
 class Sessionless:
     """A request without a session: every requested partition is in the response."""
 
-    __slots__ = ("_asked",)
+    __slots__ = ("_entries",)
 
     session: ClassVar[None] = None
 
-    def __init__(self, asked: list[RequestedPartition]) -> None:
-        self._asked = asked
+    def __init__(self, entries: list[RequestedPartition]) -> None:
+        self._entries = entries
 
     def partitions(self) -> list[RequestedPartition]:
         """Return those of the request."""
-        return self._asked
+        return self._entries
 
     def answer(self, results: list[PartitionAnswer]) -> tuple[int, list[PartitionAnswer]]:
         """Return everything, without a session."""
@@ -284,22 +284,22 @@ class Sessionless:
 class Opening:
     """A request that opens a session if there is room: everything is in the response."""
 
-    __slots__ = ("_asked", "_cache", "_isolation_level", "_uses_topic_ids", "session")
+    __slots__ = ("_cache", "_entries", "_isolation_level", "_uses_topic_ids", "session")
 
-    def __init__(self, cache: FetchSessionCache, asked: list[RequestedPartition], uses_topic_ids: bool, isolation_level: int) -> None:
+    def __init__(self, cache: FetchSessionCache, entries: list[RequestedPartition], uses_topic_ids: bool, isolation_level: int) -> None:
         self.session: FetchSession | None = None  #: opened by the response
         self._cache = cache
-        self._asked = asked
+        self._entries = entries
         self._uses_topic_ids = uses_topic_ids
         self._isolation_level = isolation_level
 
     def partitions(self) -> list[RequestedPartition]:
         """Return those of the request."""
-        return self._asked
+        return self._entries
 
     def answer(self, results: list[PartitionAnswer]) -> tuple[int, list[PartitionAnswer]]:
         """Open a session if the cache has room. Returns its id."""
-        session = self.session = self._cache.open(self._asked, self._uses_topic_ids, self._isolation_level)
+        session = self.session = self._cache.open(self._entries, self._uses_topic_ids, self._isolation_level)
         if session is None:
             return NO_SESSION, results
         for topic, result in results:
@@ -308,7 +308,7 @@ class Opening:
 
     def answer_in_slices(self, results: list[PartitionAnswer]) -> Generator[None, None, tuple[int, list[PartitionAnswer]]]:
         """As `answer`, with pauses."""
-        session = self.session = yield from self._cache.open_in_slices(self._asked, self._uses_topic_ids, self._isolation_level)
+        session = self.session = yield from self._cache.open_in_slices(self._entries, self._uses_topic_ids, self._isolation_level)
         if session is None:
             return NO_SESSION, results
         for part in _parts(results):
@@ -343,12 +343,12 @@ class Incremental:
 
     def answer_in_slices(self, results: list[PartitionAnswer]) -> Generator[None, None, tuple[int, list[PartitionAnswer]]]:
         """As `answer`, with pauses."""
-        told: list[PartitionAnswer] = []
+        answers: list[PartitionAnswer] = []
         for part in _parts(results):
             self.answer_nothing()
-            told += self.session.changed(part)
+            answers += self.session.changed(part)
             yield
-        return self.answer_nothing(), told
+        return self.answer_nothing(), answers
 
     def answer_nothing(self) -> int:
         """Return the session id. Raises InvalidFetchSessionEpoch as `answer` does."""
@@ -379,22 +379,22 @@ class FetchSessionCache:
             ManyPartitions: call `context_in_slices` instead.
         """
         if request.session_epoch in _NOT_INCREMENTAL:
-            asked = asked_in(request, uses_topic_ids)
+            entries = entries_in(request, uses_topic_ids)
             if request.session_id in self._sessions:
                 self._close(request.session_id)
             if request.session_epoch == FINAL_EPOCH:
-                return Sessionless(asked)
-            return Opening(self, asked, uses_topic_ids, request.isolation_level)
+                return Sessionless(entries)
+            return Opening(self, entries, uses_topic_ids, request.isolation_level)
         session = self._expected(request, uses_topic_ids)
-        asked = asked_in(request, uses_topic_ids)
+        entries = entries_in(request, uses_topic_ids)
         if len(session.partitions) > AT_ONCE_MAX:
             raise ManyPartitions
         session.begin(request.isolation_level)
-        if asked or request.forgotten_topics_data:
-            self._update(session, asked, forgotten_in(request, uses_topic_ids))
+        if entries or request.forgotten_topics_data:
+            self._update(session, entries, forgotten_in(request, uses_topic_ids))
         if not session.partitions:
             self._close(session.session_id)
-            return Sessionless(asked)
+            return Sessionless(entries)
         session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1
         self._touch(session)
         return Incremental(session)
@@ -402,19 +402,19 @@ class FetchSessionCache:
     def context_in_slices(self, request: schema.Request, *, uses_topic_ids: bool) -> Generator[None, None, FetchContext]:
         """As `context`, with pauses. Raises FetchSessionIdNotFound if another request closes the session meanwhile."""
         if request.session_epoch in _NOT_INCREMENTAL:
-            asked = yield from _asked_in_slices(request, uses_topic_ids)
+            entries = yield from _entries_in_slices(request, uses_topic_ids)
             if request.session_id in self._sessions:
                 self._close(request.session_id)
             if request.session_epoch == FINAL_EPOCH:
-                return Sessionless(asked)
-            return Opening(self, asked, uses_topic_ids, request.isolation_level)
-        asked = yield from _asked_in_slices(request, uses_topic_ids)
+                return Sessionless(entries)
+            return Opening(self, entries, uses_topic_ids, request.isolation_level)
+        entries = yield from _entries_in_slices(request, uses_topic_ids)
         session = self._expected(request, uses_topic_ids)
         session.begin(request.isolation_level)
         session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1  # no other request is served by this epoch
         context = Incremental(session)
         self._touch(session)
-        for part in _parts(asked):
+        for part in _parts(entries):
             self._update(session, part, [])
             yield
             self._check_is_open(session)
@@ -430,7 +430,7 @@ class FetchSessionCache:
             self._check_is_open(session)
         if not session.partitions:
             self._close(session.session_id)
-            return Sessionless(asked)
+            return Sessionless(entries)
         return context
 
     def _expected(self, request: schema.Request, uses_topic_ids: bool) -> FetchSession:
@@ -452,21 +452,21 @@ class FetchSessionCache:
         """Return an open session."""
         return self._sessions.get(session_id)
 
-    def open(self, asked: list[RequestedPartition], uses_topic_ids: bool, isolation_level: int) -> FetchSession | None:
+    def open(self, entries: list[RequestedPartition], uses_topic_ids: bool, isolation_level: int) -> FetchSession | None:
         """Open a session. Returns None if there is no room."""
-        session = self._reserve(len(asked), uses_topic_ids, isolation_level)
+        session = self._reserve(len(entries), uses_topic_ids, isolation_level)
         if session is not None:
-            self._update(session, asked, [])
+            self._update(session, entries, [])
         return session
 
     def open_in_slices(
-        self, asked: list[RequestedPartition], uses_topic_ids: bool, isolation_level: int
+        self, entries: list[RequestedPartition], uses_topic_ids: bool, isolation_level: int
     ) -> Generator[None, None, FetchSession | None]:
         """As `open`, with pauses. Returns None also if another session replaced this one meanwhile."""
-        session = self._reserve(len(asked), uses_topic_ids, isolation_level)
+        session = self._reserve(len(entries), uses_topic_ids, isolation_level)
         if session is None:
             return None
-        for part in _parts(asked):
+        for part in _parts(entries):
             try:
                 self._update(session, part, [])
             except FetchSessionIdNotFound:  # other sessions took the room
@@ -488,10 +488,10 @@ class FetchSessionCache:
         session.begin(isolation_level)
         return session
 
-    def _update(self, session: FetchSession, asked: Sequence[RequestedPartition], forgotten: list[tuple[TopicKey, int]]) -> None:
+    def _update(self, session: FetchSession, entries: Sequence[RequestedPartition], forgotten: list[tuple[TopicKey, int]]) -> None:
         """Apply a request to its session. Raises FetchSessionIdNotFound if the session grew too large and was closed."""
         before = len(session.partitions)
-        session.update(asked, forgotten)
+        session.update(entries, forgotten)
         grown = len(session.partitions) - before
         self._partition_count += grown
         if grown > 0 and self._partition_count > PARTITIONS_MAX:
@@ -549,21 +549,21 @@ def open_cache(broker: Services) -> FetchSessionCache:
     return sessions
 
 
-def asked_in(request: schema.Request, uses_topic_ids: bool) -> list[RequestedPartition]:
+def entries_in(request: schema.Request, uses_topic_ids: bool) -> list[RequestedPartition]:
     """Return the partitions of a request, in its order. Of a repeated partition the last value counts, in the place of the first.
 
     Raises:
         ManyPartitions: there are more than AT_ONCE_MAX.
     """
     if uses_topic_ids:
-        asked: list[RequestedPartition] = [(topic.topic_id, partition) for topic in request.topics for partition in topic.partitions]
+        entries: list[RequestedPartition] = [(topic.topic_id, partition) for topic in request.topics for partition in topic.partitions]
     else:
-        asked = [(topic.topic, partition) for topic in request.topics for partition in topic.partitions]
-    if len(asked) < 2:
-        return asked
-    if len(asked) > AT_ONCE_MAX:
+        entries = [(topic.topic, partition) for topic in request.topics for partition in topic.partitions]
+    if len(entries) < 2:
+        return entries
+    if len(entries) > AT_ONCE_MAX:
         raise ManyPartitions
-    return list({(topic, partition.partition): (topic, partition) for topic, partition in asked}.values())
+    return list({(topic, partition.partition): (topic, partition) for topic, partition in entries}.values())
 
 
 def forgotten_in(request: schema.Request, uses_topic_ids: bool) -> list[tuple[TopicKey, int]]:
@@ -578,8 +578,8 @@ def forgotten_in(request: schema.Request, uses_topic_ids: bool) -> list[tuple[To
     return [(topic.topic, partition) for topic in forgotten for partition in topic.partitions]
 
 
-def _asked_in_slices(request: schema.Request, uses_topic_ids: bool) -> Generator[None, None, list[RequestedPartition]]:
-    """As `asked_in`, for any number of partitions, with pauses."""
+def _entries_in_slices(request: schema.Request, uses_topic_ids: bool) -> Generator[None, None, list[RequestedPartition]]:
+    """As `entries_in`, for any number of partitions, with pauses."""
     found: dict[tuple[TopicKey, int], RequestedPartition] = {}
     for topics in _parts(request.topics):
         for topic in topics:

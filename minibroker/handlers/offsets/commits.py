@@ -57,21 +57,21 @@ class OffsetCommits:
         offsets = self._offsets
         for topic in topics:
             count = len(offsets)
-            for asked in topic.partitions:
+            for entry in topic.partitions:
                 try:
-                    partition = find(topic, asked.partition_index)
+                    partition = find(topic, entry.partition_index)
                     offsets.append(
                         NewOffset(
                             (partition.topic, partition.index),
-                            asked.committed_offset,
-                            asked.committed_leader_epoch,
-                            asked.committed_metadata,
+                            entry.committed_offset,
+                            entry.committed_leader_epoch,
+                            entry.committed_metadata,
                             partition.topic_id,
                         )
                     )
                 except KafkaError as error:
                     result = self._refused.setdefault(_key(topic), self._result(topic))
-                    result.partitions.append(self._answers.partition(partition_index=asked.partition_index, error_code=error.code))
+                    result.partitions.append(self._answers.partition(partition_index=entry.partition_index, error_code=error.code))
             self._topics.append((topic, len(offsets) - count))
 
     def commit(self, ctx: RequestContext, commit: Callable[[list[NewOffset]], Committed]) -> Any:

@@ -47,14 +47,14 @@ def offset_fetch(ctx: RequestContext, request: schema.Request) -> schema.Respons
     )
 
 
-def _group(ctx: RequestContext, asked: schema.Group, *, require_stable: bool) -> schema.GroupResult:
+def _group(ctx: RequestContext, entry: schema.Group, *, require_stable: bool) -> schema.GroupResult:
     try:
         offsets = ctx.broker.coordinators.groups.fetch(
-            asked.group_id, require_stable=require_stable, member_id=asked.member_id, member_epoch=asked.member_epoch
+            entry.group_id, require_stable=require_stable, member_id=entry.member_id, member_epoch=entry.member_epoch
         )
     except KafkaError as error:
-        return schema.GroupResult(group_id=asked.group_id, topics=[], error_code=error.code)
-    topics = _all(ctx, offsets) if asked.topics is None else asked.topics
+        return schema.GroupResult(group_id=entry.group_id, topics=[], error_code=error.code)
+    topics = _all(ctx, offsets) if entry.topics is None else entry.topics
     found, refused = [], []
     for topic in topics:
         try:
@@ -64,7 +64,7 @@ def _group(ctx: RequestContext, asked: schema.Group, *, require_stable: bool) ->
             continue
         results = [_partition(offsets, (name, index)) for index in topic.partition_indexes]
         found.append(schema.GroupTopicResult(name=topic.name, topic_id=topic.topic_id, partitions=results))
-    return schema.GroupResult(group_id=asked.group_id, topics=found + refused)
+    return schema.GroupResult(group_id=entry.group_id, topics=found + refused)
 
 
 def _all(ctx: RequestContext, offsets: GroupOffsets) -> list[schema.GroupTopic]:

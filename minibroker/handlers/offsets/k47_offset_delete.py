@@ -25,7 +25,7 @@ _Codes = dict[str, dict[int, int]]  #: by topic and partition, in response order
 def offset_delete(ctx: RequestContext, request: schema.Request) -> Any:
     """Delete the offsets. Returns Delayed if the log must be synced first."""
     codes: _Codes = {}
-    wanted: list[tuple[str, int]] = []
+    requested: list[tuple[str, int]] = []
     for topic in request.topics:
         for each in topic.partitions:
             try:
@@ -33,9 +33,9 @@ def offset_delete(ctx: RequestContext, request: schema.Request) -> Any:
             except UnknownTopicOrPartition as error:
                 codes.setdefault(topic.name, {})[each.partition_index] = error.code
             else:
-                wanted.append((topic.name, each.partition_index))
-    errors, log = ctx.broker.coordinators.groups.delete_offsets(request.group_id, wanted)
-    for (name, index), refusal in zip(wanted, errors, strict=True):
+                requested.append((topic.name, each.partition_index))
+    errors, log = ctx.broker.coordinators.groups.delete_offsets(request.group_id, requested)
+    for (name, index), refusal in zip(requested, errors, strict=True):
         codes.setdefault(name, {})[index] = 0 if refusal is None else refusal.code
     if log is None:
         return _response(codes)

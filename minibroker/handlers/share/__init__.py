@@ -67,17 +67,17 @@ def each_partition(ctx: RequestContext, schema: Any, request: Any, answer: Answe
     def refused(index: int, error: KafkaError, message: str) -> Any:
         return schema.PartitionResult(partition=index, error_code=error.code, error_message=message, **otherwise)
 
-    def one(topic_id: UUID, asked: Any) -> Any:
+    def one(topic_id: UUID, entry: Any) -> Any:
         try:
-            return answer(topic_id, asked)
+            return answer(topic_id, entry)
         except (CoordinatorLoadInProgress, NotCoordinator) as error:
-            return refused(asked.partition, error, f"Unable to {doing}: {error}")
+            return refused(entry.partition, error, f"Unable to {doing}: {error}")
         except KafkaError as error:
-            return refused(asked.partition, error, str(error))
+            return refused(entry.partition, error, str(error))
 
     response = schema.Response(
         results=[
-            schema.TopicResult(topic_id=topic.topic_id, partitions=[one(topic.topic_id, asked) for asked in topic.partitions])
+            schema.TopicResult(topic_id=topic.topic_id, partitions=[one(topic.topic_id, entry) for entry in topic.partitions])
             for topic in request.topics
         ]
     )

@@ -45,15 +45,15 @@ def acknowledge(
     logs: dict[PartitionLog, None] = {}
     valid: list[tuple[TopicPartition, Sequence[Acknowledgement]]] = []
     for topic in request.topics:
-        for asked in topic.partitions:
-            partition = topic.topic_id, asked.partition_index
+        for entry in topic.partitions:
+            partition = topic.topic_id, entry.partition_index
             error = _problem(
-                ctx, partition, asked.acknowledgement_batches, is_renew=ctx.api_version >= RENEW_SINCE and request.is_renew_ack
+                ctx, partition, entry.acknowledgement_batches, is_renew=ctx.api_version >= RENEW_SINCE and request.is_renew_ack
             )
             if error is not None:
                 outcomes[partition] = Outcome(error.code)
             else:
-                valid.append((partition, _acknowledgements(asked.acknowledgement_batches)))
+                valid.append((partition, _acknowledgements(entry.acknowledgement_batches)))
     if any(acknowledgements for _, acknowledgements in valid):
         try:
             for partition, acknowledgements in valid:

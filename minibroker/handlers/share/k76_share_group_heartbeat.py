@@ -25,7 +25,7 @@ def share_group_heartbeat(ctx: RequestContext, request: schema.Request) -> Any:
     ctx.broker.check_group_protocol("share")
     check_member_id(request.member_id)
     names = request.subscribed_topic_names
-    asked = ShareHeartbeat(
+    received = ShareHeartbeat(
         member_id=request.member_id,
         member_epoch=request.member_epoch,
         client_id=ctx.client_id or "",
@@ -33,7 +33,7 @@ def share_group_heartbeat(ctx: RequestContext, request: schema.Request) -> Any:
         rack_id=request.rack_id,
         topic_names=None if names is None else tuple(names),
     )
-    return when_done(lambda done: ctx.broker.coordinators.groups.share.heartbeat(request.group_id, asked, done), _answer)
+    return when_done(lambda done: ctx.broker.coordinators.groups.share.heartbeat(request.group_id, received, done), _answer)
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:

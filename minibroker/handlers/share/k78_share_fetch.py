@@ -78,8 +78,8 @@ class ShareFetching:
         self._max_bytes = min(request.max_bytes, ctx.broker.config.fetch_max_bytes)
         if ctx.broker.quotas is not None:
             self._max_bytes = ctx.broker.quotas.fetch_bytes_max(ctx, self._max_bytes)
-        wanted = AcquireRequest(member[1], request.max_records, max(request.batch_size, 1), request.share_acquire_mode == _STRICT)
-        self._reading = ShareReading(ctx, member[0], self._turns(), wanted)
+        acquire_request = AcquireRequest(member[1], request.max_records, max(request.batch_size, 1), request.share_acquire_mode == _STRICT)
+        self._reading = ShareReading(ctx, member[0], self._turns(), acquire_request)
 
     def serve(self) -> schema.Response | Delayed:
         """Return the response, or Delayed."""

@@ -22,11 +22,11 @@ def initialize_share_group_state(ctx: RequestContext, request: schema.Request) -
     """Initialize each partition."""
     persister = ctx.broker.coordinators.share_persister
 
-    def answer(topic_id: UUID, asked: schema.Partition) -> schema.PartitionResult:
-        initial = InitialState(topic_id, asked.partition, asked.state_epoch, asked.start_offset)
+    def answer(topic_id: UUID, entry: schema.Partition) -> schema.PartitionResult:
+        initial = InitialState(topic_id, entry.partition, entry.state_epoch, entry.start_offset)
         (error,) = persister.initialize(request.group_id, [initial])
         if error is not None:
             raise error
-        return schema.PartitionResult(partition=asked.partition, error_code=0)
+        return schema.PartitionResult(partition=entry.partition, error_code=0)
 
     return each_partition(ctx, schema, request, answer, doing="initialize share group state")

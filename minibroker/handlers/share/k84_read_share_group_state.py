@@ -21,10 +21,10 @@ def read_share_group_state(ctx: RequestContext, request: schema.Request) -> sche
     """Read each partition."""
     persister = ctx.broker.coordinators.share_persister
 
-    def answer(topic_id: UUID, asked: schema.Partition) -> schema.PartitionResult:
-        state = persister.read(StateKey(request.group_id, topic_id, asked.partition), asked.leader_epoch)
+    def answer(topic_id: UUID, entry: schema.Partition) -> schema.PartitionResult:
+        state = persister.read(StateKey(request.group_id, topic_id, entry.partition), entry.leader_epoch)
         return schema.PartitionResult(
-            partition=asked.partition,
+            partition=entry.partition,
             error_code=0,
             state_epoch=state.state_epoch,
             start_offset=state.start_offset,

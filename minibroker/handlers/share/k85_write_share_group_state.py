@@ -21,12 +21,12 @@ def write_share_group_state(ctx: RequestContext, request: schema.Request) -> sch
     """Write each partition."""
     persister = ctx.broker.coordinators.share_persister
 
-    def answer(topic_id: UUID, asked: schema.Partition) -> schema.PartitionResult:
+    def answer(topic_id: UUID, entry: schema.Partition) -> schema.PartitionResult:
         batches = [
-            StateBatch(each.first_offset, each.last_offset, each.delivery_state, each.delivery_count) for each in asked.state_batches
+            StateBatch(each.first_offset, each.last_offset, each.delivery_state, each.delivery_count) for each in entry.state_batches
         ]
-        update = StateUpdate(asked.state_epoch, asked.leader_epoch, asked.start_offset, asked.delivery_complete_count, batches)
-        persister.write(StateKey(request.group_id, topic_id, asked.partition), update)
-        return schema.PartitionResult(partition=asked.partition, error_code=0)
+        update = StateUpdate(entry.state_epoch, entry.leader_epoch, entry.start_offset, entry.delivery_complete_count, batches)
+        persister.write(StateKey(request.group_id, topic_id, entry.partition), update)
+        return schema.PartitionResult(partition=entry.partition, error_code=0)
 
     return each_partition(ctx, schema, request, answer, doing="write share group state")

@@ -20,10 +20,10 @@ def delete_share_group_state(ctx: RequestContext, request: schema.Request) -> sc
     """Delete each partition."""
     persister = ctx.broker.coordinators.share_persister
 
-    def answer(topic_id: UUID, asked: schema.Partition) -> schema.PartitionResult:
-        (error,) = persister.delete(request.group_id, [(topic_id, asked.partition)])
+    def answer(topic_id: UUID, entry: schema.Partition) -> schema.PartitionResult:
+        (error,) = persister.delete(request.group_id, [(topic_id, entry.partition)])
         if error is not None:
             raise error
-        return schema.PartitionResult(partition=asked.partition, error_code=0)
+        return schema.PartitionResult(partition=entry.partition, error_code=0)
 
     return each_partition(ctx, schema, request, answer, doing="delete share group state")

@@ -21,12 +21,12 @@ def read_share_group_state_summary(ctx: RequestContext, request: schema.Request)
     """Summarize each partition."""
     persister = ctx.broker.coordinators.share_persister
 
-    def answer(topic_id: UUID, asked: schema.Partition) -> schema.PartitionResult:
-        (found,) = persister.read_summary(request.group_id, [(topic_id, asked.partition)])
+    def answer(topic_id: UUID, entry: schema.Partition) -> schema.PartitionResult:
+        (found,) = persister.read_summary(request.group_id, [(topic_id, entry.partition)])
         if isinstance(found, KafkaError):
             raise found
         return schema.PartitionResult(
-            partition=asked.partition,
+            partition=entry.partition,
             error_code=0,
             state_epoch=found.state_epoch,
             leader_epoch=found.leader_epoch,

@@ -57,11 +57,11 @@ class _PartitionRead(NamedTuple):
 class ShareReading:
     """What one request reads. It can be retried when there are more records."""
 
-    def __init__(self, ctx: RequestContext, group_id: str, asked: Sequence[TopicPartition], wanted: AcquireRequest) -> None:
+    def __init__(self, ctx: RequestContext, group_id: str, partitions: Sequence[TopicPartition], request: AcquireRequest) -> None:
         self._ctx = ctx
         self._group_id = group_id
-        self._asked = asked
-        self._wanted = wanted
+        self._partitions = partitions
+        self._request = request
 
     def attempt(self, *, min_bytes: int, max_bytes: int, is_last: bool) -> dict[TopicPartition, PartitionRecords] | None:
         """Return the records of each partition, or None if there are too few."""
@@ -69,7 +69,7 @@ class ShareReading:
         reads: dict[TopicPartition, _PartitionRead] = {}
         is_urgent = not self._find(given, reads)
         isolation = self._isolation()
-        left = self._wanted.max_records
+        left = self._request.max_records
         size = 0
         for key, read in list(reads.items()):
             if left <= 0:
@@ -87,15 +87,15 @@ class ShareReading:
             size += found.size
         if not (is_last or is_urgent or (size > 0 and (size >= min_bytes or left <= 0))):
             return None
-        left = self._wanted.max_records
+        left = self._request.max_records
         for key, read in reads.items():
             given[key] = self._acquire(read, left, isolation)
             left -= sum(each.last_offset - each.first_offset + 1 for each in given[key].acquired)
-        return {key: given[key] for key in self._asked if key in given}
+        return {key: given[key] for key in self._partitions if key in given}
 
     def watched(self) -> Iterator[Watchable]:
         """Yield what can end the wait: partitions that grow, and records that become available again."""
-        for topic_id, index in self._asked:
+        for topic_id, index in self._partitions:
             try:
                 yield self._ctx.cluster.partition_by_id(topic_id, index)
                 yield self._ctx.broker.coordinators.share_partitions.get(self._group_id, topic_id, index)
@@ -104,7 +104,7 @@ class ShareReading:
 
     def _find(self, given: dict[TopicPartition, PartitionRecords], reads: dict[TopicPartition, _PartitionRead]) -> bool:
         """Find the partitions with records to acquire. Returns False if all failed or there are none."""
-        for key in self._asked:
+        for key in self._partitions:
             try:
                 partition = self._ctx.cluster.partition_by_id(*key)
                 share = self._ctx.broker.coordinators.share_partitions.get(self._group_id, *key)
@@ -117,20 +117,20 @@ class ShareReading:
                 continue
             if share.can_acquire():
                 reads[key] = _PartitionRead(share, partition, share.records.next_fetch_offset(), ())
-        return len(given) < len(self._asked)
+        return len(given) < len(self._partitions)
 
     def _isolation(self) -> IsolationLevel:
         level = self._ctx.cluster.configs.of_group(self._group_id).share_isolation_level
         return IsolationLevel.READ_COMMITTED if level == "read_committed" else IsolationLevel.READ_UNCOMMITTED
 
-    def _read(self, read: _PartitionRead, max_bytes: int, wanted: int, isolation: IsolationLevel, *, min_one: bool) -> _PartitionRead:
+    def _read(self, read: _PartitionRead, max_bytes: int, max_records: int, isolation: IsolationLevel, *, min_one: bool) -> _PartitionRead:
         if read.partition.is_unopened:
             return read
         log = read.partition.log
         end_offset = log.last_stable_offset if isolation is IsolationLevel.READ_COMMITTED else log.high_watermark
         batches: list[RecordBatch] = []
         offset, size = read.fetch_offset, 0
-        while offset < end_offset and offset < read.fetch_offset + wanted and (size < max_bytes or (min_one and not size)):
+        while offset < end_offset and offset < read.fetch_offset + max_records and (size < max_bytes or (min_one and not size)):
             data = log.read(offset, min(max_bytes - size, _READ_BYTES), isolation=isolation, min_one=min_one and not size)
             found = list(split_batches(data))
             if not found:
@@ -145,7 +145,7 @@ class ShareReading:
         if not read.batches or left <= 0:
             return PartitionRecords()
         extents = [Extent(batch.base_offset, batch.last_offset) for batch in read.batches]
-        acquired = read.share.acquire(read.fetch_offset, extents, self._wanted._replace(max_records=left))
+        acquired = read.share.acquire(read.fetch_offset, extents, self._request._replace(max_records=left))
         if acquired and isolation is IsolationLevel.READ_COMMITTED:
             aborted = _aborted(read)
             if aborted:

@@ -186,6 +186,6 @@ class FaultPhrases(Generic[Made]):
 
         Errors of a failing disk take the log directory offline, with all its partitions, until 'faults heal' or a restart.
         """
-        asked = {"topic": topic, "partition": partition, "on": on, "error": error}
-        known = {name: value for name, value in asked.items() if value is not None}
+        target = {"topic": topic, "partition": partition, "on": on, "error": error}
+        known = {name: value for name, value in target.items() if value is not None}
         return Phrase(lambda often: self._made("faults.storage", known | {"often": often}))

@@ -123,8 +123,8 @@ class SimulatedLeadership:
 
     def default_replication_factor(self, name: str) -> int:
         """Return the replication factor of a topic whose creator names none; at most the number of brokers."""
-        wanted: int = getattr(self._cluster.config, _FACTORS.get(name, "default_replication_factor"))
-        return min(wanted, len(self.nodes))
+        factor: int = getattr(self._cluster.config, _FACTORS.get(name, "default_replication_factor"))
+        return min(factor, len(self.nodes))
 
     def replication_factor(self, topic: Topic) -> int:
         """Return the number of replicas of a topic's first partition."""

@@ -138,7 +138,7 @@ def _requested_epoch(ctx: RequestContext, request: Any, partition: Partition) ->
     if session is None:
         return NO_EPOCH
     known = session.partitions.get((partition.topic_id if session.uses_topic_ids else partition.topic, partition.index))
-    return NO_EPOCH if known is None else known.asked.current_leader_epoch
+    return NO_EPOCH if known is None else known.entry.current_leader_epoch
 
 
 def _without_messages(ctx: RequestContext, response: Any) -> Any:

@@ -80,10 +80,10 @@ def _advance(member: ConsumerMember, goal: Goal, owned: Assignment | None) -> Co
     kept: dict[UUID, Mapping[int, int]] = {}
     revoked: dict[UUID, Mapping[int, int]] = {}
     for topic_id, epochs in member.assigned.items():
-        wanted = goal.target.get(topic_id, frozenset()) if topic_id in goal.subscribed else frozenset()
-        if stays := {partition: epoch for partition, epoch in epochs.items() if partition in wanted}:
+        target_partitions = goal.target.get(topic_id, frozenset()) if topic_id in goal.subscribed else frozenset()
+        if stays := {partition: epoch for partition, epoch in epochs.items() if partition in target_partitions}:
             kept[topic_id] = stays
-        if goes := {partition: epoch for partition, epoch in epochs.items() if partition not in wanted}:
+        if goes := {partition: epoch for partition, epoch in epochs.items() if partition not in target_partitions}:
             revoked[topic_id] = goes
     if revoked and _owns_any(owned, revoked):
         return _moved(member, MemberState.UNREVOKED_PARTITIONS, member.member_epoch, kept, revoked)

@@ -79,13 +79,13 @@ class ConsumerGroupStep(ModernStep[ConsumerGroupImage]):
     def resolve_regexes(self) -> bool:
         """Resolve new expressions, and all when topics changed; drop unused ones. Return whether one matches other topics now."""
         known = self.image.regexes
-        wanted = {member.topic_regex for member in self.image.members.values()} - {""}
-        for pattern in known.keys() - wanted:
+        used = {member.topic_regex for member in self.image.members.values()} - {""}
+        for pattern in known.keys() - used:
             self._write(records.regex_tombstone(self._group_id, pattern))
-        for pattern in self._asked_regexes.keys() - wanted:
+        for pattern in self._asked_regexes.keys() - used:
             del self._asked_regexes[pattern]
         has_changed = False
-        for pattern in sorted(wanted):
+        for pattern in sorted(used):
             before = known.get(pattern)
             if before is not None and not self._is_stale(before.version, before.timestamp_ms):
                 continue
@@ -123,15 +123,15 @@ class ConsumerGroupStep(ModernStep[ConsumerGroupImage]):
         if image.assignment_epoch >= image.epoch or not is_due:
             return
         one_of_each = {each.subscription: each for each in image.members.values()}  # most of a thousand members have the same subscription
-        wanted = {subscription: self._find(image.topic_names_of(each)) for subscription, each in one_of_each.items()}
-        topics = {subscription: frozenset(each) for subscription, each in wanted.items()}
+        found = {subscription: self._find(image.topic_names_of(each)) for subscription, each in one_of_each.items()}
+        topics = {subscription: frozenset(each) for subscription, each in found.items()}
         specs = {
             member_id: MemberSpec(topics[each.subscription], image.targets.get(member_id, NOTHING), each.instance_id)
             for member_id, each in image.members.items()
         }
-        counts = {topic_id: count for each in wanted.values() for topic_id, count in each.items()}
+        counts = {topic_id: count for each in found.values() for topic_id, count in each.items()}
         name = preferred((each.server_assignor for each in image.members.values()), assignors)
-        for member_id, target in assign(name, specs, counts, is_homogeneous=len(wanted) == 1).items():
+        for member_id, target in assign(name, specs, counts, is_homogeneous=len(found) == 1).items():
             if image.targets.get(member_id) != target:
                 self._write(records.target_record(self._group_id, member_id, target))
         self._write(records.target_epoch_record(self._group_id, image.epoch, self._now_ms))

@@ -6,7 +6,7 @@
     DeleteShareGroupOffsets, of topics            deleting               their states are deleted
     DeleteGroups                                  deleting               all its states are deleted
 
-Each operation is stored before the share coordinator is asked, and its result afterwards. If the
+Each operation is stored before the request to the share coordinator, and its result afterwards. If the
 broker crashes in between, or the share coordinator fails, the operation is repeated. The caller
 must make sure that the group is empty when offsets are altered or deleted.
 

@@ -121,8 +121,8 @@ class ShareGroupStep(ModernStep[ShareGroupImage]):
         member = image.members[member_id]
         if member.member_epoch == image.assignment_epoch and not has_changed:
             return member
-        wanted = self._topic_ids(member)
-        assigned = {topic_id: each for topic_id, each in image.targets.get(member_id, NOTHING).items() if topic_id in wanted}
+        subscribed_ids = self._topic_ids(member)
+        assigned = {topic_id: each for topic_id, each in image.targets.get(member_id, NOTHING).items() if topic_id in subscribed_ids}
         moved = member._replace(assigned=assigned)
         if member.member_epoch != image.assignment_epoch:
             moved = moved._replace(member_epoch=image.assignment_epoch, previous_member_epoch=member.member_epoch)
