@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 from minibroker.config import sources
 from minibroker.config.broker_properties import BROKER_PROPERTIES, LIKE_KAFKA, LIMITS_OF_LISTENERS
@@ -32,6 +33,16 @@ _SECURITY_FAMILIES = (
     "connection.failed.",
     "principal.",
 )
+
+
+class Reconfigurable(Protocol):
+    """Something that follows security properties while the broker runs (Kafka's Reconfigurable). It gets `BrokerConfig.security_texts`."""
+
+    def validate(self, texts: Mapping[str, str]) -> None:
+        """Raise InvalidConfig if it cannot use the properties, which are not stored yet."""
+
+    def reconfigure(self, texts: Mapping[str, str]) -> None:
+        """Use the properties, which are stored."""
 
 
 class BrokerConfig:
@@ -211,6 +222,7 @@ class BrokerConfig:
         self.static: dict[str, str] = given  #: texts as the operator wrote them
         self.dynamic_default: dict[str, str] = {}  #: texts stored for all brokers, written by `set_dynamic`
         self.dynamic_broker: dict[str, str] = {}  #: texts stored for this broker
+        self.reconfigurables: Mapping[str, Reconfigurable] = {}  #: by listener's name
         self.defaults: dict[str, str | None] = {}  #: defaults that replace those of the tables
         if given.get(LIKE_KAFKA, "").strip().lower() == "true":
             from minibroker.config.differences import LIKE_KAFKA_DEFAULTS  # noqa: PLC0415  most brokers do not use it

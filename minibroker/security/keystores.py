@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from minibroker.config.secret import Secret
 from minibroker.security import java_keystore
+from minibroker.security.der import content, integers, items
 from minibroker.security.extra import needs_extra
 from minibroker.security.java_keystore import KeyStoreError
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 PEM, PKCS12, JKS = TYPES = ("PEM", "PKCS12", "JKS")
 SIZE_MAX: Final = 16 * 1024 * 1024  #: bytes of a store; those of operating systems have 200 kB
+#: Rounds of hashing that a password of a key may need. A million take about 0.3 s, in which the broker serves nobody.
+_ROUNDS_MAX: Final = 1_000_000
+_ALGORITHM_MAX: Final = 1024  #: bytes of the description of a key's encryption; usual ones have 100
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\s.*?-----END \1-----", re.DOTALL)
 _CERTIFICATES: Final = frozenset({"CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE"})
 _ENCRYPTED: Final = "ENCRYPTED PRIVATE KEY"
@@ -33,6 +37,7 @@ class KeyMaterial(NamedTuple):
     key: Secret  #: PEM; encrypted if `password` is set
     chain: tuple[bytes, ...]  #: DER
     password: Secret | None  #: of the key
+    alias: str = "kafka"  #: the name of the key in its store; PEM has none, and Kafka calls it this
 
 
 def read_file(path: str) -> bytes:
@@ -60,6 +65,8 @@ def key_of_pem(key_text: Secret, chain_text: str, password: Secret | None) -> Ke
     is_encrypted = keys[0][1] == _ENCRYPTED or "Proc-Type: 4,ENCRYPTED" in keys[0][0]
     if is_encrypted and not password:
         raise KeyStoreError("the private key is encrypted, and ssl.key.password is not set")
+    if keys[0][1] == _ENCRYPTED:
+        _check_rounds(keys[0])
     return KeyMaterial(Secret(keys[0][0]), chain, password if is_encrypted else None)
 
 
@@ -68,14 +75,30 @@ def certificates_of_pem(text: str) -> tuple[bytes, ...]:
     found = []
     for block in _BLOCK.finditer(text):
         if block[1] in _CERTIFICATES:
-            body = block[0].partition("-----\n")[2] or block[0].partition("-----\r\n")[2] or block[0][len(block[1]) + 16 :]
             try:
-                found.append(binascii.a2b_base64(body.partition("-----END")[0]))
+                found.append(_der_of(block))
             except binascii.Error as error:
                 raise KeyStoreError(f"certificate {len(found) + 1} is damaged") from error
     if not found:
         raise KeyStoreError("no certificate found (BEGIN CERTIFICATE)")
     return tuple(found)
+
+
+def _der_of(block: re.Match[str]) -> bytes:
+    """Decode a block of PEM."""
+    body = block[0].partition("-----\n")[2] or block[0].partition("-----\r\n")[2] or block[0][len(block[1]) + 16 :]
+    return binascii.a2b_base64(body.partition("-----END")[0])
+
+
+def _check_rounds(block: re.Match[str]) -> None:
+    """Check that an encrypted key (PKCS#8 EncryptedPrivateKeyInfo: algorithm, data) costs little to decrypt; a client may send it."""
+    try:
+        algorithm = items(content(_der_of(block)))[0]
+        numbers = list(integers(algorithm)) if len(algorithm) <= _ALGORITHM_MAX else [_ROUNDS_MAX + 1]
+    except (IndexError, binascii.Error):
+        raise KeyStoreError("the private key is damaged") from None
+    if max(numbers, default=0) > _ROUNDS_MAX:
+        raise KeyStoreError(f"the encryption of the private key needs more than {_ROUNDS_MAX} rounds of hashing")
 
 
 def key_of_store(data: bytes, password: Secret, key_password: Secret | None) -> KeyMaterial:
@@ -91,7 +114,7 @@ def key_of_store(data: bytes, password: Secret, key_password: Secret | None) -> 
         if not store.keys:
             raise KeyStoreError("the file has no private key")
         key = java_keystore.decrypt_key(store.keys[0], key_password or password)
-        return KeyMaterial(Secret(_pem("PRIVATE KEY", key)), store.keys[0].chain, None)
+        return KeyMaterial(Secret(_pem("PRIVATE KEY", key)), store.keys[0].chain, None, store.keys[0].alias)
     try:
         from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415  optional
             Encoding,
@@ -102,13 +125,14 @@ def key_of_store(data: bytes, password: Secret, key_password: Secret | None) -> 
     except ImportError:
         raise needs_extra("a PKCS12 key store") from None
     try:
-        found, certificate, others = pkcs12.load_key_and_certificates(data, password.reveal().encode())
+        found = pkcs12.load_pkcs12(data, password.reveal().encode())
     except ValueError as error:
         raise KeyStoreError("the password is wrong, or the file is damaged") from error
-    if found is None or certificate is None:
+    if found.key is None or found.cert is None:
         raise KeyStoreError("the file has no private key with a certificate")
-    pem = found.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
-    return KeyMaterial(Secret(pem), _chain(certificate, others), None)
+    pem = found.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    chain = _chain(found.cert.certificate, [each.certificate for each in found.additional_certs])
+    return KeyMaterial(Secret(pem), chain, None, (found.cert.friendly_name or b"1").decode("utf-8", "replace"))
 
 
 def certificates_of_store(data: bytes, password: Secret | None) -> tuple[bytes, ...]:

@@ -11,6 +11,7 @@ import re
 from typing import Any, Final
 
 from minibroker.config.definition import refuse
+from minibroker.security.der import content, items
 from minibroker.security.extra import needs_extra
 
 _KEYWORDS: Final = {
@@ -49,11 +50,11 @@ def distinguished_name(certificate: bytes) -> str:
 def name_of_der(der: bytes) -> str:
     """Return the text of a DER Name: SEQUENCE OF SET OF SEQUENCE { OID, value }."""
     parts = []
-    for part in _items(_content(der)):
+    for part in items(content(der)):
         pairs = []
-        for pair in _items(_content(part)):
-            oid, value = _items(_content(pair))
-            pairs.append(_pair(_dotted(_content(oid)), value))
+        for pair in items(content(part)):
+            oid, value = items(content(pair))
+            pairs.append(_pair(_dotted(content(oid)), value))
         parts.append("+".join(pairs))
     return ",".join(reversed(parts))
 
@@ -61,7 +62,7 @@ def name_of_der(der: bytes) -> str:
 def _pair(oid: str, value: bytes) -> str:
     if oid not in _KEYWORDS or value[0] not in _ENCODINGS:
         return f"{_KEYWORDS.get(oid, oid)}=#{value.hex()}"
-    letters = list(_content(value).decode(_ENCODINGS[value[0]], "replace"))
+    letters = list(content(value).decode(_ENCODINGS[value[0]], "replace"))
     lead = next((place for place, letter in enumerate(letters) if letter not in " \r"), len(letters))
     trail = next((place for place in range(len(letters) - 1, -1, -1) if letters[place] not in " \r"), -1)
     shown = []
@@ -71,30 +72,6 @@ def _pair(oid: str, value: bytes) -> str:
         else:
             shown.append(f"\\{letter}" if letter in _ESCAPED or not lead <= place <= trail else letter)
     return f"{_KEYWORDS[oid]}={''.join(shown)}"
-
-
-def _header(der: bytes, position: int = 0) -> tuple[int, int]:
-    """Return where the content of the value at `position` starts and ends."""
-    first = der[position + 1]
-    start = position + 2
-    if first < 0x80:
-        return start, start + first
-    start += first - 0x80
-    return start, start + int.from_bytes(der[position + 2 : start], "big")
-
-
-def _content(der: bytes) -> bytes:
-    start, end = _header(der)
-    return der[start:end]
-
-
-def _items(content: bytes) -> list[bytes]:
-    found, position = [], 0
-    while position < len(content):
-        _, end = _header(content, position)
-        found.append(content[position:end])
-        position = end
-    return found
 
 
 def _dotted(oid: bytes) -> str:

@@ -37,6 +37,7 @@ class ListenerTls(NamedTuple):
     chain: tuple[bytes, ...]  #: the broker's own certificates, DER
     rules: MappingRules
     is_principal: bool  #: whether a client's certificate is its principal; SASL has its own
+    alias: str = ""  #: of the key in its store
 
     def principal_of(self, certificate: bytes | None) -> str:
         """Return the principal of a client by its DER certificate. Raise NoPrincipal if no rule matches its name."""
@@ -74,7 +75,7 @@ def tls_of(properties: ListenerProperties, protocol: str) -> ListenerTls:
         raise ConfigurationError(str(error)) from error
     if client_auth != ssl.CERT_NONE and protocol == "SSL":
         distinguished_name(material.chain[0])  # says at the start what is missing
-    return ListenerTls(context, material.chain, rules, is_principal=protocol == "SSL")
+    return ListenerTls(context, material.chain, rules, is_principal=protocol == "SSL", alias=material.alias)
 
 
 def _client_auth(properties: ListenerProperties, protocol: str) -> ssl.VerifyMode:

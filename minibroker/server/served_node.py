@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from minibroker.clock import Clock
 from minibroker.cluster.nodes import Node
-from minibroker.config.broker_config import BrokerConfig
+from minibroker.config.broker_config import BrokerConfig, Reconfigurable
 from minibroker.config.sources import with_origins
 from minibroker.dispatch.context import Services
 from minibroker.dispatch.dispatcher import Dispatcher
@@ -46,6 +46,7 @@ class ServedNode:
         self._dispatcher = make_dispatcher(services)
         self._make_connection = make_connection
         self._ports: dict[str, int] = {}  #: by listener's name, those that were bound once
+        self._secured: dict[str, Reconfigurable] = {}  #: by listener's name, those with TLS
         if port:
             self._ports[self.node.wanted[0].name] = port
 
@@ -70,6 +71,7 @@ class ServedNode:
         for name, port in self._ports.items():
             self.node.set_bound_port(name, port)
         self._dispatcher.serve_from(services)
+        self._follow_config()
 
     async def open(self, clock: Clock) -> None:
         """Listen, on the same ports as last time.
@@ -114,13 +116,17 @@ class ServedNode:
 
     def _secure(self, listener: Listener) -> None:
         """Serve TLS on a listener, which is not open yet. Raise ConfigurationError if its properties cannot be used."""
-        # A plain broker does not need TLS.
-        from minibroker.config.security_properties import ListenerProperties  # noqa: PLC0415
-        from minibroker.security.tls import tls_of  # noqa: PLC0415
-        from minibroker.server.secured_listener import SecuredListener  # noqa: PLC0415
+        from minibroker.server.secured_listener import SecuredListener  # noqa: PLC0415  a plain broker does not need TLS
 
-        properties = ListenerProperties(self.services.config.security_texts, listener.name)
-        SecuredListener(listener, tls_of(properties, listener.security_protocol))
+        self._secured[listener.name] = SecuredListener(listener, self.services.config.security_texts)
+        self._follow_config()
+
+    def _follow_config(self) -> None:
+        """Let the listeners with TLS follow the properties of the present data."""
+        config = self.services.config
+        config.reconfigurables = self._secured
+        for secured in self._secured.values():
+            secured.reconfigure(config.security_texts)
 
     def _sasl(self, listener_name: str, clock: Clock) -> SaslListener:
         """Return how the clients of a listener log in. Raises ConfigurationError if its properties are invalid."""

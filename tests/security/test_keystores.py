@@ -111,3 +111,29 @@ def test_files(tmp_path: Path) -> None:
         file.truncate(keystores.SIZE_MAX + 1)
     with pytest.raises(KeyStoreError, match="more than"):
         keystores.read_file(str(large))
+
+
+def der(tag: int, *parts: bytes) -> bytes:
+    body = b"".join(parts)
+    assert len(body) < 128
+    return bytes([tag, len(body)]) + body
+
+
+def encrypted(rounds: int) -> Secret:
+    """A key whose password is hashed so many times (PBES2 with PBKDF2), and whose data are nonsense."""
+    oid = bytes.fromhex
+    derived = der(0x30, der(6, oid("2a864886f70d01050c")), der(0x30, der(4, b"salt"), der(2, rounds.to_bytes(5, "big"))))
+    cipher = der(0x30, der(6, oid("60864801650304012a")), der(4, bytes(16)))
+    key = der(0x30, der(0x30, der(6, oid("2a864886f70d01050d")), der(0x30, derived, cipher)), der(4, bytes(32)))
+    return Secret(f"-----BEGIN ENCRYPTED PRIVATE KEY-----\n{base64.b64encode(key).decode()}\n-----END ENCRYPTED PRIVATE KEY-----\n")
+
+
+def test_keys_that_cost_much_to_decrypt_are_refused() -> None:
+    chain = Authority.create().issue("broker", ["localhost"]).certificate_pem
+    assert keystores.key_of_pem(encrypted(1_000_000), chain, STORE).key.reveal() == encrypted(1_000_000).reveal().strip()
+    with pytest.raises(KeyStoreError, match="needs more than 1000000 rounds of hashing"):
+        keystores.key_of_pem(encrypted(1_000_001), chain, STORE)
+    for damaged in ("AAAA", "MIIB", "====", ""):
+        text = f"-----BEGIN ENCRYPTED PRIVATE KEY-----\n{damaged}\n-----END ENCRYPTED PRIVATE KEY-----\n"
+        with pytest.raises(KeyStoreError, match="the private key is damaged"):
+            keystores.key_of_pem(Secret(text), chain, STORE)

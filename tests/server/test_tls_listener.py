@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import socket
 import ssl
 import struct
@@ -12,9 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.config.security_properties import ListenerProperties
 from minibroker.security.certificates import Authority, write_folder, write_pem
-from minibroker.security.tls import tls_of
 from minibroker.server import tls_transport
 from minibroker.server.file_output import TLS_PIECE_SIZE
 from minibroker.server.listener import ConnectionLimits, Listener
@@ -41,8 +40,12 @@ def secured(folder: Path, **properties: str) -> Callable[[Listener], SecuredList
     texts = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(folder / "broker.pem")}
     texts |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(folder / "ca.pem")}
     texts |= {name.replace("_", "."): text for name, text in properties.items()}
-    tls = tls_of(ListenerProperties(texts, "PLAINTEXT"), "SSL")
-    return lambda listener: SecuredListener(listener, tls)
+
+    def secure(listener: Listener) -> SecuredListener:
+        listener.security_protocol = "SSL"
+        return SecuredListener(listener, texts)
+
+    return secure
 
 
 def client_context(folder: Path, certificate: str = "") -> ssl.SSLContext:
@@ -258,14 +261,17 @@ def test_a_connection_ends_with_a_close_notify(folder: Path, on_loop: OnLoop) ->
 
 
 def test_new_connections_get_the_new_certificate_and_open_ones_stay(on_loop: OnLoop, folder: Path, tmp_path: Path) -> None:
-    write_folder(tmp_path, ["localhost"])
+    present = Path(shutil.copytree(folder, tmp_path / "present"))
+    write_folder(tmp_path, ["localhost", LOCALHOST])
 
     async def main() -> None:
         made: list[SecuredListener] = []
-        async with listening(secure=lambda listener: made.append(secured(folder)(listener))) as listener:
+        async with listening(
+            secure=lambda listener: made.append(secured(present, ssl_allow_san_changes="true", ssl_allow_dn_changes="true")(listener))
+        ) as listener:
             client = await connect(listener, client_context(folder))
-            properties = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(tmp_path / "broker.pem")}
-            made[0].tls = tls_of(ListenerProperties(properties, "PLAINTEXT"), "SSL")
+            shutil.copy(tmp_path / "broker.pem", present / "broker.pem")
+            made[0].reconfigure({"ssl.keystore.type": "PEM", "ssl.keystore.location": str(present / "broker.pem")})
             with pytest.raises(ssl.SSLCertVerificationError):
                 await connect(listener, client_context(folder))
             await connect(listener, client_context(tmp_path))

@@ -80,6 +80,7 @@ class BrokerConfigs:
                 threads = _thread_counts(config)
                 self._set(config, name, overrides)
                 _check_thread_counts(threads, _thread_counts(config))
+                _check_listeners(config)
             if not validate_only:
                 self._store.commit_config(BROKER_RESOURCE, name, overrides)
                 is_done = True
@@ -87,6 +88,10 @@ class BrokerConfigs:
             if not is_done:
                 for config, for_all, for_this in before:
                     config.set_dynamic(for_all, for_this)
+        if is_done:
+            for config in configs:
+                for listener in config.reconfigurables.values():
+                    listener.reconfigure(config.security_texts)
         return is_done
 
     def _set(self, config: BrokerConfig, name: str, overrides: Mapping[str, str]) -> None:
@@ -121,6 +126,15 @@ def _check_thread_counts(before: Mapping[str, int], after: Mapping[str, int]) ->
             refuse_dynamic(f"Log cleaner threads cannot be {way} the current value {current}")
         limit = "should not be greater than double" if count > current else "should be at least half"
         refuse_dynamic(f"Dynamic thread count update validation failed for {name}={count}, value {limit} the current value {current}")
+
+
+def _check_listeners(config: BrokerConfig) -> None:
+    """Raise InvalidConfig if a listener cannot use its changed properties (Kafka's SslFactory.validateReconfiguration)."""
+    for listener in config.reconfigurables.values():
+        try:
+            listener.validate(config.security_texts)
+        except InvalidConfig as error:
+            refuse_dynamic(f"Validation of dynamic config update of SSLFactory failed: {error}")
 
 
 def refuse_dynamic(problem: str) -> NoReturn:
