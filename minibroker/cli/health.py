@@ -9,9 +9,10 @@ import os
 
 import click
 
-from minibroker.cli.health_check import TIMEOUT_S, check_all, file_properties, own_listeners
+from minibroker.cli.health_check import TIMEOUT_S, check_all, check_own, file_properties, own_listeners
+from minibroker.cli.security_options import client_connect, client_properties, security_options
 from minibroker.client.errors import TimedOut, describe
-from minibroker.client.transport import parse_bootstrap
+from minibroker.client.transport import Address, parse_bootstrap
 from minibroker.config import sources
 
 
@@ -20,6 +21,7 @@ from minibroker.config import sources
 Examples:
   minibroker health
   minibroker health -b localhost:9092
+  minibroker health -b localhost:9092 --command-config admin.properties
   HEALTHCHECK CMD ["minibroker", "health"]
 """
 )
@@ -46,15 +48,26 @@ Examples:
     metavar="SECONDS",
     help="Time after which the broker is unhealthy.",
 )
+@security_options
 def health(bootstrap_server: str | None, config_file: str | None, timeout: float) -> None:
     """Check whether a broker serves.
 
     Prints one line and exits with 0, or prints the reason and exits with 1, also after the time-out. A healthy broker answers with its
     versions and metadata, and all its log directories are online. Without -b, checks every listener that 'minibroker serve' opens
     with this environment (KAFKA_LISTENERS) and this file.
+
+    A listener with TLS or SASL is healthy if it answers; metadata and log directories need a login, which --command-config and the
+    options of security give.
     """
     try:
-        click.echo(check_all(parse_bootstrap(bootstrap_server) if bootstrap_server else own_listeners(_properties(config_file)), timeout))
+        if bootstrap_server:
+            line = check_all(parse_bootstrap(bootstrap_server), timeout, client_connect())
+        elif client_properties():
+            own = own_listeners(_properties(config_file))
+            line = check_all([Address(each.host, each.port) for each in own], timeout, client_connect())
+        else:
+            line = check_own(own_listeners(_properties(config_file)), timeout)
+        click.echo(line)
     except TimedOut as error:
         raise click.ClickException(describe(error)) from error  # Docker does not know 124
 

@@ -1,7 +1,8 @@
 """Check over the wire whether brokers serve, without click: importing it costs as much as the rest of a check.
 
 ApiVersions and Metadata show that a broker's listener, loop and metadata log work. DescribeLogDirs without topics shows that its disks
-work. The commands add their options. `quick` is for calls without options, the most frequent ones.
+work. A listener with TLS or SASL is asked for ApiVersions only, because the others need a login. The commands add their options. `quick`
+is for calls without options, the most frequent ones.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from minibroker.client.connection import Connect, connect
 from minibroker.client.errors import ClientError, check, describe
 from minibroker.client.transport import Address, Deadline
 from minibroker.config import sources
-from minibroker.config.listeners import listeners_of
+from minibroker.config.listeners import Listener, listeners_of
 from minibroker.errors import ConfigurationError, KafkaError
 from minibroker.schemas import k03_metadata, k35_describe_log_dirs
 
 TIMEOUT_S = 5.0
+#: variables that are options of the commands
+_OPTIONS_OF_CONTAINER = ("MINIBROKER_SERVE_OPTIONS", "MINIBROKER_SASL_USERS")
+_OPTIONS_OF_HEALTH = ("MINIBROKER_BOOTSTRAP_SERVER", "MINIBROKER_COMMAND_CONFIG")
 #: the addresses to use for a listener on every interface
 _LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
@@ -63,31 +67,54 @@ def check_health(address: Address, deadline: Deadline, connect: Connect = connec
     return Health(address, metadata.cluster_id, len(metadata.brokers), len(directories.results))
 
 
-def check_all(addresses: Sequence[Address], timeout_s: float) -> str:
+def check_all(addresses: Sequence[Address], timeout_s: float, connect: Connect = connect) -> str:
     """Check brokers and return one line if all serve; raises the error of `check_health` for the first that does not."""
     deadline = Deadline(int(timeout_s * 1000))
-    found = [check_health(address, deadline) for address in addresses]
+    return "healthy: " + _whole([check_health(address, deadline, connect) for address in addresses])
+
+
+def check_own(listeners: Sequence[Listener], timeout_s: float) -> str:
+    """Check the listeners of this machine's broker as `check_all` does; those with TLS or SASL only for an answer."""
+    deadline = Deadline(int(timeout_s * 1000))
+    plain = [Address(each.host, each.port) for each in listeners if each.protocol == "PLAINTEXT"]
+    parts = [_whole([check_health(address, deadline) for address in plain])] if plain else []
+    for each in listeners:
+        if each.protocol != "PLAINTEXT":
+            from minibroker.cli.secured_health import check_answers  # noqa: PLC0415  needs TLS
+
+            check_answers(Address(each.host, each.port), each.protocol, deadline)
+            parts.append(f"{each.host}:{each.port} ({each.protocol}) answers")
+    without_login = "" if plain else "; metadata and log directories were not checked, because that needs a login"
+    return f"healthy: {', '.join(parts)}{without_login}"
+
+
+def _whole(found: Sequence[Health]) -> str:
     one = found[0]
     directories = "1 log directory" if one.log_dir_count == 1 else f"{one.log_dir_count} log directories"
-    return f"healthy: {', '.join(str(each.address) for each in found)}, cluster {one.cluster_id}, {directories} online"
+    return f"{', '.join(str(each.address) for each in found)}, cluster {one.cluster_id}, {directories} online"
 
 
-def own_listeners(properties: Mapping[str, str]) -> list[Address]:
-    """Return the listeners of a broker with these properties on this machine; ConfigurationError if they cannot be determined."""
+def own_listeners(properties: Mapping[str, str]) -> list[Listener]:
+    """Return the listeners of a broker with these properties, with addresses on this machine.
+
+    Raises:
+        ConfigurationError: they cannot be determined.
+    """
     listeners = listeners_of(properties)
     for listener in listeners:
         if listener.port == 0:
             raise ConfigurationError(f"listeners: {listener} has port 0, a free port that only the broker knows: give the address with -b")
-    return [Address(_LOOPBACK.get(listener.host, listener.host), listener.port) for listener in listeners]
+    return [listener._replace(host=_LOOPBACK.get(listener.host, listener.host)) for listener in listeners]
 
 
 def quick(words: Sequence[str], environment: Mapping[str, str]) -> int | None:
     """Run `health` or `container --health` without options and return the exit code; None if click must parse options."""
-    is_container = list(words) == ["container", "--health"] and not environment.get("MINIBROKER_SERVE_OPTIONS")
-    if not is_container and (list(words) != ["health"] or environment.get("MINIBROKER_BOOTSTRAP_SERVER")):
+    is_container = list(words) == ["container", "--health"]
+    has_options = any(map(environment.get, _OPTIONS_OF_CONTAINER if is_container else _OPTIONS_OF_HEALTH))
+    if has_options or not (is_container or list(words) == ["health"]):
         return None
     try:
-        print(check_all(own_listeners(_properties(environment, is_container=is_container)), TIMEOUT_S))
+        print(check_own(own_listeners(_properties(environment, is_container=is_container)), TIMEOUT_S))
     except (ClientError, KafkaError, ConfigurationError, OSError) as error:
         print(f"Error: {' '.join(describe(error).split())}", file=sys.stderr)
         return 1

@@ -114,6 +114,11 @@ class SecurityOptions(NamedTuple):
             self.tls.write(config)
 
 
+def protocol_of(*, has_users: bool, has_tls: bool) -> str:
+    """Return the security protocol of the listener, which is also its name."""
+    return _PROTOCOLS[has_users, has_tls]
+
+
 def security_of(
     users: tuple[str, ...],
     super_users: tuple[str, ...],
@@ -131,7 +136,7 @@ def security_of(
     """
     has_tls = has_tls or is_mutual or is_secure
     option = "--secure" if is_secure else "--sasl" if users else "--tls" if has_tls else None
-    protocol = _PROTOCOLS[bool(users) or is_secure, has_tls]
+    protocol = protocol_of(has_users=bool(users) or is_secure, has_tls=has_tls)
     tls = TlsFolder(Path(folder), protocol, is_mutual) if has_tls else None
     password, is_new = tls.admin_password() if is_secure and tls is not None else ("", False)
     if is_secure:

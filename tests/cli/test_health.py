@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import socket
 import subprocess
@@ -79,7 +78,7 @@ def test_a_directory_that_is_offline() -> None:
 
 def test_what_a_broker_may_say(monkeypatch: pytest.MonkeyPatch, offline: Commands) -> None:
     broker = FakeBroker()
-    monkeypatch.setattr(health_check, "check_health", functools.partial(check_health, connect=broker.connect))
+    monkeypatch.setattr(health_check, "check_health", lambda address, deadline, *_: check_health(address, deadline, broker.connect))
     both = [k35_describe_log_dirs.LogDirResult(error_code=code, log_dir=name, topics=[]) for code, name in ((0, "/a"), (56, "/b"))]
     broker.on(k35_describe_log_dirs, lambda *_: k35_describe_log_dirs.Response(results=both))
     assert offline("health", code=1).err == "Error: 127.0.0.1:1: log directory /b is offline: see the broker's log, then restart it\n"

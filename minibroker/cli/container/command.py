@@ -6,19 +6,23 @@ import os
 import shlex
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import click
 
-from minibroker.cli.container.settings import CONFIG_FILE, OLD_NAMES, advertised_by_old_names, image_environment, own_address
+from minibroker.cli.container.secret_files import SECRETS_DIR, take_secret_files
+from minibroker.cli.container.settings import CONFIG_FILE, HOST_PORT, OLD_NAMES, advertised_by_old_names, image_environment, own_address
 from minibroker.cli.container.wanted_topics import VARIABLE, parse_topics, with_seeds
+from minibroker.cli.secure import protocol_of
 from minibroker.config import sources
 from minibroker.errors import ConfigurationError
 
 SEED_DIR = "/mnt/shared/seed"
 SERVE_OPTIONS = "MINIBROKER_SERVE_OPTIONS"
+_USERS = "MINIBROKER_SASL_USERS"
 
 
 @click.command(
@@ -43,9 +47,18 @@ Examples:
     metavar="DIR",
     help="Folder of files TOPIC.txt and TOPIC.jsonl with the first records of new topics, if it exists.",
 )
+@click.option(
+    "--secrets-dir",
+    envvar="MINIBROKER_SECRETS_DIR",
+    show_envvar=True,
+    default=SECRETS_DIR,
+    show_default=True,
+    metavar="DIR",
+    help="Folder of the files that KAFKA_SSL_KEYSTORE_FILENAME and its relatives name.",
+)
 @click.option("--health", "is_health_check", is_flag=True, help="Check whether the broker of this container is healthy; exit with 0 or 1.")
 @click.argument("serve_options", nargs=-1, type=click.UNPROCESSED)
-def container(config_file: str, seed_dir: str, *, is_health_check: bool, serve_options: tuple[str, ...]) -> None:
+def container(config_file: str, seed_dir: str, secrets_dir: str, *, is_health_check: bool, serve_options: tuple[str, ...]) -> None:
     """Run a broker like the container image.
 
     It takes the options of 'minibroker serve', and those in MINIBROKER_SERVE_OPTIONS. It uses the image's defaults for listeners and
@@ -65,6 +78,7 @@ def container(config_file: str, seed_dir: str, *, is_health_check: bool, serve_o
         if is_health_check:
             _ask_health(config_arguments, options)
             return
+        take_secret_files(os.environ, secrets_dir)
         topics = with_seeds(parse_topics(os.environ.get(VARIABLE, "")), Path(seed_dir))
         if topics:
             from minibroker.cli.container.preparing import prepare  # noqa: PLC0415  only containers with topics need it
@@ -89,13 +103,23 @@ def _ask_health(config_arguments: list[str], options: list[str]) -> None:
     """Check the listeners of the container's options, else those of its environment and file."""
     from minibroker.cli.health import health  # noqa: PLC0415  only a health check needs it
 
-    given = _given(options) if options else {}
-    listeners = _properties(given).get("listeners")
-    if given.get("port") is not None:
-        listeners = f"PLAINTEXT://:{given['port']}"
+    given = _given(options) if options or os.environ.get(_USERS) else {}
+    listeners = _properties(given).get("listeners") or _listener_of(given)
     if listeners is not None:
         os.environ["KAFKA_LISTENERS"] = listeners
     health.main(args=config_arguments, prog_name="minibroker health", standalone_mode=False)
+
+
+def _listener_of(given: Mapping[str, Any]) -> str | None:
+    """Return the listener that options of `serve` demand instead of the configured ones."""
+    if not given:
+        return None
+    is_secure = given["is_secure"]
+    has_tls = is_secure or given["has_tls"] or given["is_mutual"] or given["tls_dir"] is not None
+    has_users = is_secure or bool(given["users"])
+    if given["port"] is None and not has_tls and not has_users:
+        return None
+    return f"{protocol_of(has_users=has_users, has_tls=has_tls)}://:{HOST_PORT if given['port'] is None else given['port']}"
 
 
 def _options_of(text: str) -> list[str]:
