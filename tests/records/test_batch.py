@@ -14,7 +14,7 @@ from minibroker.records.record import Record
 RECORDS = [Record(0, 1_000, b"key", b"value"), Record(0, 3_000, None, b""), Record(0, 2_000, b"", None, (("trace", b"1"), ("", None)))]
 
 
-def test_the_view_shows_every_header_field() -> None:
+def test_view_exposes_every_header_field() -> None:
     data = build_batch(
         RECORDS,
         base_offset=70,
@@ -39,26 +39,26 @@ def test_the_view_shows_every_header_field() -> None:
     assert len(batch.payload) == len(data) - HEADER_SIZE
 
 
-def test_a_batch_without_producer_has_no_sequences() -> None:
+def test_batch_without_producer_has_no_sequences() -> None:
     batch = RecordBatch(build_batch(RECORDS))
 
     assert (batch.has_producer_id, batch.base_sequence, batch.last_sequence) == (False, -1, -1)
 
 
-def test_sequences_go_on_at_zero_behind_the_largest_number() -> None:
+def test_sequences_wrap_to_zero() -> None:
     assert increment_sequence(2**31 - 1, 1) == 0
     assert increment_sequence(2**31 - 3, 5) == 2
     assert RecordBatch(build_batch(RECORDS, producer_id=1, producer_epoch=0, base_sequence=2**31 - 2)).last_sequence == 0
 
 
-def test_a_delete_horizon_takes_the_base_timestamp() -> None:
+def test_delete_horizon_replaces_the_base_timestamp() -> None:
     batch = RecordBatch(build_batch(RECORDS, delete_horizon_ms=50_000))
 
     assert (batch.has_delete_horizon, batch.base_timestamp) == (True, 50_000)
     assert [record.timestamp for record in decode_records(batch)] == [1_000, 3_000, 2_000]
 
 
-def test_what_compaction_leaves_keeps_its_offsets() -> None:
+def test_compacted_batch_keeps_its_offsets() -> None:
     left = [Record(11, 5, b"k", b"v"), Record(14, 6, b"l", b"w")]
 
     batch = RecordBatch(build_batch(left, base_offset=10, keep_offsets=True, last_offset_delta=7))
@@ -69,7 +69,7 @@ def test_what_compaction_leaves_keeps_its_offsets() -> None:
     assert (list(decode_records(empty)), empty.next_offset, empty.base_timestamp, empty.max_timestamp) == ([], 18, -1, 6)
 
 
-def test_assigning_offsets_leaves_the_checksum_right() -> None:
+def test_assigning_offsets_keeps_the_checksum_valid() -> None:
     data = build_batch(RECORDS)
 
     assign_offsets(memoryview(data), 1 << 40, 12)
@@ -79,7 +79,7 @@ def test_assigning_offsets_leaves_the_checksum_right() -> None:
     assert [record.offset for record in decode_records(batch)] == [1 << 40, (1 << 40) + 1, (1 << 40) + 2]
 
 
-def test_log_append_time_is_the_time_of_every_record() -> None:
+def test_log_append_time_applies_to_every_record() -> None:
     data = build_batch(RECORDS, compression=Compression.GZIP)
 
     stamp_log_append_time(memoryview(data), 99_000)
@@ -89,7 +89,7 @@ def test_log_append_time_is_the_time_of_every_record() -> None:
     assert {record.timestamp for record in decode_records(batch)} == {99_000}
 
 
-def test_a_changed_byte_breaks_the_checksum() -> None:
+def test_changed_byte_breaks_the_checksum() -> None:
     data = build_batch(RECORDS)
     for position in range(21, len(data)):
         data[position] ^= 0x10
@@ -97,14 +97,14 @@ def test_a_changed_byte_breaks_the_checksum() -> None:
         data[position] ^= 0x10
 
 
-def test_batches_lie_end_to_end() -> None:
+def test_consecutive_batches_are_split() -> None:
     first, second = build_batch(RECORDS), build_batch(RECORDS[:1], base_offset=3)
 
     assert [(batch.base_offset, batch.size) for batch in split_batches(first + second)] == [(0, len(first)), (3, len(second))]
     assert list(split_batches(b"")) == []
 
 
-def test_a_cut_is_corrupt_unless_it_is_expected() -> None:
+def test_partial_batch_is_corrupt_unless_allowed() -> None:
     first, second = build_batch(RECORDS), build_batch(RECORDS[:1], base_offset=3)
     whole = first + second
     for end in range(len(whole)):
@@ -116,7 +116,7 @@ def test_a_cut_is_corrupt_unless_it_is_expected() -> None:
 
 
 @pytest.mark.parametrize("batch_length", [-1, 0, 48, -(2**31), 2**31 - 1])
-def test_an_impossible_length_is_corrupt(batch_length: int) -> None:
+def test_impossible_length_is_corrupt(batch_length: int) -> None:
     data = build_batch(RECORDS)
     struct.pack_into(">i", data, 8, batch_length)
 
@@ -127,13 +127,13 @@ def test_an_impossible_length_is_corrupt(batch_length: int) -> None:
             list(split_batches(data, allow_partial=True))
 
 
-def test_zeros_are_no_batch() -> None:
+def test_zeros_are_not_a_batch() -> None:
     with pytest.raises(CorruptMessage):
         RecordBatch(bytes(1_000))
 
 
 @pytest.mark.parametrize("magic", [3, 127, 128, 255])
-def test_an_unknown_magic_is_corrupt(magic: int) -> None:
+def test_unknown_magic_is_corrupt(magic: int) -> None:
     data = build_batch(RECORDS)
     data[16] = magic
 
@@ -142,7 +142,7 @@ def test_an_unknown_magic_is_corrupt(magic: int) -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_an_old_format_is_not_taken_for_a_broken_one(magic: int) -> None:
+def test_old_format_raises_unsupported_not_corrupt(magic: int) -> None:
     # offset, size 14 + 8, crc, magic, attributes, [timestamp], key -1, value -1
     data = struct.pack(">qiIbb", 0, 14 + 8 * magic, 0, magic, 0) + bytes(8 * magic) + struct.pack(">ii", -1, -1)
 
@@ -153,7 +153,7 @@ def test_an_old_format_is_not_taken_for_a_broken_one(magic: int) -> None:
 
 
 @pytest.mark.parametrize("codec_id", [5, 6, 7])
-def test_an_unknown_codec_is_told_when_it_is_asked_for(codec_id: int) -> None:
+def test_unknown_codec_is_reported_on_access(codec_id: int) -> None:
     data = build_batch(RECORDS)
     data[22] |= codec_id
 
@@ -164,7 +164,7 @@ def test_an_unknown_codec_is_told_when_it_is_asked_for(codec_id: int) -> None:
         _ = batch.compression
 
 
-def test_names_of_the_configuration() -> None:
+def test_codec_names_match_the_configuration() -> None:
     assert TimestampType.from_name("LogAppendTime") is TimestampType.LOG_APPEND_TIME
     assert TimestampType.from_name("CreateTime") is TimestampType.CREATE_TIME
     with pytest.raises(ValueError, match="neither"):

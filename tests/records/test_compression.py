@@ -21,7 +21,7 @@ TEXT = b"".join(b"%d: the quick brown fox\n" % number for number in range(4_000)
 
 @pytest.mark.parametrize("kind", list(Compression))
 @pytest.mark.parametrize("data", [b"", b"x", TEXT, os.urandom(70_000)], ids=["empty", "byte", "text", "random"])
-def test_what_went_in_comes_out(kind: Compression, data: bytes) -> None:
+def test_round_trip(kind: Compression, data: bytes) -> None:
     packed = compress(kind, data)
 
     assert decompress(kind, packed) == data
@@ -30,7 +30,7 @@ def test_what_went_in_comes_out(kind: Compression, data: bytes) -> None:
 
 @examples(40)
 @given(st.sampled_from(list(Compression)), st.lists(st.binary(max_size=40)), st.integers(1, 300))
-def test_any_bytes_survive(kind: Compression, pieces: list[bytes], times: int) -> None:
+def test_round_trip_of_random_bytes(kind: Compression, pieces: list[bytes], times: int) -> None:
     data = b"".join(pieces) * times
 
     assert decompress(kind, compress(kind, memoryview(data)), max_bytes=len(data)) == data
@@ -38,13 +38,13 @@ def test_any_bytes_survive(kind: Compression, pieces: list[bytes], times: int) -
 
 @pytest.mark.parametrize("kind", list(Compression))
 @pytest.mark.parametrize("max_bytes", [0, 1, len(TEXT) - 1])
-def test_the_bound_is_kept(kind: Compression, max_bytes: int) -> None:
+def test_content_over_the_limit_is_refused(kind: Compression, max_bytes: int) -> None:
     with pytest.raises(InvalidRecord):
         decompress(kind, compress(kind, TEXT), max_bytes=max_bytes)
 
 
 @pytest.mark.parametrize("kind", CODECS)
-def test_every_cut_is_noticed(kind: Compression) -> None:
+def test_every_truncation_is_refused(kind: Compression) -> None:
     packed = compress(kind, TEXT[:9_000] + os.urandom(300))
     step = max(len(packed) // 300, 1)
     for end in {*range(0, len(packed), step), len(packed) - 1}:
@@ -55,7 +55,7 @@ def test_every_cut_is_noticed(kind: Compression) -> None:
 
 
 @pytest.mark.parametrize("kind", CODECS)
-def test_a_tail_is_noticed(kind: Compression) -> None:
+def test_trailing_bytes_are_refused(kind: Compression) -> None:
     packed = compress(kind, TEXT)
     for tail in (b"\0", b"tail", bytes(40)):
         with pytest.raises(InvalidRecord):
@@ -64,7 +64,7 @@ def test_a_tail_is_noticed(kind: Compression) -> None:
 
 @examples(200)
 @given(st.sampled_from(CODECS), st.data())
-def test_damage_is_refused_or_harmless(kind: Compression, data: st.DataObject) -> None:
+def test_damaged_payload_is_refused_or_harmless(kind: Compression, data: st.DataObject) -> None:
     packed = bytearray(compress(kind, TEXT[:3_000]))
     for _ in range(data.draw(st.integers(1, 3))):
         packed[data.draw(st.integers(0, len(packed) - 1))] = data.draw(st.integers(0, 255))
@@ -85,7 +85,7 @@ def test_garbage_is_refused_or_harmless(kind: Compression, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("kind", CODECS)
-def test_joined_frames_are_one_payload_where_the_java_client_reads_them_so(kind: Compression) -> None:
+def test_concatenated_frames_are_read_like_the_java_client(kind: Compression) -> None:
     joined = compress(kind, b"one") + compress(kind, b"two")
 
     if kind is Compression.LZ4:
@@ -97,7 +97,7 @@ def test_joined_frames_are_one_payload_where_the_java_client_reads_them_so(kind:
             decompress(kind, joined, max_bytes=5)
 
 
-def test_a_skippable_zstd_frame_is_skipped() -> None:
+def test_skippable_zstd_frame_is_skipped() -> None:
     skippable = b"\x5a\x2a\x4d\x18\x03\0\0\0xyz"
     packed = compress(Compression.ZSTD, TEXT)
 
@@ -110,7 +110,7 @@ def test_a_skippable_zstd_frame_is_skipped() -> None:
 @pytest.mark.parametrize("with_size", [True, False])
 @pytest.mark.parametrize("with_checksum", [True, False])
 @pytest.mark.parametrize("size", [0, 1, 255, 256, 70_000, 400_000])
-def test_zstd_frames_of_every_kind_of_header(size: int, with_checksum: bool, with_size: bool) -> None:
+def test_zstd_frames_of_every_header_kind(size: int, with_checksum: bool, with_size: bool) -> None:
     import zstandard
 
     data = os.urandom(size // 2) + bytes(size - size // 2)
@@ -136,14 +136,14 @@ def test_lz4_frames_of_every_kind(linked: bool, with_sums: bool) -> None:
 @pytest.mark.parametrize(
     ("kind", "levels"), [(Compression.GZIP, (1, 9)), (Compression.LZ4, (9, 17)), (Compression.LZ4, (1, 12)), (Compression.ZSTD, (-5, 22))]
 )
-def test_levels_of_the_configuration(kind: Compression, levels: tuple[int, int]) -> None:
+def test_compression_levels_match_the_configuration(kind: Compression, levels: tuple[int, int]) -> None:
     quick, thorough = (compress(kind, TEXT, level) for level in levels)
 
     assert decompress(kind, quick) == decompress(kind, thorough) == TEXT
     assert len(thorough) < len(quick)
 
 
-def test_names_and_ids() -> None:
+def test_codec_names_and_ids() -> None:
     assert [Compression.from_name(name) for name in ("none", "gzip", "snappy", "lz4", "zstd")] == [Compression.of(n) for n in range(5)]
     assert Compression.from_name("uncompressed") is Compression.NONE
     assert Compression.from_name("ZSTD") is Compression.ZSTD
@@ -219,7 +219,7 @@ BOMB = textwrap.dedent("""
         ("zstd_claiming", 10 << 30),
     ],
 )
-def test_a_bomb_takes_no_more_memory_than_the_bound(name: str, size: int) -> None:
+def test_decompression_bomb_memory_stays_within_the_limit(name: str, size: int) -> None:
     max_bytes = 16 << 20
 
     refused = subprocess.run([sys.executable, "-c", BOMB, name, str(size), str(max_bytes)], capture_output=True, text=True, check=True)

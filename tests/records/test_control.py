@@ -10,7 +10,7 @@ from minibroker.records.record import Record
 
 
 @pytest.mark.parametrize("control_type", [ControlType.ABORT, ControlType.COMMIT])
-def test_a_marker_is_one_control_record_without_sequence(control_type: ControlType) -> None:
+def test_marker_is_one_control_record_without_sequence(control_type: ControlType) -> None:
     marker = EndTransactionMarker(control_type, coordinator_epoch=17)
 
     batch = RecordBatch(build_end_transaction_batch(marker, timestamp=99, producer_id=4, producer_epoch=2, base_offset=30))
@@ -27,13 +27,13 @@ def test_keys_of_every_type(control_type: ControlType) -> None:
     assert parse_control_key(control_key(control_type)) is control_type
 
 
-def test_a_type_or_a_longer_key_of_later_times_is_tolerated() -> None:
+def test_unknown_type_or_longer_key_is_tolerated() -> None:
     assert parse_control_key(b"\0\0\0\x63") is ControlType.UNKNOWN
     assert parse_control_key(b"\0\x01\0\x01more") is ControlType.COMMIT
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\0\0\0", b"\xff\xff\0\0"])
-def test_what_is_no_control_key(key: bytes | None) -> None:
+def test_invalid_control_key(key: bytes | None) -> None:
     with pytest.raises(InvalidRecord):
         parse_control_key(key)
 
@@ -47,6 +47,6 @@ def test_what_is_no_control_key(key: bytes | None) -> None:
         (control_key(ControlType.ABORT), b"\xff\xff\0\0\0\0"),
     ],
 )
-def test_what_ends_no_transaction(key: bytes, value: bytes | None) -> None:
+def test_invalid_end_transaction_marker(key: bytes, value: bytes | None) -> None:
     with pytest.raises(InvalidRecord):
         EndTransactionMarker.from_record(Record(0, 0, key, value))

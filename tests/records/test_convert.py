@@ -45,7 +45,7 @@ def upgraded(data: bytes | bytearray, rules: ProduceRules = UNTIMED, now_ms: int
 
 
 @pytest.mark.parametrize("entry", DOWN, ids=lambda entry: f"{entry['name']}_to_v{entry['magic']}")
-def test_down_as_kafka_converts_it(entry: dict[str, Any]) -> None:
+def test_downgrade_matches_kafka(entry: dict[str, Any]) -> None:
     data = bytes.fromhex(entry["data"])
     if "error" in entry:
         assert entry["error"] == "UnsupportedCompressionTypeException"
@@ -66,24 +66,24 @@ def described(batch: RecordBatch) -> tuple[int, ...]:
     return batch.magic, batch.attributes, batch.base_offset, batch.last_offset, batch.max_timestamp, batch.record_count
 
 
-def test_down_gives_back_what_is_old_enough() -> None:
+def test_downgrade_keeps_old_enough_batches() -> None:
     data = bytes(build_message_set(some(3), 1)) + bytes(build_message_set(some(2, 0, 43), 0))
     assert downgrade(data, 1, 41) is data
     assert [batch.magic for batch in split_batches(downgrade(data, 0, 41))] == [0] * 4  # the record before 41 is left out
 
 
-def test_down_leaves_out_headers_and_times_before_the_epoch() -> None:
+def test_downgrade_drops_headers_and_negative_timestamps() -> None:
     data = build_batch([Record(0, -5, b"k", b"v", (("trace", b"1"),))], base_offset=7)
     assert decoded(bytes(downgrade(data, 1, 0))) == [Record(7, -1, b"k", b"v")]
 
 
-def test_down_does_not_unpack_bombs() -> None:
+def test_downgrade_limits_decompressed_size() -> None:
     data = build_batch([Record(0, NOW_MS, None, bytes(1_000_000))], compression=Compression.GZIP)
     with pytest.raises(InvalidRecord, match="100000 bytes"):
         downgrade(data, 1, 0, max_bytes=100_000)
 
 
-def test_down_does_not_blow_up_small_records() -> None:
+def test_downgrade_limits_the_size_of_many_small_records() -> None:
     """A record of 7 bytes becomes a message of 34."""
     data = build_batch([Record(0, NOW_MS, None, None)] * 20_000, compression=Compression.GZIP)
     assert len(data) < 50_000
@@ -105,7 +105,7 @@ FUZZED = [
     st.integers(0, 2),
 )
 @examples(300)
-def test_whatever_comes_the_error_is_kafkas(data: bytes, lies: list[tuple[int, int]], sums_are_right: bool, version: int) -> None:
+def test_random_damage_raises_only_kafka_errors(data: bytes, lies: list[tuple[int, int]], sums_are_right: bool, version: int) -> None:
     """Both ways; also where the CRC of the first message is right."""
     spoilt = bytearray(data)
     for position, byte in lies:
@@ -121,7 +121,7 @@ def test_whatever_comes_the_error_is_kafkas(data: bytes, lies: list[tuple[int, i
             continue
 
 
-def test_numbers_that_do_not_fit() -> None:
+def test_offsets_and_timestamps_out_of_range() -> None:
     apart = [Record(0, -1, None, None), Record(1, 2**63 - 1, None, None)]
     with pytest.raises(InvalidTimestamp, match="from -1 to 9223372036854775807"):
         upgraded(build_message_set(apart, 1))
@@ -132,7 +132,7 @@ def test_numbers_that_do_not_fit() -> None:
         downgrade(beyond, 0, 0)
 
 
-def test_up_does_not_take_millions_of_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_upgrade_limits_the_number_of_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convert, "MAX_SET_MESSAGES", 100)
     records = [Record(index, -1, None, None) for index in range(101)]
     assert upgraded(build_message_set(records[:100], 0, compression=Compression.GZIP)).record_count == 100
@@ -142,7 +142,7 @@ def test_up_does_not_take_millions_of_messages(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("entry", SETS, ids=lambda entry: f"v{entry['magic']}_{entry['codec']}_{entry['append_time']}")
 @pytest.mark.parametrize("codec", [None, *Compression])
-def test_up_keeps_the_records(entry: dict[str, Any], codec: Compression | None) -> None:
+def test_upgrade_keeps_the_records(entry: dict[str, Any], codec: Compression | None) -> None:
     batch = upgraded(bytes.fromhex(entry["data"]), UNTIMED._replace(compression=codec))
     records = [record._replace(offset=index) for index, record in enumerate(records_in(entry))]
     assert [*decode_records(batch)] == records
@@ -157,7 +157,7 @@ def test_up_keeps_the_records(entry: dict[str, Any], codec: Compression | None) 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", OLD_CODECS)
 @given(data=st.data())
-def test_up_and_down_again_changes_nothing_but_offsets(magic: int, codec: Compression, data: st.DataObject) -> None:
+def test_upgrade_and_downgrade_change_only_offsets(magic: int, codec: Compression, data: st.DataObject) -> None:
     fields = st.none() | st.binary(max_size=30)
     records = [
         Record(index, data.draw(st.integers(-1, 2**50)) if magic else -1, data.draw(fields), data.draw(fields))
@@ -167,31 +167,31 @@ def test_up_and_down_again_changes_nothing_but_offsets(magic: int, codec: Compre
     assert bytes(downgrade(upgraded(written).data, magic, 0)) == written
 
 
-def test_up_stamps_the_time_of_the_append() -> None:
+def test_upgrade_stamps_log_append_time() -> None:
     batch = upgraded(build_message_set(some(3), 1), ProduceRules(timestamp_type=TimestampType.LOG_APPEND_TIME), now_ms=NOW_MS + 5)
     assert (batch.timestamp_type, batch.max_timestamp) == (TimestampType.LOG_APPEND_TIME, NOW_MS + 5)
     assert [record.timestamp for record in decode_records(batch)] == [NOW_MS + 5] * 3
 
 
-def test_up_ignores_the_offsets_of_clients() -> None:
+def test_upgrade_ignores_client_offsets() -> None:
     """Old clients number from 0, from 1, or not at all."""
     for offsets in ([0, 0, 0], [1, 2, 3], [9, 9, 0]):
         data = b"".join(bytes(build_message_set([Record(offset, NOW_MS, b"k", b"v")], 1)) for offset in offsets)
         assert [record.offset for record in decode_records(upgraded(data))] == [0, 1, 2]
 
 
-def test_a_partial_message_at_the_end_is_left_out() -> None:
+def test_partial_message_at_the_end_is_dropped() -> None:
     data = bytes(build_message_set(some(3), 1))
     for cut in (1, 20, 40):
         assert upgraded(data[:-cut]).record_count == 2
 
 
-def test_newer_versions_do_not_take_them() -> None:
+def test_new_produce_versions_reject_message_sets() -> None:
     with pytest.raises(InvalidRecord, match="magic version 2"):
         upgraded(build_message_set(some(1), 1), version=3)
 
 
-def test_old_versions_take_batches_too() -> None:
+def test_old_produce_versions_accept_batches() -> None:
     """Some clients send v2 in old requests, and Kafka has always taken it."""
     assert upgraded(build_batch(some(3)), version=0).record_count == 3
 
@@ -227,17 +227,17 @@ COMPACTED = UNTIMED._replace(is_compacted=True)
         ),
     ],
 )
-def test_what_is_refused(data: bytes, rules: ProduceRules, kind: type[KafkaError]) -> None:
+def test_invalid_message_sets_are_refused(data: bytes, rules: ProduceRules, kind: type[KafkaError]) -> None:
     with pytest.raises(kind):
         upgraded(data, rules)
 
 
-def test_messages_without_a_time_are_never_out_of_bounds() -> None:
+def test_messages_without_timestamp_are_never_out_of_range() -> None:
     rules = ProduceRules(timestamp_before_max_ms=0, timestamp_after_max_ms=0)
     assert upgraded(PLAIN_V0, rules).max_timestamp == -1
 
 
-def test_errors_of_records_are_listed() -> None:
+def test_record_errors_are_listed() -> None:
     records = [Record(0, NOW_MS, b"k", b"v"), Record(0, NOW_MS, None, b"v")]
     with pytest.raises(InvalidRecord) as caught:
         upgraded(build_message_set(records, 1, compression=Compression.LZ4), COMPACTED)
@@ -265,7 +265,7 @@ DIFFERENT: dict[str, tuple[type[KafkaError], str]] = {
 
 
 @pytest.mark.parametrize("entry", UPGRADES, ids=lambda entry: str(entry["name"]))
-def test_up_as_kafka_answers_it(entry: dict[str, Any]) -> None:
+def test_upgrade_matches_kafka(entry: dict[str, Any]) -> None:
     data, rules = bytes.fromhex(entry["data"]), RULES[entry["kind"]]
     now_ms = entry["now_ms"] if entry["log_append_time_ms"] < 0 else entry["log_append_time_ms"]
     expected = DIFFERENT[entry["name"]][0] if entry["name"] in DIFFERENT else BY_CODE.get(entry["code"])

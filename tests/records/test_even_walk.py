@@ -31,13 +31,13 @@ def one_by_one(data: bytes, count: int) -> tuple[int, int] | None:
 
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("size", [0, 50, 53, 54, 55, 56, 57, 58, 59, 60, 200, 8_170])
-def test_records_of_one_size_are_walked(count: int, size: int) -> None:
+def test_records_of_equal_size_are_walked(count: int, size: int) -> None:
     data = payload(count, size=size if count < 1000 else min(size, 60))
     assert walk_even(data, count) == (0, 0)
     assert walk_even(memoryview(data), count) == (0, 0)
 
 
-def test_what_is_not_of_one_size_is_left_to_the_other_walk() -> None:
+def test_records_of_unequal_size_return_none() -> None:
     records = [Record(0, 1000, b"k", bytes(10 + index % 2)) for index in range(40)]
     assert walk_even(memoryview(build_batch(records))[HEADER_SIZE:], 40) is None
     assert walk_even(payload(8_193), 8_193) is None
@@ -45,7 +45,7 @@ def test_what_is_not_of_one_size_is_left_to_the_other_walk() -> None:
 
 
 @pytest.mark.parametrize("first_ms", [0, 100, -100, -63, 62])
-def test_the_extremes_of_timestamps_are_found(first_ms: int) -> None:
+def test_minimum_and_maximum_timestamps_are_found(first_ms: int) -> None:
     deltas = [first_ms, first_ms + 1, first_ms - 1, first_ms]
     data = b"".join(lies.record(delta, index, 1, b"k", 1, b"v", 0) for index, delta in enumerate(deltas))
     assert walk_even(data, len(deltas)) == one_by_one(data, len(deltas)) == (first_ms - 1, first_ms + 1)
@@ -53,7 +53,7 @@ def test_the_extremes_of_timestamps_are_found(first_ms: int) -> None:
 
 @examples(300)
 @given(st.data(), st.integers(33, 140), st.integers(0, 70), st.sampled_from([0, 1, -1, 64, 7_000]))
-def test_damage_is_never_taken_for_what_it_was(data: st.DataObject, count: int, size: int, step_ms: int) -> None:
+def test_damage_matches_the_record_by_record_walk(data: st.DataObject, count: int, size: int, step_ms: int) -> None:
     good = bytearray(payload(count, size=size, step_ms=step_ms))
     stride = len(good) // count
     for _ in range(data.draw(st.integers(0, 2))):

@@ -54,19 +54,19 @@ def expected(name: str) -> list[Record]:
     ]
 
 
-def test_all_clients_and_codecs_are_there() -> None:
+def test_golden_batches_cover_all_clients_and_codecs() -> None:
     assert list(golden()) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_reads_as_another_client_reads_it(name: str) -> None:
+def test_decodes_like_another_client(name: str) -> None:
     read = [record for batch in data_batches(name) for record in decode_records(batch)]
 
     assert read == expected(name)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_headers_of_batches_add_up(name: str) -> None:
+def test_batch_headers_are_consistent(name: str) -> None:
     next_offset = 0
     for batch in split_batches(log_of(name)):
         assert batch.check_crc()
@@ -80,7 +80,7 @@ def test_headers_of_batches_add_up(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_may_be_produced_again(name: str) -> None:
+def test_golden_batch_can_be_produced_again(name: str) -> None:
     for batch in data_batches(name):
         data = memoryview(bytearray(batch.data))
         base_offset, epoch = batch.base_offset, batch.partition_leader_epoch
@@ -93,7 +93,7 @@ def test_it_may_be_produced_again(name: str) -> None:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_our_builder_makes_the_same_bytes(client: str) -> None:
+def test_builder_reproduces_the_golden_bytes(client: str) -> None:
     (name,) = (name for name in NAMES if name == f"{client}_none")
     for batch in data_batches(name):
         ours = build_batch(
@@ -109,7 +109,7 @@ def test_our_builder_makes_the_same_bytes(client: str) -> None:
 
 
 @pytest.mark.parametrize("codec", list(Compression))
-def test_markers_are_the_coordinators_bytes(codec: Compression) -> None:
+def test_markers_match_the_golden_bytes(codec: Compression) -> None:
     name = f"librdkafka_transactions_{codec.name.lower()}"
     controls = [batch for batch in split_batches(log_of(name)) if batch.is_control]
     ends = []
@@ -131,7 +131,7 @@ def test_markers_are_the_coordinators_bytes(codec: Compression) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_is_cut_at_each_length(name: str) -> None:
+def test_every_truncation_of_a_batch_is_corrupt(name: str) -> None:
     batch = next(split_batches(log_of(name)))
     for end in range(batch.size):
         with pytest.raises(CorruptMessage):
@@ -139,7 +139,7 @@ def test_it_is_cut_at_each_length(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_records_cut_at_each_length_do_not_decode(name: str) -> None:
+def test_truncated_records_do_not_decode(name: str) -> None:
     """The batch length says that the cut is meant, as a liar's would; no CRC stands in the way of decoding."""
     data = bytearray(data_batches(name)[0].data)
     for end in range(61, len(data)):
@@ -150,7 +150,7 @@ def test_records_cut_at_each_length_do_not_decode(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_record_more_or_fewer_does_not_decode(name: str) -> None:
+def test_wrong_record_count_does_not_decode(name: str) -> None:
     for difference in (-1, 1):
         data = bytearray(data_batches(name)[0].data)
         count = int.from_bytes(data[57:61]) + difference
@@ -161,7 +161,7 @@ def test_a_record_more_or_fewer_does_not_decode(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_bytes_behind_the_records_do_not_decode(name: str) -> None:
+def test_trailing_bytes_do_not_decode(name: str) -> None:
     data = bytearray(data_batches(name)[0].data) + b"\0"
     data[8:12] = (len(data) - 12).to_bytes(4)
 

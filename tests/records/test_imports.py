@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 
-def test_codecs_are_imported_at_their_first_use() -> None:
+def test_codecs_are_imported_on_first_use() -> None:
     """A cold start must not pay for libraries that no batch has asked for, nor for crc32c's look at its own metadata."""
     code = "import sys, minibroker.records.validate, minibroker.records.control; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

@@ -12,7 +12,7 @@ NOW_MS = 1_700_000_000_000
 LEVELS = {Compression.GZIP: 9, Compression.LZ4: 17, Compression.ZSTD: 19}
 
 
-def test_kafkas_own_tool_reads_our_batches_in_every_codec(tmp_path: Path) -> None:
+def test_dump_log_segments_reads_batches_of_every_codec(tmp_path: Path) -> None:
     """DumpLogSegments decompresses, sums and counts each batch, and prints every record."""
     records = [Record(0, NOW_MS + index, b"key-%d" % index, b"value " * index, (("trace", b"%d" % index),)) for index in range(100)]
     log = bytearray()

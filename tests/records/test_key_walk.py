@@ -54,14 +54,14 @@ def code_of(record: Record) -> int:
 
 
 @given(some_records())
-def test_the_last_record_of_each_key_is_noted(records: list[Record]) -> None:
+def test_last_offset_of_each_key_is_noted(records: list[Record]) -> None:
     latest: dict[bytes, int] = {}
     note_keys(latest, *payload_of(records), BASE_OFFSET)
     assert latest == {map_key(record.key): code_of(record) for record in records if record.key is not None}
 
 
 @given(some_records())
-def test_each_record_is_walked_over(records: list[Record]) -> None:
+def test_every_record_is_walked(records: list[Record]) -> None:
     data, start, stop, count = payload_of(records)
     walked = list(walk_keys(data, start, stop, count, BASE_OFFSET))
     assert [code for _, code, _ in walked] == [code_of(record) for record in records]
@@ -74,7 +74,7 @@ def test_each_record_is_walked_over(records: list[Record]) -> None:
 
 
 @given(some_records(), st.data())
-def test_records_are_taken_out_by_number_and_by_key(records: list[Record], data: st.DataObject) -> None:
+def test_records_are_selected_by_number_and_by_key(records: list[Record], data: st.DataObject) -> None:
     payload, start, stop, count = payload_of(records)
     all_spans = spans_at(payload, start, stop, count, range(count))
     wanted = sorted(data.draw(st.sets(st.integers(0, count - 1), min_size=1)))
@@ -87,7 +87,7 @@ def test_records_are_taken_out_by_number_and_by_key(records: list[Record], data:
 
 
 @given(some_records(), st.sampled_from([0, 1, -1, 10**6, -(10**12), 2**62]))
-def test_timestamps_shift_and_nothing_else_changes(records: list[Record], shift_ms: int) -> None:
+def test_shifting_timestamps_changes_nothing_else(records: list[Record], shift_ms: int) -> None:
     data, start, stop, count = payload_of(records)
     shifted = shift_timestamps(data, spans_at(data, start, stop, count, range(count)), shift_ms)
     header = bytearray(data[5:start])
@@ -97,7 +97,7 @@ def test_timestamps_shift_and_nothing_else_changes(records: list[Record], shift_
 
 
 @given(some_records(), st.integers(0, 400), st.integers(1, 3))
-def test_records_that_do_not_end_with_their_batch_are_refused(records: list[Record], less: int, more: int) -> None:
+def test_records_not_ending_with_their_batch_are_refused(records: list[Record], less: int, more: int) -> None:
     data, start, stop, count = payload_of(records)
     for wrong_stop, wrong_count in ((stop - 1 - less % (stop - start), count), (stop, count + more), (stop, count - 1)):
         cut = data[:wrong_stop]
@@ -111,7 +111,7 @@ def test_records_that_do_not_end_with_their_batch_are_refused(records: list[Reco
                 walk()
 
 
-def test_a_long_key_is_no_short_one() -> None:
+def test_long_keys_are_mapped_to_digests() -> None:
     long = b"k" * (MAX_PLAIN_KEY + 1)
     assert map_key(long) == digest(long) != long
     assert len(digest(long)) > MAX_PLAIN_KEY

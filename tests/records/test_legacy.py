@@ -49,13 +49,13 @@ def some(count: int, magic: int = 1, base_offset: int = 40) -> list[Record]:
     return [Record(base_offset + index, NOW_MS + index if magic else -1, b"key", b"value %d" % index) for index in range(count)]
 
 
-def test_all_formats_and_codecs_are_there() -> None:
+def test_golden_sets_cover_all_formats_and_codecs() -> None:
     assert len(SETS) == 4 + 8
 
 
 @pytest.mark.parametrize("entry", SETS, ids=name_of)
 class TestGoldenSets:
-    def test_it_reads_as_kafka_reads_it(self, entry: dict[str, Any]) -> None:
+    def test_decodes_like_kafka(self, entry: dict[str, Any]) -> None:
         data = bytes.fromhex(entry["data"])
         batches = list(split_batches(data))
         assert all(isinstance(batch, LegacyBatch) and batch.check_crc() and batch.magic == entry["magic"] for batch in batches)
@@ -68,7 +68,7 @@ class TestGoldenSets:
         assert {batch.timestamp_type for batch in batches} == {TimestampType(entry["append_time"])}
         assert max(batch.max_timestamp for batch in batches) == max(record.timestamp for record in records_in(entry))
 
-    def test_we_write_it_as_kafka_writes_it(self, entry: dict[str, Any]) -> None:
+    def test_encodes_like_kafka(self, entry: dict[str, Any]) -> None:
         codec, time = Compression.from_name(entry["codec"]), TimestampType(entry["append_time"])
         ours = bytes(build_message_set(records_in(entry), entry["magic"], compression=codec, timestamp_type=time))
         theirs = bytes.fromhex(entry["data"])
@@ -85,7 +85,7 @@ class TestGoldenSets:
             assert their_value[:7] == b"\x04\x22\x4d\x18\x60\x40\x82"
         assert decompress(codec, our_value) == decompress(codec, their_value)
 
-    def test_every_end_is_a_torn_message(self, entry: dict[str, Any]) -> None:
+    def test_every_truncation_is_a_torn_message(self, entry: dict[str, Any]) -> None:
         data = bytes.fromhex(entry["data"])
         ends = {0, *(batch.data.nbytes for batch in split_batches(data))}
         for end in range(1, len(data)):
@@ -96,7 +96,7 @@ class TestGoldenSets:
                     with pytest.raises(CorruptMessage):
                         list(split_batches(data[:end]))
 
-    def test_a_flipped_byte_is_noticed(self, entry: dict[str, Any]) -> None:
+    def test_flipped_byte_is_detected(self, entry: dict[str, Any]) -> None:
         good = bytes.fromhex(entry["data"])
         first = read_batch(good)
         for position in range(12, first.size):
@@ -111,7 +111,7 @@ class TestGoldenSets:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", OLD_CODECS)
 @given(data=st.data())
-def test_what_is_written_is_read(magic: int, codec: Compression, data: st.DataObject) -> None:
+def test_round_trip(magic: int, codec: Compression, data: st.DataObject) -> None:
     timestamps = st.integers(min_value=-1, max_value=2**62) if magic else st.just(-1)
     fields = st.none() | st.binary(max_size=40)
     gaps = data.draw(st.lists(st.integers(1, 1000), min_size=1, max_size=8))
@@ -129,7 +129,7 @@ def test_what_is_written_is_read(magic: int, codec: Compression, data: st.DataOb
 
 
 @given(st.binary(max_size=200), st.integers(0, 199), st.integers(0, 255), st.sampled_from(OLD_CODECS), st.integers(0, 1))
-def test_whatever_lies_in_it_the_error_is_kafkas(noise: bytes, position: int, flip: int, codec: Compression, magic: int) -> None:
+def test_random_damage_raises_only_kafka_errors(noise: bytes, position: int, flip: int, codec: Compression, magic: int) -> None:
     good = build_message_set(some(3, magic), magic, compression=codec)
     good[position % len(good)] ^= flip
     for data in (noise, bytes(good)):
@@ -140,7 +140,7 @@ def test_whatever_lies_in_it_the_error_is_kafkas(noise: bytes, position: int, fl
             continue
 
 
-def test_it_is_a_batch_without_what_its_format_cannot_say() -> None:
+def test_legacy_batch_lacks_fields_its_format_does_not_have() -> None:
     batch = one_set(some(3), 1, Compression.GZIP)
     assert (batch.base_offset, batch.last_offset_delta, batch.record_count) == (40, 2, 3)
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.last_sequence) == (-1, -1, -1, -1)
@@ -150,7 +150,7 @@ def test_it_is_a_batch_without_what_its_format_cannot_say() -> None:
     assert repr(batch) == f"LegacyBatch(offset=42, size={batch.size}, magic=1, attributes=0x1)"
 
 
-def test_attributes_that_do_not_exist_in_the_format_are_not_seen() -> None:
+def test_unknown_attributes_are_ignored() -> None:
     out = bytearray()
     write_message(out, Record(5, NOW_MS, b"k", b"v"), 0, 0x38)
     batch = read_batch(out)
@@ -159,13 +159,13 @@ def test_attributes_that_do_not_exist_in_the_format_are_not_seen() -> None:
     assert [*decode_records(batch)] == [Record(5, -1, b"k", b"v")]
 
 
-def test_a_record_batch_refuses_them_as_another_format() -> None:
+def test_record_batch_rejects_old_formats() -> None:
     for data in (build_message_set(some(1), 1), build_message_set(some(1, 0), 0)):
         with pytest.raises(UnsupportedForMessageFormat):
             RecordBatch(data)
 
 
-def test_formats_are_split_where_they_meet() -> None:
+def test_mixed_formats_are_split() -> None:
     records = some(9)
     parts = [
         build_message_set([record._replace(timestamp=-1) for record in records[:2]], 0),
@@ -176,21 +176,21 @@ def test_formats_are_split_where_they_meet() -> None:
     assert [batch.magic for batch in split_batches(b"".join(parts))] == [0, 0, 1, 2]
 
 
-def test_a_set_without_an_offset_counts_from_0() -> None:
+def test_set_with_offset_zero_counts_from_zero() -> None:
     """As librdkafka sends it to brokers."""
     batch = bytearray(one_set(some(3), 1, Compression.SNAPPY).data)
     batch[:8] = bytes(8)
     assert [record.offset for record in decoded(batch)] == [0, 1, 2]
 
 
-def test_a_set_whose_offset_is_below_its_messages() -> None:
+def test_set_offset_below_its_messages_is_refused() -> None:
     batch = bytearray(one_set(some(3), 1, Compression.SNAPPY).data)
     batch[:8] = (1).to_bytes(8)
     with pytest.raises(InvalidRecord, match="offset 1 whose last message has offset 2"):
         decoded(batch)
 
 
-def test_the_offset_of_a_set_tells_where_it_begins() -> None:
+def test_base_offset_is_derived_from_the_set_offset() -> None:
     """The offset is not under the CRC: where it is damaged, the set does not follow the one before."""
     for magic in (0, 1):
         good = bytes(one_set(some(3, magic), magic, Compression.GZIP).data)
@@ -230,7 +230,7 @@ WRONG_CRC = GOOD[:-1] + b"!"
         (wrapped(GOOD, magic=0, codec=Compression.LZ4, value=b"\x04\x22\x4d\x18\x60"), InvalidRecord, "less than its header"),
     ],
 )
-def test_sets_that_are_refused(data: bytes, kind: type[KafkaError], message: str) -> None:
+def test_invalid_sets_are_refused(data: bytes, kind: type[KafkaError], message: str) -> None:
     batch = read_batch(data)
     assert batch.check_crc()
     with pytest.raises(kind, match=message):
@@ -240,7 +240,7 @@ def test_sets_that_are_refused(data: bytes, kind: type[KafkaError], message: str
 
 
 @pytest.mark.parametrize("size", [11, 30, 40])
-def test_a_torn_message_at_the_end_of_a_set(size: int) -> None:
+def test_torn_message_at_the_end_of_a_set(size: int) -> None:
     """Kafka took such sets and stored those of v1 as they came: readers pass over it, producers may not send it any more."""
     batch = read_batch(wrapped(GOOD + GOOD[:size]))
     assert isinstance(batch, LegacyBatch)
@@ -250,7 +250,7 @@ def test_a_torn_message_at_the_end_of_a_set(size: int) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 5, 9])
-def test_lengths_that_do_not_fill_a_message(cut: int) -> None:
+def test_lengths_that_do_not_fill_a_message_are_refused(cut: int) -> None:
     """One byte is missing, or stands behind the value: sums and sizes are right."""
     good = bytearray(build_message_set(some(1), 1))
     for body in (good[:-cut], good + bytes(cut)):
@@ -261,7 +261,7 @@ def test_lengths_that_do_not_fill_a_message(cut: int) -> None:
 
 
 @pytest.mark.parametrize("position", [26, 33])
-def test_lengths_below_minus_one(position: int) -> None:
+def test_lengths_below_minus_one_are_refused(position: int) -> None:
     body = build_message_set([Record(0, 0, b"key", b"v")], 1)
     body[position : position + 4] = (-2).to_bytes(4, signed=True)
     body[12:16] = zlib.crc32(body[16:]).to_bytes(4)
@@ -271,7 +271,7 @@ def test_lengths_below_minus_one(position: int) -> None:
 
 @pytest.mark.parametrize("codec", OLD_CODECS[1:])
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_bomb_is_not_unpacked(codec: Compression, magic: int) -> None:
+def test_decompression_bomb_is_refused(codec: Compression, magic: int) -> None:
     batch = one_set([Record(0, NOW_MS, None, bytes(1_000_000))], magic, codec)
     assert batch.size < 100_000
     with pytest.raises(InvalidRecord, match="100000 bytes"):
@@ -280,7 +280,7 @@ def test_a_bomb_is_not_unpacked(codec: Compression, magic: int) -> None:
         list(decode_records(batch, max_bytes=100_000))
 
 
-def test_timestamps_inside_a_set_of_append_time_are_the_sets() -> None:
+def test_append_time_of_a_set_applies_to_its_messages() -> None:
     batch = bytearray(one_set(some(3), 1, Compression.GZIP).data)
     batch[17] |= 8  # as a broker stamps it: the messages inside keep theirs
     batch[18:26] = (77).to_bytes(8)
@@ -288,7 +288,7 @@ def test_timestamps_inside_a_set_of_append_time_are_the_sets() -> None:
     assert [record.timestamp for record in decoded(batch)] == [77, 77, 77]
 
 
-def test_messages_of_v0_inside_a_set_of_v1_have_no_time() -> None:
+def test_v0_messages_inside_a_v1_set_have_no_timestamp() -> None:
     inner = bytes(build_message_set(some(2, 0, 0), 0))
     assert decoded(wrapped(inner)) == [Record(8, -1, b"key", b"value 0"), Record(9, -1, b"key", b"value 1")]
 
@@ -306,6 +306,6 @@ def test_lz4_header_checksums() -> None:
         with_old_checksum(b"\x04\x22\x4d\x18\x69" + bytes(20))
 
 
-def test_zstd_does_not_exist_there() -> None:
+def test_zstd_is_not_supported() -> None:
     with pytest.raises(UnsupportedCompressionType):
         build_message_set(some(1), 1, compression=Compression.ZSTD)

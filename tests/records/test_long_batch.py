@@ -80,7 +80,7 @@ def steps_of(
 
 
 @pytest.mark.parametrize("name", sorted(set(LIES) - NOT_CHECKED_HERE))
-def test_the_answer_in_steps_is_that_of_apache_kafka(name: str) -> None:
+def test_validation_in_steps_matches_apache_kafka(name: str) -> None:
     lie, code = LIES[name], expected_code(name)
     data = memoryview(bytearray(lie.data(NOW_MS)))
     steps = validate_in_steps(data, RULES[lie.kind], now_ms=lambda: NOW_MS, produce_version=lie.version)
@@ -94,7 +94,7 @@ def test_the_answer_in_steps_is_that_of_apache_kafka(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", list(Compression))
-def test_many_records_are_not_validated_at_once(kind: Compression) -> None:
+def test_many_records_raise_long_batch(kind: Compression) -> None:
     data = memoryview(tiny_batch(LONG, kind))
     with pytest.raises(LongBatch):
         validate_at_once(data, UNTIMED, now_ms=NOW_MS)
@@ -102,14 +102,14 @@ def test_many_records_are_not_validated_at_once(kind: Compression) -> None:
 
 
 @pytest.mark.parametrize("kind", list(Compression)[1:])
-def test_a_large_content_is_not_validated_at_once(kind: Compression) -> None:
+def test_large_content_raises_long_batch(kind: Compression) -> None:
     data = build_batch([Record(0, NOW_MS, None, bytes(AT_ONCE_CONTENT))], compression=kind)
     with pytest.raises(LongBatch):
         validate_at_once(memoryview(data), UNTIMED, now_ms=NOW_MS)
     assert isinstance(steps_of(data)[0], RecordBatch)
 
 
-def test_a_large_payload_is_not_compressed_anew_at_once() -> None:
+def test_large_payload_to_recompress_raises_long_batch() -> None:
     rules = UNTIMED._replace(compression=Compression.GZIP)
     data = build_batch([Record(0, NOW_MS, None, bytes(AT_ONCE_COMPRESSED))])
     with pytest.raises(LongBatch):
@@ -157,7 +157,7 @@ def peak_bytes_of(data: bytes | bytearray, rules: ProduceRules, version: int | N
 
 
 @pytest.mark.parametrize("kind", [Compression.GZIP, Compression.SNAPPY, Compression.LZ4])
-def test_a_large_content_is_never_in_memory(kind: Compression) -> None:
+def test_large_content_is_not_held_in_memory(kind: Compression) -> None:
     data = build_batch([Record(0, NOW_MS, b"key", bytes(32 * MIB))], compression=kind)
     assert peak_bytes_of(data, UNTIMED) < 6 * MIB
     assert peak_bytes_of(data, UNTIMED._replace(is_compacted=True)) < 6 * MIB
@@ -168,7 +168,7 @@ def test_old_messages_are_not_kept_as_objects() -> None:
     assert peak_bytes_of(old, UNTIMED, version=2) < 3 * MIB
 
 
-def test_a_small_payload_may_not_become_what_a_large_one_may() -> None:
+def test_small_payloads_have_a_lower_content_limit() -> None:
     assert content_max(100, UNTIMED) == SMALL_CONTENT
     assert content_max(50_000, UNTIMED) == 50_000 * MAX_RATIO
     assert content_max(50_000_000, UNTIMED) == UNTIMED.max_decompressed_bytes
@@ -179,7 +179,7 @@ def test_a_small_payload_may_not_become_what_a_large_one_may() -> None:
 
 
 @pytest.mark.parametrize("version", [None, 2])
-def test_only_so_many_records_at_fault_are_named(version: int | None) -> None:
+def test_record_errors_are_limited(version: int | None) -> None:
     rules = UNTIMED._replace(timestamp_before_max_ms=1000)
     late = [Record(0, NOW_MS - 2000, None, b"")] * (MAX_RECORD_ERRORS + 5)
     data = build_batch(late) if version is None else build_message_set(late, 1, compression=Compression.GZIP)
@@ -189,7 +189,7 @@ def test_only_so_many_records_at_fault_are_named(version: int | None) -> None:
     assert [index for index, _ in outcome.record_errors] == list(range(MAX_RECORD_ERRORS))
 
 
-def test_records_without_a_key_in_a_long_batch_of_a_compacted_topic() -> None:
+def test_null_keys_in_a_long_batch_of_a_compacted_topic() -> None:
     records = some(LONG)
     records[-1] = records[-1]._replace(key=None)
     outcome, _, _ = steps_of(build_batch(records, compression=Compression.LZ4), UNTIMED._replace(is_compacted=True))
@@ -212,7 +212,7 @@ def test_recompression_in_steps(source: Compression, target: Compression) -> Non
     assert [(record.key, record.value) for record in decode_records(outcome)] == [(record.key, record.value) for record in some(LONG)]
 
 
-def test_what_became_too_large_is_refused() -> None:
+def test_batch_too_large_after_recompression_is_refused() -> None:
     data = tiny_batch(LONG, Compression.ZSTD)
     outcome, _, _ = steps_of(data, UNTIMED._replace(compression=Compression.NONE, max_message_bytes=len(data) + 10))
     assert isinstance(outcome, MessageTooLarge)
@@ -249,7 +249,9 @@ RECORDS = st.builds(
 
 @examples(300)
 @given(st.lists(RECORDS, min_size=1, max_size=80), st.randoms(use_true_random=False), st.integers(0, 3), st.booleans(), st.data())
-def test_a_walk_in_pieces_is_the_walk(records: list[Record], chance: random.Random, flips: int, deep: bool, data: st.DataObject) -> None:
+def test_walk_in_pieces_equals_the_walk_at_once(
+    records: list[Record], chance: random.Random, flips: int, deep: bool, data: st.DataObject
+) -> None:
     payload = bytearray()
     for index, record in enumerate(records):
         encode_record(payload, record, index, record.timestamp)
@@ -264,7 +266,7 @@ def test_a_walk_in_pieces_is_the_walk(records: list[Record], chance: random.Rand
         assert walked(pieces, count, deep=deep) == walked_at_once(bytes(payload), count, deep=deep)
 
 
-def test_a_deep_walk_waits_for_a_record_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deep_walk_buffers_a_limited_part_of_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_batch, "DEEP_BYTES", 1000)
     for key in (b"key", None):
         payload = bytearray()
@@ -278,7 +280,7 @@ def test_a_deep_walk_waits_for_a_record_only_so_long(monkeypatch: pytest.MonkeyP
         assert walked(pieces, 1, deep=True) is None
 
 
-def test_offsets_of_every_length() -> None:
+def test_offset_deltas_of_every_length() -> None:
     records = 1 << 20 | 5
     payload = tiny_records(records)
     assert walked([payload], records, deep=False) == (0, 0, False)

@@ -41,13 +41,13 @@ def decoded(data: bytes) -> list[Record]:
     return [record for batch in split_batches(data, allow_partial=True) for record in decode_records(batch)]
 
 
-def test_all_are_there() -> None:
+def test_captures_cover_all_versions() -> None:
     assert [golden(name).version for name in PRODUCED] == [0] * 4 + [1] * 4 + [2] * 8
     assert {golden(name).version for name in FETCHED} == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize(("name", "number"), [(name, number) for number, name in enumerate(PRODUCED)])
-def test_what_they_sent(name: str, number: int) -> None:
+def test_sets_sent_by_old_clients(name: str, number: int) -> None:
     data, version = sent_in(name)
     codec, magic = CODECS[number % 4], int(version == 2)
     client = golden(name).provenance.client.split()[-1]
@@ -67,7 +67,7 @@ def test_what_they_sent(name: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("name", FETCHED)
-def test_what_kafka_gave_them(name: str) -> None:
+def test_sets_fetched_by_old_clients_match_kafka(name: str) -> None:
     """The same that we make of the batches that the producers' sets became."""
     theirs = list(split_batches(fetched_in(name), allow_partial=True))
     magic = int(golden(name).version >= 2)

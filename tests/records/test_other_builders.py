@@ -33,7 +33,7 @@ SETTINGS = examples(40)
 @pytest.mark.parametrize("other", OTHERS)
 @SETTINGS
 @given(records=RECORDS, compression=st.sampled_from(Compression), producer=PRODUCERS, is_transactional=st.booleans())
-def test_we_read_what_they_write(
+def test_decodes_batches_of_other_builders(
     other: str, records: list[Record], compression: Compression, producer: tuple[int, int, int], is_transactional: bool
 ) -> None:
     producer_id, producer_epoch, base_sequence = producer
@@ -62,7 +62,7 @@ def test_we_read_what_they_write(
 @pytest.mark.parametrize("other", OTHERS)
 @SETTINGS
 @given(records=RECORDS, compression=st.sampled_from(Compression), base_offset=st.integers(0, 2**62), producer=PRODUCERS)
-def test_they_read_what_we_write(
+def test_other_clients_decode_built_batches(
     other: str, records: list[Record], compression: Compression, base_offset: int, producer: tuple[int, int, int]
 ) -> None:
     producer_id, producer_epoch, base_sequence = producer
@@ -84,7 +84,7 @@ def test_they_read_what_we_write(
 
 
 @given(RECORDS, st.sampled_from(Compression), st.integers(0, 2**62))
-def test_we_read_what_we_write(records: list[Record], compression: Compression, base_offset: int) -> None:
+def test_round_trip(records: list[Record], compression: Compression, base_offset: int) -> None:
     data = build_batch(records, base_offset=base_offset, compression=compression)
 
     assert list(decode_records(RecordBatch(data))) == numbered(records, base_offset)

@@ -40,7 +40,7 @@ def test_varints(number: int) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 127, 128, 8_191, 8_192, 8_193, 70_000])
-def test_lengths_and_deltas_of_an_encoded_record_are_the_shortest_varints(size: int) -> None:
+def test_encoded_lengths_and_deltas_are_the_shortest_varints(size: int) -> None:
     out, expected = bytearray(), bytearray(1)
     encode_record(out, Record(0, 0, b"k" * size, b"v" * size, (("h" * size, b"x" * size),)), size, -size)
     for number, data in (
@@ -67,19 +67,19 @@ def test_varints_of_the_protocol_guide() -> None:
 
 
 @pytest.mark.parametrize("data", [b"\x80\x80\x80\x80\x80\x00", b"\xff\xff\xff\xff\x1f"])
-def test_a_varint_has_32_bits_in_5_bytes(data: bytes) -> None:
+def test_varint_has_32_bits_in_5_bytes(data: bytes) -> None:
     with pytest.raises(InvalidRecord):
         read_varint(data, 0)
 
 
 @pytest.mark.parametrize("data", [b"\x80" * 10 + b"\x00", b"\xff" * 9 + b"\x02"])
-def test_a_varlong_has_64_bits_in_10_bytes(data: bytes) -> None:
+def test_varlong_has_64_bits_in_10_bytes(data: bytes) -> None:
     with pytest.raises(InvalidRecord):
         read_varint(data, 0, MAX_VARLONG_BITS)
 
 
 @pytest.mark.parametrize("name", LIES_OF_RECORDS)
-def test_a_reader_believes_no_lie(name: str) -> None:
+def test_invalid_record_fields_are_refused(name: str) -> None:
     if name.removeprefix("records_").startswith(HARMLESS):
         assert list(decode_records(batch_of(name)))
     else:
@@ -87,14 +87,14 @@ def test_a_reader_believes_no_lie(name: str) -> None:
             list(decode_records(batch_of(name)))
 
 
-def test_a_header_key_that_is_no_text_is_read_as_the_java_client_reads_it() -> None:
+def test_header_key_with_invalid_utf_8_is_read_like_the_java_client() -> None:
     (record,) = decode_records(batch_of("records_header_key_not_utf8"))
 
     assert record.headers == (("��", b"x"),)
 
 
 @pytest.mark.parametrize("count", [-1, -(2**31), 2**31 - 1])
-def test_a_record_count_is_not_believed(count: int) -> None:
+def test_wrong_record_count_is_refused(count: int) -> None:
     data = build_batch([Record(0, NOW_MS, b"k", b"v")])
     struct.pack_into(">i", data, 57, count)
     with pytest.raises(InvalidRecord):

@@ -45,14 +45,14 @@ def searched(data: bytes, timestamp_ms: int, start_offset: int) -> tuple[int, in
 
 
 @given(batches(), TIMES, st.integers(-5, 500))
-def test_as_a_search(data: bytes, time: int, gap: int) -> None:
+def test_first_at_or_after_matches_a_linear_search(data: bytes, time: int, gap: int) -> None:
     wanted = BASE_MS + time, BASE_OFFSET + gap
     assert first_at_or_after(data, *wanted) == searched(data, *wanted)
 
 
 @given(batches(codecs=(Compression.NONE,)), TIMES, st.integers(-5, 500), st.integers(HEADER_SIZE, 200))
 @example(bytes(build_batch([Record(0, BASE_MS, None, b"v" * 9000)])), 0, -5, 100)
-def test_the_beginning_of_a_batch(data: bytes, time: int, gap: int, size: int) -> None:
+def test_prefix_of_a_batch_matches_the_search_or_needs_more(data: bytes, time: int, gap: int, size: int) -> None:
     wanted = BASE_MS + time, BASE_OFFSET + gap
     try:
         found = first_at_or_after(data[:size], *wanted)
@@ -62,18 +62,18 @@ def test_the_beginning_of_a_batch(data: bytes, time: int, gap: int, size: int) -
         assert found == searched(data, *wanted)
 
 
-def test_the_first_record_needs_no_more_than_its_own_head() -> None:
+def test_first_record_needs_only_its_own_header() -> None:
     data = bytes(build_batch([Record(0, BASE_MS, None, b"v" * 9000)] * 2))
     assert first_at_or_after(data[: HEADER_SIZE + 6], BASE_MS, 0) == (BASE_MS, 0)
 
 
-def test_part_of_a_compressed_batch_tells_nothing() -> None:
+def test_partial_compressed_batch_needs_more_bytes() -> None:
     data = bytes(build_batch([Record(0, BASE_MS, None, b"v" * 9000)] * 2, compression=Compression.GZIP))
     with pytest.raises(IndexError):
         first_at_or_after(data[:-1], BASE_MS, 0)
 
 
-def test_records_that_lead_astray() -> None:
+def test_invalid_lengths_and_counts_are_refused() -> None:
     data = bytearray(build_batch([Record(0, BASE_MS, None, b"value")] * 2))
     data[HEADER_SIZE] = 0x03  # a length of -2
     with pytest.raises(InvalidRecord):

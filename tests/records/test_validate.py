@@ -90,14 +90,14 @@ def stored(batch: RecordBatch) -> str:
     return f"attributes={batch.attributes} count={batch.record_count} max={max_timestamp} crc={'right' if batch.check_crc() else 'wrong'}"
 
 
-def test_the_table_is_complete() -> None:
+def test_table_of_observed_answers_is_complete() -> None:
     assert set(LIES) == set(OBSERVED)
     assert set(DIFFERENCES) <= set(LIES)
     assert all(int(OBSERVED[name]["error_code"]) != code for name, (code, _) in DIFFERENCES.items())
 
 
 @pytest.mark.parametrize("name", sorted(set(LIES) - NOT_CHECKED_HERE))
-def test_the_answer_is_that_of_apache_kafka(name: str) -> None:
+def test_answer_matches_apache_kafka(name: str) -> None:
     code = expected_code(name)
     if code:
         with pytest.raises(BY_CODE[code]) as caught:
@@ -112,13 +112,13 @@ def test_the_answer_is_that_of_apache_kafka(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(NOT_CHECKED_HERE))
-def test_transactions_are_for_the_handler_to_refuse(name: str) -> None:
+def test_transactional_batches_pass_validation(name: str) -> None:
     assert send(name).is_transactional
 
 
 @pytest.mark.parametrize("source", list(Compression))
 @pytest.mark.parametrize("target", list(Compression))
-def test_recompression_keeps_everything_but_the_codec(source: Compression, target: Compression) -> None:
+def test_recompression_changes_only_the_codec(source: Compression, target: Compression) -> None:
     data = build_batch(honest(NOW_MS), compression=source, producer_id=7, producer_epoch=3, base_sequence=11)
 
     batch = validate_produced(memoryview(data), ProduceRules(compression=target), now_ms=NOW_MS)
@@ -129,7 +129,7 @@ def test_recompression_keeps_everything_but_the_codec(source: Compression, targe
     assert list(decode_records(batch)) == list(decode_records(RecordBatch(data)))
 
 
-def test_recompression_keeps_no_attribute_that_only_a_broker_sets() -> None:
+def test_recompression_drops_attributes_set_by_brokers() -> None:
     data = bytearray(build_batch([Record(0, NOW_MS, b"k", b"v")], delete_horizon_ms=NOW_MS))
     batch = validate_produced(memoryview(data), ProduceRules(compression=Compression.GZIP), now_ms=NOW_MS)
     assert batch.attributes == Compression.GZIP
@@ -146,7 +146,7 @@ def test_recompression_under_log_append_time() -> None:
     assert [record.timestamp for record in decode_records(batch)] == [NOW_MS] * 3
 
 
-def test_the_level_of_a_codec_is_used() -> None:
+def test_compression_level_is_used() -> None:
     text = b" ".join(b"%d" % (number * number) for number in range(5_000))
     sizes = [
         validate_produced(
@@ -160,14 +160,14 @@ def test_the_level_of_a_codec_is_used() -> None:
     assert sizes[0] > sizes[1]
 
 
-def test_what_recompression_made_too_large_is_refused() -> None:
+def test_batch_too_large_after_recompression_is_refused() -> None:
     data = build_batch([Record(0, NOW_MS, None, bytes(5_000))], compression=Compression.ZSTD)
 
     with pytest.raises(MessageTooLarge):
         validate_produced(memoryview(data), ProduceRules(max_message_bytes=1_000, compression=Compression.NONE), now_ms=NOW_MS)
 
 
-def test_an_honest_batch_is_stored_where_it_lies() -> None:
+def test_valid_batch_is_stored_without_copying() -> None:
     data = build_batch(honest(NOW_MS))
     before = bytes(data)
 
@@ -177,7 +177,7 @@ def test_an_honest_batch_is_stored_where_it_lies() -> None:
     assert bytes(data) == before
 
 
-def test_bytes_behind_the_batch_are_cut_off() -> None:
+def test_trailing_bytes_are_cut_off() -> None:
     data = build_batch(honest(NOW_MS))
 
     batch = validate_produced(memoryview(data + b"12345678"), ProduceRules(), now_ms=NOW_MS)
@@ -185,7 +185,7 @@ def test_bytes_behind_the_batch_are_cut_off() -> None:
     assert bytes(batch.data) == bytes(data)
 
 
-def test_each_record_at_fault_is_named() -> None:
+def test_each_invalid_record_is_reported() -> None:
     with pytest.raises(InvalidRecord) as no_key:
         send("null_key_in_compacted")
     with pytest.raises(InvalidTimestamp) as too_late:
@@ -198,7 +198,7 @@ def test_each_record_at_fault_is_named() -> None:
 
 
 @pytest.mark.parametrize("timestamp", [2**63 - 1, -(2**63)])
-def test_a_timestamp_beyond_64_bits_is_refused(timestamp: int) -> None:
+def test_timestamp_beyond_64_bits_is_refused(timestamp: int) -> None:
     payload = lies.record(2 if timestamp > 0 else -2, 0, 1, b"k", 1, b"v", 0)
     data = bytearray(lies.with_payload(payload, 1)(timestamp))
     rules = ProduceRules(timestamp_before_max_ms=2**63 - 1, timestamp_after_max_ms=2**63 - 1)
@@ -213,7 +213,7 @@ def many(count: int, last: bytes) -> memoryview:
     return memoryview(bytearray(lies.with_payload(payload, count)(NOW_MS)))
 
 
-def test_the_inside_of_records_is_checked_in_small_batches_and_where_the_rules_ask() -> None:
+def test_record_fields_are_checked_in_small_batches_or_on_request() -> None:
     def lying(count: int) -> memoryview:
         return many(count, lies.record(0, count - 1, 1, b"k", 1, b"v", 5))
 
@@ -242,7 +242,7 @@ def test_lengths_and_offsets_are_checked_in_batches_of_any_size(count: int) -> N
 
 
 @pytest.mark.parametrize("step_ms", [0, 1, -1, 63, 64, 8_191, 8_192, -8_193, 40_000_000])
-def test_the_largest_timestamp_is_found_whatever_its_delta_takes(step_ms: int) -> None:
+def test_maximum_timestamp_is_found_for_any_delta_length(step_ms: int) -> None:
     records = [Record(0, NOW_MS + step_ms * index, b"k", b"v") for index in range(50)]
     data = build_batch(records, max_timestamp=5)
     rules = ProduceRules(timestamp_after_max_ms=2**63 - 1)
@@ -253,7 +253,7 @@ def test_the_largest_timestamp_is_found_whatever_its_delta_takes(step_ms: int) -
     assert batch.check_crc()
 
 
-def test_every_flipped_bit_of_the_part_that_is_summed_is_found() -> None:
+def test_every_flipped_bit_under_the_checksum_is_detected() -> None:
     data = build_batch(honest(NOW_MS), compression=Compression.SNAPPY)
     for position in range(17, len(data)):
         data[position] ^= 1
@@ -262,7 +262,7 @@ def test_every_flipped_bit_of_the_part_that_is_summed_is_found() -> None:
         data[position] ^= 1
 
 
-def test_every_cut_is_refused() -> None:
+def test_every_truncation_is_refused() -> None:
     for compression in Compression:
         data = build_batch(honest(NOW_MS), compression=compression)
         for end in range(len(data)):
@@ -271,7 +271,7 @@ def test_every_cut_is_refused() -> None:
 
 
 @pytest.mark.parametrize("codec", [codec for codec in Compression if codec])
-def test_a_bomb_is_refused(codec: Compression) -> None:
+def test_decompression_bomb_is_refused(codec: Compression) -> None:
     """How little memory that takes is measured in test_compression.py."""
     data = build_batch([Record(0, NOW_MS, b"k", bytes(4 << 20))], compression=codec)
 
@@ -280,7 +280,7 @@ def test_a_bomb_is_refused(codec: Compression) -> None:
     assert validate_produced(memoryview(data), ProduceRules(max_decompressed_bytes=(4 << 20) + 40), now_ms=NOW_MS).size == len(data)
 
 
-def test_a_bomb_of_10_gigabytes_in_a_batch_of_300_kilobytes_is_refused_by_the_default_rules() -> None:
+def test_bomb_of_10_gigabytes_is_refused_by_default() -> None:
     blocks = (10 << 30 >> 17) - 1
     bomb = b"\x28\xb5\x2f\xfd\x00\x38" + b"\x02\x00\x10\x00" * blocks + b"\x03\x00\x10\x00"
     data = bytearray(lies.with_payload(bomb, 1, Compression.ZSTD)(NOW_MS))

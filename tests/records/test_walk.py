@@ -13,20 +13,20 @@ LENGTHS = [(b"\x06", 3), (b"\x86\x00", 3), (b"\x90\x03", 200), (b"\x00", 0)]
 
 @pytest.mark.parametrize("null", NULLS)
 @pytest.mark.parametrize(("value_length", "size"), LENGTHS)
-def test_a_null_key_is_one_however_it_is_written(null: bytes, value_length: bytes, size: int) -> None:
+def test_null_key_is_recognized_in_every_encoding(null: bytes, value_length: bytes, size: int) -> None:
     data = null + value_length + bytes(size) + b"\0"
     assert check_fields(data, 0, len(data)) is True
 
 
 @pytest.mark.parametrize("null", NULLS)
 @pytest.mark.parametrize(("key_length", "size"), LENGTHS)
-def test_a_null_value_takes_no_room(null: bytes, key_length: bytes, size: int) -> None:
+def test_null_value_takes_no_bytes(null: bytes, key_length: bytes, size: int) -> None:
     data = key_length + bytes(size) + null + b"\0"
     assert check_fields(data, 0, len(data)) is False
 
 
 @pytest.mark.parametrize("length", [b"\x03", b"\x05", b"\x83\x00", b"\x7f"])
-def test_no_other_negative_length_is_taken_for_null(length: bytes) -> None:
+def test_other_negative_lengths_are_refused(length: bytes) -> None:
     for data in (length + b"\0\0", b"\0" + length + b"\0"):
         with pytest.raises(InvalidRecord):
             check_fields(data, 0, len(data))

@@ -14,7 +14,7 @@ from tests.schemas.declared import schema_modules
 
 
 @pytest.mark.parametrize("schema", schema_modules(), ids=name_of)
-def test_every_api_declares_its_rules_by_fields_that_exist(schema: ModuleType) -> None:
+def test_rules_refer_to_existing_fields(schema: ModuleType) -> None:
     api = api_of(schema)
     assert isinstance(api.authorizes, tuple)
     for rule in api.authorizes:
@@ -34,7 +34,7 @@ def test_every_api_declares_its_rules_by_fields_that_exist(schema: ModuleType) -
             assert rule.rule
 
 
-def test_an_api_without_a_declaration_cannot_be_served() -> None:
+def test_api_without_authorization_rules_is_rejected() -> None:
     copy = ModuleType(k12_heartbeat.__name__)
     copy.__dict__.update({name: value for name, value in vars(k12_heartbeat).items() if name != "AUTHORIZES"})
     with pytest.raises(TypeError, match="must declare AUTHORIZES"):

@@ -75,7 +75,7 @@ def kafka_default(field: KafkaField) -> Any:
     return convert.get(field.type, lambda text: int(text, 0))(field.default)  # type: ignore[operator]  # all take a text
 
 
-def test_fields_are_those_of_kafka() -> None:
+def test_fields_match_kafka() -> None:
     def check(name: str) -> None:
         message = messages()[name]
         ours = [row for row, _ in our_rows(message.struct, "", message.kafka.versions)]
@@ -84,7 +84,7 @@ def test_fields_are_those_of_kafka() -> None:
     assert failing(messages(), check) == {}
 
 
-def test_defaults_are_those_of_kafka() -> None:
+def test_defaults_match_kafka() -> None:
     def check(name: str) -> None:
         message = messages()[name]
         for (row, ours), (_, theirs) in zip(our_rows(message.struct, "", message.kafka.versions), kafka_rows(message), strict=True):
@@ -99,7 +99,7 @@ def test_defaults_are_those_of_kafka() -> None:
     assert failing(messages(), check) == {}
 
 
-def test_no_bound_is_idle() -> None:
+def test_every_version_bound_has_an_effect() -> None:
     """`since`, `until` and `nullable` are declared only where they have an effect."""
 
     def check(name: str) -> None:
@@ -113,7 +113,7 @@ def test_no_bound_is_idle() -> None:
     assert failing(messages(), check) == {}
 
 
-def test_flexible_from_the_same_version() -> None:
+def test_flexible_since_matches_kafka() -> None:
     def check(name: str) -> None:
         message = messages()[name]
         for version in message.versions:
@@ -134,19 +134,19 @@ def test_key_and_served_versions(module: Any) -> None:
         assert (table.versions.first, table.versions.last - unstable) == module.VERSIONS
 
 
-def test_every_metadata_record_of_kafka_is_there() -> None:
+def test_all_kafka_metadata_records_are_declared() -> None:
     theirs = {(table.key, table.name, table.versions.last) for table in read_tables().values() if table.kind == "metadata"}
     assert {(each.record_id, each.struct.__name__, each.max_version) for each in metadata_records.RECORD_TYPES} == theirs
 
 
-def test_control_types_know_the_versions_of_kafka() -> None:
+def test_control_record_versions_match_kafka() -> None:
     tables = read_tables()
     assert [each.type_id for each in control_records.CONTROL_TYPES] == list(range(7))
     for each in control_records.CONTROL_TYPES:
         assert tables[each.struct.__name__].versions == (0, each.max_version)
 
 
-def test_coordinator_records_have_the_types_and_versions_of_kafka() -> None:
+def test_coordinator_record_types_and_versions_match_kafka() -> None:
     theirs = {
         (table.key, table.kind, name, table.versions.last)
         for name, table in read_tables().items()
@@ -159,7 +159,7 @@ def test_coordinator_records_have_the_types_and_versions_of_kafka() -> None:
 
 
 @pytest.mark.parametrize("version", [VERSION, OLD_VERSION])
-def test_tables_are_what_the_jars_hold(version: str) -> None:
+def test_tables_match_the_jars(version: str) -> None:
     is_old = version == OLD_VERSION
     jars = cache_folder() / (f"kafka-clients-{version}" if is_old else f"kafka-{version}")
     if not all((jars / f"{jar}-{version}.jar").exists() for jar in (OLD_JARS if is_old else JARS)):

@@ -23,7 +23,7 @@ def check(sample: Sample, codec: Codec) -> None:
 
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
 @pytest.mark.parametrize("name", [message.kafka.name for message in record_messages()])
-def test_records_that_kafka_wrote(name: str, codec: Codec) -> None:
+def test_decodes_records_written_by_kafka(name: str, codec: Codec) -> None:
     seen = set()
     for sample in read_records():
         if sample.message == name:
@@ -34,19 +34,19 @@ def test_records_that_kafka_wrote(name: str, codec: Codec) -> None:
 
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
 @pytest.mark.parametrize("name", [message.kafka.name for message in old_messages()])
-def test_old_versions_that_kafka_3_9_1_wrote(name: str, codec: Codec) -> None:
+def test_decodes_old_versions_written_by_kafka_3_9_1(name: str, codec: Codec) -> None:
     old = [sample for sample in read_records() if sample.message == name]
     for sample in old:
         check(sample, codec)
     assert {sample.version for sample in old} == set(messages()[name].old_versions)
 
 
-def test_record_ids_are_those_of_kafka() -> None:
+def test_record_ids_match_kafka() -> None:
     ids = {sample.key: sample.message for sample in read_records() if messages()[sample.message].kafka.kind == "metadata"}
     assert ids == {record_id: record_type.struct.__name__ for record_id, record_type in BY_ID.items()}
 
 
-def test_kafka_writes_the_same_for_every_message_and_version() -> None:
+def test_kafka_encodes_every_message_and_version_identically() -> None:
     tasks = [
         (message, version, value)
         for message in messages().values()

@@ -45,7 +45,7 @@ def peer_named(name: str) -> Peer:
 
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
 @pytest.mark.parametrize("peer_name, name", CASES)
-def test_bytes_agree_in_both_directions(peer_name: str, name: str, codec: Codec) -> None:
+def test_peers_encode_and_decode_the_same_bytes(peer_name: str, name: str, codec: Codec) -> None:
     peer, message = peer_named(peer_name), messages()[name]
     for version in message.current_versions:
         for value in samples(message.struct, version, random_ones=times(8, soak=40)):
@@ -64,7 +64,7 @@ def check(peer: Peer, message: Message, version: int, value: Any, codec: Codec) 
 
 
 @pytest.mark.parametrize("peer_name", KINDS)
-def test_each_peer_has_every_version_of_its_kinds(peer_name: str) -> None:
+def test_each_peer_knows_every_version_of_its_messages(peer_name: str) -> None:
     peer = peer_named(peer_name)
     every = [(name, version) for name, message in known_to(peer_name).items() for version in message.current_versions]
     assert [case for case in every if not peer.has(*case)] == []

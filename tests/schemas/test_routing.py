@@ -50,7 +50,7 @@ def all_fields(struct_type: type[Any]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("schema", schema_modules(), ids=name_of)
-def test_every_api_declares_its_broker_by_fields_that_exist(schema: ModuleType) -> None:
+def test_routing_refers_to_existing_fields(schema: ModuleType) -> None:
     api = api_of(schema)
     routing = api.routed_by
     assert isinstance(routing, Routing)
@@ -73,7 +73,7 @@ def test_every_api_declares_its_broker_by_fields_that_exist(schema: ModuleType) 
 
 
 @pytest.mark.parametrize("schema", schema_modules(), ids=name_of)
-def test_the_declaration_agrees_with_the_fields_of_the_structs(schema: ModuleType) -> None:
+def test_routing_matches_the_struct_fields(schema: ModuleType) -> None:
     api = api_of(schema)
     routing = api.routed_by
     asked, answered = set(all_fields(api.Request)), set(all_fields(api.Response))
@@ -83,7 +83,7 @@ def test_the_declaration_agrees_with_the_fields_of_the_structs(schema: ModuleTyp
         assert isinstance(routing, Coordinator | CoordinatorOfEach | PartitionLeader)
 
 
-def test_coordinator_types_are_the_key_types_of_find_coordinator() -> None:
+def test_coordinator_types_match_find_coordinator_key_types() -> None:
     assert [each.value for each in CoordinatorType] == [
         k10_find_coordinator.GROUP,
         k10_find_coordinator.TRANSACTION,
@@ -102,6 +102,6 @@ FORWARDED = {
 FORWARDED_IN_PART = {"AlterConfigs", "IncrementalAlterConfigs"}
 
 
-def test_the_controller_serves_what_apache_kafka_forwards() -> None:
+def test_controller_apis_match_those_apache_kafka_forwards() -> None:
     apis = map(api_of, schema_modules())
     assert {api.name for api in apis if isinstance(api.routed_by, Controller)} == FORWARDED | FORWARDED_IN_PART

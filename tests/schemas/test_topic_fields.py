@@ -40,7 +40,7 @@ def unmarked(struct_type: type[Any], spellings: dict[str, str]) -> list[str]:
 
 
 @pytest.mark.parametrize("schema", schema_modules(), ids=name_of)
-def test_topics_of_requests_are_marked(schema: ModuleType) -> None:
+def test_topic_fields_of_requests_are_marked(schema: ModuleType) -> None:
     for field, struct_type in structs(api_of(schema).Request):
         if field.name.endswith(("topics", "topic_data", "topic_partitions", "resources")):
             assert unmarked(struct_type, NAMES) == [], field.name
@@ -53,14 +53,14 @@ def test_topics_of_requests_are_marked(schema: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("schema", schema_modules(), ids=name_of)
-def test_topics_with_errors_are_marked_in_responses(schema: ModuleType) -> None:
+def test_topic_fields_with_errors_are_marked_in_responses(schema: ModuleType) -> None:
     for field, struct_type in structs(api_of(schema).Response):
         if has_error_code(struct_type):
             assert unmarked(struct_type, {**NAMES, **INDEXES}) == [], field.name
 
 
 @pytest.mark.parametrize("schema", schema_modules(), ids=name_of)
-def test_marked_fields_have_the_type_of_what_they_name(schema: ModuleType) -> None:
+def test_marked_fields_have_the_type_of_their_entity(schema: ModuleType) -> None:
     api = api_of(schema)
     for root in (api.Request, api.Response):
         for struct_type in (root, *(each for _, each in structs(root))):

@@ -43,7 +43,7 @@ def some_batches() -> list[bytes]:
 
 
 @pytest.mark.parametrize("chunk_size", [64, 100, 5000, 1 << 20, 1 << 24])
-def test_every_batch_is_met_once(chunk_size: int, tmp_path: Path) -> None:
+def test_every_batch_is_read_once(chunk_size: int, tmp_path: Path) -> None:
     batches = some_batches()
     data = b"".join(batches)
     handle = log_of(tmp_path, data)
@@ -58,7 +58,7 @@ def test_every_batch_is_met_once(chunk_size: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("chunk_size", [64, 100, 5000, 1 << 20])
-def test_batches_of_transactions_alone(chunk_size: int, tmp_path: Path) -> None:
+def test_only_transactional_batches_are_read(chunk_size: int, tmp_path: Path) -> None:
     """Between batches of others, and messages of old formats."""
     owned = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
     marker = build_end_transaction_batch(EndTransactionMarker(ControlType.ABORT, 0), timestamp=1, producer_id=7, producer_epoch=0)
@@ -71,7 +71,7 @@ def test_batches_of_transactions_alone(chunk_size: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tail", [b"\0", bytes(11), bytes(60), bytes(61), bytes(5000), b"\xff" * 100])
-def test_what_is_no_batch_is_named(tail: bytes, tmp_path: Path) -> None:
+def test_invalid_batch_is_reported_with_its_position(tail: bytes, tmp_path: Path) -> None:
     batch = bytes(batch_of(b"a"))
     handle = log_of(tmp_path, batch + tail)
     walks: list[Iterator[Any]] = [walk(files, handle, 0, len(batch + tail)) for walk in (read_batches, read_headers)]
@@ -82,7 +82,7 @@ def test_what_is_no_batch_is_named(tail: bytes, tmp_path: Path) -> None:
     handle.close()
 
 
-def test_a_length_that_lies_reads_no_further_than_the_file(tmp_path: Path) -> None:
+def test_excessive_batch_length_does_not_read_past_the_file(tmp_path: Path) -> None:
     batch = bytearray(batch_of(b"a"))
     batch[8:12] = (2**31 - 1).to_bytes(4, "big")
     handle = log_of(tmp_path, bytes(batch) * 3)
@@ -113,7 +113,7 @@ OLD_OFFSETS = [0, 1, 2, 3, 4, 5, 8, 9, 12, 13]
 
 
 @pytest.mark.parametrize("chunk_size", [43, 61, 70, 100, 150, 4096])
-def test_old_formats_are_walked_like_batches(tmp_path: Path, chunk_size: int) -> None:
+def test_old_formats_are_read_like_batches(tmp_path: Path, chunk_size: int) -> None:
     data = old_log()
     handle = log_of(tmp_path, data)
     headers = list(read_headers(files, handle, 0, len(data), chunk_size=chunk_size))
@@ -128,7 +128,7 @@ def test_old_formats_are_walked_like_batches(tmp_path: Path, chunk_size: int) ->
     handle.close()
 
 
-def test_torn_old_messages_end_the_walk(tmp_path: Path) -> None:
+def test_torn_old_message_stops_the_scan(tmp_path: Path) -> None:
     data = old_log()
     ends = [0]
     for batch in split_batches(data):
@@ -147,7 +147,7 @@ def test_torn_old_messages_end_the_walk(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("field", [(8, bytes(4)), (8, b"\x7f\xff\xff\xff"), (16, b"\x03"), (16, b"\xff")])
-def test_heads_that_cannot_be_of_an_old_message(tmp_path: Path, field: tuple[int, bytes]) -> None:
+def test_invalid_headers_of_old_messages(tmp_path: Path, field: tuple[int, bytes]) -> None:
     data = bytearray(build_message_set([Record(0, 5, b"key", b"value " * 9)], 1))
     position, lie = field
     data[position : position + len(lie)] = lie

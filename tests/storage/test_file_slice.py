@@ -13,7 +13,7 @@ from minibroker.storage.files import APPEND, RealFiles
 from tests.support.faulty_files import FaultyFiles
 
 
-def test_its_bytes(tmp_path: Path) -> None:
+def test_bytes_of_the_slice(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"0123456789")
     files = RealFiles()
     handle = files.handles.handle(str(tmp_path / "file"), APPEND)
@@ -23,7 +23,7 @@ def test_its_bytes(tmp_path: Path) -> None:
     assert (len(piece), bytes(piece)) == (5, b"23456")
 
 
-def test_it_is_consumed_from_its_front(tmp_path: Path) -> None:
+def test_take_consumes_from_the_front(tmp_path: Path) -> None:
     data = bytes(range(256)) * 64
     (tmp_path / "file").write_bytes(data)
     files = RealFiles()
@@ -35,7 +35,7 @@ def test_it_is_consumed_from_its_front(tmp_path: Path) -> None:
     assert not len(piece)
 
 
-def test_it_goes_to_a_socket(tmp_path: Path) -> None:
+def test_send_to_a_socket(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"0123456789")
     files = RealFiles()
     ours, theirs = socket.socketpair()
@@ -50,7 +50,7 @@ def test_it_goes_to_a_socket(tmp_path: Path) -> None:
         assert len(piece) == 5
 
 
-def test_a_disk_that_fails(tmp_path: Path) -> None:
+def test_read_error_is_raised(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"0123456789")
     files = FaultyFiles()
     piece = FileSlice(files, files.handles.handle(str(tmp_path / "file"), APPEND), 0, 10)
@@ -59,7 +59,7 @@ def test_a_disk_that_fails(tmp_path: Path) -> None:
         bytes(piece)
 
 
-def test_a_file_that_was_cut(tmp_path: Path) -> None:
+def test_truncated_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"0123456789")
     files = RealFiles()
     handle = files.handles.handle(str(tmp_path / "file"), APPEND)
@@ -72,7 +72,7 @@ def test_a_file_that_was_cut(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("succeeding", [0, 1])
-def test_a_disk_that_is_gone_is_found_before_anything_is_sent(tmp_path: Path, succeeding: int) -> None:
+def test_disk_failure_is_found_before_sending(tmp_path: Path, succeeding: int) -> None:
     (tmp_path / "file").write_bytes(b"0123456789")
     files = FaultyFiles()
     handle = files.handles.handle(str(tmp_path / "file"), APPEND)
@@ -82,7 +82,7 @@ def test_a_disk_that_is_gone_is_found_before_anything_is_sent(tmp_path: Path, su
     assert open_descriptors(tmp_path / "file") == 1
 
 
-def test_no_descriptor_is_left(tmp_path: Path) -> None:
+def test_descriptor_is_closed_with_the_slice(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"0123456789")
     files = RealFiles()
     handle = files.handles.handle(str(tmp_path / "file"), APPEND)

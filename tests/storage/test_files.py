@@ -13,7 +13,7 @@ from minibroker.storage.files import APPEND, READ_ONLY, RealFiles
 from tests.support.faulty_files import FaultyFiles
 
 
-def test_never_more_than_the_capacity(tmp_path: Path) -> None:
+def test_open_handles_stay_within_capacity(tmp_path: Path) -> None:
     files = FaultyFiles(max_open_files=3)
     handles = [files.handles.handle(str(tmp_path / str(index)), APPEND) for index in range(10)]
     for handle in handles * 3:
@@ -27,7 +27,7 @@ def test_never_more_than_the_capacity(tmp_path: Path) -> None:
     assert {(tmp_path / str(index)).read_bytes() for index in range(10)} == {b"xxx"}
 
 
-def test_what_is_used_gets_a_second_chance(tmp_path: Path) -> None:
+def test_used_handle_gets_a_second_chance(tmp_path: Path) -> None:
     files = RealFiles(max_open_files=3)
     used, *others = [files.handles.handle(str(tmp_path / str(index)), APPEND) for index in range(8)]
     closed = []
@@ -42,7 +42,7 @@ def test_what_is_used_gets_a_second_chance(tmp_path: Path) -> None:
     assert closed == ["other"]
 
 
-def test_out_of_descriptors_closes_ours_first(tmp_path: Path) -> None:
+def test_running_out_of_descriptors_closes_a_cached_one(tmp_path: Path) -> None:
     files = FaultyFiles(max_descriptors=2)
     for name in ("a", "b", "c"):
         (tmp_path / name).touch()
@@ -59,7 +59,7 @@ def test_out_of_descriptors_closes_ours_first(tmp_path: Path) -> None:
     files.close(other)
 
 
-def test_a_duplicate_keeps_its_original_and_gives_up_in_the_end(tmp_path: Path) -> None:
+def test_duplicate_keeps_its_original_and_eventually_fails(tmp_path: Path) -> None:
     files = FaultyFiles()
     wanted, other = (files.handles.handle(str(tmp_path / name), APPEND) for name in ("a", "b"))
     first = wanted.opened()
@@ -74,7 +74,7 @@ def test_a_duplicate_keeps_its_original_and_gives_up_in_the_end(tmp_path: Path) 
     wanted.close()
 
 
-def test_a_file_that_is_not_there_leaves_nothing_to_the_garbage_collector(tmp_path: Path) -> None:
+def test_missing_file_leaves_no_garbage_cycle(tmp_path: Path) -> None:
     """Only this look's own error is sought: threads that other tests have left behind make garbage meanwhile."""
     handles, absent = RealFiles(max_open_files=3).handles, str(tmp_path / "absent")
 

@@ -57,7 +57,7 @@ def test_offset_index_is_a_sorted_map(steps: list[int], saved_at: int) -> None:
 
 
 @given(timestamps=st.lists(st.integers(-1, 50), min_size=1, max_size=40))
-def test_time_index_takes_only_what_grows(timestamps: list[int]) -> None:
+def test_time_index_accepts_only_increasing_timestamps(timestamps: list[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         index = time_index(folder, is_new=True)
         model: list[TimestampEntry] = []
@@ -84,7 +84,7 @@ def test_layouts_byte_for_byte(tmp_path: Path) -> None:
     assert Path(times.path).read_bytes() == bytes.fromhex("010203040506070800000102")
 
 
-def test_limits_are_kafkas() -> None:
+def test_limits_match_kafka() -> None:
     """8 and 12 bytes an entry; the time index keeps its last slot for the entry made when the segment rolls."""
     offsets, times = offset_index("", is_new=True, max_bytes=31), time_index("", is_new=True, max_bytes=47)
     rooms = []
@@ -96,7 +96,7 @@ def test_limits_are_kafkas() -> None:
 
 
 @pytest.mark.parametrize("zeros", [1, 7, 8, 12, 4096, 10 * 1024 * 1024])
-def test_zeros_behind_the_entries_are_dropped(zeros: int, tmp_path: Path) -> None:
+def test_trailing_zeros_are_dropped(zeros: int, tmp_path: Path) -> None:
     index = offset_index(tmp_path, is_new=True)
     index.append(BASE + 256, 0x100)
     index.append(BASE + 0x10000, 0x1000000)
@@ -113,7 +113,7 @@ def test_zeros_behind_the_entries_are_dropped(zeros: int, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("content", "damaged"), [(None, True), (b"", False), (bytes(16), False), (b"\1" * 13, True), (b"\1" * 16, False)])
-def test_what_is_plainly_damaged(content: bytes | None, damaged: bool, tmp_path: Path) -> None:
+def test_damaged_offset_index_is_detected(content: bytes | None, damaged: bool, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / f"{BASE:020d}.index").write_bytes(content)
     index = offset_index(tmp_path)
@@ -121,7 +121,7 @@ def test_what_is_plainly_damaged(content: bytes | None, damaged: bool, tmp_path:
     assert index.is_damaged == damaged
 
 
-def test_a_failed_save_is_made_good_by_the_next(tmp_path: Path) -> None:
+def test_next_save_repairs_a_failed_save(tmp_path: Path) -> None:
     files = FaultyFiles()
     index = OffsetIndex(files, str(tmp_path / "0.index"), 0, 10_000, is_new=True)
     index.save()
@@ -134,7 +134,7 @@ def test_a_failed_save_is_made_good_by_the_next(tmp_path: Path) -> None:
     assert OffsetIndex(files, index.path, 0, 10_000).entries() == [(1, 100), (2, 200)]
 
 
-def test_entries_that_are_saved_can_be_forgotten(tmp_path: Path) -> None:
+def test_only_saved_entries_can_be_unloaded(tmp_path: Path) -> None:
     index = offset_index(tmp_path, is_new=True)
     index.append(BASE + 1, 100)
     index.unload()
@@ -162,9 +162,7 @@ def test_transaction_index_layout(tmp_path: Path) -> None:
 
 
 @given(lengths=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 30)), max_size=40), first=st.integers(0, 300), size=st.integers(1, 40))
-def test_a_look_up_in_a_transaction_index_is_as_one_that_looks_at_every_entry(
-    lengths: list[tuple[int, int]], first: int, size: int
-) -> None:
+def test_transaction_index_lookup_matches_a_linear_scan(lengths: list[tuple[int, int]], first: int, size: int) -> None:
     entries: list[AbortedTxn] = []
     offset = 0
     for gap, length in lengths:
@@ -192,14 +190,14 @@ GOOD = AbortedTxn(1, 12, 20, 21)
     ],
     ids=["torn", "version", "garbage", "zeros", "doubled", "no records", "before the segment", "stable too early"],
 )
-def test_a_damaged_transaction_index_is_known(content: bytes, tmp_path: Path) -> None:
+def test_damaged_transaction_index_is_detected(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "10.txnindex"
     path.write_bytes(content)
     with pytest.raises(CorruptLogError, match=r"10\.txnindex"):
         _ = TransactionIndex(RealFiles(), str(path), 10).entries
 
 
-def test_entries_that_are_synced_are_counted(tmp_path: Path) -> None:
+def test_unsynced_entries_are_counted(tmp_path: Path) -> None:
     index = TransactionIndex(RealFiles(), str(tmp_path / "0.txnindex"), is_new=True)
     index.append(GOOD)
     index.note_synced(1)
@@ -220,7 +218,7 @@ def test_transactions_that_touch_a_range(tmp_path: Path) -> None:
     assert index.collect(21, 30) == ([], False)
 
 
-def test_half_an_entry_of_an_aborted_transaction_is_cut_off_again(tmp_path: Path) -> None:
+def test_partially_written_aborted_transaction_is_truncated(tmp_path: Path) -> None:
     files = FaultyFiles()
     index = TransactionIndex(files, str(tmp_path / "0.txnindex"))
     index.append(AbortedTxn(1, 2, 3, 4))

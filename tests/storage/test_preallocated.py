@@ -16,7 +16,7 @@ SIZE = 10 << 20
 
 @pytest.mark.parametrize("chunk_size", [100, 4096, 1 << 17])
 @pytest.mark.parametrize("written", [0, 1, 4096, 5000, 300_000])
-def test_what_was_written_is_read_and_the_hole_is_not(written: int, chunk_size: int, tmp_path: Path) -> None:
+def test_reading_skips_the_hole(written: int, chunk_size: int, tmp_path: Path) -> None:
     path = tmp_path / "0.index"
     content = os.urandom(written)
     path.write_bytes(content)
@@ -27,7 +27,7 @@ def test_what_was_written_is_read_and_the_hole_is_not(written: int, chunk_size: 
     assert len(data) < written + max(chunk_size, 4096) + 4096
 
 
-def test_bytes_behind_a_hole_are_read(tmp_path: Path) -> None:
+def test_bytes_after_a_hole_are_read(tmp_path: Path) -> None:
     path = tmp_path / "0.index"
     path.write_bytes(b"a")
     with path.open("r+b") as file:

@@ -61,7 +61,7 @@ def segments() -> list[bytes]:
 
 
 @pytest.mark.parametrize("chunk_bytes", [61, 1 << 20])
-def test_old_formats_and_new_ones_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int) -> None:
+def test_mixed_old_and_new_formats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int) -> None:
     monkeypatch.setattr(raw_batches, "CHUNK_BYTES", chunk_bytes)
     for segment in segments():
         path = tmp_path / "0.log"
@@ -76,14 +76,14 @@ def test_old_formats_and_new_ones_in_turn(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("less", [1, 30, 61, 62, 80])
-def test_a_torn_end(tmp_path: Path, less: int) -> None:
+def test_torn_last_batch(tmp_path: Path, less: int) -> None:
     path = tmp_path / "0.log"
     path.write_bytes(batch_at(0, 50) + batch_at(1, 50)[:-less])
     with pytest.raises(CorruptMessage, match=rf"0\.log, position {len(batch_at(0, 50))}"):
         read(path)
 
 
-def test_a_file_that_became_shorter(tmp_path: Path) -> None:
+def test_file_shorter_than_expected(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     path.write_bytes(batch_at(0, 50))
     with pytest.raises(CorruptMessage):
@@ -91,7 +91,7 @@ def test_a_file_that_became_shorter(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("position", [8, 16])
-def test_what_cannot_be_a_batch(tmp_path: Path, position: int) -> None:
+def test_invalid_batch_header(tmp_path: Path, position: int) -> None:
     data = bytearray(batch_at(0, 50) + batch_at(1, 50))
     data[len(batch_at(0, 50)) + position] = 0xFF
     path = tmp_path / "0.log"

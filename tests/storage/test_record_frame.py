@@ -78,7 +78,7 @@ each_segment = pytest.mark.parametrize("segment", sorted(segments()))
 
 
 @each_segment
-def test_kafkas_records_read_as_kafka_reads_them(segment: str) -> None:
+def test_kafka_records_decode_as_kafka_decodes_them(segment: str) -> None:
     for frame, record, key_words, value_words in stored(segment):
         found = frame.decode(record.key, record.value)
         assert found is not None
@@ -94,7 +94,7 @@ def test_kafkas_records_read_as_kafka_reads_them(segment: str) -> None:
 
 
 @each_segment
-def test_kafkas_records_are_written_back_to_the_byte(segment: str) -> None:
+def test_kafka_records_encode_to_the_same_bytes(segment: str) -> None:
     for frame, record, _, _ in stored(segment):
         found = frame.decode(record.key, record.value)
         assert found is not None
@@ -103,7 +103,7 @@ def test_kafkas_records_are_written_back_to_the_byte(segment: str) -> None:
             assert frame.encode_value(found.key, found.value, found.version) == record.value
 
 
-def test_golden_segments_have_every_kind_that_kafka_writes() -> None:
+def test_golden_segments_cover_every_record_type() -> None:
     kinds = set()
     for segment in segments():
         for frame, record, _, _ in stored(segment):
@@ -134,7 +134,7 @@ VALUE = TransactionLogValue(
 )
 
 
-def test_a_record_of_an_unknown_type_is_passed_over() -> None:
+def test_unknown_record_type_is_skipped() -> None:
     assert CONSUMER_OFFSETS.decode(b"\0\x63 whatever", b"\0\0") is None
 
 
@@ -152,18 +152,18 @@ def test_a_record_of_an_unknown_type_is_passed_over() -> None:
         (TRANSACTION_STATE.encode_key(KEY), TRANSACTION_STATE.encode_value(KEY, VALUE, 0)[:-1]),
     ],
 )
-def test_what_is_no_record_is_refused(key: bytes | None, value: bytes | None) -> None:
+def test_invalid_record_is_refused(key: bytes | None, value: bytes | None) -> None:
     with pytest.raises(WireError):
         TRANSACTION_STATE.decode(key, value)
 
 
 @pytest.mark.parametrize("version", [-1, 2])
-def test_a_version_that_nobody_reads_is_not_written(version: int) -> None:
+def test_unsupported_version_is_not_written(version: int) -> None:
     with pytest.raises(ValueError, match="version"):
         TRANSACTION_STATE.encode_value(KEY, VALUE, version)
 
 
-def test_a_value_goes_with_its_key() -> None:
+def test_value_must_match_its_key() -> None:
     value = OffsetCommitValue(offset=1, metadata="", commit_timestamp=2)
     assert CONSUMER_OFFSETS.decode(
         CONSUMER_OFFSETS.encode_key(key := OffsetCommitKey(group="g", topic="t", partition=0)), CONSUMER_OFFSETS.encode_value(key, value, 3)

@@ -29,7 +29,7 @@ files = RealFiles()
 
 
 @pytest.mark.parametrize("name", ["recovery-point-offset-checkpoint", "replication-offset-checkpoint", "log-start-offset-checkpoint"])
-def test_offset_checkpoints_are_kafkas(name: str, tmp_path: Path) -> None:
+def test_offset_checkpoints_match_kafka(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(golden_log_dir_file(name))
     checkpoint = OffsetCheckpoint(files, str(path))
@@ -41,7 +41,7 @@ def test_offset_checkpoints_are_kafkas(name: str, tmp_path: Path) -> None:
     assert path.read_bytes() == golden_log_dir_file(name)
 
 
-def test_an_absent_or_empty_checkpoint_holds_nothing(tmp_path: Path) -> None:
+def test_missing_or_empty_checkpoint_is_empty(tmp_path: Path) -> None:
     checkpoint = OffsetCheckpoint(files, str(tmp_path / "c"))
     assert checkpoint.read() == {}
     (tmp_path / "c").touch()
@@ -51,13 +51,13 @@ def test_an_absent_or_empty_checkpoint_holds_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", [b"1\n0\n", b"0\n2\na 0 1\n", b"0\nx\n", b"0\n1\na 0\n", b"0\n1\na 0 -1\n", b"0\n1\na b 1\n", b"\xff\xfe", b"0", b"0\n1\n\n"]
 )
-def test_garbage_is_no_checkpoint(text: bytes, tmp_path: Path) -> None:
+def test_garbage_checkpoint_is_refused(text: bytes, tmp_path: Path) -> None:
     (tmp_path / "c").write_bytes(text)
     with pytest.raises(CorruptLogError, match="/c"):
         OffsetCheckpoint(files, str(tmp_path / "c")).read()
 
 
-def test_a_replaced_file_is_the_old_or_the_new_one(tmp_path: Path) -> None:
+def test_replace_file_is_atomic(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
     for operation in ("write", "sync", "rename"):
@@ -70,7 +70,7 @@ def test_a_replaced_file_is_the_old_or_the_new_one(tmp_path: Path) -> None:
     assert path.read_bytes() == b"new"
 
 
-def test_new_files_are_no_programs(tmp_path: Path) -> None:
+def test_new_files_are_not_executable(tmp_path: Path) -> None:
     replace_file(files, str(tmp_path / "file"), b"", sync=False)
     assert (tmp_path / "file").stat().st_mode & 0o111 == 0
 
@@ -78,14 +78,14 @@ def test_new_files_are_no_programs(tmp_path: Path) -> None:
 # Leader epochs
 
 
-def test_leader_epochs_are_kafkas(tmp_path: Path) -> None:
+def test_leader_epoch_checkpoint_matches_kafka(tmp_path: Path) -> None:
     path = tmp_path / "leader-epoch-checkpoint"
     LeaderEpochCheckpoint(files, str(path)).assign(0, 0)
     assert path.read_bytes() == golden_folder("empty-0")["leader-epoch-checkpoint"]
 
 
 @given(steps=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=12), asked=st.integers(-1, 40), end=st.integers(0, 40))
-def test_end_offsets_of_epochs_against_a_list(steps: list[tuple[int, int]], asked: int, end: int) -> None:
+def test_epoch_end_offsets_match_a_list_model(steps: list[tuple[int, int]], asked: int, end: int) -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
@@ -114,7 +114,7 @@ def test_end_offsets_of_epochs_against_a_list(steps: list[tuple[int, int]], aske
 # partition.metadata
 
 
-def test_partition_metadata_is_kafkas(tmp_path: Path) -> None:
+def test_partition_metadata_matches_kafka(tmp_path: Path) -> None:
     path = tmp_path / "partition.metadata"
     path.write_bytes(golden_folder("rolled-0")["partition.metadata"])
     topic_id = partition_metadata.read_topic_id(files, str(path))
@@ -126,17 +126,17 @@ def test_partition_metadata_is_kafkas(tmp_path: Path) -> None:
 
 
 @given(st.uuids())
-def test_ids_come_back(value: uuid.UUID) -> None:
+def test_uuid_round_trip(value: uuid.UUID) -> None:
     assert partition_metadata.parse_uuid(partition_metadata.format_uuid(value)) == value
 
 
 @pytest.mark.parametrize("text", [b"junk", b"", b"\0\0", b"version: 0\ntopic_id: AAA", b"version: x\n"])
-def test_what_a_power_loss_leaves_is_no_partition_metadata(text: bytes, tmp_path: Path) -> None:
+def test_partition_metadata_after_power_loss_is_ignored(text: bytes, tmp_path: Path) -> None:
     (tmp_path / "m").write_bytes(text)
     assert partition_metadata.read_topic_id(files, str(tmp_path / "m")) is None
 
 
-def test_partition_metadata_of_a_later_version_are_refused(tmp_path: Path) -> None:
+def test_later_version_of_partition_metadata_is_refused(tmp_path: Path) -> None:
     (tmp_path / "m").write_bytes(b"version: 1\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
     with pytest.raises(CorruptLogError, match="/m"):
         partition_metadata.read_topic_id(files, str(tmp_path / "m"))
@@ -145,7 +145,7 @@ def test_partition_metadata_of_a_later_version_are_refused(tmp_path: Path) -> No
 # meta.properties
 
 
-def test_meta_properties_are_kafkas(tmp_path: Path) -> None:
+def test_meta_properties_match_kafka(tmp_path: Path) -> None:
     path = tmp_path / "meta.properties"
     golden = golden_log_dir_file("meta.properties")
     path.write_bytes(golden)
@@ -155,7 +155,7 @@ def test_meta_properties_are_kafkas(tmp_path: Path) -> None:
     assert path.read_bytes() == golden
 
 
-def test_meta_properties_of_others(tmp_path: Path) -> None:
+def test_meta_properties_of_other_versions(tmp_path: Path) -> None:
     path = tmp_path / "meta.properties"
     assert directory_files.read_meta_properties(files, str(path)) is None
     path.write_text("version=0\nbroker.id=7\n! comment\ncluster.id=a\\:b\n")
@@ -166,7 +166,7 @@ def test_meta_properties_of_others(tmp_path: Path) -> None:
             directory_files.read_meta_properties(files, str(path))
 
 
-def test_a_directory_of_another_cluster_or_node_is_refused() -> None:
+def test_directory_of_another_cluster_or_node_is_refused() -> None:
     found = MetaProperties("A", 1)
     directory_files.check_owner("dir", found, cluster_id="A", node_id=1)
     directory_files.check_owner("dir", found, cluster_id=None, node_id=1)
@@ -179,7 +179,7 @@ def test_a_directory_of_another_cluster_or_node_is_refused() -> None:
 # Snapshots
 
 
-def test_snapshots_are_kafkas() -> None:
+def test_producer_snapshots_match_kafka() -> None:
     data = golden_folder("idempotent-0")["00000000000000000079.snapshot"]
     entries = producer_snapshot.decode(data)
     assert [(entry.producer_id, entry.last_sequence, entry.last_offset, entry.offset_delta) for entry in entries] == [
@@ -190,7 +190,7 @@ def test_snapshots_are_kafkas() -> None:
     assert producer_snapshot.encode([]) == golden_folder("rolled-0")["00000000000000000028.snapshot"]
 
 
-def test_every_flipped_or_missing_byte_of_a_snapshot_is_seen() -> None:
+def test_damaged_producer_snapshot_is_detected() -> None:
     data = producer_snapshot.encode([ProducerEntry(5, 1, 2, 3, 0, 4), ProducerEntry(6, 1, 2, 3, 0, 4, 7, 8)])
     assert [entry.current_txn_first_offset for entry in producer_snapshot.decode(data)] == [-1, 8]
     for position in range(len(data)):
@@ -207,7 +207,7 @@ def test_every_flipped_or_missing_byte_of_a_snapshot_is_seen() -> None:
 # The marker and the lock
 
 
-def test_the_marker_is_kafkas_and_is_taken_once(tmp_path: Path) -> None:
+def test_clean_shutdown_marker_matches_kafka_and_is_consumed(tmp_path: Path) -> None:
     path = tmp_path / ".kafka_cleanshutdown"
     assert not take_clean_shutdown(files, str(path))
     mark_clean_shutdown(files, str(path), broker_epoch=13)
@@ -216,7 +216,7 @@ def test_the_marker_is_kafkas_and_is_taken_once(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_one_holder_of_a_log_directory(tmp_path: Path) -> None:
+def test_log_directory_lock_is_exclusive(tmp_path: Path) -> None:
     """FAULTS 20: in this process, in another one, and with the kind of lock that the JVM takes."""
     path = str(tmp_path / ".lock")
     lock = DirectoryLock(files, path)
@@ -246,7 +246,7 @@ def test_one_holder_of_a_log_directory(tmp_path: Path) -> None:
 # Names
 
 
-def test_names() -> None:
+def test_file_and_folder_names() -> None:
     assert file_name(42, ".log") == "00000000000000000042.log"
     assert parse_file_name("00000000000000000042.timeindex") == (42, ".timeindex")
     for name in ("42.log", "00000000000000000042.log.deleted", "00000000000000000042", "leader-epoch-checkpoint", "x" * 20 + ".log"):

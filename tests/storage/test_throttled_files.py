@@ -17,7 +17,7 @@ class Time:
         self.now_s += delay_s
 
 
-def test_reads_and_writes_together_keep_the_rate(tmp_path: Path) -> None:
+def test_reads_and_writes_share_the_rate(tmp_path: Path) -> None:
     time = Time()
     files = ThrottledFiles(1000, now_s=lambda: time.now_s, sleep=time.sleep)
     descriptor = files.open(str(tmp_path / "x"), APPEND)
@@ -33,7 +33,7 @@ def test_reads_and_writes_together_keep_the_rate(tmp_path: Path) -> None:
     os.close(descriptor)
 
 
-def test_little_is_not_waited_for_each_time(tmp_path: Path) -> None:
+def test_small_writes_do_not_sleep_each_time(tmp_path: Path) -> None:
     time = Time()
     files = ThrottledFiles(1000, now_s=lambda: time.now_s, sleep=time.sleep)
     descriptor = files.open(str(tmp_path / "x"), APPEND)
@@ -43,7 +43,7 @@ def test_little_is_not_waited_for_each_time(tmp_path: Path) -> None:
     os.close(descriptor)
 
 
-def test_it_travels_to_another_process(tmp_path: Path) -> None:
+def test_can_be_pickled(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"abc")
     files = pickle.loads(pickle.dumps(ThrottledFiles(1e9)))  # noqa: S301  our own bytes
     assert isinstance(files, ThrottledFiles)

@@ -16,7 +16,7 @@ from tests.support.log_batches import batch_of
 
 
 @pytest.mark.parametrize("chunk_size", [64, 100, 5000, 1 << 20, 1 << 24])
-def test_every_batch_is_met_once(chunk_size: int, tmp_path: Path) -> None:
+def test_every_batch_is_read_once(chunk_size: int, tmp_path: Path) -> None:
     data = b"".join(some_batches())
     handle = log_of(tmp_path, data)
     position, expected = 0, []
@@ -32,7 +32,7 @@ def test_every_batch_is_met_once(chunk_size: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tail", [b"\0", bytes(11), bytes(60), bytes(61), bytes(5000), b"\xff" * 100])
 @pytest.mark.parametrize("chunk_size", [70, 1 << 20])
-def test_what_is_no_batch_is_named(tail: bytes, chunk_size: int, tmp_path: Path) -> None:
+def test_invalid_batch_is_reported_with_its_position(tail: bytes, chunk_size: int, tmp_path: Path) -> None:
     batch = bytes(batch_of(b"a"))
     handle = log_of(tmp_path, batch + tail)
     walk = read_verified(files, handle, 0, len(batch + tail), chunk_size=chunk_size)
@@ -42,7 +42,7 @@ def test_what_is_no_batch_is_named(tail: bytes, chunk_size: int, tmp_path: Path)
     handle.close()
 
 
-def test_a_file_shorter_than_it_was_is_named(tmp_path: Path) -> None:
+def test_truncated_file_is_reported_with_its_position(tmp_path: Path) -> None:
     batch = bytes(batch_of(b"a"))
     handle = log_of(tmp_path, batch)
     walk = read_verified(files, handle, 0, 2 * len(batch))
@@ -52,7 +52,7 @@ def test_a_file_shorter_than_it_was_is_named(tmp_path: Path) -> None:
     handle.close()
 
 
-def test_each_flipped_byte_behind_the_crc_is_seen(tmp_path: Path) -> None:
+def test_each_flipped_byte_after_the_crc_is_detected(tmp_path: Path) -> None:
     first, second = bytearray(batch_of(b"a")), bytearray(batch_of(b"b"))
     assign_offsets(memoryview(second), 1, 0)
     for position in range(17, len(first)):

@@ -19,7 +19,7 @@ from minibroker.wire.routing import AnyBroker
         (k75_describe_topic_partitions, 75, "DescribeTopicPartitions"),
     ],
 )
-def test_key_and_name_are_kafkas(module: ModuleType, key: int, name: str) -> None:
+def test_key_and_name_match_kafka(module: ModuleType, key: int, name: str) -> None:
     api = api_of(module)
     assert (api.key, api.name) == (key, name)
     assert (api.Request, api.Response) == (module.Request, module.Response)
@@ -31,7 +31,7 @@ def test_versions() -> None:
     assert [api.flexible(version) for version in (5, 6, 11)] == [False, True, True]
 
 
-def test_an_api_may_never_be_flexible() -> None:
+def test_api_without_flexible_versions() -> None:
     module = ModuleType("minibroker.schemas.k17_sasl_handshake")
     vars(module).update(API_KEY=17, VERSIONS=(0, 1), ROUTED_BY=AnyBroker(), AUTHORIZES=UNRESTRICTED)
     vars(module).update(FLEXIBLE_SINCE=None, Request=object, Response=object)
@@ -39,7 +39,7 @@ def test_an_api_may_never_be_flexible() -> None:
     assert repr(api_of(module)) == "<Api 17 SaslHandshake 0..1>"
 
 
-def test_an_api_without_routing_fails_when_its_schema_is_read() -> None:
+def test_schema_without_routing_is_rejected() -> None:
     module = ModuleType("minibroker.schemas.k93_new")
     vars(module).update(API_KEY=93, VERSIONS=(0, 0), FLEXIBLE_SINCE=0, Request=object, Response=object)
     with pytest.raises(TypeError, match=r"minibroker\.schemas\.k93_new must declare ROUTED_BY"):

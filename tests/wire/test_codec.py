@@ -119,7 +119,7 @@ def test_reads_and_writes(version: int, flexible: bool, data: str, changes: dict
 
 
 @pytest.mark.parametrize(("version", "flexible", "data", "changes"), TOLERATED)
-def test_reads_what_kafka_permits(version: int, flexible: bool, data: str, changes: dict[str, Any]) -> None:
+def test_accepts_what_kafka_accepts(version: int, flexible: bool, data: str, changes: dict[str, Any]) -> None:
     assert codec.decode(Message, bytes.fromhex(data), version, flexible=flexible) == message(changes)
     assert compiled.decode_all(Message, bytes.fromhex(data), 0, version, flexible) == message(changes)
 
@@ -134,7 +134,7 @@ def test_refuses(why: str) -> None:
     assert str(generated.value) == str(defined.value)
 
 
-def test_a_compact_string_is_no_longer_than_another() -> None:
+def test_compact_strings_have_the_same_length_limit() -> None:
     longest = bytes.fromhex("808002") + b"x" * 32767 + bytes.fromhex("00 01 00")
     too_long = bytes.fromhex("818002") + b"x" * 32768 + bytes.fromhex("00 01 00")
     assert codec.decode(Message, longest, 1, flexible=True) == compiled.decode_all(Message, longest, 0, 1, True)
@@ -143,7 +143,7 @@ def test_a_compact_string_is_no_longer_than_another() -> None:
             decode(Message, too_long, 1, flexible=True)
 
 
-def test_the_complaint_names_the_place() -> None:
+def test_errors_name_the_field_and_position() -> None:
     with pytest.raises(WireError, match=r"^Message\.cursor: Cursor\.topic: 9 bytes wanted, 1 remain$"):
         codec.decode(Message, bytes.fromhex("02 61 00 01 01 0a 6f"), 2, flexible=True)
 
@@ -180,7 +180,7 @@ def peak_of_refusal(count: str) -> int:
         tracemalloc.stop()
 
 
-def test_a_count_is_not_believed() -> None:
+def test_declared_count_does_not_allocate_memory() -> None:
     """In a process of its own: what threads of other tests take is counted, too."""
     ran = subprocess.run([sys.executable, "-m", "tests.wire.test_codec"], cwd=ROOT, capture_output=True, text=True, check=True)
     peaks = [int(word) for word in ran.stdout.split()]
@@ -188,7 +188,7 @@ def test_a_count_is_not_believed() -> None:
     assert max(peaks) < 100_000
 
 
-def test_fewest_bytes_of_a_struct() -> None:
+def test_minimum_size_of_a_struct() -> None:
     assert codec.min_size(Item, 0, flexible=False) == 8 + 2
     assert codec.min_size(Item, 0, flexible=True) == 8 + 1 + 1
     assert codec.min_size(Message, 2, flexible=True) == 1 + 1 + 1 + 1 + 1
@@ -200,7 +200,7 @@ def test_fewest_bytes_of_a_struct() -> None:
     [{"name": None}, {"name": b"a"}, {"numbers": [2**15]}, {"numbers": None}, {"alias": 7}, {"cursor": Cursor(topic="x", partition=2**31)}],
     ids=str,
 )
-def test_what_cannot_be_written_is_our_mistake(changes: dict[str, Any]) -> None:
+def test_invalid_values_raise_encode_error(changes: dict[str, Any]) -> None:
     (name,) = changes
     with pytest.raises(EncodeError, match=rf"Message\.{name}"):
         codec.encode(message(changes), 2, flexible=True)
@@ -208,7 +208,7 @@ def test_what_cannot_be_written_is_our_mistake(changes: dict[str, Any]) -> None:
         compiled.encoder(Message, 2, True)(message(changes))
 
 
-def test_a_struct_of_another_type_is_our_mistake() -> None:
+def test_wrong_struct_type_raises_encode_error() -> None:
     with pytest.raises(EncodeError, match="is no Cursor"):
         codec.encode(message({"cursor": Range()}), 2, flexible=True)
 

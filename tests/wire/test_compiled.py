@@ -50,7 +50,7 @@ def outcome(decode: Callable[..., Any], *arguments: Any, version: int, flexible:
 
 @examples(150)
 @given(st.data(), st.sampled_from(VERSIONS), st.booleans())
-def test_any_value_of_any_declaration(data: st.DataObject, version: int, flexible: bool) -> None:
+def test_random_values_of_random_declarations(data: st.DataObject, version: int, flexible: bool) -> None:
     struct = data.draw(declarations())
     decoder, encoder = compiled.decoder(struct, version, flexible), compiled.encoder(struct, version, flexible)
     for _ in range(3):
@@ -66,7 +66,7 @@ def test_any_value_of_any_declaration(data: st.DataObject, version: int, flexibl
 
 @examples(150)
 @given(st.data(), st.sampled_from(VERSIONS), st.booleans())
-def test_any_bytes_for_any_declaration(data: st.DataObject, version: int, flexible: bool) -> None:
+def test_random_bytes_for_random_declarations(data: st.DataObject, version: int, flexible: bool) -> None:
     struct = data.draw(declarations())
     decoder = compiled.decoder(struct, version, flexible)
     message = codec.encode(data.draw(values(struct, version, flexible)), version, flexible=flexible)
@@ -96,7 +96,7 @@ def to_the_end(steps: Generator[None, None, Any]) -> tuple[Any, int]:
 
 @examples(150)
 @given(st.data(), st.sampled_from(VERSIONS), st.booleans())
-def test_in_slices_any_value_of_any_declaration(data: st.DataObject, version: int, flexible: bool) -> None:
+def test_sliced_decoding_of_random_values(data: st.DataObject, version: int, flexible: bool) -> None:
     struct = data.draw(declarations())
     value = data.draw(values(struct, version, flexible))
     encoded = codec.encode(value, version, flexible=flexible)
@@ -106,7 +106,7 @@ def test_in_slices_any_value_of_any_declaration(data: st.DataObject, version: in
 
 @examples(150)
 @given(st.data(), st.sampled_from(VERSIONS), st.booleans())
-def test_in_slices_any_bytes_for_any_declaration(data: st.DataObject, version: int, flexible: bool) -> None:
+def test_sliced_decoding_of_random_bytes(data: st.DataObject, version: int, flexible: bool) -> None:
     """The same as at once, but for the complaint, which does not name the field."""
     struct = data.draw(declarations())
     message = codec.encode(data.draw(values(struct, version, flexible)), version, flexible=flexible)
@@ -117,13 +117,13 @@ def test_in_slices_any_bytes_for_any_declaration(data: st.DataObject, version: i
 
 
 @given(st.sampled_from(SEEDS))
-def test_in_slices_frames_of_real_clients(golden: Golden) -> None:
+def test_sliced_decoding_of_real_client_frames(golden: Golden) -> None:
     value, end = compiled.decoder(golden.struct, golden.version, golden.flexible)(golden.body, 0)
     assert sliced(golden.struct, golden.version, golden.flexible)(golden.body, 0) == (value, end)
 
 
 @pytest.mark.parametrize("key", sorted(schemas))
-def test_a_budget_bounds_memory_before_anything_is_made(key: int) -> None:
+def test_decoding_memory_stays_within_budget(key: int) -> None:
     """What the worst frame of each API takes is at most its weight, and what is refused takes no more than the budget."""
     size, budget = 50_000, 400_000
     schema = schemas[key]
@@ -145,7 +145,7 @@ def test_a_budget_bounds_memory_before_anything_is_made(key: int) -> None:
 
 
 @given(st.data(), st.sampled_from(VERSIONS), st.booleans())
-def test_cut_anywhere_or_with_bytes_behind_it_is_refused(data: st.DataObject, version: int, flexible: bool) -> None:
+def test_truncated_or_trailing_bytes_are_refused(data: st.DataObject, version: int, flexible: bool) -> None:
     struct = data.draw(declarations())
     message = codec.encode(data.draw(values(struct, version, flexible)), version, flexible=flexible)
     for length in range(0, len(message), 1 + len(message) // 100):
@@ -190,7 +190,7 @@ def fetch_response(*records: bytes | None) -> k01_fetch.Response:
 
 
 @pytest.mark.parametrize("version", [11, 12, 17])
-def test_records_leave_as_they_are(version: int) -> None:
+def test_records_are_not_copied_when_encoded(version: int) -> None:
     batches = [memoryview(b"first batch"), b"", None, bytearray(b"second batch")]
     flexible = version >= k01_fetch.FLEXIBLE_SINCE
     response = fetch_response(*batches)  # type: ignore[arg-type]
@@ -202,7 +202,7 @@ def test_records_leave_as_they_are(version: int) -> None:
     assert b"".join(chunks) == codec.encode(response, version, flexible=flexible)
 
 
-def test_records_are_decoded_as_a_view_of_the_frame() -> None:
+def test_records_decode_as_views_of_the_frame() -> None:
     topic = k00_produce.Topic(name="orders", partition_data=[k00_produce.Partition(index=0, records=b"batch")])
     request = k00_produce.Request(acks=1, timeout_ms=0, topic_data=[topic])
     frame = bytearray(codec.encode(request, 9, flexible=True))
@@ -215,7 +215,7 @@ def test_records_are_decoded_as_a_view_of_the_frame() -> None:
     assert bytes(records) == b"match"
 
 
-def test_other_values_do_not_keep_the_frame() -> None:
+def test_decoded_values_do_not_reference_the_frame() -> None:
     frame = bytearray(codec.encode(k18_api_versions.Request(client_software_name="x", client_software_version="1"), 3, flexible=True))
     compiled.decode_all(k18_api_versions.Request, memoryview(frame), 0, 3, True)
     frame.clear()  # BufferError, if something still looked into it
@@ -227,7 +227,7 @@ def test_other_values_do_not_keep_the_frame() -> None:
     ids=["null where none is allowed", "longer than any string", "a number", "no character"],
 )
 @pytest.mark.parametrize("version", [4, 5])
-def test_a_value_that_cannot_be_sent_is_our_mistake(wrong: Any, version: int) -> None:
+def test_invalid_values_raise_encode_error(wrong: Any, version: int) -> None:
     topic = k19_create_topics.Topic(name=wrong, num_partitions=1, replication_factor=1, assignments=[], configs=[])
     request = k19_create_topics.Request(topics=[topic], timeout_ms=0)
     with pytest.raises(EncodeError, match="name"):
@@ -236,13 +236,13 @@ def test_a_value_that_cannot_be_sent_is_our_mistake(wrong: Any, version: int) ->
         codec.encode(request, version, flexible=version >= 5)
 
 
-def test_null_is_refused_in_versions_before_it_was_allowed() -> None:
+def test_null_is_refused_in_versions_before_nullable() -> None:
     assert compiled.decode_all(k03_metadata.Request, b"\xff\xff\xff\xff", 0, 1, False).topics is None
     with pytest.raises(WireError, match="null where none is allowed"):
         compiled.decode_all(k03_metadata.Request, b"\xff\xff\xff\xff", 0, 0, False)
 
 
-def test_generated_once_and_kept_with_its_source() -> None:
+def test_decoder_is_generated_once_and_keeps_its_source() -> None:
     decoder = compiled.decoder(k03_metadata.Request, 12, True)
     assert decoder is compiled.decoder(k03_metadata.Request, 12, True)
     assert "topics" in decoder.source  # type: ignore[attr-defined]

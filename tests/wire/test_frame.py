@@ -7,7 +7,7 @@ import pytest
 from minibroker.wire.header import FrameSizeError, describe, frame_size, with_size
 
 
-def test_size_comes_before_the_chunks() -> None:
+def test_size_precedes_the_chunks() -> None:
     chunks = with_size([b"ab", memoryview(b"c")])
     assert b"".join(chunks) == bytes.fromhex("00000003 616263")
     assert len(chunks) == 3
@@ -37,7 +37,7 @@ def test_invalid_sizes_are_rejected(size: str) -> None:
         (b"\xff\xff\xff\xff", "ff ff ff ff"),
     ],
 )
-def test_says_what_it_looks_like(first: bytes, said: str) -> None:
+def test_invalid_frame_is_described_by_its_protocol(first: bytes, said: str) -> None:
     assert said in describe(first)
     with pytest.raises(FrameSizeError, match=said):
         frame_size(first, 0, 104_857_600)

@@ -54,7 +54,7 @@ def test_request_headers(header_version: int, data: str, expected: RequestHeader
     assert header.encode_request_header(expected, header_version) == encoded
 
 
-def test_request_header_of_the_oldest_api_has_no_client_id() -> None:
+def test_oldest_request_header_has_no_client_id() -> None:
     old = RequestHeader(api_key=7, api_version=0, correlation_id=7, client_id="a")
     assert header.encode_request_header(old, 0) == bytes.fromhex("0007 0000 00000007")
 
@@ -71,20 +71,20 @@ def test_bad_request_headers(why: str) -> None:
 
 
 @given(st.binary(max_size=24))
-def test_any_bytes_are_a_header_or_a_wire_error(data: bytes) -> None:
+def test_random_bytes_decode_or_raise_wire_error(data: bytes) -> None:
     with contextlib.suppress(WireError):
         read, position = decode_request_header(b"\0\0\0\x09" + data, flexible_of)
         assert 10 < position <= 4 + len(data)
         assert read.api_version == 9
 
 
-def test_an_unknown_key_is_refused_as_the_caller_says() -> None:
+def test_unknown_api_key_raises_the_error_of_the_callback() -> None:
     with pytest.raises(WireError, match="api_key 99 is unknown"):
         decode_request_header(bytes.fromhex("0063 0003 00000007 ffff"), flexible_of)
 
 
 @pytest.mark.parametrize("wrong", [{"correlation_id": 2**31}, {"client_id": "x" * 40_000}], ids=["correlation_id", "client_id"])
-def test_what_does_not_fit_is_our_mistake(wrong: dict[str, object]) -> None:
+def test_invalid_header_values_raise_encode_error(wrong: dict[str, object]) -> None:
     values: dict[str, object] = {"api_key": 0, "api_version": 3, "correlation_id": 1}
     with pytest.raises(EncodeError):
         header.encode_request_header(RequestHeader(**values | wrong), 1)  # type: ignore[arg-type]
@@ -106,7 +106,7 @@ def test_header_versions(api: Api, version: int, versions: tuple[int, int]) -> N
     assert (header.request_header_version(api, version), header.response_header_version(api, version)) == versions
 
 
-def test_controlled_shutdown_0_is_the_exception() -> None:
+def test_controlled_shutdown_v0_uses_header_v0() -> None:
     api = Api.__new__(Api)
     api.key, api.flexible_since = 7, 3
     assert [header.request_header_version(api, version) for version in range(4)] == [0, 1, 1, 2]

@@ -21,6 +21,6 @@ print(len(built), len(resolved), len(compiled._decoders), *sorted({"dataclasses"
 """
 
 
-def test_importing_schemas_resolves_and_generates_nothing() -> None:
+def test_importing_schemas_does_not_resolve_or_generate_code() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["0", "0", "0"]

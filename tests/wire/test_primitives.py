@@ -41,18 +41,18 @@ def test_varint(value: int, data: str) -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_varint_comes_back(value: int) -> None:
+def test_varint_round_trip(value: int) -> None:
     encoded = primitives.unsigned_varint(value)
     assert read_unsigned_varint(encoded, 0) == (value, len(encoded))
 
 
 @pytest.mark.parametrize("data", ["", "80", "ffffffff", "8080808080", "808080808000", "ffffffff10", "ffffffffff7f"])
-def test_varint_cut_too_long_or_too_wide_is_refused(data: str) -> None:
+def test_invalid_varints_are_refused(data: str) -> None:
     with pytest.raises(WireError, match="varint"):
         read_unsigned_varint(bytes.fromhex(data), 0)
 
 
-def test_overlong_varint_within_five_bytes_is_read_as_kafka_does() -> None:
+def test_overlong_varint_up_to_five_bytes_is_accepted_like_kafka() -> None:
     assert read_unsigned_varint(b"\x81\x80\x00", 0) == (1, 3)
 
 
@@ -79,7 +79,7 @@ def test_numbers(kind: str, data: str, value: float) -> None:
         Reader(bytes.fromhex(data)[:-1]).number(kind)
 
 
-def test_uuid_has_kafkas_byte_order() -> None:
+def test_uuid_uses_kafka_byte_order() -> None:
     data = bytes(range(16))
     assert primitives.uuid_of(data) == uuid.UUID("00010203-0405-0607-0809-0a0b0c0d0e0f")
     assert primitives.uuid_of(data).bytes == data
@@ -97,18 +97,18 @@ def test_lengths(compact: bool, wide: bool, data: str, length: int | None) -> No
 
 
 @pytest.mark.parametrize(("wide", "data"), [(False, "fffe"), (False, "8000"), (True, "fffffffe"), (True, "80000000")])
-def test_negative_length_other_than_minus_one_is_refused(wide: bool, data: str) -> None:
+def test_negative_length_except_minus_one_is_refused(wide: bool, data: str) -> None:
     with pytest.raises(WireError, match="length -"):
         Reader(bytes.fromhex(data)).length(compact=False, wide=wide)
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xc0\x80"], ids=["no start", "cut", "surrogate", "overlong"])
-def test_what_is_not_utf_8_is_refused(data: bytes) -> None:
+def test_invalid_utf_8_is_refused(data: bytes) -> None:
     with pytest.raises(WireError, match="UTF-8"):
         Reader(data).string(len(data))
 
 
-def test_a_string_longer_than_kafka_allows_is_refused() -> None:
+def test_string_longer_than_kafka_allows_is_refused() -> None:
     assert len(Reader(b"x" * 32767).string(32767)) == 32767
     with pytest.raises(WireError, match="32768"):
         Reader(b"x" * 32768).string(32768)
@@ -124,6 +124,6 @@ def test_unknown_tagged_fields_are_skipped(data: str, end: int) -> None:
     ["", "01", "0105", "01050261", "0205000500", "0205000400", "ffffffff0f", "8080808004", "0105ffffffff0f"],
     ids=["nothing", "no tag", "no size", "cut", "tag twice", "tags descend", "2^32 fields", "2^30 fields", "huge field"],
 )
-def test_senseless_tagged_fields_are_refused(data: str) -> None:
+def test_invalid_tagged_fields_are_refused(data: str) -> None:
     with pytest.raises(WireError):
         skip_tagged_fields(bytes.fromhex(data), 0)

@@ -52,7 +52,7 @@ def test_fields_are_resolved_in_wire_order() -> None:
     assert secret.null_in(0)
 
 
-def test_null_from_a_version_on() -> None:
+def test_nullable_since_version() -> None:
     records = fields_of(Partition)[1]
     assert (records.null_in(1), records.null_in(2)) == (False, True)
 
@@ -62,7 +62,7 @@ def test_constructor_fills_in_defaults() -> None:
     assert (topic.topic_id, topic.replicas, topic.cursor, topic.secret) == (uuid.UUID(int=0), [], Cursor(), None)
 
 
-def test_each_instance_has_its_own_default_list() -> None:
+def test_instances_do_not_share_default_lists() -> None:
     first, second = Topic(name="a", partitions=[]), Topic(name="b", partitions=[])
     assert first.replicas is not second.replicas
     first.replicas.append(1)  # type: ignore[union-attr]
@@ -70,7 +70,7 @@ def test_each_instance_has_its_own_default_list() -> None:
 
 
 @pytest.mark.parametrize("values", [{}, {"name": "a"}, {"name": "a", "partitions": [], "topic": 1}], ids=["none", "one missing", "unknown"])
-def test_constructor_takes_the_fields_and_no_others(values: dict[str, object]) -> None:
+def test_constructor_rejects_missing_and_unknown_fields(values: dict[str, object]) -> None:
     with pytest.raises(TypeError):
         Topic(**values)  # type: ignore[arg-type]
 
@@ -80,7 +80,7 @@ def test_constructor_takes_keywords_only() -> None:
         Cursor("orders")  # type: ignore[call-arg]
 
 
-def test_a_constructor_as_a_function_makes_the_same() -> None:
+def test_constructor_function_matches_the_constructor() -> None:
     topic, cursor = constructor(Topic), constructor(Cursor)
     assert topic(name="orders", partitions=[]) == Topic(name="orders", partitions=[])
     assert type(cursor(topic="a")) is Cursor
@@ -90,12 +90,12 @@ def test_a_constructor_as_a_function_makes_the_same() -> None:
         topic(name="a")  # type: ignore[call-arg]
 
 
-def test_a_typing_mistake_is_no_new_attribute() -> None:
+def test_misspelled_attribute_is_rejected() -> None:
     with pytest.raises(AttributeError):
         Cursor().partitions = 1  # type: ignore[attr-defined]
 
 
-def test_equal_by_value_whatever_the_sequence() -> None:
+def test_equality_ignores_the_sequence_type() -> None:
     one = Topic(name="orders", partitions=[Partition(index=1, records=b"x")])
     same = Topic(name="orders", partitions=(Partition(index=1, records=memoryview(b"x")),))  # type: ignore[arg-type]
     assert one == same
@@ -104,7 +104,7 @@ def test_equal_by_value_whatever_the_sequence() -> None:
     assert one != Cursor()  # type: ignore[comparison-overlap]  # other types are other values
 
 
-def test_repr_can_be_read_back() -> None:
+def test_repr_round_trip() -> None:
     cursor = Cursor(topic="orders")
     assert repr(cursor) == "Cursor(topic='orders', partition=-1)"
     assert eval(repr(cursor)) == cursor  # noqa: S307
@@ -116,12 +116,12 @@ def test_replace_changes_a_copy() -> None:
     assert cursor.partition == 3
 
 
-def test_docstring_module_and_name_are_kept() -> None:
+def test_struct_keeps_docstring_module_and_name() -> None:
     assert (Topic.__doc__, Topic.__module__, Topic.__name__) == ("A topic.", __name__, "Topic")
 
 
 @pytest.mark.parametrize("more", [{"since": 1}, {"until": 3}, {"tag": 0}])
-def test_a_field_that_may_be_absent_needs_a_default(more: dict[str, int]) -> None:
+def test_versioned_field_needs_a_default(more: dict[str, int]) -> None:
     with pytest.raises(TypeError, match="default"):
         field(**more)
 
@@ -131,6 +131,6 @@ class Impossible:
     count: Int32 | None
 
 
-def test_numbers_have_no_null() -> None:
+def test_numbers_are_not_nullable() -> None:
     with pytest.raises(TypeError, match="no null for Int32"):
         fields_of(Impossible)

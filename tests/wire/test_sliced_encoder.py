@@ -65,7 +65,7 @@ def log_dirs(*partition_counts: int) -> k35.Response:
     [groups(0), groups(1), groups(STEP), groups(5 * STEP + 3), metadata(1, 0, 3 * STEP, 1), log_dirs(0, 4 * STEP, 1, STEP, 7)],
     ids=["none", "one", "a_step", "many", "a_long_topic", "three_levels"],
 )
-def test_the_bytes_are_those_of_the_whole(response: Any, version: int, flexible: bool) -> None:
+def test_sliced_encoding_equals_whole_encoding(response: Any, version: int, flexible: bool) -> None:
     if type(response) is k03.Response:
         version = 13 if flexible else 7
     whole = encode(response, version, flexible=flexible)
@@ -77,12 +77,12 @@ def test_the_bytes_are_those_of_the_whole(response: Any, version: int, flexible:
 @pytest.mark.parametrize(
     "response", [groups(10 * STEP), metadata(10 * STEP), log_dirs(*[1] * 5 * STEP)], ids=["flat", "nested", "small_arrays"]
 )
-def test_there_is_a_pause_after_each_step(response: Any) -> None:
+def test_encoder_pauses_after_each_step(response: Any) -> None:
     version = 13 if type(response) is k03.Response else 5
     assert sum(1 for _ in encode_arrays(response, version, flexible=True)) >= 10
 
 
-def test_an_array_that_is_encoded_already_stays() -> None:
+def test_already_encoded_array_is_kept() -> None:
     response = groups(0)
     before = EncodedArray(2, [b"xy"])
     response.groups = before  # type: ignore[misc,assignment]
@@ -90,14 +90,14 @@ def test_an_array_that_is_encoded_already_stays() -> None:
     assert response.groups is before  # type: ignore[comparison-overlap]
 
 
-def test_elements_are_freed_one_by_one() -> None:
+def test_elements_are_freed_as_they_are_encoded() -> None:
     response = groups(3 * STEP)
     elements = response.groups
     next(encode_arrays(response, 5, flexible=True))
     assert [each is None for each in elements] == [True] * STEP + [False] * 2 * STEP
 
 
-def test_structs_of_all_levels_make_a_message_long() -> None:
+def test_is_long_counts_structs_of_all_levels() -> None:
     assert not is_long(groups(LONG), 5)
     assert is_long(groups(LONG + 1), 5)
     assert not is_long(metadata(LONG // 2 - 2, LONG // 2 - 2), 13)
