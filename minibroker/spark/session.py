@@ -187,6 +187,12 @@ def _defaults(home: Path, master: str) -> dict[str, str]:
         # By default Spark adds the jars of packages to the path of Python workers, and Python 3.11 lists all
         # of their files before each task.
         "spark.submit.pyFiles": "",
+        # Spark shows options of readers in plans and logs: hide those of client configurations, which some plans show as one text.
+        "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore[.]key",
+        "spark.redaction.string.regex": (
+            r"(?is)password\s*=\s*(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s;,]+)|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?PRIVATE KEY-----"
+        ),
+        "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|jaas|keystore[.]key",
     }
     if is_here(master):
         defaults |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
 
 from minibroker.cli.main import main
 from minibroker.cli.spark import COMMANDS
@@ -79,10 +78,21 @@ def test_what_is_not_there_is_said_before_spark_starts(offline: Commands) -> Non
     )
 
 
-def test_pipelines_refuse_what_they_would_not_use() -> None:
-    """A user who asks for TLS must not get a connection without it."""
-    result = CliRunner().invoke(main, ["spark", "audit", "orders", "--security-protocol", "SSL"])
-    assert result.exit_code == 2
-    assert result.stderr.endswith(
-        "Error: pipelines on Spark connect by PLAINTEXT only, not by security.protocol=SSL. Try 'minibroker spark audit --help'.\n"
-    )
+@pytest.mark.parametrize(
+    ("properties", "problem"),
+    [
+        ("security.protocol=SSL\nssl.ca.location=/not/there", "ssl.ca.location: /not/there: No such file or directory"),
+        ("security.protocol=SASL_SSL", "sasl.mechanism is missing: give one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
+        (
+            "security.protocol=SSL\nenable.ssl.certificate.verification=false",
+            "enable.ssl.certificate.verification=false is not possible here: Java's clients always verify certificates",
+        ),
+    ],
+)
+def test_invalid_client_configuration_is_reported_before_spark_starts(
+    offline: Commands, tmp_path: Path, properties: str, problem: str
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(properties)
+    for words in (["report", "orders"], ["archive", "orders", "--to", str(tmp_path / "a")], ["sql", "SELECT 1 FROM orders"]):
+        assert offline("spark", *words, "--command-config", str(file), code=1).err == f"Error: {problem}\n"

@@ -99,7 +99,7 @@ def show_runs(run: SparkRun, path: str, output: str) -> None:
 
 
 def _source(run: SparkRun, given: Mapping[str, Any]) -> TopicSource:
-    return source_of(run.bootstrap_server, given["data_dir"], given["isolation_level"])
+    return source_of(run.bootstrap_server, given["data_dir"], given["isolation_level"], run.client_config)
 
 
 def _check_folder(path: str) -> None:

@@ -106,7 +106,7 @@ def audit(
     if len(sides) > 2:
         raise click.UsageError("an audit has two sides: name topics with --topic")
     texts = sides if len(sides) == 2 else (f"kafka:{run.bootstrap_server}", *sides)
-    left, right = (pipeline.parse_side(text, isolation_level=isolation_level) for text in texts)
+    left, right = (pipeline.parse_side(text, isolation_level=isolation_level, client_config=run.client_config) for text in texts)
     names = pairs(rename, "--rename")
     _look_up(left, topics, pattern, starting, ending)
     _look_up(right, [names.get(topic, topic) for topic in topics])

@@ -62,8 +62,17 @@ def close_session(spark: SparkSession) -> None:
 class SparkRun:
     """One run of a command: its session, its progress, its log."""
 
-    def __init__(self, app_name: str, master: str, conf: Mapping[str, str], bootstrap_server: str, log: Path | None) -> None:
+    def __init__(  # noqa: PLR0917  `spark_command` has them from the command line
+        self,
+        app_name: str,
+        master: str,
+        conf: Mapping[str, str],
+        bootstrap_server: str,
+        client_config: Mapping[str, str],
+        log: Path | None,
+    ) -> None:
         self.bootstrap_server = bootstrap_server
+        self.client_config = client_config  #: how to connect to the cluster
         self._app_name = app_name
         self._master = master
         self._conf = conf
@@ -194,23 +203,15 @@ def spark_command(*formats: str) -> Callable[[Command], Command]:
             for name in settings:
                 if not name.startswith("spark."):
                     raise click.BadParameter(f"{name!r}: names of Spark's properties start with 'spark.'", param_hint="--conf")
-            _require_plaintext()
             logging.getLogger("SQLQueryContextLogger").propagate = False  # it has its own handler for standard error
             logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
             app_name = click.get_current_context().command_path
-            with SparkRun(app_name, master, settings, bootstrap_server, spark_log) as spark_run:
+            with SparkRun(app_name, master, settings, bootstrap_server, client_properties(), spark_log) as spark_run:
                 return function(spark_run, *args, **options)
 
         return output_option(*formats)(run) if formats else run
 
     return decorate
-
-
-def _require_plaintext() -> None:
-    """Fail if the options ask for TLS or SASL, which Spark would not use: the user must not believe that the connection is secure."""
-    protocol = client_properties().get("security.protocol", "PLAINTEXT").strip().upper()
-    if protocol != "PLAINTEXT":
-        raise click.UsageError(f"pipelines on Spark connect by PLAINTEXT only, not by security.protocol={protocol}")
 
 
 class PositionParam(click.ParamType[Position]):

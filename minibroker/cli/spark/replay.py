@@ -106,6 +106,7 @@ def replay(
         rate=rate,
         creation=creation,
         mapping=mapping,
+        client_config=run.client_config,
     )
     run.finish()
     _print(result, output)

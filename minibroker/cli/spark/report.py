@@ -120,6 +120,7 @@ def report(
         scan=not no_scan,
         bucket=bucket,
         gaps=gaps,
+        client_config=run.client_config,
     )
     run.finish()
     for path in pictures:

@@ -79,7 +79,7 @@ def _asked(
         spark = run.session()
         of_spark.view_table(spark, archive, query, text=text)
         return spark.sql(query)
-    source = source_of(run.bootstrap_server, data_dir, isolation_level)
+    source = source_of(run.bootstrap_server, data_dir, isolation_level, run.client_config)
     topics = of_spark.topics_of(source)
     resolved = None
     if of_spark.topics_named(query, topics) or not FILES.search(query):

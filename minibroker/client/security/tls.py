@@ -103,11 +103,17 @@ def _limit_suites(context: ssl.SSLContext, settings: TlsSettings) -> None:
 
 def _trust(context: ssl.SSLContext, store: StoreSettings) -> None:
     try:
-        context.load_verify_locations(cadata=store.certificates or _certificates(store))
-    except KeyStoreError as error:
-        raise ConfigurationError(f"{store.option}: {store.location}: {error}") from error
+        context.load_verify_locations(cadata=trusted_pem(store))
     except (ssl.SSLError, ValueError) as error:
         raise ConfigurationError(f"{store.option}: {store.location or 'its text'} has no certificate in PEM form") from error
+
+
+def trusted_pem(store: StoreSettings) -> str:
+    """Return the certificates of a trust store as PEM; ConfigurationError if it cannot be read."""
+    try:
+        return store.certificates or _certificates(store)
+    except KeyStoreError as error:
+        raise ConfigurationError(f"{store.option}: {store.location}: {error}") from error
 
 
 def _certificates(store: StoreSettings) -> str:
@@ -131,22 +137,9 @@ def read(store: StoreSettings) -> bytes:
 
 
 def _identify(context: ssl.SSLContext, settings: TlsSettings) -> None:
-    """Load the client's certificate and key, which may be in one file or in two, or texts."""
+    """Load the client's certificate and key."""
     store = settings.identity
-    password = settings.key_password.reveal() if settings.key_password is not None else ""
-    if store.certificates is not None:
-        chain = f"{store.key.reveal() if store.key is not None else ''}\n{store.certificates}\n".encode()
-    else:
-        chain = read(store)
-        if not _is_pem(store, chain):
-            try:
-                material = keystores.key_of_store(chain, store.password or Secret(""), settings.key_password)
-            except KeyStoreError as error:
-                raise ConfigurationError(f"{store.option}: {store.location}: {error}") from error
-            password = "" if material.password is None else material.password.reveal()
-            chain = f"{material.key.reveal()}\n{keystores.pem_of(material.chain)}".encode()
-        if settings.key_location:
-            chain += b"\n" + read(StoreSettings(settings.key_location, PEM, None, "ssl.key.location"))
+    chain, password = identity_pem(settings)
     with _private_file(chain) as file:
         try:
             context.load_cert_chain(file, password=password)  # without a password, OpenSSL would ask the terminal
@@ -154,6 +147,29 @@ def _identify(context: ssl.SSLContext, settings: TlsSettings) -> None:
             what = store.location or "its text"
             words = "is it a PEM file with a private key and a certificate, and is ssl.key.password the key's?"
             raise ConfigurationError(f"{store.option}: {what} cannot be used ({_reason(error)}): {words}") from None
+
+
+def identity_pem(settings: TlsSettings) -> tuple[bytes, str]:
+    """Return the client's key and certificates as PEM, and the password of the key: from one file or from two, or from texts.
+
+    Raises:
+        ConfigurationError: a file cannot be read.
+    """
+    store = settings.identity
+    password = settings.key_password.reveal() if settings.key_password is not None else ""
+    if store.certificates is not None:
+        return f"{store.key.reveal() if store.key is not None else ''}\n{store.certificates}\n".encode(), password
+    chain = read(store)
+    if not _is_pem(store, chain):
+        try:
+            material = keystores.key_of_store(chain, store.password or Secret(""), settings.key_password)
+        except KeyStoreError as error:
+            raise ConfigurationError(f"{store.option}: {store.location}: {error}") from error
+        password = "" if material.password is None else material.password.reveal()
+        chain = f"{material.key.reveal()}\n{keystores.pem_of(material.chain)}".encode()
+    if settings.key_location:
+        chain += b"\n" + read(StoreSettings(settings.key_location, PEM, None, "ssl.key.location"))
+    return chain, password
 
 
 @contextlib.contextmanager

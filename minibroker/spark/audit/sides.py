@@ -30,7 +30,13 @@ DELTA = "delta:"
 SERVERS = re.compile(r"[^/,:]+:\d+(,[^/,:]+:\d+)*|\[[0-9a-fA-F:]+\]:\d+(,\S+)?")
 
 
-def parse_side(text: str, *, isolation_level: str = "read_committed", options: Mapping[str, str] | None = None) -> Side:
+def parse_side(
+    text: str,
+    *,
+    isolation_level: str = "read_committed",
+    options: Mapping[str, str] | None = None,
+    client_config: Mapping[str, str] | None = None,
+) -> Side:
     """Parse a side of the comparison.
 
     Args:
@@ -38,9 +44,10 @@ def parse_side(text: str, *, isolation_level: str = "read_committed", options: M
             address is a table. The prefixes `kafka:`, `log:`, `table:` and `delta:` choose explicitly.
         isolation_level: of clusters and log directories.
         options: of a cluster; see ClusterSource.
+        client_config: of a cluster, likewise.
     """
     if text.startswith(CLUSTER):
-        return ClusterSource(text.removeprefix(CLUSTER), isolation_level=isolation_level, options=options)
+        return ClusterSource(text.removeprefix(CLUSTER), isolation_level=isolation_level, options=options, client_config=client_config)
     if text.startswith(LOG_DIRECTORY):
         return LogDirectorySource(text.removeprefix(LOG_DIRECTORY), isolation_level=isolation_level)
     if text.startswith(TABLE):
@@ -50,7 +57,7 @@ def parse_side(text: str, *, isolation_level: str = "read_committed", options: M
     if not text:
         raise SourceError("a side of an audit is empty: give HOST:PORT, a log directory or a table")
     if SERVERS.fullmatch(text):
-        return ClusterSource(text, isolation_level=isolation_level, options=options)
+        return ClusterSource(text, isolation_level=isolation_level, options=options, client_config=client_config)
     if all((Path(part) / META_PROPERTIES).is_file() for part in text.split(",")):
         return LogDirectorySource(text, isolation_level=isolation_level)
     return TableSource(text)

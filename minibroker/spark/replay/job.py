@@ -17,6 +17,7 @@ from minibroker.client.client import Client
 from minibroker.client.leaders import TopicPartition
 from minibroker.records.compression import Compression
 from minibroker.spark.archive.reading import archived_topic_ids
+from minibroker.spark.client_config import connect_of, executor_config
 from minibroker.spark.failures import ReplayError
 from minibroker.spark.progress import phase
 from minibroker.spark.replay.begin import Beginning, as_text, check_same, check_sources, check_topics, enter, look
@@ -84,15 +85,16 @@ class ReplayResult:
     ledger: str  #: the topic of the runs and the mapping
     partitions: tuple[ReplayedPartition, ...]
     bootstrap_servers: str = field(repr=False)
+    client_config: Mapping[str, str] = field(repr=False, default_factory=dict)  #: of the run; it has secrets
 
     def mapping(self, spark: SparkSession) -> DataFrame:
         """Return the offset mapping; see read_mapping."""
-        return read_mapping(spark, bootstrap_servers=self.bootstrap_servers, name=self.name)
+        return read_mapping(spark, bootstrap_servers=self.bootstrap_servers, name=self.name, client_config=self.client_config)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result for JSON."""
         found = asdict(self)
-        del found["bootstrap_servers"]
+        del found["bootstrap_servers"], found["client_config"]
         found["partitions"] = list(found["partitions"])
         return found
 
@@ -116,16 +118,15 @@ def replay(
     creation: Creation | None = None,
     mapping: str | None = None,
     tuning: Tuning | None = None,
+    client_config: Mapping[str, str] | None = None,
 ) -> ReplayResult:
     """Write records to topics, each exactly once, in the order of their offsets, to their old partition numbers.
 
-    Run it again with the same name to resume, or to write records that the source has got since. Records are written
-    in transactions, so read_committed sees a transaction whole or not at all.
+    Run it again with the same name to resume, or to write new records of the source.
 
     Args:
         spark: a session; see `minibroker.spark.session.kafka_session`.
-        source: a table (an archive, a folder of Parquet), or a DataFrame with a column value and optional key, headers,
-            topic, partition, offset, timestamp. Without `partition` the key decides; without `offset` it cannot be resumed.
+        source: a table (an archive, a folder of Parquet), or a DataFrame with the columns of docs/replay.md.
         bootstrap_servers: of the target cluster.
         name: of the replay; its ledger, group and transactional ids contain it.
         topic: the target topic of all records.
@@ -141,14 +142,14 @@ def replay(
         creation: how to create missing topics. Default: with as many partitions as the source has.
         mapping: a folder for the offset mapping, as Parquet.
         tuning: sizes and times.
+        client_config: how to connect by TLS and SASL: properties of Java's clients or librdkafka.
 
     Raises:
         ReplayError, SourceError: the replay is not possible; unless the message says otherwise, nothing was written.
-        ClientError, KafkaError: no broker answers, or a broker rejects a request.
+        ClientError, KafkaError: no broker answers, or one rejects a request.
     """
-    began_s = time.monotonic()
+    began_s, starting, ending = time.monotonic(), as_position(starting), as_position(ending)
     _check(spark, name, timestamps, rate, mapping)
-    starting, ending = as_position(starting), as_position(ending)
     chosen = Selection(topic, dict(rename or {}), order_by, timestamps == "keep")
     frame = select(spark, source, topics=tuple(topics), starting=starting, ending=ending, where=where)
     options = _Options(
@@ -162,6 +163,7 @@ def replay(
         rate=rate,
         creation=creation or Creation(),
         tuning=tuning or Tuning(),
+        client_config=executor_config(client_config),
     )
     result = _result(options, _ReplayRun(spark, prepare(frame, chosen), options).run(), time.monotonic() - began_s)
     if mapping is not None:
@@ -208,6 +210,7 @@ class _Options:
     rate: float | None
     creation: Creation
     tuning: Tuning
+    client_config: Mapping[str, str] = field(repr=False)
 
 
 class _FinishedRun(NamedTuple):
@@ -223,7 +226,7 @@ class _ReplayRun:
 
     def __init__(self, spark: SparkSession, prepared: Prepared, options: _Options) -> None:
         self._spark = spark
-        self._client = Client(options.bootstrap_servers, timeout_ms=options.tuning.timeout_ms)
+        self._client = Client(options.bootstrap_servers, timeout_ms=options.tuning.timeout_ms, connect=connect_of(options.client_config))
         self._prepared = prepared
         self._options = options
 
@@ -303,6 +306,7 @@ class _ReplayRun:
             compression=options.compression,
             batch_bytes=tuning.batch_bytes,
             records_per_s=None if options.rate is None else options.rate / at_a_time,
+            client_config=options.client_config,
         )
         with phase(f"replaying to {', '.join(sorted({target.topic for target in targets}))}"):
             arranged.mapInArrow(task, RESULT_DDL).collect()
@@ -367,4 +371,5 @@ def _result(options: _Options, done: _FinishedRun, seconds: float) -> ReplayResu
         ledger=ledger_of(options.name),
         partitions=partitions,
         bootstrap_servers=options.bootstrap_servers,
+        client_config=options.client_config,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
@@ -18,13 +19,14 @@ if TYPE_CHECKING:
 COLUMNS = ("source_topic", "source_partition", "topic", "partition", "old_first", "old_last", "new_first", "new_last", "records", "run")
 
 
-def read_mapping(spark: SparkSession, *, bootstrap_servers: str, name: str) -> DataFrame:
+def read_mapping(spark: SparkSession, *, bootstrap_servers: str, name: str, client_config: Mapping[str, str] | None = None) -> DataFrame:
     """Return the mapping of old to new offsets, in runs of records in which both grow by one.
 
     Args:
         spark: a session with the connector.
         bootstrap_servers: of the target cluster.
         name: of the replay.
+        client_config: how to connect by TLS and SASL: properties of Java's clients or librdkafka.
 
     Returns:
         COLUMNS; the record old_first + i became new_first + i, for i below `records`. It has what is committed now, in
@@ -34,7 +36,7 @@ def read_mapping(spark: SparkSession, *, bootstrap_servers: str, name: str) -> D
         SourceError: there is no such replay.
     """
     check_name(name)
-    source = ClusterSource(bootstrap_servers)
+    source = ClusterSource(bootstrap_servers, client_config=client_config)
     ranges = source.resolve([ledger_of(name)]).ranges
     value = F.from_json(F.col("value").cast("string"), RANGES_SCHEMA).alias("v")
     runs = source.frame(spark, ranges).where(F.col("key") == F.lit(RANGES)).select(value).select("v.*", F.explode("v.ranges").alias("r"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow as pa
 from minibroker.client.client import Client
 from minibroker.records.batch import NO_TIMESTAMP
 from minibroker.records.compression import Compression
+from minibroker.spark.client_config import connect_of
 from minibroker.spark.failures import ReplayError
 from minibroker.spark.replay.encode import Columns, narrow
 from minibroker.spark.replay.packing import Packer
@@ -36,6 +37,7 @@ class ReplayTask:
     compression: Compression
     batch_bytes: int
     records_per_s: float | None  #: of one task
+    client_config: Mapping[str, str] = field(repr=False)  #: what `executor_config` returned; it has secrets
 
     def __call__(self, given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the records; yield the target's number and the record count."""
@@ -44,7 +46,7 @@ class ReplayTask:
         if first is None:
             return
         index = first.column(TARGET)[0].as_py()
-        with Client(self.bootstrap_servers, timeout_ms=self.timeout_ms) as client:
+        with Client(self.bootstrap_servers, timeout_ms=self.timeout_ms, connect=connect_of(self.client_config)) as client:
             writer = PartitionWriter(client, self.settings, self.targets[index])
             try:
                 count = self._write(writer, index, first, batches)

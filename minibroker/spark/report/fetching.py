@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from minibroker.errors import KafkaError, OffsetOutOfRange
 from minibroker.records.any_format import read_batch
 from minibroker.records.batch import TRANSACTIONAL_FLAG
 from minibroker.schemas import k01_fetch, k03_metadata
+from minibroker.spark.client_config import connect_of
 from minibroker.spark.failures import SourceError
 from minibroker.spark.report.counting import Piece
 from minibroker.spark.report.pieces import Chunk, IsAborted, nothing_aborted, read_chunk
@@ -37,10 +38,11 @@ class FetchTask:
     isolation_level: str
     topic_id: str
     range: PartitionRange
+    client_config: Mapping[str, str] = field(repr=False, default_factory=dict)  #: what `executor_config` returned; it has secrets
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the pieces of the range, in order. SourceError, ClientError, KafkaError, CorruptLogError."""
-        with Client(self.bootstrap_servers) as client:
+        with Client(self.bootstrap_servers, connect=connect_of(self.client_config)) as client:
             yield from RangeFetcher(client, self).pieces()
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from minibroker.client.connection import Connect, connect
+from minibroker.client.connection import Connect
 from minibroker.client.offsets import ISOLATION_LEVELS, READ_COMMITTED
 from minibroker.errors import UnsupportedCompressionType
 from minibroker.records.compression import Compression
@@ -58,7 +58,8 @@ def report(
     bucket: str = "day",
     gaps: int = DEFAULT_GAPS,
     now_ms: Callable[[], int] = _now_ms,
-    connect: Connect = connect,
+    client_config: Mapping[str, str] | None = None,
+    connect: Connect | None = None,
 ) -> OffsetReport:
     """Return what topics hold, and how far groups have read them. docs/report.md has an example.
 
@@ -76,18 +77,16 @@ def report(
         bucket: count records by day or by hour, in UTC.
         gaps: how many of the longest gaps of a partition to list; all gaps are counted.
         now_ms: the clock.
-        connect: opens the connections of the driver's look-ups.
+        client_config: how to connect by TLS and SASL: properties of Java's clients or librdkafka.
+        connect: opens the connections of the driver's look-ups, instead of `client_config`.
 
     Raises:
         SourceError: no such topic or offsets, an invalid directory, or arguments that contradict each other.
         ClientError, KafkaError: no broker answers, or a broker rejects a request.
         CorruptLogError: a corrupt batch, with its position.
     """
-    source = _source(bootstrap_servers, data_dir, isolation_level, connect)
-    if bucket not in BUCKETS:
-        raise SourceError(f"bucket must be {' or '.join(BUCKETS)}, got {bucket!r}")
-    if gaps < 0:
-        raise SourceError(f"gaps must be at least 0, got {gaps}")
+    source = _source(bootstrap_servers, data_dir, isolation_level, client_config, connect)
+    _check(bucket, gaps)
     resolved = source.resolve(
         topics, pattern=pattern if topics or pattern else ".*", starting=as_position(starting), ending=as_position(ending)
     )
@@ -115,15 +114,26 @@ def report(
     )
 
 
+def _check(bucket: str, gaps: int) -> None:
+    if bucket not in BUCKETS:
+        raise SourceError(f"bucket must be {' or '.join(BUCKETS)}, got {bucket!r}")
+    if gaps < 0:
+        raise SourceError(f"gaps must be at least 0, got {gaps}")
+
+
 def _source(
-    bootstrap_servers: str | None, data_dir: str | None, isolation_level: str, connect: Connect
+    bootstrap_servers: str | None,
+    data_dir: str | None,
+    isolation_level: str,
+    client_config: Mapping[str, str] | None,
+    connect: Connect | None,
 ) -> ClusterSource | LogDirectorySource:
     if (bootstrap_servers is None) == (data_dir is None):
         raise SourceError("give either bootstrap servers or a log directory")
     if isolation_level not in ISOLATION_LEVELS:
         raise SourceError(f"isolation_level must be {' or '.join(ISOLATION_LEVELS)}, got {isolation_level!r}")
     if bootstrap_servers is not None:
-        return ClusterSource(bootstrap_servers, isolation_level=isolation_level, connect=connect)
+        return ClusterSource(bootstrap_servers, isolation_level=isolation_level, client_config=client_config, connect=connect)
     return LogDirectorySource(data_dir or "", isolation_level=isolation_level)
 
 

@@ -95,7 +95,8 @@ def _fetch_tasks(
             start = each.start_offset + each.size * number // parts
             stop = each.start_offset + each.size * (number + 1) // parts
             wanted = PartitionRange(each.topic, each.partition, start, stop)
-            task = FetchTask(source.bootstrap_servers, source.isolation_level, resolved.topic_ids.get(each.topic, ""), wanted)
+            topic_id = resolved.topic_ids.get(each.topic, "")
+            task = FetchTask(source.bootstrap_servers, source.isolation_level, topic_id, wanted, source.client_config)
             yield ScanTask(each[:2], task, limits[each[:2]], start, stop)
 
 

@@ -8,7 +8,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, TypeVar
 
 from minibroker.client.client import DEFAULT_TIMEOUT_MS, Client
-from minibroker.client.connection import Connect, connect
+from minibroker.client.connection import Connect
 from minibroker.client.errors import BrokerUnreachable, check
 from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import EARLIEST as EARLIEST_TIME
@@ -18,6 +18,7 @@ from minibroker.client.topics import topic_id_of
 from minibroker.client.transport import Deadline
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
 from minibroker.schemas import k03_metadata
+from minibroker.spark.client_config import connect_of, executor_config, kafka_options
 from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.positions import EARLIEST, LATEST, Position
 from minibroker.spark.sources.ranges import COLUMNS, SCHEMA, PartitionRange, ResolvedTopics, layers, reading_options
@@ -46,6 +47,7 @@ OURS = frozenset(
         "includeheaders",
     }
 )
+_SECURITY = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
 
 
 class ClusterSource:
@@ -55,11 +57,12 @@ class ClusterSource:
         bootstrap_servers: as in Kafka.
         isolation_level: read_committed ends at the last stable offset and skips aborted transactions.
         options: more options of the connector, such as kafka.fetch.max.bytes or minPartitions.
-        connect: opens the connections of the driver's look-ups.
+        client_config: how to connect by TLS and SASL: properties of Java's clients or librdkafka.
+        connect: opens the connections of the driver's look-ups, instead of `client_config`.
 
     Raises:
-        SourceError: an option that the source sets itself, TLS or SASL (the client supports only PLAINTEXT), or an
-            unknown isolation level.
+        SourceError: an option that the source sets itself, an invalid client configuration, or an unknown isolation
+            level.
     """
 
     def __init__(
@@ -68,20 +71,22 @@ class ClusterSource:
         *,
         isolation_level: str = "read_committed",
         options: Mapping[str, str] | None = None,
-        connect: Connect = connect,
+        client_config: Mapping[str, str] | None = None,
+        connect: Connect | None = None,
     ) -> None:
         if isolation_level not in ISOLATION_LEVELS:
             raise SourceError(f"isolation_level must be {' or '.join(ISOLATION_LEVELS)}, got {isolation_level!r}")
         self.bootstrap_servers = bootstrap_servers
         self.isolation_level = isolation_level
         self.options = dict(options or {})
-        self._connect = connect
+        self.client_config = executor_config(client_config)  #: for tasks, which need no files
+        self._connect = connect or connect_of(self.client_config)
         self._was_reached = False
-        for name, value in self.options.items():
+        for name in self.options:
             if name.lower() in OURS:
                 raise SourceError(f"the option {name} is set by the pipeline: it reads exact ranges")
-            if name.lower() == "kafka.security.protocol" and value.upper() != "PLAINTEXT":
-                raise SourceError(f"kafka.security.protocol={value} is not supported: pipelines look up offsets over PLAINTEXT only")
+            if name.lower().startswith(_SECURITY):
+                raise SourceError(f"the option {name} is for the connector only: give client_config, which look-ups use as well")
 
     def client(self) -> Client:
         """Return a client for look-ups on the driver; a context manager."""
@@ -141,6 +146,7 @@ class ClusterSource:
         """Return the options of every read through the connector, as a batch or as a stream."""
         return {
             **self.options,
+            **kafka_options(self.client_config),
             "kafka.bootstrap.servers": self.bootstrap_servers,
             "kafka.isolation.level": self.isolation_level,
             "includeHeaders": "true",

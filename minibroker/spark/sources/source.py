@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from minibroker.spark.sources.cluster import ClusterSource
@@ -37,8 +37,10 @@ class RecordSource(Protocol):
 TopicSource = ClusterSource | LogDirectorySource  #: a broker's topics, whether the broker runs or not
 
 
-def source_of(bootstrap_servers: str, data_dir: str | None, isolation_level: str) -> TopicSource:
+def source_of(
+    bootstrap_servers: str, data_dir: str | None, isolation_level: str, client_config: Mapping[str, str] | None = None
+) -> TopicSource:
     """Return the log directories if given, else the cluster; SourceError as raised by their classes."""
     if data_dir is not None:
         return LogDirectorySource(data_dir, isolation_level=isolation_level)
-    return ClusterSource(bootstrap_servers, isolation_level=isolation_level)
+    return ClusterSource(bootstrap_servers, isolation_level=isolation_level, client_config=client_config)

@@ -95,7 +95,7 @@ def test_a_broker_that_is_away_for_a_moment(broker: BrokerInMemory) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"kafka.security.protocol": "SASL_SSL"}, "PLAINTEXT only"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "give client_config, which look-ups use as well"),
         ({"startingOffsets": "earliest"}, "startingOffsets is set by the pipeline"),
         ({"Assign": "{}"}, "Assign is set"),
     ],
