@@ -50,7 +50,7 @@ def busy_broker() -> BrokerInMemory:
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
-def test_everything_outlives_a_restart(clean: bool) -> None:
+def test_topics_and_records_survive_a_restart(clean: bool) -> None:
     broker = busy_broker()
     before = state_of(broker.cluster)
     for _ in range(3):
@@ -64,7 +64,7 @@ def recorded_leader(broker: BrokerInMemory) -> int:
     return int(broker.cluster.image.partition_record(broker.cluster.partition("orders", 0)).leader)
 
 
-def test_leader_epochs_rise_after_an_unclean_stop_and_when_an_orderly_one_ends_a_leadership() -> None:
+def test_leader_epoch_rises_after_an_unclean_stop_and_a_resignation() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     broker.append("orders", 0, records(2))
     assert recorded_leader(broker) == 1
@@ -81,7 +81,7 @@ def test_leader_epochs_rise_after_an_unclean_stop_and_when_an_orderly_one_ends_a
 
 
 @pytest.mark.parametrize(("level", "last_known"), [(0, []), (1, [1])])
-def test_an_orderly_stop_names_the_last_leader_where_replicas_are_eligible(level: int, last_known: list[int]) -> None:
+def test_clean_stop_records_the_last_leader_for_elr(level: int, last_known: list[int]) -> None:
     """Kafka would elect no leader otherwise: it empties the ISR of a broker that never registered."""
     broker = BrokerInMemory(topics={"orders": 1})
     broker.cluster.image.features["eligible.leader.replicas.version"] = level
@@ -94,7 +94,7 @@ def test_an_orderly_stop_names_the_last_leader_where_replicas_are_eligible(level
     assert (record.leader, list(record.isr), list(record.last_known_elr or [])) == (1, [1], [])
 
 
-def test_an_orderly_stop_ends_all_leaderships_by_one_sync(tmp_path: Path) -> None:
+def test_clean_stop_resigns_all_leaderships_with_one_sync(tmp_path: Path) -> None:
     syncs: list[int] = []
 
     class Counting(RealFiles):
@@ -112,7 +112,7 @@ def test_an_orderly_stop_ends_all_leaderships_by_one_sync(tmp_path: Path) -> Non
     assert size < (tmp_path / "__cluster_metadata-0" / "00000000000000000000.log").stat().st_size
 
 
-def test_a_metadata_log_that_cannot_be_written_does_not_keep_a_broker_from_stopping(
+def test_failing_metadata_log_does_not_prevent_a_stop(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = FaultyFiles()
@@ -141,13 +141,13 @@ def test_look_ups() -> None:
         cluster.topic_by_id(METADATA_TOPIC_ID)
 
 
-def test_folders_hold_the_topic_id() -> None:
+def test_folders_contain_the_topic_id() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     assert read_topic_id(RealFiles(), str(broker.folder / "orders-0" / "partition.metadata")) == broker.cluster.topics["orders"].topic_id
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", "", ".", "x" * 250, "ü", "__cluster_metadata/../x"])
-def test_no_name_leaves_the_directory(name: str, tmp_path: Path) -> None:
+def test_topic_name_cannot_escape_the_directory(name: str, tmp_path: Path) -> None:
     broker = BrokerInMemory(folder=tmp_path / "data")
     before = sorted(path.name for path in broker.folder.parent.iterdir())
     with pytest.raises(InvalidTopicException):
@@ -169,7 +169,7 @@ def test_auto_creation() -> None:
         BrokerInMemory(config={"auto.create.topics.enable": "false"}).cluster.auto_create_topic("orders")
 
 
-def test_partitions_spread_over_directories(tmp_path: Path) -> None:
+def test_partitions_are_spread_over_directories(tmp_path: Path) -> None:
     config = {"log.dirs": f"{tmp_path}/a,{tmp_path}/b,{tmp_path}/c"}
     broker = BrokerInMemory(topics={"orders": 6}, config=config, folder=tmp_path)
     assert [len(directory.logs) for directory in broker.cluster.log_directories] == [2, 2, 2]
@@ -187,7 +187,7 @@ def test_partitions_spread_over_directories(tmp_path: Path) -> None:
         _ = without.cluster.partition("orders", 2).log
 
 
-def test_damage_takes_one_partition_offline(caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_metadata_file_takes_one_partition_offline(caplog: pytest.LogCaptureFixture) -> None:
     broker = BrokerInMemory(topics={"orders": 2})
     broker.append("orders", 1, records(5))
     (broker.folder / "orders-0" / "partition.metadata").write_text("version: 9")
@@ -202,7 +202,7 @@ def test_damage_takes_one_partition_offline(caplog: pytest.LogCaptureFixture) ->
     assert not (broker.folder / ".kafka_cleanshutdown").exists()
 
 
-def test_another_topics_folder_is_not_touched() -> None:
+def test_folder_of_another_topic_is_not_changed() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     foreign = "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAYA"
     (broker.folder / "orders-0" / "partition.metadata").write_text(foreign)
@@ -218,7 +218,7 @@ def test_another_topics_folder_is_not_touched() -> None:
 
 
 @pytest.mark.parametrize("recreated", [False, True], ids=["gone", "recreated"])
-def test_a_crash_between_the_record_and_the_removal_of_a_topic(recreated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crash_between_the_record_and_the_removal_of_a_topic(recreated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     broker = BrokerInMemory(topics={"orders": 2})
     broker.append("orders", 0, records(5))
     for partition in broker.cluster.topics["orders"].partitions:
@@ -249,7 +249,7 @@ def test_leftovers_of_deleted_topics_are_removed_at_start() -> None:
     assert not list(broker.folder.glob("*-delete"))
 
 
-def test_a_partition_whose_folder_cannot_be_made_is_offline() -> None:
+def test_partition_without_a_folder_is_offline() -> None:
     files = FaultyFiles()
     broker = BrokerInMemory(files=files)
     files.fail("make_directory", errno.EACCES, path_part="orders-1", times=10)
@@ -258,7 +258,7 @@ def test_a_partition_whose_folder_cannot_be_made_is_offline() -> None:
     assert [partition.online_log is None for partition in topic.partitions] == [False, True, False]
 
 
-def test_checkpoints_are_written_on_the_clock() -> None:
+def test_checkpoints_are_written_periodically() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     broker.append("orders", 0, records(7))
     broker.cluster.partition("orders", 0).log.flusher.flush()
@@ -268,7 +268,7 @@ def test_checkpoints_are_written_on_the_clock() -> None:
     assert (broker.folder / "log-start-offset-checkpoint").read_text() == "0\n0\n"
 
 
-def test_the_metadata_log_may_have_a_directory_of_its_own(tmp_path: Path) -> None:
+def test_metadata_log_in_its_own_directory(tmp_path: Path) -> None:
     config = {"log.dirs": str(tmp_path / "data"), "metadata.log.dir": str(tmp_path / "metadata")}
     broker = BrokerInMemory(topics={"orders": 1}, config=config, folder=tmp_path)
     assert (tmp_path / "metadata" / "__cluster_metadata-0").is_dir()
@@ -277,7 +277,7 @@ def test_the_metadata_log_may_have_a_directory_of_its_own(tmp_path: Path) -> Non
     assert "orders" in BrokerInMemory(config=config, folder=tmp_path).cluster.topics
 
 
-def test_a_refused_start_leaves_no_lock(tmp_path: Path) -> None:
+def test_refused_start_releases_the_lock(tmp_path: Path) -> None:
     broker = BrokerInMemory(topics={"orders": 1}, folder=tmp_path)
     broker.cluster.close()
     log = tmp_path / "__cluster_metadata-0" / "00000000000000000000.log"
@@ -290,7 +290,7 @@ def test_a_refused_start_leaves_no_lock(tmp_path: Path) -> None:
     Cluster.open(config, RealFiles(), ManualClock(), InlineBackground()).close()
 
 
-def test_a_newer_metadata_version_is_refused(tmp_path: Path) -> None:
+def test_newer_metadata_version_is_refused(tmp_path: Path) -> None:
     log = MetadataLog(RealFiles(), str(tmp_path / FOLDER), node_id=1, directory_id=UUID(int=77), clock=ManualClock())
     list(log.replay())
     log.append_all([MetadataOperation([FeatureLevelRecord(name="metadata.version", feature_level=31)])])
@@ -300,7 +300,7 @@ def test_a_newer_metadata_version_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
-def test_a_topic_made_again_knows_nothing_of_the_offsets_before(clean: bool) -> None:
+def test_recreated_topic_ignores_old_checkpoints(clean: bool) -> None:
     """The checkpoints on the disk still name the deleted topic's offsets: believed, they would cut acknowledged records."""
     broker = BrokerInMemory(topics={"orders": 2})
     for index in range(2):
@@ -318,7 +318,7 @@ def test_a_topic_made_again_knows_nothing_of_the_offsets_before(clean: bool) -> 
     assert broker.cluster.partition("orders", 1).log.log_start_offset == 0
 
 
-def test_checkpoints_keep_what_is_known_of_a_partition_that_is_offline() -> None:
+def test_checkpoints_keep_entries_of_offline_partitions() -> None:
     broker = BrokerInMemory(topics={"orders": 2})
     broker.append("orders", 0, records(10))
     broker.cluster.partition("orders", 0).advance_log_start_offset(7)
@@ -334,7 +334,7 @@ def test_checkpoints_keep_what_is_known_of_a_partition_that_is_offline() -> None
     assert BrokerInMemory(folder=broker.folder).cluster.partition("orders", 0).log.log_start_offset == 7
 
 
-def test_no_space_for_a_derived_file_leaves_the_metadata_log_as_it_is() -> None:
+def test_failed_derived_file_does_not_change_the_metadata_log() -> None:
     files = FaultyFiles()
     first = BrokerInMemory(topics={"orders": 1}, files=files)
     first.cluster.close()
@@ -346,7 +346,7 @@ def test_no_space_for_a_derived_file_leaves_the_metadata_log_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", bytes(43)])
-def test_an_empty_partition_metadata_is_rewritten(content: bytes, caplog: pytest.LogCaptureFixture) -> None:
+def test_empty_partition_metadata_is_rewritten(content: bytes, caplog: pytest.LogCaptureFixture) -> None:
     """It is not synced: a power loss may leave that, and the records are synced."""
     broker = BrokerInMemory(topics={"orders": 1})
     broker.append("orders", 0, records(10))
@@ -356,7 +356,7 @@ def test_an_empty_partition_metadata_is_rewritten(content: bytes, caplog: pytest
     assert "rewritten" in caplog.text
 
 
-def test_a_full_disk_at_start_is_refused_in_one_line() -> None:
+def test_full_disk_at_start_is_refused_in_one_line() -> None:
     files = FaultyFiles()
     broker = BrokerInMemory(topics={"orders": 1}, files=files)
     broker.cluster.close(clean=False)

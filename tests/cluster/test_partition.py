@@ -33,7 +33,7 @@ def test_subscribers_are_woken_until_they_cancel() -> None:
     assert woken == ["first", "second", "second"]
 
 
-def test_the_end_of_a_transaction_is_told_and_wakes() -> None:
+def test_end_of_a_transaction_wakes_subscribers() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     partition = broker.cluster.partition("orders", 0)
     seen: list[tuple[object, ...]] = []
@@ -47,7 +47,7 @@ def test_the_end_of_a_transaction_is_told_and_wakes() -> None:
     assert seen == [("woken", 0), (7, 2, True), ("woken", 2), (7, 2, False), ("woken", 3)]
 
 
-def test_one_callback_may_subscribe_twice_and_cancel_others_while_it_runs() -> None:
+def test_callback_may_subscribe_twice_and_cancel_others_while_running() -> None:
     partition = closed_partition()
     woken: list[str] = []
     cancels: list[Callable[[], None]] = []
@@ -72,7 +72,7 @@ def test_leader_epochs_are_compared(known: int, error: type[Exception] | None) -
             closed_partition().check_leader_epoch(known)
 
 
-def test_an_offline_partition_says_why() -> None:
+def test_offline_partition_raises_its_cause() -> None:
     partition = closed_partition()
     with pytest.raises(KafkaStorageError, match="orders-0 is not open"):
         _ = partition.log

@@ -23,7 +23,7 @@ def _similar(existing: Iterable[str]) -> rules.SimilarNames:
     return names
 
 
-def test_a_topic_that_is_gone_collides_with_nothing() -> None:
+def test_deleted_topic_does_not_collide() -> None:
     names = _similar(["a.b", "a_b", "a-b"])
     names.remove("a.b")
     with pytest.raises(InvalidTopicException, match="existing topic: a_b"):
@@ -35,13 +35,13 @@ def test_a_topic_that_is_gone_collides_with_nothing() -> None:
         names.check_collision("a.b", ["ab", "a_b"])
 
 
-def test_a_name_is_compared_with_few_others() -> None:
+def test_collision_check_is_independent_of_the_number_of_topics() -> None:
     few, many = _similar(["a.b"]), _similar([f"topic.{number}" for number in range(1000)])
     assert least_opcodes(lambda: lambda: many.check_collision("a_c")) <= least_opcodes(lambda: lambda: few.check_collision("a_c"))
 
 
 @given(NAMES, st.integers(0, 10_000))
-def test_a_name_that_passes_is_one_folder_that_reads_back(name: str, index: int) -> None:
+def test_valid_name_is_a_valid_folder_name(name: str, index: int) -> None:
     try:
         rules.check_name(name)
     except InvalidTopicException:
@@ -55,7 +55,7 @@ def test_a_name_that_passes_is_one_folder_that_reads_back(name: str, index: int)
 
 
 @given(st.lists(st.text("ab._", min_size=1, max_size=4), min_size=1), st.text("ab._", min_size=1, max_size=4))
-def test_names_collide_exactly_when_metrics_cannot_tell_them_apart(existing: list[str], name: str) -> None:
+def test_collisions_match_metric_names(existing: list[str], name: str) -> None:
     collides = name.replace(".", "_") in {other.replace(".", "_") for other in existing}
     try:
         _similar(existing).check_collision(name)

@@ -13,7 +13,7 @@ from tests.support.broker_in_memory import BrokerInMemory
 NAMES = ["allow.everyone.if.no.acl.found", "authorizer.class.name", "super.users"]
 
 
-def test_without_an_authorizer_no_client_is_asked() -> None:
+def test_authorizer_is_off_by_default() -> None:
     assert BrokerConfig().authorizer_class_name == ""
     assert BrokerInMemory().services.authorizer is None
 
@@ -35,12 +35,12 @@ def test_super_users_are_whole_principals() -> None:
         ("allow.everyone.if.no.acl.found", "yes", "expected true or false, got 'yes'"),
     ],
 )
-def test_other_values_refuse_the_start(name: str, value: str, message: str) -> None:
+def test_invalid_values_prevent_the_start(name: str, value: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         BrokerConfig({name: value})
 
 
-def test_kafka_knows_only_the_class_so_the_others_are_described_as_sensitive_if_they_are_set() -> None:
+def test_authorizer_properties_not_in_kafka_are_sensitive_when_set() -> None:
     request = k32.Request(resources=[k32.Resource(resource_type=4, resource_name="1", configuration_keys=NAMES)])
     set_here = {"authorizer.class.name": "", "super.users": "User:admin", "allow.everyone.if.no.acl.found": "true"}
     (result,) = BrokerInMemory(config=set_here).ask(request).results

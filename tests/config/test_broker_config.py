@@ -18,7 +18,7 @@ from minibroker.errors import ConfigurationError, InvalidConfig
 from tests.config.kafka_configs import BROKER_CONFIGS
 
 
-def test_names_types_and_modes_are_what_a_running_kafka_answers() -> None:
+def test_names_types_and_modes_match_a_running_kafka() -> None:
     """Defaults and valid values: test_reference.py."""
     for name in sorted((set(BROKER_PROPERTIES) - NOT_KAFKAS - DYNAMIC_ONLY) & set(BROKER_CONFIGS)):
         _, kind, is_read_only, is_sensitive = BROKER_CONFIGS[name]
@@ -39,7 +39,7 @@ def test_every_property_is_an_attribute() -> None:
     assert all(hasattr(config, name) for name in declared)
 
 
-def test_defaults_are_those_of_one_node() -> None:
+def test_defaults_suit_one_node() -> None:
     config = BrokerConfig()
     assert (config.node_id, config.log_dirs, config.num_partitions) == (1, ("data",), 1)
     assert config.listeners == (Listener("PLAINTEXT", "", 9092),)
@@ -94,7 +94,7 @@ def test_environment_names(variable: str, name: str) -> None:
 @pytest.mark.parametrize(
     "variable", ["KAFKA_HEAP_OPTS", "KAFKA_OPTS", "KAFKA_VERSION", "KAFKA_LOG4J_ROOT_LOGLEVEL", "KAFKA_JMX_OPTS", "HOME"]
 )
-def test_environment_that_is_not_configuration(variable: str) -> None:
+def test_other_environment_variables_are_ignored(variable: str) -> None:
     assert sources.from_environment({variable: "x"}) == {}
 
 
@@ -130,14 +130,14 @@ def test_environment_that_is_not_configuration(variable: str) -> None:
         ({"group.coordinator.rebalance.protocols": "consumer"}, "Disabling the 'classic' protocol is not supported."),
     ],
 )
-def test_mistakes_are_one_clear_line(properties: dict[str, str], line: str) -> None:
+def test_errors_are_one_clear_line(properties: dict[str, str], line: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         BrokerConfig(properties)
     assert line in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_files_and_arguments_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_files_and_arguments(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="No such file"):
         BrokerConfig.load(file=tmp_path / "absent.properties")
     with pytest.raises(ConfigurationError, match="name=value"):
@@ -167,7 +167,7 @@ def test_unknown_properties_warn_with_the_nearest_name(caplog: pytest.LogCapture
     ]
 
 
-def test_dynamic_values_win_and_a_bad_one_changes_nothing() -> None:
+def test_dynamic_values_override_and_an_invalid_one_changes_nothing() -> None:
     config = BrokerConfig({"message.max.bytes": "10"})
     config.set_dynamic({"message.max.bytes": "20", "log.retention.ms": "5"}, {"message.max.bytes": "30"})
     assert (config.message_max_bytes, config.log_retention_ms) == (30, 5)

@@ -30,30 +30,30 @@ def prop(kind: int) -> Property:
         (STRING, " text ", "text"),
     ],
 )
-def test_texts_are_trimmed(kind: int, text: str, value: Value) -> None:
+def test_values_are_stripped(kind: int, text: str, value: Value) -> None:
     assert prop(kind).parse(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "x", "1_0", "nan", "NaN", "inf", "Infinity", ".", "1e", "0x1p3"])
-def test_what_is_no_double(text: str) -> None:
+def test_invalid_double(text: str) -> None:
     """What Java does not read either, or what no limit holds."""
     with pytest.raises(InvalidConfig, match="Not a number of type DOUBLE"):
         prop(DOUBLE).parse(text)
 
 
 @pytest.mark.parametrize("text", ["", "1.0", "0x1", "1_000", "٣", "--1", "2147483648", "-2147483649", "9" * 5_000])
-def test_what_is_no_int(text: str) -> None:
+def test_invalid_int(text: str) -> None:
     with pytest.raises(InvalidConfig, match="Not a number of type INT"):
         prop(INT).parse(text)
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_numbers_read_back(number: int) -> None:
+def test_integer_round_trip(number: int) -> None:
     assert prop(LONG).parse(format_value(number)) == number
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_doubles_read_back(number: float) -> None:
+def test_double_round_trip(number: float) -> None:
     assert prop(DOUBLE).parse(format_value(number)) == number
 
 
@@ -61,7 +61,7 @@ def test_doubles_read_back(number: float) -> None:
     ("number", "text"),
     [(0.5, "0.5"), (1.0, "1.0"), (2147483647.0, "2.147483647E9"), (1.7976931348623157e308, "1.7976931348623157E308"), (1e7, "1.0E7")],
 )
-def test_doubles_are_printed_as_java_prints_them(number: float, text: str) -> None:
+def test_doubles_are_formatted_like_java(number: float, text: str) -> None:
     assert format_value(number) == text
 
 

@@ -12,22 +12,22 @@ from tests.differential.allowed import CHANCE
 from tests.differential.tools import allowed as tools
 
 
-def test_the_page_is_what_the_list_says() -> None:
+def test_differences_page_is_up_to_date() -> None:
     assert PAGE.read_text() == page(), "run python -m tests.config.differences_page"
 
 
-def test_each_property_that_differs_belongs_to_a_difference() -> None:
+def test_each_changed_property_belongs_to_a_difference() -> None:
     assert {name for each in DIFFERENCES for name in each.properties} == KAFKA_DEFAULTS.keys() | EFFECTS.keys()
 
 
-def test_a_default_is_switched_where_its_difference_is() -> None:
+def test_kafka_defaults_are_switched_with_their_difference() -> None:
     for each in DIFFERENCES:
         defaults = KAFKA_DEFAULTS.keys() & set(each.properties)
         assert defaults <= LIKE_KAFKA_DEFAULTS.keys() if each.is_switched else LIKE_KAFKA_DEFAULTS.keys().isdisjoint(defaults), each.name
 
 
 @pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda each: each.name)
-def test_each_difference_is_told_whole(difference: Difference) -> None:
+def test_each_difference_is_complete(difference: Difference) -> None:
     sentences = (difference.kafka, difference.here, difference.reason, difference.remains or "Off.")
     assert all(sentence.endswith(".") for sentence in sentences)
     assert difference.area in AREAS
@@ -40,7 +40,7 @@ def test_each_rule_names_its_difference_or_chance(rule: differential.Rule | tool
     assert rule.difference == CHANCE or rule.difference in BY_NAME
 
 
-def test_names_of_apis_are_kafkas(apis: list[Api]) -> None:
+def test_api_names_match_kafka(apis: list[Api]) -> None:
     assert {name for each in DIFFERENCES for name in each.apis} <= {api.name for api in apis}
 
 

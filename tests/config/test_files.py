@@ -27,12 +27,12 @@ def properties(name: str) -> dict[str, str]:
     return {key: value for key, value in from_file(FOLDER / name).items() if key not in {"listeners", "log.dirs"}}
 
 
-def test_there_are_three() -> None:
+def test_config_folder_has_three_files() -> None:
     assert [file.stem for file in FILES] == ["durable", "server", "test"]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_file_loads_without_a_warning_and_says_nothing_twice(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_file_loads_without_warnings_or_duplicates(file: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     config = BrokerConfig.load(file=file)
     assert not caplog.records
@@ -42,28 +42,28 @@ def test_a_file_loads_without_a_warning_and_says_nothing_twice(file: Path, caplo
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_broker_starts_with_a_file_and_has_nothing_to_say(file: Path, tmp_path: Path) -> None:
+def test_broker_starts_with_each_file_without_warnings(file: Path, tmp_path: Path) -> None:
     with BrokerProcess(tmp_path, "--config", str(file)) as broker:
         assert broker.output.count("\n") == 1, broker.output
         assert broker.output.startswith("minibroker ready: PLAINTEXT://")
 
 
-def test_server_properties_are_the_defaults() -> None:
+def test_server_properties_contain_the_defaults() -> None:
     said = from_file(FOLDER / "server.properties")
     assert {name: text for name, text in said.items() if text != BROKER_PROPERTIES[name].default} == {"log.dirs": "data"}
 
 
 @pytest.mark.parametrize("name", ["test.properties", "durable.properties"])
-def test_the_others_say_what_differs(name: str) -> None:
+def test_other_files_contain_only_changed_values(name: str) -> None:
     assert [key for key, text in properties(name).items() if text == BROKER_PROPERTIES[key].default] == []
 
 
-def test_test_properties_are_on_a_free_port_of_this_machine_alone() -> None:
+def test_test_properties_use_a_free_local_port() -> None:
     (listener,) = BrokerConfig(from_file(FOLDER / "test.properties")).listeners
     assert (listener.host, listener.port) == ("127.0.0.1", 0)
 
 
-def test_test_properties_are_small_and_soon() -> None:
+def test_test_properties_limit_sizes_and_delays() -> None:
     broker = BrokerInMemory(config=properties("test.properties"))
     broker.ask(k10_find_coordinator.Request(key_type=0, coordinator_keys=["g"]))
     assert len(broker.cluster.topics["__consumer_offsets"].partitions) == 5
@@ -82,7 +82,7 @@ def test_test_properties_are_small_and_soon() -> None:
     assert enter(BrokerInMemory(), session_ms=300).error_code == InvalidSessionTimeout.code
 
 
-def test_test_properties_end_transactions_soon() -> None:
+def test_test_properties_abort_idle_transactions_quickly() -> None:
     broker = BrokerInMemory({"a": 1}, properties("test.properties"))
     broker.ask(k10_find_coordinator.Request(key_type=1, coordinator_keys=["t"]))
     answer = broker.ask(k22_init_producer_id.Request(transactional_id="t", transaction_timeout_ms=1_000))
@@ -96,7 +96,7 @@ def test_test_properties_end_transactions_soon() -> None:
 
 
 @pytest.mark.parametrize("name", ["durable.properties", "server.properties"])
-def test_durable_properties_survive_the_loss_of_power(name: str, tmp_path: Path) -> None:
+def test_durable_properties_survive_a_power_loss(name: str, tmp_path: Path) -> None:
     """And the defaults do not, or this test would show nothing."""
     before, after = tmp_path / "before", tmp_path / "after"
     disk = LosingFiles(before)

@@ -31,20 +31,20 @@ KRAFT = {
 }
 
 
-def test_every_name_of_kafkas_is_a_property_or_has_its_reason() -> None:
+def test_every_kafka_property_is_supported_or_has_a_reason() -> None:
     kafkas = set(DOCS["broker"]) | set(BROKER_CONFIGS)
     assert [name for name in sorted(kafkas) if name not in KNOWN and ignored(name) is None] == []
     assert [name for name in KNOWN if ignored(name) is not None and name in KAFKA_ONLY] == []
 
 
-def test_a_file_for_kraft_is_no_reason_to_say_anything(caplog: pytest.LogCaptureFixture) -> None:
+def test_kraft_properties_do_not_warn(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     config = BrokerConfig.load(arguments=KRAFT)
     assert [str(each) for each in config.listeners] == ["PLAINTEXT://:9092"]
     assert not caplog.records
 
 
-def test_what_would_change_what_clients_may_do_is_told_once_for_each_reason() -> None:
+def test_security_properties_without_effect_warn_once_per_reason() -> None:
     unknown = {"sasl.enabled.mechanisms": "PLAIN", "ssl.keystore.location": "/k.jks", "ssl.key.password": ""}
     unknown["create.topic.policy.class.name"] = "com.example.Policy"
     assert warnings_of(unknown) == [
@@ -53,7 +53,7 @@ def test_what_would_change_what_clients_may_do_is_told_once_for_each_reason() ->
     ]
 
 
-def test_properties_of_a_listener_are_warned_of_unless_it_uses_them() -> None:
+def test_listener_properties_warn_unless_the_listener_uses_them() -> None:
     names = ("ssl.client.auth", "listener.name.controller.ssl.client.auth", "listener.name.secure.ssl.client.auth")
     unknown = dict.fromkeys((*names, "listener.name.open.ssl.client.auth", "listener.name.opne.ssl.client.auth"), "none")
     unknown |= {"listener.name.secure.max.connections.per.ip": "1", "listener.name.secure.ssl.client.auht": "none"}
@@ -81,11 +81,11 @@ def test_properties_of_a_listener_are_warned_of_unless_it_uses_them() -> None:
         ),
     ],
 )
-def test_one_line_for_a_name(name: str, line: str) -> None:
+def test_each_property_has_one_warning(name: str, line: str) -> None:
     assert warnings_of({name: "1"}) == [line]
 
 
-def test_a_variable_of_the_environment_is_named_unless_something_stronger_says_the_property(caplog: pytest.LogCaptureFixture) -> None:
+def test_environment_variable_is_named_in_the_warning(caplog: pytest.LogCaptureFixture) -> None:
     environment = {"KAFKA_NUM_PARTITION": "3", "KAFKA_CFG_LOG_DIRR": "x", "KAFKA_NODE_IT": "1"}
     BrokerConfig.load(environment=environment, assignments=["node.it=2"])
     assert [record.getMessage() for record in caplog.records] == [
@@ -95,7 +95,7 @@ def test_a_variable_of_the_environment_is_named_unless_something_stronger_says_t
     ]
 
 
-def test_a_misspelt_name_of_ours_within_a_family_without_effect() -> None:
+def test_misspelled_property_in_an_ignored_family_warns() -> None:
     name = "replica.high.watermark.checkpoint.interval.ms"
     assert ignored(name[:-1]) is not None
     assert warnings_of({name[:-1]: "1", "replica.fetch.max.bytes": "1"}) == [
@@ -103,7 +103,7 @@ def test_a_misspelt_name_of_ours_within_a_family_without_effect() -> None:
     ]
 
 
-def test_families_are_for_reading() -> None:
+def test_ignored_families_are_readable() -> None:
     names = [name for names in families().values() for name in names]
     assert len(names) == len(set(names))
     assert {"sasl.kerberos.*", "process.roles", "remote.*"} <= set(names)
@@ -111,10 +111,10 @@ def test_families_are_for_reading() -> None:
 
 
 @pytest.mark.parametrize("variable", ["KAFKA_SERVICE_HOST", "KAFKA_SERVICE_PORT_CLIENT", "KAFKA_PORT_9092_TCP", "KAFKA_PORT_9092_TCP_ADDR"])
-def test_what_kubernetes_sets_for_a_service_of_the_name_kafka_is_no_configuration(variable: str) -> None:
+def test_kubernetes_service_variables_are_ignored(variable: str) -> None:
     assert sources.from_environment({variable: "10.0.0.1"}) == {}
 
 
-def test_kafka_port_may_be_either() -> None:
+def test_kafka_port_from_kubernetes_or_the_user() -> None:
     assert sources.from_environment({"KAFKA_PORT": "tcp://10.0.0.1:9092"}) == {}
     assert sources.from_environment({"KAFKA_PORT": "9092"}) == {"port": "9092"}

@@ -15,13 +15,13 @@ from tests.config.kafka_table import content
 from tests.config.test_reference import DOCS
 
 
-def test_the_file_is_what_kafka_answered() -> None:
+def test_table_matches_the_captured_answer() -> None:
     assert FILE.read_text() == content(), "run python -m tests.config.kafka_table"
     assert kafka_names() == set(DESCRIBED)
     assert set(DOCS["broker"]) - kafka_names() == DYNAMIC_ONLY
 
 
-def test_a_config_without_effect_is_described_in_kafkas_words() -> None:
+def test_config_without_effect_has_the_kafka_documentation() -> None:
     for name in kafka_names() - BROKER_PROPERTIES.keys():
         _, kind, _, is_read_only, is_sensitive, _ = DESCRIBED[name]
         prop = property_of(name)
@@ -29,13 +29,13 @@ def test_a_config_without_effect_is_described_in_kafkas_words() -> None:
         assert prop.documentation == DOCUMENTATION[name]
 
 
-def test_every_default_of_kafkas_is_valid() -> None:
+def test_every_kafka_default_is_valid() -> None:
     for name in kafka_names() - BROKER_PROPERTIES.keys():
         prop = property_of(name)
         assert prop.parse(prop.default) is None or prop.default is not None
 
 
-def test_what_changes_at_runtime_is_what_kafka_documents() -> None:
+def test_dynamic_configs_match_the_kafka_documentation() -> None:
     for name, (*_, mode) in DOCS["broker"].items():
         if name not in BROKER_PROPERTIES:
             assert (name, is_fixed(name), is_per_broker(name)) == (name, mode == "read-only", mode == "per-broker")
@@ -51,11 +51,11 @@ def test_what_changes_at_runtime_is_what_kafka_documents() -> None:
         ("ssl.keystore.location", None),
     ],
 )
-def test_the_config_of_one_listener_stands_on_that_of_all(name: str, base: str | None) -> None:
+def test_base_name_of_a_listener_config(name: str, base: str | None) -> None:
     assert base_name(name) == base
 
 
-def test_a_name_that_is_not_known_hides_its_value() -> None:
+def test_unknown_property_is_sensitive() -> None:
     for name in ("invalid", "listener.name.internal.anything", "zookeeper.connect"):
         assert isinstance(property_of(name), UnknownProperty)
         assert property_of(name).is_sensitive
@@ -71,18 +71,18 @@ def test_a_name_that_is_not_known_hides_its_value() -> None:
         ("principal.builder.class", "org.example.X", "Class org.example.X could not be found."),
     ],
 )
-def test_a_bad_value_is_refused(name: str, text: str, problem: str) -> None:
+def test_invalid_value_is_refused(name: str, text: str, problem: str) -> None:
     with pytest.raises(InvalidConfig, match=problem):
         check_value(name, text)
 
 
-def test_only_what_changes_at_runtime_is_checked() -> None:
+def test_only_dynamic_configs_are_checked() -> None:
     check_value("listener.name.a.log.retention.hours", "x")
     check_value("invalid", "x")
     check_value("principal.builder.class", property_of("principal.builder.class").default or "")
 
 
-def test_a_start_reads_no_table() -> None:
+def test_start_does_not_load_the_table() -> None:
     code = "import minibroker.server.broker, minibroker.dispatch.registry as r, sys; r.load(); print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout.split()
     assert "minibroker.dispatch.registry" in modules

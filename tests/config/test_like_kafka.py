@@ -23,7 +23,7 @@ def like_kafka(**properties: str) -> BrokerConfig:
     return BrokerConfig({LIKE_KAFKA: "true", **{name.replace("_", "."): text for name, text in properties.items()}})
 
 
-def test_defaults_are_those_of_apache_kafka_but_for_the_place_of_the_node() -> None:
+def test_defaults_match_apache_kafka_except_node_properties() -> None:
     config, usual = like_kafka(), BrokerConfig()
     assert {name: config.text(name) for name in BROKER_PROPERTIES if config.text(name) != usual.text(name)} == {
         LIKE_KAFKA: "true",
@@ -35,11 +35,11 @@ def test_defaults_are_those_of_apache_kafka_but_for_the_place_of_the_node() -> N
 
 
 @pytest.mark.parametrize("text", ["false", "FALSE", " false "])
-def test_the_switch_is_off_by_default_and_where_it_is_said_so(text: str) -> None:
+def test_switch_is_off_by_default(text: str) -> None:
     assert BrokerConfig({LIKE_KAFKA: text}).group_initial_rebalance_delay_ms == BrokerConfig().group_initial_rebalance_delay_ms == 0
 
 
-def test_what_is_set_is_stronger() -> None:
+def test_explicit_values_override_the_switch() -> None:
     config = like_kafka(group_initial_rebalance_delay_ms="7")
     assert config.group_initial_rebalance_delay_ms == 7
     config.set_dynamic({}, {"group.consumer.assignment.interval.ms": "11"})
@@ -48,7 +48,7 @@ def test_what_is_set_is_stronger() -> None:
     assert config.group_consumer_assignment_interval_ms == 1000
 
 
-def test_describe_configs_shows_kafkas_default_as_the_default() -> None:
+def test_describe_configs_reports_the_kafka_default() -> None:
     assert [(each.value, each.source) for each in broker_synonyms(like_kafka(), DELAY)] == [("3000", SOURCE_DEFAULT)]
     config = like_kafka(group_initial_rebalance_delay_ms="7")
     assert [(each.value, each.source) for each in broker_synonyms(config, DELAY)] == [
@@ -57,7 +57,7 @@ def test_describe_configs_shows_kafkas_default_as_the_default() -> None:
     ]
 
 
-def test_connections_are_served_as_kafka_serves_them() -> None:
+def test_connection_limits_match_kafka() -> None:
     assert limits_of(like_kafka())._replace(queued_max_requests=0, queued_max_request_bytes=0) == limits_of(BrokerConfig())._replace(
         queued_max_requests=0, queued_max_request_bytes=0, send_buffer_bytes=102_400, receive_buffer_bytes=102_400
     )
@@ -65,7 +65,7 @@ def test_connections_are_served_as_kafka_serves_them() -> None:
     assert limits_of(like_kafka()).queued_max_request_bytes == -1
 
 
-def test_the_test_kit_takes_it() -> None:
+def test_test_kit_has_the_option() -> None:
     assert BrokerOptions(like_kafka=True).config == {LIKE_KAFKA: "true"}
     assert BrokerOptions(like_kafka=True, config={"offsets.topic.num.partitions": 3}).config == {
         LIKE_KAFKA: "true",
@@ -74,7 +74,7 @@ def test_the_test_kit_takes_it() -> None:
     assert BrokerOptions().config == TEST_CONFIG
 
 
-def test_config_explain_and_check_name_the_default_that_holds(tmp_path: Path) -> None:
+def test_config_explain_and_check_report_the_effective_default(tmp_path: Path) -> None:
     explained = CliRunner().invoke(main, ["config", "explain", DELAY]).output
     assert "its default is 3000, as here with minibroker.like.kafka." in " ".join(explained.split())
     file = tmp_path / "server.properties"

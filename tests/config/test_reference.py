@@ -36,7 +36,7 @@ READ_BY_CONFIG = {"listener.security.protocol.map", "controller.listener.names",
 
 
 @pytest.mark.parametrize("kind", [BROKER, TOPIC, GROUP])
-def test_what_it_says_of_kafka_is_true(kind: str) -> None:
+def test_facts_about_kafka_match_its_documentation(kind: str) -> None:
     documented = {entry.name: entry for entry in entries(kind) if entry.is_kafkas}
     for name, entry in documented.items():
         kind_text, default, valid, *last = DOCS[kind][name]
@@ -52,7 +52,7 @@ def test_what_it_says_of_kafka_is_true(kind: str) -> None:
         assert documented.keys() == DOCS[kind].keys()
 
 
-def test_nothing_is_said_twice_or_of_nobody() -> None:
+def test_property_tables_are_consistent() -> None:
     assert set(KAFKA_DEFAULTS) | set(EFFECTS) | NOT_KAFKAS <= set(BROKER_PROPERTIES)
     assert set(BROKER_PROPERTIES) | set(TOPIC_PROPERTIES) >= NO_EFFECT
     assert [name for name, default in KAFKA_DEFAULTS.items() if BROKER_PROPERTIES[name].default == default] == []
@@ -60,7 +60,7 @@ def test_nothing_is_said_twice_or_of_nobody() -> None:
     assert ONLY_OURS < NOT_KAFKAS
 
 
-def test_every_entry_is_whole() -> None:
+def test_every_entry_is_complete() -> None:
     everything: list[ReferenceEntry] = [entry for kind in KINDS for entry in entries(kind)]
     for entry in everything:
         assert entry.documentation.endswith("."), entry.name
@@ -72,7 +72,7 @@ def test_every_entry_is_whole() -> None:
     assert named("no.such.property") == []
 
 
-def test_what_has_no_effect_is_read_by_nobody_and_everything_else_is() -> None:
+def test_only_properties_without_effect_are_unread() -> None:
     topics = {name for name in TOPIC_PROPERTIES if is_read(name)}
     groups = {name for name in GROUP_PROPERTIES if is_read(name)}
     behind = {name for topic, synonyms in SYNONYMS.items() if topic in topics for name, _ in synonyms}

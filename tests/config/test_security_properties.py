@@ -24,7 +24,7 @@ from tests.config.test_reference import DOCS
 _DEFAULT_SOURCE = 5
 
 
-def test_each_is_as_apache_kafka_has_it() -> None:
+def test_types_and_defaults_match_apache_kafka() -> None:
     for name, prop in SECURITY_PROPERTIES.items():
         _, kind, _, is_read_only, is_sensitive, synonyms = DESCRIBED[name]
         default = next((value for other, value, source in synonyms if other == name and source == _DEFAULT_SOURCE), None)
@@ -34,7 +34,7 @@ def test_each_is_as_apache_kafka_has_it() -> None:
         assert (name, prop.parse(prop.default)) == (name, prop.parse(default))
 
 
-def test_each_of_kafkas_is_a_property_or_has_no_effect_for_a_reason() -> None:
+def test_every_kafka_security_property_is_supported_or_has_a_reason() -> None:
     families = ("ssl.", "sasl.", "delegation.", "connections.max.reauth", "connection.failed", "principal.")
     missing = {name for name in DESCRIBED if name.startswith(families) and name not in SECURITY_PROPERTIES and ignored(name) is None}
     assert missing == set()
@@ -53,7 +53,7 @@ TEXTS = {
 }
 
 
-def test_the_longest_prefix_is_the_strongest() -> None:
+def test_longest_prefix_wins() -> None:
     internal, other = ListenerProperties(TEXTS, "INTERNAL"), ListenerProperties(TEXTS, "OTHER")
     assert (internal.text("ssl.client.auth"), other.text("ssl.client.auth")) == ("required", "none")
     assert (internal.text("ssl.keystore.location"), other.text("ssl.keystore.type")) == ("/all.jks", "JKS")
@@ -68,7 +68,7 @@ def test_the_longest_prefix_is_the_strongest() -> None:
     assert other.wanted_name("ssl.client.auth") == "ssl.client.auth"
 
 
-def test_a_jaas_config_is_taken_with_listener_and_mechanism_only() -> None:
+def test_jaas_config_needs_listener_and_mechanism() -> None:
     internal = ListenerProperties(TEXTS, "INTERNAL")
     found = internal.secret("sasl.jaas.config", "PLAIN")
     assert found is not None
@@ -77,7 +77,7 @@ def test_a_jaas_config_is_taken_with_listener_and_mechanism_only() -> None:
     assert internal.secret("sasl.jaas.config") is None
 
 
-def test_values_are_parsed_and_errors_have_the_full_name() -> None:
+def test_errors_contain_the_full_name() -> None:
     texts = {"ssl.enabled.protocols": "TLSv1.3, ,", "listener.name.a.ssl.client.auth": "maybe", "ssl.allow.dn.changes": "TRUE"}
     properties = ListenerProperties(texts, "A")
     assert properties.items("ssl.enabled.protocols") == ("TLSv1.3",)
@@ -88,7 +88,7 @@ def test_values_are_parsed_and_errors_have_the_full_name() -> None:
         properties.integer("ssl.enabled.protocols")
 
 
-def test_a_secret_shows_itself_to_nobody() -> None:
+def test_secret_is_never_printed() -> None:
     secret = Secret("hunter2")
     properties = ListenerProperties({"ssl.key.password": "hunter2"}, "A")
     assert f"{secret} {secret!r} {properties!r} {properties.get('ssl.key.password')}".count("hunter2") == 0
@@ -103,7 +103,7 @@ def test_a_secret_shows_itself_to_nobody() -> None:
         properties.text("ssl.key.password")
 
 
-def test_names_with_prefixes_have_the_property_of_their_base() -> None:
+def test_prefixed_names_use_the_base_property() -> None:
     for name in ("listener.name.a.ssl.key.password", "listener.name.a.scram-sha-256.sasl.jaas.config", "delegation.token.secret.key"):
         prop = security_property(name)
         assert prop is not None
@@ -123,12 +123,12 @@ def test_names_with_prefixes_have_the_property_of_their_base() -> None:
         ("delegation.token.max.lifetime.ms", "0"),
     ],
 )
-def test_a_start_refuses_a_value_that_kafka_refuses(name: str, text: str) -> None:
+def test_start_refuses_values_that_kafka_refuses(name: str, text: str) -> None:
     with pytest.raises(ConfigurationError, match=f"Invalid value {text} for configuration {name}: "):
         BrokerConfig({name: text})
 
 
-def test_a_dynamic_value_is_stronger_than_a_static_one() -> None:
+def test_dynamic_value_overrides_a_static_one() -> None:
     config = BrokerConfig({"listener.name.a.ssl.keystore.location": "/old"})
     config.set_dynamic({}, {"listener.name.a.ssl.keystore.location": "/new"})
     assert ListenerProperties(config.security_texts, "A").text("ssl.keystore.location") == "/new"
@@ -148,7 +148,7 @@ def test_config_check_hides_secrets(tmp_path: Path) -> None:
     assert "warning: ssl.keystore.key, ssl.keystore.type have no effect: no listener uses TLS or SASL" in result.output
 
 
-def test_a_plain_start_does_not_import_the_table() -> None:
+def test_plain_start_does_not_import_the_security_table() -> None:
     code = (
         "import sys, minibroker.server.broker, minibroker.dispatch.registry as r; r.load();"
         "from minibroker.config.broker_config import BrokerConfig; BrokerConfig({'listeners': 'PLAINTEXT://:0'}); print(*sys.modules)"

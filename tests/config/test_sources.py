@@ -20,7 +20,7 @@ def problem(**sources: object) -> str:
     return str(caught.value)
 
 
-def test_the_line_of_a_file(tmp_path: Path) -> None:
+def test_errors_contain_the_line_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("# a comment\r\n\nbroker.rack=a\\\n  b\\\n  c\nnum.partitions = many\n")
     assert problem(file=file) == (
@@ -31,7 +31,7 @@ def test_the_line_of_a_file(tmp_path: Path) -> None:
     assert problem(file=file).endswith(f"(default: 1). Change num.partitions in {file}, line 2")
 
 
-def test_the_strongest_source_is_named(tmp_path: Path) -> None:
+def test_error_names_the_effective_source(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("num.partitions=x\n")
     environment = {"KAFKA_NUM_PARTITIONS": "y"}
@@ -59,21 +59,21 @@ def test_the_strongest_source_is_named(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_properties_together(assignments: list[str], line: str, named: list[str]) -> None:
+def test_errors_about_several_properties_name_each_source(assignments: list[str], line: str, named: list[str]) -> None:
     assert problem(assignments=assignments) == f"{line}. Change {' or '.join(f'{name} in --set {name}' for name in named)}"
 
 
-def test_the_test_kit() -> None:
+def test_errors_of_the_test_kit_have_no_source() -> None:
     with pytest.raises(ConfigurationError, match=r"\(default: 1\)\. Change num\.partitions in config=$"):
         BrokerConfig(BrokerOptions(config={"num.partitions": "many"}).config)
 
 
-def test_a_value_of_no_known_place_is_left_as_it_is() -> None:
+def test_error_without_a_known_source_is_unchanged() -> None:
     assert with_origins("num.partitions: bad.", {"num.partitions": "x"}) == "num.partitions: bad."
     assert with_origins("num.partitions: bad", {"num.partition": Setting("x", "there")}) == "num.partitions: bad"
 
 
-def test_a_setting_is_a_text(tmp_path: Path) -> None:
+def test_setting_is_a_str(tmp_path: Path) -> None:
     file = tmp_path / "a.properties"
     file.write_text("a=1")
     for found in (from_file(file), from_environment({"KAFKA_A": "1"}), from_arguments(["a=1"])):

@@ -11,7 +11,7 @@ from minibroker.errors import KafkaError
 from tests.config.kafka_configs import TEXTS, TOPIC_CONFIGS, VALIDATION
 
 
-def test_the_table_is_kafkas() -> None:
+def test_table_matches_kafka() -> None:
     ours = {name: (prop.default, prop.type) for name, prop in TOPIC_PROPERTIES.items()}
     assert ours == {name: (value, kind) for name, (value, kind, *_) in TOPIC_CONFIGS.items()}
 
@@ -23,7 +23,7 @@ def test_synonyms_are_broker_properties() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(TOPIC_CONFIGS))
-def test_texts_are_judged_as_kafka_judges_them(name: str) -> None:
+def test_values_are_validated_like_kafka(name: str) -> None:
     judged: list[str | None] = []
     for text in TEXTS:
         try:

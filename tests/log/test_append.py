@@ -18,7 +18,7 @@ from tests.log.conftest import OpenLog
 from tests.support.log_batches import NOW_MS, batch_of, idempotent_batch, read_batches, read_values
 
 
-def test_gives_offsets_and_the_leader_epoch(open_log: OpenLog) -> None:
+def test_append_returns_offsets_and_sets_the_leader_epoch(open_log: OpenLog) -> None:
     log = open_log()
     log.assign_leader_epoch(7)
 
@@ -32,7 +32,7 @@ def test_gives_offsets_and_the_leader_epoch(open_log: OpenLog) -> None:
     assert (log.log_start_offset, log.last_stable_offset, log.high_watermark, log.log_end_offset) == (0, 3, 3, 3)
 
 
-def test_log_append_time_is_the_brokers(open_log: OpenLog, clock: ManualClock) -> None:
+def test_log_append_time_comes_from_the_broker_clock(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(message_timestamp_type="LogAppendTime")
     clock.advance(5000)
     assert log.append(batch_of(b"a", timestamp=1)).log_append_time_ms == NOW_MS + 5000
@@ -57,7 +57,7 @@ def _without_crc(data: memoryview) -> memoryview:
     ],
     ids=["crc", "control", "offset delta", "timestamp", "too large"],
 )
-def test_refuses_without_touching_the_log(data: object, error: str, open_log: OpenLog) -> None:
+def test_refused_batch_does_not_change_the_log(data: object, error: str, open_log: OpenLog) -> None:
     log = open_log(max_message_bytes=1000)
     log.append(batch_of(b"before"))
     with pytest.raises(KafkaError) as raised:
@@ -67,7 +67,7 @@ def test_refuses_without_touching_the_log(data: object, error: str, open_log: Op
     assert read_values(log) == {0: b"before", 1: b"after"}
 
 
-def test_names_of_the_refusals_are_the_classes() -> None:
+def test_rejection_reasons_are_error_class_names() -> None:
     assert (InvalidRecord.name, MessageTooLarge.name) == ("INVALID_RECORD", "MESSAGE_TOO_LARGE")
 
 
@@ -125,7 +125,7 @@ def test_rolls_before_relative_offsets_overflow(open_log: OpenLog) -> None:
 
 
 @pytest.mark.parametrize("recovered", [False, True])
-def test_an_index_entry_comes_when_more_than_the_interval_was_written(recovered: bool, open_log: OpenLog) -> None:
+def test_index_entry_is_added_after_each_interval(recovered: bool, open_log: OpenLog) -> None:
     size = len(batch_of(b"x"))
     log = open_log(index_interval_bytes=2 * size)
     for index in range(8):
@@ -140,14 +140,14 @@ def test_an_index_entry_comes_when_more_than_the_interval_was_written(recovered:
     assert segment.time_index.entries() == [(NOW_MS + 1, 3), (NOW_MS + 2, 6)]
 
 
-def test_of_equal_timestamps_the_first_counts(open_log: OpenLog) -> None:
+def test_first_of_equal_timestamps_is_the_largest(open_log: OpenLog) -> None:
     log = open_log()
     for _ in range(3):
         log.append(batch_of(b"x"))
     assert log.segments.active.largest_timestamp() == (NOW_MS, 0)
 
 
-def test_indexes_of_idle_segments_leave_the_memory(open_log: OpenLog) -> None:
+def test_indexes_of_idle_segments_are_unloaded(open_log: OpenLog) -> None:
     from minibroker.storage.files import RealFiles
 
     log = open_log(files=RealFiles(max_open_files=2), segment_bytes=300, index_interval_bytes=0)
@@ -163,7 +163,7 @@ def test_indexes_of_idle_segments_leave_the_memory(open_log: OpenLog) -> None:
 # Producers
 
 
-def test_a_duplicate_gets_its_offset_and_is_not_appended(open_log: OpenLog) -> None:
+def test_duplicate_returns_its_offset_without_appending(open_log: OpenLog) -> None:
     log = open_log()
     sent = [log.append(idempotent_batch(5, sequence)) for sequence in range(7)]
     for sequence in range(2, 7):
@@ -175,7 +175,7 @@ def test_a_duplicate_gets_its_offset_and_is_not_appended(open_log: OpenLog) -> N
 
 
 @pytest.mark.parametrize("sequence", [0, 1, 3, 4, 100, INT32_MAX])
-def test_a_gap_or_an_overlap_is_out_of_order(sequence: int, open_log: OpenLog) -> None:
+def test_sequence_gap_or_overlap_is_out_of_order(sequence: int, open_log: OpenLog) -> None:
     log = open_log()
     log.append(idempotent_batch(5, 0, b"a", b"b"))
     with pytest.raises(OutOfOrderSequenceNumber):
@@ -183,14 +183,14 @@ def test_a_gap_or_an_overlap_is_out_of_order(sequence: int, open_log: OpenLog) -
     assert log.append(idempotent_batch(5, 2)).base_offset == 2
 
 
-def test_an_unknown_producer_may_begin_anywhere(open_log: OpenLog) -> None:
+def test_unknown_producer_may_start_at_any_sequence(open_log: OpenLog) -> None:
     """As in Kafka since KIP-360: what it wrote before may have been deleted."""
     log = open_log()
     assert log.append(idempotent_batch(5, 41)).base_offset == 0
     assert log.append(idempotent_batch(5, 42)).base_offset == 1
 
 
-def test_an_old_epoch_is_refused_and_a_new_one_begins_at_zero(open_log: OpenLog) -> None:
+def test_old_producer_epoch_is_refused_and_a_new_one_starts_at_zero(open_log: OpenLog) -> None:
     log = open_log()
     log.append(idempotent_batch(5, 0, epoch=3))
     with pytest.raises(InvalidProducerEpoch):

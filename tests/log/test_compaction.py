@@ -40,7 +40,7 @@ def log(open_log: OpenLog) -> PartitionLog:
 
 
 @pytest.mark.parametrize("codec", list(Compression))
-def test_the_last_value_of_each_key_stays_at_its_offset(log: PartitionLog, codec: Compression) -> None:
+def test_last_value_of_each_key_keeps_its_offset(log: PartitionLog, codec: Compression) -> None:
     put(log, (A, b"1"), (B, b"1"), (A, b"2"), compression=codec)
     put(log, (C, b"1"), (B, b"2"), compression=codec, roll=True)
     put(log, (B, b"active"))
@@ -51,7 +51,7 @@ def test_the_last_value_of_each_key_stays_at_its_offset(log: PartitionLog, codec
     assert first.max_timestamp == NOW_MS + 2
 
 
-def test_what_was_compacted_before_loses_what_has_a_later_value(log: PartitionLog) -> None:
+def test_compacted_segments_lose_keys_with_later_values(log: PartitionLog) -> None:
     put(log, *((b"%d" % number, b"old") for number in range(10)), roll=True)
     first = compact(log)
     assert first.groups == ()  # nothing to take out: the segment stays as it is
@@ -61,7 +61,7 @@ def test_what_was_compacted_before_loses_what_has_a_later_value(log: PartitionLo
     assert len(left_in(log)) == 10
 
 
-def test_headers_long_keys_and_timestamps_stay(log: PartitionLog) -> None:
+def test_headers_long_keys_and_timestamps_are_kept(log: PartitionLog) -> None:
     records = [Record(index, NOW_MS - 500 * index, b"k" * (40 + index % 20), b"v", (("h", b"\0"), ("n", None))) for index in range(60)]
     log.append(memoryview(build_batch(records)))
     log._roll()
@@ -71,7 +71,7 @@ def test_headers_long_keys_and_timestamps_stay(log: PartitionLog) -> None:
     assert batch.max_timestamp == records[40].timestamp
 
 
-def test_records_without_key_go(open_log: OpenLog, log: PartitionLog) -> None:
+def test_records_without_key_are_removed(open_log: OpenLog, log: PartitionLog) -> None:
     log.close()
     log = open_log()  # as long as it is not compacted, it takes them
     put(log, (None, b"1"), (A, b"1"), roll=True)
@@ -80,7 +80,7 @@ def test_records_without_key_go(open_log: OpenLog, log: PartitionLog) -> None:
     assert left_in(log) == {1: (A, b"1")}
 
 
-def test_log_append_time_stays(open_log: OpenLog) -> None:
+def test_log_append_time_is_kept(open_log: OpenLog) -> None:
     log = open_log(cleanup_policy=COMPACT, message_timestamp_type="LogAppendTime")
     put(log, (A, b"1"), (A, b"2"), timestamp=NOW_MS - 99, roll=True)
     put(log, (A, None), timestamp=5, roll=True)
@@ -90,7 +90,7 @@ def test_log_append_time_stays(open_log: OpenLog) -> None:
     assert [record.timestamp for record in decode_records(batch)] == [NOW_MS]
 
 
-def test_the_last_batch_of_a_round_stays_as_a_header(log: PartitionLog) -> None:
+def test_last_batch_of_a_round_is_kept_as_an_empty_batch(log: PartitionLog) -> None:
     put(log, (A, b"1"), (B, b"1"), roll=True)
     put(log, (A, None), roll=True)
     dirty = compact(log).next_dirty_offset
@@ -111,7 +111,7 @@ def test_the_last_batch_of_a_round_stays_as_a_header(log: PartitionLog) -> None:
 # Tombstones
 
 
-def test_a_tombstone_stays_until_its_horizon(log: PartitionLog) -> None:
+def test_tombstone_is_kept_until_its_delete_horizon(log: PartitionLog) -> None:
     put(log, (A, b"1"), (B, b"1"), roll=True)
     put(log, (A, None), (C, b"1"), timestamp=NOW_MS - DAY_MS, roll=True)  # its own time does not matter
     dirty = compact(log, now_ms=NOW_MS).next_dirty_offset
@@ -127,7 +127,7 @@ def test_a_tombstone_stays_until_its_horizon(log: PartitionLog) -> None:
     assert left_in(log) == {1: (B, b"1"), 3: (C, b"1"), 5: (b"other", b"1")}
 
 
-def test_a_round_that_begins_anew_finds_horizons(log: PartitionLog) -> None:
+def test_restarted_compaction_keeps_delete_horizons(log: PartitionLog) -> None:
     """As after a lost checkpoint: everything is dirty again."""
     put(log, (A, b"1"), roll=True)
     put(log, (A, None), (B, b"1"), roll=True)
@@ -138,7 +138,7 @@ def test_a_round_that_begins_anew_finds_horizons(log: PartitionLog) -> None:
     assert left_in(log) == {2: (B, b"1")}
 
 
-def test_no_retention_and_endless_retention(open_log: OpenLog) -> None:
+def test_zero_and_infinite_delete_retention(open_log: OpenLog) -> None:
     log = open_log(cleanup_policy=COMPACT, delete_retention_ms=2**63 - 1)
     put(log, (A, b"1"), (A, None), (B, b"1"), roll=True)
     compact(log)
@@ -151,7 +151,7 @@ def test_no_retention_and_endless_retention(open_log: OpenLog) -> None:
 # Producers and transactions
 
 
-def test_the_last_batch_of_a_producer_stays_as_a_header(log: PartitionLog, open_log: OpenLog) -> None:
+def test_last_batch_of_a_producer_is_kept_as_an_empty_batch(log: PartitionLog, open_log: OpenLog) -> None:
     producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 2}
     put(log, (A, b"1"), (A, b"2"), **producer, base_sequence=0)
     put(log, (A, b"3"), (A, b"4"), **producer, base_sequence=2)
@@ -168,7 +168,7 @@ def test_the_last_batch_of_a_producer_stays_as_a_header(log: PartitionLog, open_
     assert put(again, (A, b"6"), **producer, base_sequence=4) == 5
 
 
-def test_aborted_records_go_at_once_and_their_marker_later(log: PartitionLog) -> None:
+def test_aborted_records_are_removed_before_their_marker(log: PartitionLog) -> None:
     put(log, (A, b"stays"))
     marker = transaction(log, 1, ControlType.ABORT, (A, b"void"), (B, b"void"))
     put(log, (C, b"1"))
@@ -187,7 +187,7 @@ def test_aborted_records_go_at_once_and_their_marker_later(log: PartitionLog) ->
     assert offsets_in(log) == [(0, 0, 1), (marker + 3, marker + 3, 1)]
 
 
-def test_a_commit_marker_stays_as_long_as_its_records(log: PartitionLog) -> None:
+def test_commit_marker_is_kept_as_long_as_its_records(log: PartitionLog) -> None:
     marker = transaction(log, 1, ControlType.COMMIT, (A, b"1"), (B, b"1"))
     put(log, (C, b"1"))
     log.producers.producers.clear()
@@ -200,7 +200,7 @@ def test_a_commit_marker_stays_as_long_as_its_records(log: PartitionLog) -> None
     assert not [batch for batch in read_batches(log) if batch.is_control]
 
 
-def test_a_transaction_across_segments_whose_marker_is_not_compacted_yet(log: PartitionLog) -> None:
+def test_transaction_with_an_uncompacted_marker_across_segments(log: PartitionLog) -> None:
     batch = keyed_batch((A, b"void"), is_transactional=True, producer_id=1, producer_epoch=0, base_sequence=0)
     put(log, (A, b"stays"), roll=True)
     log._append_batch(RecordBatch(batch))
@@ -214,7 +214,7 @@ def test_a_transaction_across_segments_whose_marker_is_not_compacted_yet(log: Pa
     assert log.aborted_transactions(0, 9) == [(1, 1)]
 
 
-def test_what_a_producer_commits_behind_an_abort_of_an_earlier_round_stays(log: PartitionLog) -> None:
+def test_commit_after_an_earlier_abort_of_the_producer_is_kept(log: PartitionLog) -> None:
     """The abort's marker is still there, with its entry in `.txnindex`, but lies before what the second round maps."""
     put(log, (A, b"old"))
     transaction(log, 1, ControlType.ABORT, (A, b"void"))
@@ -229,7 +229,7 @@ def test_what_a_producer_commits_behind_an_abort_of_an_earlier_round_stays(log: 
     assert {offset: pair for offset, pair in left_in(log).items() if offset not in markers} == {3: (A, b"new"), 4: (B, b"1")}
 
 
-def test_the_marker_that_is_all_a_producer_has_stays(log: PartitionLog) -> None:
+def test_marker_is_kept_as_the_only_batch_of_its_producer(log: PartitionLog) -> None:
     transaction(log, 1, ControlType.ABORT, (A, b"void"))
     producer = log.producers.producers[1]
     producer.batches.clear()  # as after a marker with a new epoch
@@ -244,7 +244,7 @@ def test_the_marker_that_is_all_a_producer_has_stays(log: PartitionLog) -> None:
 # How far, how much
 
 
-def test_what_is_cleanable(log: PartitionLog, clock: ManualClock) -> None:
+def test_cleanable_range_and_ratio(log: PartitionLog, clock: ManualClock) -> None:
     for number in range(3):
         put(log, (A, b"x" * 100), timestamp=NOW_MS + number * 1000, roll=True)
     put(log, (A, b"active"))
@@ -267,7 +267,7 @@ def test_what_is_cleanable(log: PartitionLog, clock: ManualClock) -> None:
     assert log.compaction.cleanable(0, NOW_MS - 10_000).ratio == 0.0
 
 
-def test_a_record_without_time_is_as_old_as_its_file(open_log: OpenLog, tmp_path: Path) -> None:
+def test_records_without_timestamp_are_as_old_as_their_file(open_log: OpenLog, tmp_path: Path) -> None:
     log = open_log(cleanup_policy=COMPACT, min_compaction_lag_ms=1000)
     put(log, (A, b"1"), timestamp=NO_TIMESTAMP, roll=True)
     path = tmp_path / "orders-0" / file_name(0, ".log")
@@ -276,7 +276,7 @@ def test_a_record_without_time_is_as_old_as_its_file(open_log: OpenLog, tmp_path
     assert log.compaction.cleanable(0, NOW_MS + 1000).dirty_bytes > 0
 
 
-def test_a_full_map_ends_the_round_early(log: PartitionLog) -> None:
+def test_full_offset_map_ends_the_round_early(log: PartitionLog) -> None:
     rng = random.Random(1)
     expected = {}
     for number in range(40):
@@ -294,7 +294,7 @@ def test_a_full_map_ends_the_round_early(log: PartitionLog) -> None:
     assert len(left_in(log)) == len(expected)
 
 
-def test_small_segments_become_one(open_log: OpenLog) -> None:
+def test_small_segments_are_merged(open_log: OpenLog) -> None:
     log = open_log(cleanup_policy=COMPACT, segment_bytes=1000, file_delete_delay_ms=0, index_interval_bytes=1)
     for number in range(40):
         put(log, (b"%d" % number, b"x" * 150), (b"same", b"x"))
@@ -314,7 +314,7 @@ def test_small_segments_become_one(open_log: OpenLog) -> None:
     assert sorted(path.name for path in Path(log.directory).glob("*.log")) == [file_name(s.base_offset, ".log") for s in log.segments]
 
 
-def test_an_index_does_not_grow_beyond_its_limit(open_log: OpenLog) -> None:
+def test_merged_index_stays_within_its_limit(open_log: OpenLog) -> None:
     log = open_log(cleanup_policy=COMPACT, index_interval_bytes=1, segment_index_bytes=10 * 12, file_delete_delay_ms=0)
     for number in range(60):
         put(log, (b"%d" % number, b"x"), (b"same", b"x"), timestamp=NOW_MS + number * 10)
@@ -324,7 +324,7 @@ def test_an_index_does_not_grow_beyond_its_limit(open_log: OpenLog) -> None:
     assert len(left_in(log)) == 61
 
 
-def test_a_segment_keeps_the_time_of_its_last_source(log: PartitionLog) -> None:
+def test_compacted_segment_keeps_the_time_of_its_last_source(log: PartitionLog) -> None:
     for number in range(3):
         put(log, (A, b"%d" % number), roll=True)
         RealFiles().set_modified_ms(log.segments.floor(number).log.path, NOW_MS + number * 1000)
@@ -333,7 +333,7 @@ def test_a_segment_keeps_the_time_of_its_last_source(log: PartitionLog) -> None:
     assert log.segments.floor(0).modified_ms == NOW_MS + 2000
 
 
-def test_a_batch_larger_than_a_piece(open_log: OpenLog) -> None:
+def test_batch_larger_than_a_read_chunk(open_log: OpenLog) -> None:
     log = open_log(cleanup_policy=COMPACT, max_message_bytes=1 << 24)
     put(log, (A, b"x"), (B, b"y" * 3_000_000), (A, b"z" * 2_500_000))
     put(log, (B, b"new"), roll=True)
@@ -341,7 +341,7 @@ def test_a_batch_larger_than_a_piece(open_log: OpenLog) -> None:
     assert {offset: len(value or b"") for offset, (_, value) in left_in(log).items()} == {2: 2_500_000, 3: 3}
 
 
-def test_what_follows_a_compaction(log: PartitionLog, open_log: OpenLog) -> None:
+def test_reads_recovery_and_restart_after_compaction(log: PartitionLog, open_log: OpenLog) -> None:
     """Reads from offsets that are gone, look-ups by time, recovery, and another start."""
     for number in range(30):
         put(log, (b"%d" % (number % 3), b"%d" % number), timestamp=NOW_MS + number, roll=number % 10 == 9)
@@ -362,7 +362,7 @@ def test_what_follows_a_compaction(log: PartitionLog, open_log: OpenLog) -> None
 # When it comes to nothing
 
 
-def test_a_wrong_crc_is_not_made_right(log: PartitionLog) -> None:
+def test_compaction_does_not_repair_a_wrong_crc(log: PartitionLog) -> None:
     put(log, (A, b"1"), (B, b"1"), roll=True)
     put(log, (A, b"2"), roll=True)
     path = Path(log.segments.floor(0).log.path)
@@ -379,7 +379,7 @@ def test_a_wrong_crc_is_not_made_right(log: PartitionLog) -> None:
 
 
 @pytest.mark.parametrize("base_offset", [0, 1, 3, 7])
-def test_an_offset_that_cannot_be_there(log: PartitionLog, base_offset: int) -> None:
+def test_impossible_offset_stops_compaction(log: PartitionLog, base_offset: int) -> None:
     """No CRC is over the base offset: what is taken for a later record would cost an earlier one."""
     put(log, (A, b"1"), (B, b"1"))
     put(log, (A, b"2"), (B, b"2"), roll=True)
@@ -394,7 +394,7 @@ def test_an_offset_that_cannot_be_there(log: PartitionLog, base_offset: int) -> 
         plan.run(RealFiles())
 
 
-def test_segments_deleted_under_it(open_log: OpenLog) -> None:
+def test_retention_deletes_segments_during_compaction(open_log: OpenLog) -> None:
     """Retention is quicker: what is left of a group is replaced all the same, what is gone stays gone."""
     log = open_log(cleanup_policy=COMPACT | {"delete"}, file_delete_delay_ms=0)
     for number in range(6):
@@ -416,7 +416,7 @@ def test_segments_deleted_under_it(open_log: OpenLog) -> None:
     assert log.log_start_offset == 4
 
 
-def test_all_segments_deleted_under_it(log: PartitionLog) -> None:
+def test_all_segments_deleted_during_compaction(log: PartitionLog) -> None:
     put(log, (A, b"1"), (A, b"2"), roll=True)
     put(log, (B, b"1"))
     plan = log.compaction.plan(0, NOW_MS, offset_map_bytes=10_000)
@@ -432,7 +432,7 @@ def test_all_segments_deleted_under_it(log: PartitionLog) -> None:
     assert not list(Path(log.directory).glob("*.cleaned"))
 
 
-def test_a_log_closed_or_deleted_under_it(log: PartitionLog) -> None:
+def test_log_deleted_during_compaction(log: PartitionLog) -> None:
     put(log, (A, b"1"), (A, b"2"), roll=True)
     plan = log.compaction.plan(0, NOW_MS, offset_map_bytes=10_000)
     assert plan is not None
@@ -443,7 +443,7 @@ def test_a_log_closed_or_deleted_under_it(log: PartitionLog) -> None:
     plan.discard(RealFiles())
 
 
-def test_a_compacted_log_takes_appends_while_it_is_compacted(log: PartitionLog) -> None:
+def test_log_accepts_appends_during_compaction(log: PartitionLog) -> None:
     put(log, (A, b"1"), (A, b"2"), roll=True)
     plan = log.compaction.plan(0, NOW_MS, offset_map_bytes=10_000)
     assert plan is not None
@@ -455,7 +455,7 @@ def test_a_compacted_log_takes_appends_while_it_is_compacted(log: PartitionLog) 
     assert left_in(log) == {2: (A, b"3"), 3: (A, b"4")}
 
 
-def test_the_transaction_index_that_a_compaction_did_not_write_is_not_missed(log: PartitionLog) -> None:
+def test_missing_transaction_index_after_compaction_means_no_aborts(log: PartitionLog) -> None:
     transaction(log, 5, ControlType.COMMIT, (A, b"1"))
     put(log, (A, b"2"), roll=True)
     assert not log.may_have_aborted(0)
@@ -463,7 +463,7 @@ def test_the_transaction_index_that_a_compaction_did_not_write_is_not_missed(log
     assert not log.may_have_aborted(0)
 
 
-def test_the_transaction_index_goes_along(log: PartitionLog) -> None:
+def test_transaction_index_is_compacted(log: PartitionLog) -> None:
     put(log, (A, b"1"), roll=True)
     marker = transaction(log, 5, ControlType.ABORT, (B, b"void"))
     put(log, (A, b"2"), roll=True)
@@ -474,7 +474,7 @@ def test_the_transaction_index_goes_along(log: PartitionLog) -> None:
     assert not list(Path(log.directory).glob("*.swap"))
 
 
-def test_what_is_no_batch_is_told_with_its_place(log: PartitionLog) -> None:
+def test_invalid_batch_is_reported_with_its_position(log: PartitionLog) -> None:
     log.append(batch_of(b"x"))
     log._roll()
     path = Path(log.segments.floor(0).log.path)
@@ -488,7 +488,7 @@ def test_what_is_no_batch_is_told_with_its_place(log: PartitionLog) -> None:
             plan.run(RealFiles())
 
 
-def test_no_value_goes_before_the_one_that_replaces_it_is_on_the_disk(open_log: OpenLog, tmp_path: Path) -> None:
+def test_replacing_value_is_flushed_before_the_old_one_is_removed(open_log: OpenLog, tmp_path: Path) -> None:
     """The segment of the later value stays as it is, and nobody has flushed it: a power loss would leave neither."""
     files = LosingFiles(tmp_path)
     log = open_log(files=files, cleanup_policy=COMPACT, segment_bytes=250, file_delete_delay_ms=0)

@@ -28,7 +28,7 @@ UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
 @pytest.mark.parametrize("torn_at", [None, 0, 1, 61, 70])
-def test_a_failed_write_leaves_nothing_behind(code: int, torn_at: int | None, open_log: OpenLog) -> None:
+def test_failed_write_is_truncated(code: int, torn_at: int | None, open_log: OpenLog) -> None:
     files = FaultyFiles()
     log = open_log(files=files)
     told: list[int | None] = []
@@ -50,7 +50,7 @@ def test_a_failed_write_leaves_nothing_behind(code: int, torn_at: int | None, op
     assert read_values(open_log()) == {0: b"before", 1: b"again"}
 
 
-def test_a_write_that_cannot_be_undone_takes_the_partition_offline(open_log: OpenLog) -> None:
+def test_failed_truncation_takes_the_partition_offline(open_log: OpenLog) -> None:
     files = FaultyFiles()
     log = open_log(files=files)
     log.append(batch_of(b"before"))
@@ -79,7 +79,7 @@ def test_a_write_that_cannot_be_undone_takes_the_partition_offline(open_log: Ope
 
 @pytest.mark.parametrize("is_clean", [True, False])
 @pytest.mark.parametrize("file", ["2.snapshot", "2.index", "2.timeindex", "2.log"])
-def test_a_roll_that_fails_at_any_of_its_files_loses_nothing_that_comes_after(file: str, is_clean: bool, open_log: OpenLog) -> None:
+def test_failed_roll_does_not_lose_later_records(file: str, is_clean: bool, open_log: OpenLog) -> None:
     """Too few descriptors at a roll: what fits goes on into the old segment, beyond where the new one would have begun."""
     files = FaultyFiles()
     log = open_log(files=files, segment_bytes=400)
@@ -98,7 +98,7 @@ def test_a_roll_that_fails_at_any_of_its_files_loses_nothing_that_comes_after(fi
     assert [batch.base_offset for batch in split_batches(again.read(2, 1, isolation=UNCOMMITTED))] == [2]
 
 
-def test_more_segments_may_wait_for_a_flush_than_files_may_be_open(open_log: OpenLog) -> None:
+def test_more_unflushed_segments_than_open_files(open_log: OpenLog) -> None:
     """As behind a recovery point that was lost: the log could be neither flushed nor closed in order, nor lose old segments."""
     log = open_log(segment_bytes=80)
     for number in range(150):
@@ -115,7 +115,7 @@ def test_more_segments_may_wait_for_a_flush_than_files_may_be_open(open_log: Ope
     assert len(read_values(open_log(clean_shutdown=True, recovery_point=150))) == 150
 
 
-def test_a_flush_of_old_segments_that_fails_takes_the_log_offline(open_log: OpenLog) -> None:
+def test_failed_flush_of_old_segments_takes_the_log_offline(open_log: OpenLog) -> None:
     log = open_log(segment_bytes=80)
     for number in range(30):
         log.append(batch_of(b"%d" % number))
@@ -129,7 +129,7 @@ def test_a_flush_of_old_segments_that_fails_takes_the_log_offline(open_log: Open
     assert log.failures.offline_cause is not None
 
 
-def test_a_short_write_is_finished(open_log: OpenLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_write_is_completed(open_log: OpenLog, monkeypatch: pytest.MonkeyPatch) -> None:
     class ShortWrites(RealFiles):
         def write(self, descriptor: int, data: bytes, /) -> int:  # type: ignore[override]  # a method where there is a system call
             return RealFiles.write(descriptor, memoryview(data)[:7])
@@ -139,7 +139,7 @@ def test_a_short_write_is_finished(open_log: OpenLog, monkeypatch: pytest.Monkey
     assert read_values(log) == {0: b"a" * 100}
 
 
-def test_a_failed_fsync_is_never_taken_for_done(open_log: OpenLog) -> None:
+def test_failed_fsync_does_not_advance_the_recovery_point(open_log: OpenLog) -> None:
     files = FaultyFiles()
     log = open_log(files=files)
     log.append(batch_of(b"a"))
@@ -158,7 +158,7 @@ def test_a_failed_fsync_is_never_taken_for_done(open_log: OpenLog) -> None:
     assert not Path(log.directory, f"{2:020d}.snapshot").exists()
 
 
-def test_a_flush_in_flight_covers_what_was_there_when_it_began(open_log: OpenLog) -> None:
+def test_flush_covers_records_appended_before_it_started(open_log: OpenLog) -> None:
     log = open_log(segment_bytes=200)
     for _ in range(5):
         log.append(batch_of(b"x" * 60))
@@ -196,7 +196,7 @@ class LaterBackground(InlineBackground):
             done(result)
 
 
-def test_a_rolled_segment_is_synced_in_the_background(open_log: OpenLog) -> None:
+def test_rolled_segment_is_synced_in_the_background(open_log: OpenLog) -> None:
     background, files = LaterBackground(), FaultyFiles()
     log = open_log(segment_bytes=200, background=background, files=files)
     for _ in range(4):
@@ -212,7 +212,7 @@ def test_a_rolled_segment_is_synced_in_the_background(open_log: OpenLog) -> None
     assert log.failures.offline_cause is not None
 
 
-def test_a_log_that_closes_meanwhile_does_not_mind(open_log: OpenLog, caplog: pytest.LogCaptureFixture) -> None:
+def test_log_may_be_closed_during_a_background_sync(open_log: OpenLog, caplog: pytest.LogCaptureFixture) -> None:
     background, files = LaterBackground(), FaultyFiles()
     log = open_log(segment_bytes=200, background=background, files=files)
     for _ in range(4):
@@ -223,7 +223,7 @@ def test_a_log_that_closes_meanwhile_does_not_mind(open_log: OpenLog, caplog: py
     assert not files._paths
 
 
-def test_a_new_segments_name_is_synced_before_its_records_count_as_flushed(open_log: OpenLog) -> None:
+def test_new_segment_folder_entry_is_synced_before_its_records_count_as_flushed(open_log: OpenLog) -> None:
     """Also while an earlier flush that was to sync the folder has not ended yet."""
 
     class Noting(FaultyFiles):
@@ -246,7 +246,7 @@ def test_a_new_segments_name_is_synced_before_its_records_count_as_flushed(open_
     background.run()
 
 
-def test_a_flush_of_a_log_that_was_deleted_meanwhile_fails_quietly(open_log: OpenLog, caplog: pytest.LogCaptureFixture) -> None:
+def test_flush_of_a_log_deleted_meanwhile_fails_without_logging(open_log: OpenLog, caplog: pytest.LogCaptureFixture) -> None:
     log = open_log()
     told: list[OSError] = []
     log.failures.on_storage_error = told.append
@@ -272,7 +272,7 @@ def test_flushes_are_due_by_count_and_by_time(open_log: OpenLog, clock: ManualCl
 
 
 @pytest.mark.parametrize("operation", ["open", "write", "rename"])
-def test_rolling_that_fails_keeps_the_old_segment(operation: str, open_log: OpenLog) -> None:
+def test_failed_roll_keeps_the_old_segment(operation: str, open_log: OpenLog) -> None:
     files = FaultyFiles()
     size = len(batch_of(b"x"))
     log = open_log(files=files, segment_bytes=size)
@@ -288,7 +288,7 @@ def test_rolling_that_fails_keeps_the_old_segment(operation: str, open_log: Open
     assert read_values(open_log(segment_bytes=size, clean_shutdown=True)) == {0: b"x", 1: b"z"}
 
 
-def test_a_read_that_fails_is_a_storage_error_and_passes(open_log: OpenLog) -> None:
+def test_failed_read_is_a_storage_error_and_can_be_retried(open_log: OpenLog) -> None:
     files = FaultyFiles()
     log = open_log(files=files)
     log.append(batch_of(b"a"))
@@ -298,14 +298,14 @@ def test_a_read_that_fails_is_a_storage_error_and_passes(open_log: OpenLog) -> N
     assert read_values(log) == {0: b"a"}
 
 
-def test_a_folder_that_cannot_be_opened_is_a_storage_error(open_log: OpenLog) -> None:
+def test_unreadable_folder_is_a_storage_error(open_log: OpenLog) -> None:
     files = FaultyFiles()
     files.fail("open", errno.EROFS, times=9)
     with pytest.raises(KafkaStorageError):
         open_log(files=files)
 
 
-def test_a_thousand_logs_live_with_few_descriptors(tmp_path: Path) -> None:
+def test_a_thousand_logs_share_few_descriptors(tmp_path: Path) -> None:
     """EMFILE: files beyond the pool's capacity, or beyond what the process may open, close others."""
     files = FaultyFiles(max_open_files=1000, max_descriptors=40)
     logs = [
@@ -323,7 +323,7 @@ def test_a_thousand_logs_live_with_few_descriptors(tmp_path: Path) -> None:
     assert not files._paths
 
 
-def test_a_large_read_needs_no_further_descriptor(open_log: OpenLog) -> None:
+def test_large_read_needs_no_more_descriptors(open_log: OpenLog) -> None:
     """It would have one of its own, for sendfile; when there is none left it is read by the one that is open."""
     files = FaultyFiles()
     log = open_log(files=files)
@@ -340,7 +340,7 @@ def test_a_large_read_needs_no_further_descriptor(open_log: OpenLog) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_power_loss_takes_a_suffix_and_nothing_that_was_flushed(seed: int, tmp_path: Path) -> None:
+def test_power_loss_only_truncates_unflushed_records(seed: int, tmp_path: Path) -> None:
     """FAULTS 2: flushed records are all there; of the others only a suffix is missing; whatever is read has a right CRC."""
     rng = random.Random(seed)
     files = FaultyFiles()
@@ -366,7 +366,7 @@ def test_power_loss_takes_a_suffix_and_nothing_that_was_flushed(seed: int, tmp_p
         files.lose_power(folder, rng)
 
 
-def test_deleting_renames_at_once_and_removes_later(open_log: OpenLog, clock: ManualClock, tmp_path: Path) -> None:
+def test_delete_renames_immediately_and_removes_later(open_log: OpenLog, clock: ManualClock, tmp_path: Path) -> None:
     log = open_log(file_delete_delay_ms=60_000)
     log.append(batch_of(b"a"))
     log.delete()

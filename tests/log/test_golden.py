@@ -63,7 +63,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-def test_the_same_appends_make_the_same_files(name: str, tmp_path: Path) -> None:
+def test_same_appends_write_the_same_files_as_kafka(name: str, tmp_path: Path) -> None:
     golden = golden_folder(name)
     clock = ManualClock()
     log = open_log(tmp_path / name, clock)
@@ -87,7 +87,7 @@ def test_the_same_appends_make_the_same_files(name: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", FOLDERS)
 @pytest.mark.parametrize("clean_shutdown", [True, False], ids=["clean", "recovered"])
-def test_a_folder_of_kafka_opens_and_closes_unchanged(name: str, clean_shutdown: bool, tmp_path: Path) -> None:
+def test_kafka_folder_is_unchanged_after_open_and_close(name: str, clean_shutdown: bool, tmp_path: Path) -> None:
     folder = restore_golden_folder(name, tmp_path)
     log = open_log(folder, clean_shutdown=clean_shutdown)
     batches = read_batches(log)
@@ -99,7 +99,7 @@ def test_a_folder_of_kafka_opens_and_closes_unchanged(name: str, clean_shutdown:
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-def test_indexes_and_snapshots_are_rebuilt_as_kafka_made_them(name: str, tmp_path: Path) -> None:
+def test_rebuilt_indexes_and_snapshots_match_kafka(name: str, tmp_path: Path) -> None:
     folder = restore_golden_folder(name, tmp_path)
     for pattern in ("*.index", "*.timeindex", "*.txnindex", "*.snapshot", "leader-epoch-checkpoint"):
         for file in folder.glob(pattern):
@@ -112,7 +112,7 @@ def test_indexes_and_snapshots_are_rebuilt_as_kafka_made_them(name: str, tmp_pat
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-def test_preallocated_indexes_of_a_killed_kafka_are_read(name: str, tmp_path: Path) -> None:
+def test_preallocated_indexes_of_a_killed_kafka_are_readable(name: str, tmp_path: Path) -> None:
     folder = restore_golden_folder(name, tmp_path)
     for file in [*folder.glob("*.index"), *folder.glob("*.timeindex")]:
         file.write_bytes(file.read_bytes() + bytes(4096 * 12))

@@ -14,7 +14,7 @@ def add(offset_map: OffsetMap, base_offset: int, *keys: bytes | None, value: byt
     offset_map.add(batch, HEADER_SIZE, len(batch), count=len(keys), base_offset=base_offset, last_offset=last_offset)
 
 
-def test_later_records_count_and_tombstones_are_known() -> None:
+def test_latest_offsets_and_tombstones_are_mapped() -> None:
     offset_map = OffsetMap(10, 1_000_000)
     add(offset_map, 10, b"a", b"b", b"a")
     add(offset_map, 20, b"b", None, value=None)
@@ -27,7 +27,7 @@ def test_later_records_count_and_tombstones_are_known() -> None:
     assert list(offset_map.live_codes(20, 20)) == [41]
 
 
-def test_it_ends_before_the_first_key_that_it_has_no_room_for() -> None:
+def test_full_map_ends_before_the_first_key_that_does_not_fit() -> None:
     offset_map = OffsetMap(0, 3 * BYTES_A_KEY)
     add(offset_map, 0, b"a", b"b")
     add(offset_map, 2, b"a", b"c", b"b", b"d", b"a")
@@ -35,19 +35,19 @@ def test_it_ends_before_the_first_key_that_it_has_no_room_for() -> None:
     assert offset_map.latest == {b"a": 4, b"c": 6, b"b": 8}
 
 
-def test_however_small_it_holds_one_key() -> None:
+def test_smallest_map_holds_one_key() -> None:
     offset_map = OffsetMap(0, 1)
     add(offset_map, 0, b"a", b"a", b"b")
     assert (offset_map.end_offset, offset_map.is_full) == (2, True)
 
 
-def test_what_lies_below_its_first_offset_is_left_out() -> None:
+def test_records_below_the_first_offset_are_ignored() -> None:
     offset_map = OffsetMap(12, 1_000_000)
     add(offset_map, 10, b"a", b"b", b"c")
     assert (offset_map.latest, offset_map.end_offset) == ({b"c": 24}, 13)
 
 
-def test_passing_over_never_goes_back() -> None:
+def test_pass_over_never_moves_backwards() -> None:
     offset_map = OffsetMap(12, 1_000_000)
     offset_map.pass_over(5)
     assert offset_map.end_offset == 12

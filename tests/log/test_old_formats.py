@@ -73,7 +73,7 @@ def agree(log: PartitionLog, records: list[Record], *, times: list[int]) -> None
 @pytest.mark.parametrize("codec", SEGMENTS)
 @pytest.mark.parametrize("with_indexes", [True, False])
 @pytest.mark.parametrize("clean_shutdown", [True, False])
-def test_a_segment_of_kafka(
+def test_segment_written_by_kafka(
     open_log: OpenLog, tmp_path: Path, caplog: pytest.LogCaptureFixture, codec: str, with_indexes: bool, clean_shutdown: bool
 ) -> None:
     """Formats v0, v1 and v2, with Kafka's indexes or without: the same reads, and no complaint."""
@@ -92,7 +92,7 @@ def test_a_segment_of_kafka(
 
 
 @pytest.mark.parametrize("codec", SEGMENTS)
-def test_kafkas_indexes_are_used(open_log: OpenLog, tmp_path: Path, codec: str) -> None:
+def test_kafka_indexes_are_used(open_log: OpenLog, tmp_path: Path, codec: str) -> None:
     """Each entry is found right by the batch that it points to; none is made anew."""
     put_golden(tmp_path, codec, with_indexes=True)
     log = open_log(clean_shutdown=True, log_start_offset=50, **SMALL_INDEX)
@@ -110,7 +110,7 @@ def test_kafkas_indexes_are_used(open_log: OpenLog, tmp_path: Path, codec: str) 
 
 
 @pytest.mark.parametrize("codec", SEGMENTS)
-def test_a_tail_torn_at_every_byte(open_log: OpenLog, tmp_path: Path, codec: str) -> None:
+def test_last_batch_torn_at_every_byte(open_log: OpenLog, tmp_path: Path, codec: str) -> None:
     data = bytes.fromhex(SEGMENTS[codec]["log"])
     sizes, position = {0: 50}, 0
     for batch in split_batches(data):
@@ -125,7 +125,7 @@ def test_a_tail_torn_at_every_byte(open_log: OpenLog, tmp_path: Path, codec: str
 
 
 @pytest.mark.parametrize("codec", SEGMENTS)
-def test_a_flipped_byte_in_an_old_message_ends_the_log(open_log: OpenLog, tmp_path: Path, codec: str) -> None:
+def test_flipped_byte_in_an_old_message_truncates_the_log(open_log: OpenLog, tmp_path: Path, codec: str) -> None:
     data = bytes.fromhex(SEGMENTS[codec]["log"])
     sizes, position = [], 0
     for batch in split_batches(data):
@@ -142,7 +142,7 @@ def test_a_flipped_byte_in_an_old_message_ends_the_log(open_log: OpenLog, tmp_pa
             log.close(clean=False)
 
 
-def test_a_set_that_cannot_be_decompressed_is_no_damage(open_log: OpenLog, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_undecompressable_set_with_a_valid_crc_is_kept(open_log: OpenLog, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Its CRC is right: some client of old wrote it so. It is served as it is, and nothing is cut off."""
     odd = bytearray()
     write_message(odd, Record(5, NOW_MS, None, b"no gzip"), 1, Compression.GZIP)
@@ -160,7 +160,7 @@ def test_a_set_that_cannot_be_decompressed_is_no_damage(open_log: OpenLog, tmp_p
 
 
 @pytest.mark.parametrize("codec", SEGMENTS)
-def test_a_check_finds_nothing_wrong_until_something_is(tmp_path: Path, codec: str) -> None:
+def test_check_segment_finds_only_real_damage(tmp_path: Path, codec: str) -> None:
     path = put_golden(tmp_path, codec, with_indexes=True)
     task = SegmentTask(str(tmp_path / "orders-0"), 50, deep=True)
     report = check_segment(RealFiles(), task)
@@ -173,7 +173,7 @@ def test_a_check_finds_nothing_wrong_until_something_is(tmp_path: Path, codec: s
 
 
 @pytest.mark.parametrize("codec", SEGMENTS)
-def test_it_goes_on_in_format_v2(open_log: OpenLog, tmp_path: Path, codec: str) -> None:
+def test_new_records_are_appended_in_format_v2(open_log: OpenLog, tmp_path: Path, codec: str) -> None:
     put_golden(tmp_path, codec, with_indexes=True)
     log = open_log(log_start_offset=50, **SMALL_INDEX)
     assert log.append(batch_of(b"new", b"newer")).base_offset == 98
@@ -186,7 +186,7 @@ def test_it_goes_on_in_format_v2(open_log: OpenLog, tmp_path: Path, codec: str) 
     log.close()
 
 
-def test_a_compacted_old_log_has_gaps(open_log: OpenLog, tmp_path: Path) -> None:
+def test_compacted_old_log_has_gaps(open_log: OpenLog, tmp_path: Path) -> None:
     """Compaction keeps inner offsets: those of a v1 set still count from where it began."""
     kept = [Record(offset, NOW_MS + offset, b"%d" % offset, b"v") for offset in (3, 7, 8, 20, 40)]
     data = build_message_set(kept[:3], 1, compression=Compression.GZIP) + build_message_set(kept[3:], 1)
@@ -196,7 +196,7 @@ def test_a_compacted_old_log_has_gaps(open_log: OpenLog, tmp_path: Path) -> None
     agree(log, kept, times=[record.timestamp for record in kept])
 
 
-def test_v0_alone_has_no_time(open_log: OpenLog, tmp_path: Path) -> None:
+def test_v0_log_has_no_timestamps(open_log: OpenLog, tmp_path: Path) -> None:
     records = [Record(offset, -1, None, b"v%d" % offset) for offset in range(40)]
     put(tmp_path, 0, bytes(build_message_set(records, 0)))
     log = open_log(**SMALL_INDEX)
@@ -227,7 +227,7 @@ def logs(draw: st.DrawFn) -> tuple[list[Record], list[bytes]]:
 
 @given(case=logs(), interval=st.integers(0, 400), clean=st.booleans(), data=st.data())
 @examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_mixture_of_formats(open_log: OpenLog, tmp_path: Path, case: tuple[list[Record], list[bytes]], **drawn: Any) -> None:
+def test_random_mix_of_formats(open_log: OpenLog, tmp_path: Path, case: tuple[list[Record], list[bytes]], **drawn: Any) -> None:
     records, entries = case
     for path in tmp_path.glob("orders-0/*"):
         path.unlink()

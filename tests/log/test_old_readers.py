@@ -52,7 +52,7 @@ def records_of(data: Buffer) -> list[Record]:
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", OLD_CODECS)
-def test_records_keep_their_offsets_and_what_the_format_has(open_log: OpenLog, codec: Compression, magic: int) -> None:
+def test_down_conversion_keeps_offsets_and_supported_fields(open_log: OpenLog, codec: Compression, magic: int) -> None:
     log = open_log()
     for _ in range(3):
         append(log, records(4, compression=codec))
@@ -64,7 +64,7 @@ def test_records_keep_their_offsets_and_what_the_format_has(open_log: OpenLog, c
 
 
 @pytest.mark.parametrize("offset", range(9))
-def test_from_any_offset_on(open_log: OpenLog, offset: int) -> None:
+def test_reads_from_any_offset(open_log: OpenLog, offset: int) -> None:
     log = open_log()
     for codec in (Compression.NONE, Compression.GZIP, Compression.NONE):
         append(log, records(3, compression=codec))
@@ -73,7 +73,7 @@ def test_from_any_offset_on(open_log: OpenLog, offset: int) -> None:
     assert found == list(range(3 if offset in {4, 5} else offset, 9))
 
 
-def test_the_end_and_beyond(open_log: OpenLog) -> None:
+def test_reads_at_and_past_the_log_end(open_log: OpenLog) -> None:
     log = open_log()
     append(log, records(2))
     assert read(log, 2) == b""
@@ -81,7 +81,7 @@ def test_the_end_and_beyond(open_log: OpenLog) -> None:
         read(log, 3)
 
 
-def test_the_limit_holds_for_what_was_converted(open_log: OpenLog) -> None:
+def test_max_bytes_applies_to_converted_data(open_log: OpenLog) -> None:
     """100 records of 10 bytes take 45 bytes each in v1 and 17 in v2."""
     log = open_log()
     for _ in range(10):
@@ -94,7 +94,7 @@ def test_the_limit_holds_for_what_was_converted(open_log: OpenLog) -> None:
     assert len(records_of(data)) % 100 == 0
 
 
-def test_no_more_is_converted_at_once_than_takes_some_milliseconds(open_log: OpenLog) -> None:
+def test_long_conversions_are_split(open_log: OpenLog) -> None:
     log = open_log()
     for _ in range(10):
         append(log, records(500, compression=Compression.GZIP))
@@ -111,7 +111,7 @@ def test_no_more_is_converted_at_once_than_takes_some_milliseconds(open_log: Ope
 
 
 @pytest.mark.parametrize("max_bytes", [0, 1, 100, 1000])
-def test_at_least_one_batch_whole(open_log: OpenLog, max_bytes: int) -> None:
+def test_at_least_one_batch_is_returned(open_log: OpenLog, max_bytes: int) -> None:
     log = open_log()
     append(log, records(100))
     append(log, records(100))
@@ -119,7 +119,7 @@ def test_at_least_one_batch_whole(open_log: OpenLog, max_bytes: int) -> None:
     assert read(log, 0, max_bytes, min_one=False) == b""
 
 
-def test_control_batches_are_passed_over(open_log: OpenLog) -> None:
+def test_control_batches_are_skipped(open_log: OpenLog) -> None:
     log = open_log()
     append(log, records(2))
     for _ in range(5):
@@ -131,7 +131,7 @@ def test_control_batches_are_passed_over(open_log: OpenLog) -> None:
     assert read(log, 8) == b""
 
 
-def test_over_the_end_of_a_segment(open_log: OpenLog) -> None:
+def test_reads_continue_in_the_next_segment(open_log: OpenLog) -> None:
     log = open_log()
     append(log, records(1))
     append_marker(log)
@@ -141,7 +141,7 @@ def test_over_the_end_of_a_segment(open_log: OpenLog) -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_zstd_ends_what_can_be_read(open_log: OpenLog, magic: int) -> None:
+def test_zstd_batch_stops_the_read(open_log: OpenLog, magic: int) -> None:
     log = open_log()
     for codec in (Compression.NONE, Compression.ZSTD, Compression.NONE):
         append(log, records(2, compression=codec))
@@ -151,7 +151,7 @@ def test_zstd_ends_what_can_be_read(open_log: OpenLog, magic: int) -> None:
     assert [record.offset for record in records_of(read(log, 4, magic=magic))] == [4, 5]
 
 
-def test_a_wrong_crc_is_not_hidden_by_a_new_one(open_log: OpenLog) -> None:
+def test_wrong_crc_is_not_replaced_by_a_valid_one(open_log: OpenLog) -> None:
     log = open_log()
     append(log, records(1))
     append(log, records(1))
@@ -167,7 +167,7 @@ def test_a_wrong_crc_is_not_hidden_by_a_new_one(open_log: OpenLog) -> None:
 
 @pytest.mark.parametrize("stored", [0, 1])
 @pytest.mark.parametrize("codec", OLD_CODECS)
-def test_what_old_kafka_left_is_given_as_it_is(open_log: OpenLog, tmp_path: Path, codec: Compression, stored: int) -> None:
+def test_old_format_batches_are_returned_unchanged(open_log: OpenLog, tmp_path: Path, codec: Compression, stored: int) -> None:
     """To a reader that knows its format; converted to one that does not."""
     folder = tmp_path / "orders-0"
     folder.mkdir()
@@ -195,7 +195,7 @@ KINDS = st.sampled_from(["none", "gzip", "lz4", "marker", "roll", "large"])
     st.sampled_from([0, 50, 300, 1000, 5000]),
     st.sampled_from([0, 1]),
 )
-def test_who_goes_on_from_where_it_is_sees_every_record_once(
+def test_sequential_reads_return_every_record_once(
     tmp_path_factory: pytest.TempPathFactory, parts: list[tuple[str, int]], first: int, max_bytes: int, magic: int
 ) -> None:
     log = PartitionLog.open(tmp_path_factory.mktemp("log") / "orders-0", config=LogConfig(), files=RealFiles(), clock=ManualClock())

@@ -33,7 +33,7 @@ def fill(log: PartitionLog, count: int, seed: int = 1) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("max_bytes", [1, 61, 500, 4096, 1 << 20])
 @pytest.mark.parametrize("reopened", [False, True], ids=["tail", "reopened"])
-def test_every_offset_reads_from_its_batch_on(max_bytes: int, reopened: bool, open_log: OpenLog) -> None:
+def test_every_offset_reads_from_its_batch(max_bytes: int, reopened: bool, open_log: OpenLog) -> None:
     log = open_log(segment_bytes=20_000, index_interval_bytes=700)
     made = fill(log, 150)
     if reopened:
@@ -54,7 +54,7 @@ def test_every_offset_reads_from_its_batch_on(max_bytes: int, reopened: bool, op
             assert end in {log.log_end_offset, following and following.base_offset} or len(data) + next_size > max_bytes
 
 
-def test_without_min_one_nothing_is_larger_than_asked(open_log: OpenLog) -> None:
+def test_max_bytes_is_strict_without_min_one(open_log: OpenLog) -> None:
     log = open_log()
     log.append(batch_of(b"x" * 100))
     log.append(batch_of(b"y" * 100))
@@ -64,7 +64,7 @@ def test_without_min_one_nothing_is_larger_than_asked(open_log: OpenLog) -> None
         assert len(list(split_batches(data))) == batch_count
 
 
-def test_ends_are_empty_and_beyond_is_out_of_range(open_log: OpenLog) -> None:
+def test_read_at_the_end_is_empty_and_beyond_is_out_of_range(open_log: OpenLog) -> None:
     log = open_log()
     assert log.read(0, 100, isolation=UNCOMMITTED) == b""
     fill(log, 3)
@@ -75,7 +75,7 @@ def test_ends_are_empty_and_beyond_is_out_of_range(open_log: OpenLog) -> None:
 
 
 @pytest.mark.parametrize("segment_bytes", [1 << 30, 400], ids=["one segment", "many"])
-def test_a_held_high_watermark_bounds_consumers_not_followers(segment_bytes: int, open_log: OpenLog) -> None:
+def test_high_watermark_limits_consumers_but_not_followers(segment_bytes: int, open_log: OpenLog) -> None:
     log = open_log(segment_bytes=segment_bytes)
     for value in (b"a", b"b", b"c"):
         log.append(batch_of(value))
@@ -100,7 +100,7 @@ def test_a_held_high_watermark_bounds_consumers_not_followers(segment_bytes: int
     assert len(read_values(log)) == 6
 
 
-def test_a_broken_batch_in_an_old_segment_is_served_as_it_is(open_log: OpenLog) -> None:
+def test_damaged_batch_in_an_old_segment_is_returned_unchanged(open_log: OpenLog) -> None:
     """FAULTS 3: the client sees the CRC error."""
     log = open_log(segment_bytes=300)
     for _ in range(6):
@@ -120,7 +120,7 @@ def test_a_broken_batch_in_an_old_segment_is_served_as_it_is(open_log: OpenLog) 
 
 
 @pytest.mark.parametrize("compression", list(Compression))
-def test_by_timestamp_finds_the_record_within_its_batch(compression: Compression, open_log: OpenLog) -> None:
+def test_offset_for_timestamp_finds_the_record_within_its_batch(compression: Compression, open_log: OpenLog) -> None:
     log = open_log()
     log.append(batch_of(b"a", b"b", b"c", timestamp=NOW_MS, compression=compression))
     log.append(batch_of(b"d", b"e", timestamp=NOW_MS + 100, compression=compression))
@@ -132,7 +132,7 @@ def test_by_timestamp_finds_the_record_within_its_batch(compression: Compression
     assert log.timestamps.offset_for_timestamp(NOW_MS + 102) is None
 
 
-def test_by_timestamp_over_segments_with_timestamps_in_disorder(open_log: OpenLog) -> None:
+def test_offset_for_timestamp_with_unordered_timestamps(open_log: OpenLog) -> None:
     rng = random.Random(2)
     log = open_log(segment_bytes=2000, index_interval_bytes=300, message_timestamp_after_max_ms=1 << 60)
     times: list[int] = []
@@ -150,7 +150,7 @@ def test_by_timestamp_over_segments_with_timestamps_in_disorder(open_log: OpenLo
         log = open_log(segment_bytes=2000, index_interval_bytes=300, clean_shutdown=True, log_start_offset=start)
 
 
-def test_max_timestamp_is_the_first_record_that_has_it(open_log: OpenLog) -> None:
+def test_max_timestamp_offset_is_the_first_record_with_it(open_log: OpenLog) -> None:
     log = open_log(segment_bytes=500)
     assert log.timestamps.max_timestamp_offset() is None
     for timestamp in (5, 9, 7, 9, 1, 9, 3):
@@ -158,7 +158,7 @@ def test_max_timestamp_is_the_first_record_that_has_it(open_log: OpenLog) -> Non
     assert log.timestamps.max_timestamp_offset() == TimestampOffset(NOW_MS + 10, 3, 0)
 
 
-def test_max_timestamp_is_never_a_deleted_record(open_log: OpenLog) -> None:
+def test_max_timestamp_is_not_of_a_deleted_record(open_log: OpenLog) -> None:
     log = open_log()
     for timestamp in (5, 9, 7, 8, 1):
         log.append(batch_of(b"x", timestamp=NOW_MS + timestamp))
@@ -195,7 +195,7 @@ def test_end_offset_for_epoch(open_log: OpenLog) -> None:
     assert log.end_offset_for_epoch(2) == (2, 3)
 
 
-def test_epochs_survive(open_log: OpenLog) -> None:
+def test_leader_epochs_survive_a_restart(open_log: OpenLog) -> None:
     log = open_log()
     log.assign_leader_epoch(3)
     log.append(batch_of(b"a"))
@@ -221,7 +221,7 @@ def test_aborted_transactions_by_offset(open_log: OpenLog) -> None:
 # Log start
 
 
-def test_log_start_offset_moves_and_whole_segments_go(open_log: OpenLog, clock: ManualClock, tmp_path: object) -> None:
+def test_advancing_log_start_offset_deletes_whole_segments(open_log: OpenLog, clock: ManualClock, tmp_path: object) -> None:
     log = open_log(segment_bytes=200, file_delete_delay_ms=1000)
     for index in range(6):
         log.append(batch_of(b"%d" % index * 80))
@@ -245,7 +245,7 @@ def test_log_start_offset_moves_and_whole_segments_go(open_log: OpenLog, clock: 
     assert read_values(log) == {6: b"z"}
 
 
-def test_a_log_start_offset_inside_a_segment_survives_by_the_checkpoint(open_log: OpenLog) -> None:
+def test_log_start_offset_inside_a_segment_survives_by_the_checkpoint(open_log: OpenLog) -> None:
     log = open_log()
     fill(log, 5)
     log.advance_log_start_offset(3)
@@ -257,7 +257,7 @@ def test_a_log_start_offset_inside_a_segment_survives_by_the_checkpoint(open_log
     assert beyond.append(batch_of(b"x")).base_offset == end + 10
 
 
-def test_the_view_of_a_read_batch_is_the_file(open_log: OpenLog) -> None:
+def test_read_returns_a_valid_view_of_the_file(open_log: OpenLog) -> None:
     log = open_log()
     log.append(batch_of(b"a"))
     data = log.read(0, 1000, isolation=UNCOMMITTED)

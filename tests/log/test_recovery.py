@@ -37,7 +37,7 @@ def crash(log: PartitionLog) -> None:
     log._release("killed")
 
 
-def test_what_was_acknowledged_survives_a_kill(open_log: OpenLog) -> None:
+def test_acknowledged_records_survive_a_kill(open_log: OpenLog) -> None:
     log = open_log(**SMALL)
     values = fill(log)
     crash(log)
@@ -46,7 +46,7 @@ def test_what_was_acknowledged_survives_a_kill(open_log: OpenLog) -> None:
     assert log.append(batch_of(b"next")).base_offset == len(values)
 
 
-def test_a_tail_torn_at_every_byte(open_log: OpenLog, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_last_batch_torn_at_every_byte(open_log: OpenLog, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     log = open_log()
     log.append(batch_of(b"one", b"two"))
     log.append(batch_of(b"three"))
@@ -77,7 +77,7 @@ def test_a_tail_torn_at_every_byte(open_log: OpenLog, tmp_path: Path, caplog: py
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_flipped_byte_in_the_unflushed_part(seed: int, open_log: OpenLog, caplog: pytest.LogCaptureFixture) -> None:
+def test_flipped_byte_in_the_unflushed_part(seed: int, open_log: OpenLog, caplog: pytest.LogCaptureFixture) -> None:
     rng = random.Random(seed)
     log = open_log(**SMALL)
     values = fill(log)
@@ -101,7 +101,7 @@ def test_a_flipped_byte_in_the_unflushed_part(seed: int, open_log: OpenLog, capl
     assert log.append(batch_of(b"next")).base_offset == len(found)
 
 
-def test_below_the_recovery_point_nothing_is_scanned(open_log: OpenLog) -> None:
+def test_records_below_the_recovery_point_are_not_scanned(open_log: OpenLog) -> None:
     log = open_log(**SMALL)
     values = fill(log)
     log.flusher.flush()
@@ -117,7 +117,7 @@ def test_below_the_recovery_point_nothing_is_scanned(open_log: OpenLog) -> None:
 
 
 @pytest.mark.parametrize("zeros", [1, 11, 12, 60, 61, 10_000])
-def test_a_zero_filled_tail_is_trimmed(zeros: int, open_log: OpenLog, tmp_path: Path) -> None:
+def test_trailing_zeros_are_truncated(zeros: int, open_log: OpenLog, tmp_path: Path) -> None:
     log = open_log()
     values = fill(log, 3)
     size = log.segments.size
@@ -130,7 +130,7 @@ def test_a_zero_filled_tail_is_trimmed(zeros: int, open_log: OpenLog, tmp_path: 
         crash(log)
 
 
-def test_offsets_that_go_back_end_the_log(open_log: OpenLog) -> None:
+def test_decreasing_offsets_truncate_the_log(open_log: OpenLog) -> None:
     log = open_log()
     log.append(batch_of(b"a"))
     first = bytes(log.read(0, 1000, isolation=None))
@@ -143,7 +143,7 @@ def test_offsets_that_go_back_end_the_log(open_log: OpenLog) -> None:
 
 
 @pytest.mark.parametrize("position", range(12))
-def test_a_flipped_bit_in_an_offset_or_a_length_leaves_no_gap(position: int, open_log: OpenLog) -> None:
+def test_flipped_bit_in_an_offset_or_length_leaves_no_gap(position: int, open_log: OpenLog) -> None:
     """base_offset and batch_length lie outside the CRC."""
     for bit in range(8):
         log = open_log()
@@ -160,7 +160,7 @@ def test_a_flipped_bit_in_an_offset_or_a_length_leaves_no_gap(position: int, ope
         crash(log)
 
 
-def test_an_offset_beyond_the_next_segment_is_not_believed(open_log: OpenLog) -> None:
+def test_offset_beyond_the_next_segment_truncates_the_log(open_log: OpenLog) -> None:
     log = open_log(segment_bytes=300)
     for _ in range(9):
         log.append(batch_of(b"x" * 50))
@@ -174,7 +174,7 @@ def test_an_offset_beyond_the_next_segment_is_not_believed(open_log: OpenLog) ->
     assert len(log.segments) == 1
 
 
-def test_segments_behind_a_bad_batch_go(open_log: OpenLog, tmp_path: Path) -> None:
+def test_segments_after_a_bad_batch_are_deleted(open_log: OpenLog, tmp_path: Path) -> None:
     log = open_log(**SMALL)
     values = fill(log)
     second = list(log.segments)[1]
@@ -190,7 +190,7 @@ def test_segments_behind_a_bad_batch_go(open_log: OpenLog, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("left", [0, 1])
-def test_a_segment_without_its_end_ends_the_log(left: int, open_log: OpenLog) -> None:
+def test_segment_without_its_end_truncates_the_log(left: int, open_log: OpenLog) -> None:
     """A power loss may take the end of a closed segment and leave the next one: no hole."""
     log = open_log(segment_bytes=300)
     for _ in range(9):
@@ -204,7 +204,7 @@ def test_a_segment_without_its_end_ends_the_log(left: int, open_log: OpenLog) ->
     assert list(read_values(log)) == list(range(log.log_end_offset))
 
 
-def test_a_compacted_segment_may_lack_its_end(open_log: OpenLog) -> None:
+def test_compacted_segment_may_lack_its_end(open_log: OpenLog) -> None:
     log = open_log(segment_bytes=300)
     for _ in range(9):
         log.append(batch_of(b"x" * 50))
@@ -218,7 +218,7 @@ def test_a_compacted_segment_may_lack_its_end(open_log: OpenLog) -> None:
     assert 0 < len(read_values(log)) < 9
 
 
-def test_a_segment_that_is_nothing_but_garbage(open_log: OpenLog) -> None:
+def test_segment_of_garbage(open_log: OpenLog) -> None:
     log = open_log(**SMALL)
     fill(log)
     last = log.segments.active
@@ -248,7 +248,7 @@ def _shorter(path: Path) -> None:
 @pytest.mark.parametrize("damage", [Path.unlink, _empty, _garbage, _sorted_garbage, _shorter])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".snapshot", ".*"])
 @pytest.mark.parametrize("clean_shutdown", [True, False], ids=["clean", "killed"])
-def test_damaged_index_files_change_no_answer(
+def test_damaged_index_files_do_not_change_reads(
     damage: Callable[[Path], None], suffix: str, clean_shutdown: bool, open_log: OpenLog, tmp_path: Path
 ) -> None:
     log = open_log(**SMALL)
@@ -275,7 +275,7 @@ def test_damaged_index_files_change_no_answer(
     assert len(read_values(log)) == len(values) + 2
 
 
-def test_orphans_and_what_was_on_its_way_out_are_removed(open_log: OpenLog, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_orphaned_and_temporary_files_are_removed(open_log: OpenLog, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     log = open_log()
     values = fill(log, 3)
     log.close()
@@ -299,7 +299,7 @@ def test_orphans_and_what_was_on_its_way_out_are_removed(open_log: OpenLog, tmp_
     assert caplog.text.count("without its log") == 3
 
 
-def test_a_finished_compaction_takes_its_place(open_log: OpenLog, tmp_path: Path) -> None:
+def test_finished_compaction_is_swapped_in(open_log: OpenLog, tmp_path: Path) -> None:
     log = open_log(**SMALL)
     fill(log)
     first, second = list(log.segments)[:2]
@@ -315,7 +315,7 @@ def test_a_finished_compaction_takes_its_place(open_log: OpenLog, tmp_path: Path
 
 
 @pytest.mark.parametrize("content", [None, b"", b"junk", b"0\n1\n", b"0\n2\n5 0\n4 1\n", b"0\n1\n\xff\xfe\n"])
-def test_leader_epochs_are_made_anew_from_the_batches(content: bytes | None, open_log: OpenLog, tmp_path: Path) -> None:
+def test_leader_epochs_are_rebuilt_from_the_batches(content: bytes | None, open_log: OpenLog, tmp_path: Path) -> None:
     log = open_log(segment_bytes=200)
     for epoch in (1, 1, 3):
         log.assign_leader_epoch(epoch)
@@ -332,7 +332,7 @@ def test_leader_epochs_are_made_anew_from_the_batches(content: bytes | None, ope
 # Producers
 
 
-def test_idempotence_survives_a_kill(open_log: OpenLog) -> None:
+def test_producer_state_survives_a_kill(open_log: OpenLog) -> None:
     log = open_log(segment_bytes=700)
     for sequence in range(12):
         log.append(idempotent_batch(5, sequence, b"v" * 50))
@@ -345,7 +345,7 @@ def test_idempotence_survives_a_kill(open_log: OpenLog) -> None:
     assert log.append(idempotent_batch(5, 12)).base_offset == 12
 
 
-def test_after_a_clean_stop_the_last_batch_is_known(open_log: OpenLog) -> None:
+def test_last_batch_is_recognized_after_a_clean_stop(open_log: OpenLog) -> None:
     log = open_log()
     for sequence in range(4):
         log.append(idempotent_batch(5, sequence, epoch=2))
@@ -355,7 +355,7 @@ def test_after_a_clean_stop_the_last_batch_is_known(open_log: OpenLog) -> None:
     assert log.append(idempotent_batch(5, 4, epoch=2)).base_offset == 4
 
 
-def test_a_snapshot_of_records_that_were_lost_is_not_believed(open_log: OpenLog, tmp_path: Path) -> None:
+def test_snapshot_beyond_the_log_end_is_ignored(open_log: OpenLog, tmp_path: Path) -> None:
     log = open_log(segment_bytes=200)
     for sequence in range(6):
         log.append(idempotent_batch(5, sequence, b"v" * 60))
@@ -367,7 +367,7 @@ def test_a_snapshot_of_records_that_were_lost_is_not_believed(open_log: OpenLog,
     assert log.append(idempotent_batch(5, 3, b"v" * 60)).base_offset == 3
 
 
-def test_a_clean_start_scans_nothing(open_log: OpenLog, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_clean_start_scans_nothing(open_log: OpenLog, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     from tests.support.faulty_files import FaultyFiles
 
     log = open_log(**SMALL)
@@ -382,7 +382,7 @@ def test_a_clean_start_scans_nothing(open_log: OpenLog, tmp_path: Path, caplog: 
 
 
 @pytest.mark.parametrize("clean_shutdown", [False, True])
-def test_records_of_years_ago_are_recognised_after_a_restart(clean_shutdown: bool, open_log: OpenLog) -> None:
+def test_duplicates_with_old_timestamps_are_recognized_after_a_restart(clean_shutdown: bool, open_log: OpenLog) -> None:
     """Their producer wrote a moment ago, whatever time the records tell."""
     old = NOW_MS - 10 * 365 * 24 * 3_600_000
     log = open_log(clock=WallClock())
@@ -393,7 +393,7 @@ def test_records_of_years_ago_are_recognised_after_a_restart(clean_shutdown: boo
 
 
 @pytest.mark.parametrize("segment_bytes", [150, 1 << 20])
-def test_a_clean_stop_knows_where_the_log_ended(segment_bytes: int, open_log: OpenLog, caplog: pytest.LogCaptureFixture) -> None:
+def test_clean_start_detects_a_truncated_log(segment_bytes: int, open_log: OpenLog, caplog: pytest.LogCaptureFixture) -> None:
     log = open_log(segment_bytes=segment_bytes)
     for _ in range(4):
         log.append(batch_of(b"x" * 60))
@@ -408,14 +408,14 @@ def test_a_clean_stop_knows_where_the_log_ended(segment_bytes: int, open_log: Op
     assert list(read_values(again)) == [0, 1, 2]
 
 
-def test_a_log_start_offset_that_cannot_be_hides_nothing_after_a_clean_stop(open_log: OpenLog) -> None:
+def test_invalid_log_start_offset_is_ignored_after_a_clean_stop(open_log: OpenLog) -> None:
     log = open_log()
     log.append(batch_of(b"a", b"b"))
     log.close()
     assert list(read_values(open_log(clean_shutdown=True, recovery_point=2, log_start_offset=5))) == [0, 1]
 
 
-def test_a_wrong_entry_inside_the_time_index_changes_no_answer(open_log: OpenLog, caplog: pytest.LogCaptureFixture) -> None:
+def test_wrong_time_index_entry_does_not_change_reads(open_log: OpenLog, caplog: pytest.LogCaptureFixture) -> None:
     log = open_log(index_interval_bytes=1)
     for number in range(20):
         log.append(batch_of(b"x", timestamp=NOW_MS + number * 10))
@@ -434,7 +434,7 @@ def test_a_wrong_entry_inside_the_time_index_changes_no_answer(open_log: OpenLog
         again.close(clean=False)
 
 
-def test_records_without_timestamps_are_no_damage(open_log: OpenLog, caplog: pytest.LogCaptureFixture) -> None:
+def test_records_without_timestamps_are_not_damage(open_log: OpenLog, caplog: pytest.LogCaptureFixture) -> None:
     log = open_log()
     log.append(memoryview(build_batch([Record(0, -1, b"key", b"value")])))
     log.close()
@@ -442,7 +442,7 @@ def test_records_without_timestamps_are_no_damage(open_log: OpenLog, caplog: pyt
     assert not caplog.records
 
 
-def test_a_hole_below_the_log_start_costs_nothing_behind_it(open_log: OpenLog, tmp_path: Path) -> None:
+def test_gap_below_the_log_start_offset_is_harmless(open_log: OpenLog, tmp_path: Path) -> None:
     """A power loss brought some of the deleted segments back, and took the recovery point away."""
     log = open_log(segment_bytes=80)
     for number in range(10):
@@ -458,7 +458,7 @@ def test_a_hole_below_the_log_start_costs_nothing_behind_it(open_log: OpenLog, t
     assert min(int(path.stem) for path in (tmp_path / "orders-0").glob("*.log")) == 5
 
 
-def test_what_a_recovery_cut_off_does_not_come_back_with_the_next_power_loss(open_log: OpenLog, tmp_path: Path) -> None:
+def test_truncated_records_do_not_reappear_after_a_power_loss(open_log: OpenLog, tmp_path: Path) -> None:
     log = open_log(segment_bytes=200)
     log.append(batch_of(b"kept" * 20))
     log.flusher.flush()

@@ -48,7 +48,7 @@ def files_of(log: PartitionLog) -> set[str]:
 SIZE = len(batch_of(b"x" * 20))
 
 
-def test_time_takes_whole_segments_from_the_front(open_log: OpenLog, clock: ManualClock) -> None:
+def test_retention_ms_deletes_whole_segments_from_the_start(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(segment_bytes=100, retention_ms=10 * SECOND)
     fill(log, 20_000, 10_001, 10_000, 30_000, 0)
     assert bases(log) == [0, 1, 2, 3, 4]
@@ -62,7 +62,7 @@ def test_time_takes_whole_segments_from_the_front(open_log: OpenLog, clock: Manu
     assert bases(log) == [4]
 
 
-def test_size_keeps_at_least_retention_bytes(open_log: OpenLog, clock: ManualClock) -> None:
+def test_retention_bytes_are_kept_at_least(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(segment_bytes=100, retention_bytes=3 * SIZE, retention_ms=-1)
     fill(log, 0, 0, 0, 0, 0)
     assert log.retention.enforce(clock.now_ms()) == 2
@@ -75,7 +75,7 @@ def test_size_keeps_at_least_retention_bytes(open_log: OpenLog, clock: ManualClo
     assert log.retention.enforce(clock.now_ms()) == 0
 
 
-def test_limits_as_small_as_those_of_sparks_tests(open_log: OpenLog, clock: ManualClock) -> None:
+def test_very_small_limits_as_in_spark_tests(open_log: OpenLog, clock: ManualClock) -> None:
     """Segments of 70 bytes and 40 bytes of retention: one record a segment, and only the newest stays."""
     log = open_log(segment_bytes=70, retention_bytes=40)
     for number in range(20):
@@ -85,7 +85,7 @@ def test_limits_as_small_as_those_of_sparks_tests(open_log: OpenLog, clock: Manu
     assert len(log.segments) == 1
 
 
-def test_zero_bytes_of_retention_empty_the_log(open_log: OpenLog, clock: ManualClock) -> None:
+def test_zero_retention_bytes_empty_the_log(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(segment_bytes=100, retention_bytes=0)
     fill(log, 0, 0)
     assert log.retention.enforce(clock.now_ms()) == 2
@@ -93,7 +93,7 @@ def test_zero_bytes_of_retention_empty_the_log(open_log: OpenLog, clock: ManualC
     assert log.retention.enforce(clock.now_ms()) == 0  # an empty one is not deleted again and again
 
 
-def test_the_segment_that_grows_rolls_and_goes(open_log: OpenLog, clock: ManualClock) -> None:
+def test_expired_active_segment_is_rolled_and_deleted(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(retention_ms=SECOND)
     fill(log, 0, 0, 0)
     clock.advance(SECOND)
@@ -107,7 +107,7 @@ def test_the_segment_that_grows_rolls_and_goes(open_log: OpenLog, clock: ManualC
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_an_emptied_log_goes_on_after_a_restart(is_clean: bool, open_log: OpenLog, clock: ManualClock) -> None:
+def test_emptied_log_continues_after_a_restart(is_clean: bool, open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(retention_ms=SECOND)
     log.append(idempotent_batch(7, 0, b"a", b"b"))
     clock.advance(2 * SECOND)
@@ -124,7 +124,7 @@ def test_an_emptied_log_goes_on_after_a_restart(is_clean: bool, open_log: OpenLo
     assert again.append(idempotent_batch(7, 2, b"c")).duplicate
 
 
-def test_files_are_renamed_at_once_and_removed_after_the_delay(open_log: OpenLog, clock: ManualClock) -> None:
+def test_segment_files_are_renamed_immediately_and_removed_after_the_delay(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(segment_bytes=100, index_interval_bytes=0, retention_ms=5 * SECOND, file_delete_delay_ms=60 * SECOND)
     fill(log, 9000, 9000, 0)
     before = files_of(log)
@@ -138,7 +138,7 @@ def test_files_are_renamed_at_once_and_removed_after_the_delay(open_log: OpenLog
     assert files_of(log) == before - gone
 
 
-def test_a_log_that_is_only_compacted_keeps_all_but_what_lies_below_its_start(open_log: OpenLog, clock: ManualClock) -> None:
+def test_compact_only_log_deletes_only_below_its_start_offset(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(segment_bytes=100, retention_ms=1, retention_bytes=1, cleanup_policy=COMPACT)
     fill(log, 9000, 9000, 9000)
     assert log.retention.enforce(clock.now_ms()) == 0
@@ -151,13 +151,13 @@ def test_a_log_that_is_only_compacted_keeps_all_but_what_lies_below_its_start(op
     assert log.retention.enforce(clock.now_ms()) == 2
 
 
-def test_an_empty_policy_keeps_all(open_log: OpenLog, clock: ManualClock) -> None:
+def test_empty_cleanup_policy_deletes_nothing(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(segment_bytes=100, retention_ms=1, cleanup_policy=frozenset())
     fill(log, 9000, 9000)
     assert log.retention.enforce(clock.now_ms()) == 0
 
 
-def test_nothing_above_the_high_watermark_goes(open_log: OpenLog, clock: ManualClock) -> None:
+def test_records_above_the_high_watermark_are_kept(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(segment_bytes=100, retention_ms=1)
     fill(log, 9000)
     HeldLog.hold(log)
@@ -168,7 +168,7 @@ def test_nothing_above_the_high_watermark_goes(open_log: OpenLog, clock: ManualC
     assert log.retention.enforce(clock.now_ms()) == 2
 
 
-def test_records_without_timestamps_go_by_their_file(open_log: OpenLog, clock: ManualClock) -> None:
+def test_records_without_timestamps_expire_by_file_time(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(segment_bytes=100, retention_ms=10 * SECOND)
     for _ in range(2):
         log.append(batch_of(b"x" * 20, timestamp=-1))
@@ -177,9 +177,7 @@ def test_records_without_timestamps_go_by_their_file(open_log: OpenLog, clock: M
     assert (log.retention.enforce(clock.now_ms()), bases(log)) == (1, [1])
 
 
-def test_a_timestamp_in_the_future_keeps_its_segment_until_then(
-    open_log: OpenLog, clock: ManualClock, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_future_timestamp_delays_deletion_of_its_segment(open_log: OpenLog, clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:
     day = 24 * 3600 * SECOND
     log = open_log(segment_bytes=100, retention_ms=SECOND, message_timestamp_after_max_ms=2 * day)
     fill(log, 9000, -day, 9000, 9000)
@@ -191,7 +189,7 @@ def test_a_timestamp_in_the_future_keeps_its_segment_until_then(
     assert log.retention.enforce(clock.now_ms()) == 3
 
 
-def test_a_clock_that_jumps(open_log: OpenLog, clock: ManualClock) -> None:
+def test_clock_jumps(open_log: OpenLog, clock: ManualClock) -> None:
     """Back: nothing goes. Forward: what is too old by then, and nothing that is not."""
     day = 24 * 3600 * SECOND
     log = open_log(segment_bytes=100, retention_ms=7 * day)
@@ -204,7 +202,7 @@ def test_a_clock_that_jumps(open_log: OpenLog, clock: ManualClock) -> None:
     assert log.retention.enforce(clock.now_ms()) == 0
 
 
-def test_damage_does_not_keep_a_log_from_shrinking(open_log: OpenLog, clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_segment_does_not_prevent_retention(open_log: OpenLog, clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:
     log = open_log(segment_bytes=100, retention_ms=SECOND)
     fill(log, 9000, 9000, 0)
     log.close()
@@ -217,7 +215,7 @@ def test_damage_does_not_keep_a_log_from_shrinking(open_log: OpenLog, clock: Man
     assert str(first) in caplog.text
 
 
-def test_no_more_than_the_limit_in_one_go(open_log: OpenLog, clock: ManualClock) -> None:
+def test_deletions_are_limited_per_call(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(segment_bytes=100, retention_ms=1)
     fill(log, *[9000] * 5)
     assert [log.retention.enforce(clock.now_ms(), limit=2) for _ in range(4)] == [2, 2, 1, 0]
@@ -242,7 +240,7 @@ class LateBackground(InlineBackground):
             each()
 
 
-def test_each_turn_of_a_long_deletion_waits_for_names(open_log: OpenLog, clock: ManualClock) -> None:
+def test_each_step_of_a_long_deletion_syncs_the_folder(open_log: OpenLog, clock: ManualClock) -> None:
     """Between two turns the log rolls and its start moves: the names of then must be on the disk, not only those of the first turn."""
     background = LateBackground()
     log = open_log(segment_bytes=100, background=background)
@@ -259,7 +257,7 @@ def test_each_turn_of_a_long_deletion_waits_for_names(open_log: OpenLog, clock: 
     assert len(log.segments) == 1
 
 
-def test_the_new_segment_is_synced_before_the_old_ones_go(open_log: OpenLog, clock: ManualClock) -> None:
+def test_new_segment_is_synced_before_old_ones_are_deleted(open_log: OpenLog, clock: ManualClock) -> None:
     background = LateBackground()
     log = open_log(retention_ms=1, background=background, file_delete_delay_ms=0)
     fill(log, 9000, 9000)
@@ -274,7 +272,7 @@ def test_the_new_segment_is_synced_before_the_old_ones_go(open_log: OpenLog, clo
     assert {name[:20] for name in files_of(log)} == {f"{2:020}", "leader-epoch-checkpoint"[:20]}
 
 
-def test_a_failed_sync_deletes_nothing(open_log: OpenLog, clock: ManualClock) -> None:
+def test_failed_sync_deletes_nothing(open_log: OpenLog, clock: ManualClock) -> None:
     files = FaultyFiles()
     background = LateBackground()
     log = open_log(retention_ms=1, background=background, files=files)
@@ -289,7 +287,7 @@ def test_a_failed_sync_deletes_nothing(open_log: OpenLog, clock: ManualClock) ->
 
 
 @pytest.mark.parametrize("operation", ["rename", "open"])
-def test_a_disk_that_fails_is_told_of(operation: str, open_log: OpenLog, clock: ManualClock) -> None:
+def test_disk_failure_is_reported(operation: str, open_log: OpenLog, clock: ManualClock) -> None:
     files = FaultyFiles()
     log = open_log(retention_ms=1, files=files)
     told: list[OSError] = []
@@ -306,7 +304,7 @@ def test_a_disk_that_fails_is_told_of(operation: str, open_log: OpenLog, clock: 
 # Rolling by time
 
 
-def test_a_segment_rolls_when_nobody_writes(open_log: OpenLog, clock: ManualClock) -> None:
+def test_idle_segment_rolls_after_segment_ms(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(segment_ms=10 * SECOND, retention_ms=-1)
     now_ms = clock.now_ms()
     log.retention.enforce(now_ms + 60 * SECOND)
@@ -321,14 +319,14 @@ def test_a_segment_rolls_when_nobody_writes(open_log: OpenLog, clock: ManualCloc
     assert bases(log) == [0, 1]
 
 
-def test_old_timestamps_alone_roll_nothing(open_log: OpenLog, clock: ManualClock) -> None:
+def test_old_timestamps_alone_do_not_roll_a_segment(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(segment_ms=10 * SECOND, retention_ms=-1)
     fill(log, 3600 * SECOND)
     log.retention.enforce(clock.now_ms())
     assert bases(log) == [0]
 
 
-def test_compaction_lag_bounds_the_age_of_a_segment(open_log: OpenLog) -> None:
+def test_max_compaction_lag_rolls_a_segment(open_log: OpenLog) -> None:
     log = open_log(max_compaction_lag_ms=SECOND, cleanup_policy=COMPACT)
     fill(log, 0, -SECOND, -SECOND - 1)
     assert bases(log) == [0, 2]
@@ -338,7 +336,7 @@ def test_compaction_lag_bounds_the_age_of_a_segment(open_log: OpenLog) -> None:
 # Idle producers
 
 
-def test_producers_are_kept_by_when_they_wrote_not_by_what(open_log: OpenLog, clock: ManualClock) -> None:
+def test_producers_expire_by_write_time_not_by_record_timestamp(open_log: OpenLog, clock: ManualClock) -> None:
     """An import of old records: its producer is not idle."""
     log = open_log()
     for number in range(4):
@@ -351,7 +349,7 @@ def test_producers_are_kept_by_when_they_wrote_not_by_what(open_log: OpenLog, cl
     assert not log.append(idempotent_batch(5, 3, timestamp=NOW_MS - 10**9)).duplicate
 
 
-def test_write_times_stay_few_and_are_never_too_early() -> None:
+def test_write_times_are_bounded_and_approximate() -> None:
     times = WriteTimes(0, 0)
     written = {}
     for now_ms in range(1, 5000):

@@ -66,7 +66,7 @@ def recovery_of(tmp_path: Path, data: bytes, producers: ProducerState) -> tuple[
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_it_tells_what_every_batch_tells(seed: int, tmp_path: Path) -> None:
+def test_recovered_state_matches_every_batch(seed: int, tmp_path: Path) -> None:
     data = some_log(seed)
     expected, got = ProducerState(1000), ProducerState(1000)
     epochs: list[tuple[int, int]] = []
@@ -88,7 +88,7 @@ def test_it_tells_what_every_batch_tells(seed: int, tmp_path: Path) -> None:
     assert len(indexes[0]) > 10
 
 
-def test_nothing_behind_a_bad_batch_is_told(tmp_path: Path) -> None:
+def test_state_is_recovered_up_to_a_bad_batch(tmp_path: Path) -> None:
     data = bytearray(some_log(3))
     batches = list(split_batches(data))
     size = sum(batch.size for batch in batches[:120])

@@ -6,7 +6,7 @@ from minibroker.log.retention import SEGMENTS_A_TURN
 from tests.support.broker_in_memory import BrokerInMemory, records
 
 
-def test_many_segments_go_over_many_turns() -> None:
+def test_many_segments_are_deleted_in_several_steps() -> None:
     broker = BrokerInMemory()
     broker.cluster.create_topic("rolling", partition_count=1, configs={"segment.bytes": "1000"})
     log = broker.cluster.partition("rolling", 0).log
@@ -23,7 +23,7 @@ def test_many_segments_go_over_many_turns() -> None:
     assert again.cluster.partition("rolling", 0).log.log_start_offset == log.log_end_offset
 
 
-def test_a_topic_that_is_deleted_meanwhile_is_gone() -> None:
+def test_topic_may_be_deleted_meanwhile() -> None:
     broker = BrokerInMemory()
     broker.cluster.create_topic("rolling", partition_count=1, configs={"segment.bytes": "1000"})
     log = broker.cluster.partition("rolling", 0).log

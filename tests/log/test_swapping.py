@@ -80,7 +80,7 @@ def check(folder: Path, before: dict[int, KeyValue], *, clean: bool) -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_dying_before_every_change(written: Path, tmp_path: Path, *, clean: bool) -> None:
+def test_crash_before_every_file_operation(written: Path, tmp_path: Path, *, clean: bool) -> None:
     before = left_in(open_in(written))
     lives, died = 0, True
     while died:
@@ -108,7 +108,7 @@ def test_dying_before_every_change(written: Path, tmp_path: Path, *, clean: bool
     assert lives > 50
 
 
-def test_every_change_that_fails(written: Path, tmp_path: Path) -> None:
+def test_failure_of_every_file_operation(written: Path, tmp_path: Path) -> None:
     """ENOSPC or EIO in the work: the files go, and the log is as it was. In the swap: the log is offline until it is opened anew."""
     before = left_in(open_in(written))
     for operation in ("open", "write", "sync", "rename"):
@@ -140,7 +140,7 @@ def test_every_change_that_fails(written: Path, tmp_path: Path) -> None:
         assert after > 3, operation
 
 
-def test_what_is_swapped_in_was_synced(written: Path, tmp_path: Path) -> None:
+def test_swapped_in_files_are_synced(written: Path, tmp_path: Path) -> None:
     shutil.copytree(written, tmp_path / "log")
     files = FaultyFiles()
     log = open_in(tmp_path / "log", files)
@@ -177,7 +177,7 @@ def rename(folder: Path, old: str, new: str, *suffixes: str) -> None:
             path.rename(folder / (path.name.removesuffix(old) + new))
 
 
-def test_a_swap_that_had_not_begun_is_undone(written: Path, tmp_path: Path) -> None:
+def test_unstarted_swap_is_undone(written: Path, tmp_path: Path) -> None:
     folder, _, _ = compacted_copies(written, tmp_path)
     before = {path.name: path.read_bytes() for path in written.rglob("*") if path.is_file()}
     rename(folder, ".cleaned", ".swap", ".log", ".index")  # the time index is still `.cleaned`
@@ -189,7 +189,7 @@ def test_a_swap_that_had_not_begun_is_undone(written: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("deleted", range(4))
-def test_a_swap_that_had_begun_is_finished(written: Path, tmp_path: Path, deleted: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_started_swap_is_finished(written: Path, tmp_path: Path, deleted: int, caplog: pytest.LogCaptureFixture) -> None:
     folder, _, sources = compacted_copies(written, tmp_path)
     rename(folder, ".cleaned", ".swap", ".log", ".index", ".timeindex", ".txnindex")
     for source in sources[:deleted]:
@@ -205,7 +205,7 @@ def test_a_swap_that_had_begun_is_finished(written: Path, tmp_path: Path, delete
     check(tmp_path / "before", left_in(open_in(written)), clean=True)
 
 
-def test_a_swap_whose_log_was_in_place_keeps_its_other_files(written: Path, tmp_path: Path) -> None:
+def test_swap_with_its_log_in_place_keeps_its_other_files(written: Path, tmp_path: Path) -> None:
     folder, _, sources = compacted_copies(written, tmp_path)
     rename(folder, ".cleaned", ".swap", ".log", ".index", ".timeindex", ".txnindex")
     for source in sources:

@@ -103,7 +103,7 @@ def times(request: pytest.FixtureRequest) -> Callable[[random.Random, int], int]
 
 
 @pytest.mark.parametrize("timestamp_type", ["CreateTime", "LogAppendTime"])
-def test_as_it_grows_and_rolls(times: Any, timestamp_type: str, tmp_path: Path) -> None:
+def test_lookup_while_the_log_grows_and_rolls(times: Any, timestamp_type: str, tmp_path: Path) -> None:
     log = Log(tmp_path, times, message_timestamp_type=timestamp_type)
     for _ in range(3):
         log.fill(40)
@@ -112,7 +112,7 @@ def test_as_it_grows_and_rolls(times: Any, timestamp_type: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("how", ["stopped", "killed", "killed before anything was synced"])
-def test_after_a_restart(times: Any, how: str, tmp_path: Path) -> None:
+def test_lookup_after_a_restart(times: Any, how: str, tmp_path: Path) -> None:
     log = Log(tmp_path, times)
     log.fill()
     if how == "stopped":
@@ -126,7 +126,7 @@ def test_after_a_restart(times: Any, how: str, tmp_path: Path) -> None:
     log.check()
 
 
-def test_when_time_indexes_are_gone(times: Any, tmp_path: Path) -> None:
+def test_lookup_without_time_indexes(times: Any, tmp_path: Path) -> None:
     log = Log(tmp_path, times)
     log.fill()
     log.log.close()
@@ -136,7 +136,7 @@ def test_when_time_indexes_are_gone(times: Any, tmp_path: Path) -> None:
     log.check()
 
 
-def test_behind_deleted_records(times: Any, tmp_path: Path) -> None:
+def test_lookup_after_deleting_records(times: Any, tmp_path: Path) -> None:
     log = Log(tmp_path, times)
     log.fill()
     end = log.log.log_end_offset
@@ -146,7 +146,7 @@ def test_behind_deleted_records(times: Any, tmp_path: Path) -> None:
             log.check()
 
 
-def test_behind_retention(times: Any, tmp_path: Path) -> None:
+def test_lookup_after_retention(times: Any, tmp_path: Path) -> None:
     log = Log(tmp_path, times, retention_bytes=4000, retention_ms=-1)
     log.fill()
     assert log.log.retention.enforce(log.clock.now_ms())
@@ -155,7 +155,7 @@ def test_behind_retention(times: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize("key_count", [3, 40], ids=["few keys", "many keys"])
-def test_after_compaction(times: Any, key_count: int, restart: bool, tmp_path: Path) -> None:
+def test_lookup_after_compaction(times: Any, key_count: int, restart: bool, tmp_path: Path) -> None:
     log = Log(tmp_path, times, cleanup_policy=COMPACT)
     dirty = 0
     for _ in range(2):
@@ -168,7 +168,7 @@ def test_after_compaction(times: Any, key_count: int, restart: bool, tmp_path: P
         log.check()
 
 
-def test_a_batch_that_compaction_emptied_answers_nothing(open_log: OpenLog) -> None:
+def test_lookup_ignores_empty_batches_left_by_compaction(open_log: OpenLog) -> None:
     """What is left of a producer's last batch has its timestamps in the header, and no record."""
     log = open_log(cleanup_policy=COMPACT)
     records = [Record(0, NOW_MS + 500, b"a", b"1")]

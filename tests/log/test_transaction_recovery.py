@@ -81,7 +81,7 @@ def index_files(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("lost", ["nothing", "*.snapshot", "*.txnindex", "*.[st]*"])
-def test_a_killed_log(seed: int, lost: str, open_log: OpenLog, tmp_path: Path) -> None:
+def test_killed_log_is_recovered(seed: int, lost: str, open_log: OpenLog, tmp_path: Path) -> None:
     log = open_log(**SMALL)
     fill(log, seed)
     check(log)
@@ -101,7 +101,7 @@ def test_a_killed_log(seed: int, lost: str, open_log: OpenLog, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_log_that_is_flushed_up_to_its_middle(seed: int, open_log: OpenLog, tmp_path: Path) -> None:
+def test_log_flushed_up_to_its_middle_is_recovered(seed: int, open_log: OpenLog, tmp_path: Path) -> None:
     """What recovery does not read is taken from snapshot and index."""
     log = open_log(**SMALL)
     fill(log, seed)
@@ -118,7 +118,7 @@ def test_a_log_that_is_flushed_up_to_its_middle(seed: int, open_log: OpenLog, tm
     assert log.last_stable_offset == log.log_end_offset - 1
 
 
-def test_a_tail_torn_at_every_byte(open_log: OpenLog, tmp_path: Path) -> None:
+def test_last_batch_torn_at_every_byte(open_log: OpenLog, tmp_path: Path) -> None:
     """A marker that is cut off leaves its transaction open, and no entry; records that are cut off open none."""
     log = open_log()
     log.append(idempotent_batch(1, 0, is_transactional=True))
@@ -157,7 +157,7 @@ def test_a_tail_torn_at_every_byte(open_log: OpenLog, tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_emptied", [True, False], ids=["emptied", "removed"])
 @pytest.mark.parametrize("is_clean", [True, False], ids=["stopped", "flushed and killed"])
 @pytest.mark.parametrize("seed", range(2))
-def test_an_index_that_is_missing_is_not_believed(seed: int, is_emptied: bool, is_clean: bool, open_log: OpenLog, tmp_path: Path) -> None:
+def test_missing_transaction_index_is_rebuilt(seed: int, is_emptied: bool, is_clean: bool, open_log: OpenLog, tmp_path: Path) -> None:
     """One of them, or all; whatever is fetched, a consumer of committed records never gets an aborted one."""
     log = open_log(**SMALL)
     fill(log, seed)
@@ -181,7 +181,7 @@ def test_an_index_that_is_missing_is_not_believed(seed: int, is_emptied: bool, i
         shutil.copytree(tmp_path / "saved", tmp_path / "orders-0")
 
 
-def test_compaction_does_not_believe_a_missing_index(open_log: OpenLog, tmp_path: Path) -> None:
+def test_compaction_rebuilds_a_missing_transaction_index(open_log: OpenLog, tmp_path: Path) -> None:
     """It would keep an aborted value, and nothing of the committed one that it stands behind."""
     log = open_log(cleanup_policy=COMPACT)
     put(log, (b"k", b"committed"), (b"l", b"other"))
@@ -206,9 +206,7 @@ def test_compaction_does_not_believe_a_missing_index(open_log: OpenLog, tmp_path
 
 
 @pytest.mark.parametrize("ends", [ControlType.ABORT, ControlType.COMMIT])
-def test_a_long_transaction_whose_index_is_missing_is_not_read_again_with_every_fetch(
-    ends: ControlType, open_log: OpenLog, tmp_path: Path
-) -> None:
+def test_long_transaction_with_a_missing_index_is_scanned_once(ends: ControlType, open_log: OpenLog, tmp_path: Path) -> None:
     log = open_log(**SMALL)
     log.append(idempotent_batch(1, 0, is_transactional=True))
     end_transaction(log, 1, ControlType.COMMIT)
@@ -242,7 +240,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("kind", DAMAGES)
 @pytest.mark.parametrize("is_clean", [True, False], ids=["stopped", "flushed and killed"])
-def test_a_damaged_index_is_made_anew_when_it_is_read(kind: str, is_clean: bool, open_log: OpenLog, tmp_path: Path) -> None:
+def test_damaged_transaction_index_is_rebuilt(kind: str, is_clean: bool, open_log: OpenLog, tmp_path: Path) -> None:
     log = open_log(**SMALL)
     fill(log, 1)
     log.flusher.flush()
@@ -255,7 +253,7 @@ def test_a_damaged_index_is_made_anew_when_it_is_read(kind: str, is_clean: bool,
     assert index_files(tmp_path / "orders-0") == whole
 
 
-def test_a_damaged_index_of_the_segment_that_grows(open_log: OpenLog, tmp_path: Path) -> None:
+def test_damaged_transaction_index_of_the_active_segment(open_log: OpenLog, tmp_path: Path) -> None:
     log = open_log()
     log.append(idempotent_batch(1, 0, is_transactional=True))
     end_transaction(log, 1, ControlType.ABORT)
@@ -275,7 +273,7 @@ def test_a_damaged_index_of_the_segment_that_grows(open_log: OpenLog, tmp_path: 
         log.close()
 
 
-def test_a_log_that_begins_in_the_middle_of_transactions(open_log: OpenLog) -> None:
+def test_log_start_offset_in_the_middle_of_transactions(open_log: OpenLog) -> None:
     """What their first offsets were, the snapshot at the first segment's start tells."""
     log = open_log(**SMALL)
     fill(log, 3, 80)
@@ -292,7 +290,7 @@ def test_a_log_that_begins_in_the_middle_of_transactions(open_log: OpenLog) -> N
 
 @pytest.mark.parametrize("loss", Loss)
 @pytest.mark.parametrize("seed", range(4))
-def test_what_was_synced_survives_a_power_loss(loss: Loss, seed: int, tmp_path: Path, clock: ManualClock) -> None:
+def test_synced_transactions_survive_a_power_loss(loss: Loss, seed: int, tmp_path: Path, clock: ManualClock) -> None:
     """Flushed after each append: what recovery does not read again must be on the disk with its aborted transactions."""
     disk = LosingFiles(tmp_path / "data")
     log = opened(tmp_path / "data", disk, clock)

@@ -43,7 +43,7 @@ def entries_of(log: PartitionLog) -> list[tuple[int, ...]]:
 # The last stable offset
 
 
-def test_an_open_transaction_holds_the_last_stable_offset(open_log: OpenLog) -> None:
+def test_open_transaction_holds_the_last_stable_offset(open_log: OpenLog) -> None:
     log = open_log()
     log.append(batch_of(b"plain"))
     write(log, 1, b"a", b"b")
@@ -56,7 +56,7 @@ def test_an_open_transaction_holds_the_last_stable_offset(open_log: OpenLog) -> 
     assert (log.first_unstable_offset, log.last_stable_offset) == (None, 5)
 
 
-def test_it_moves_to_the_oldest_that_is_still_open(open_log: OpenLog) -> None:
+def test_last_stable_offset_moves_to_the_oldest_open_transaction(open_log: OpenLog) -> None:
     log = open_log()
     for producer_id in (1, 2, 3):
         write(log, producer_id, b"a")
@@ -70,7 +70,7 @@ def test_it_moves_to_the_oldest_that_is_still_open(open_log: OpenLog) -> None:
     assert entries_of(log) == [(2, 1, 3, 0), (3, 2, 5, 6)]
 
 
-def test_a_marker_above_a_held_high_watermark_moves_nothing(open_log: OpenLog) -> None:
+def test_marker_above_the_high_watermark_does_not_move_the_last_stable_offset(open_log: OpenLog) -> None:
     log = open_log()
     write(log, 1, b"a")
     HeldLog.hold(log)
@@ -81,7 +81,7 @@ def test_a_marker_above_a_held_high_watermark_moves_nothing(open_log: OpenLog) -
     assert (log.last_stable_offset, log.first_unstable_offset, log.high_watermark) == (2, 2, 3)
 
 
-def test_it_is_never_below_the_log_start(open_log: OpenLog) -> None:
+def test_last_stable_offset_is_not_below_the_log_start_offset(open_log: OpenLog) -> None:
     log = open_log()
     write(log, 1, b"a", b"b", b"c")
     log.advance_log_start_offset(2)
@@ -95,7 +95,7 @@ def test_it_is_never_below_the_log_start(open_log: OpenLog) -> None:
 # What producers may do
 
 
-def test_a_batch_outside_its_producers_transaction_is_refused(open_log: OpenLog) -> None:
+def test_batch_outside_its_producers_transaction_is_refused(open_log: OpenLog) -> None:
     log = open_log()
     write(log, 1, b"a")
     with pytest.raises(InvalidTxnState):
@@ -107,7 +107,7 @@ def test_a_batch_outside_its_producers_transaction_is_refused(open_log: OpenLog)
     assert log.append(idempotent_batch(1, 1)).base_offset == 2
 
 
-def test_sequences_go_on_behind_a_marker_of_the_same_epoch_only(open_log: OpenLog) -> None:
+def test_sequences_continue_only_after_a_marker_of_the_same_epoch(open_log: OpenLog) -> None:
     log = open_log()
     write(log, 1, b"a", b"b")
     commit(log, 1)
@@ -122,7 +122,7 @@ def test_sequences_go_on_behind_a_marker_of_the_same_epoch_only(open_log: OpenLo
     write(log, 1, b"d", epoch=1)
 
 
-def test_a_duplicate_of_the_transaction_before_opens_none(open_log: OpenLog) -> None:
+def test_duplicate_from_the_previous_transaction_opens_none(open_log: OpenLog) -> None:
     log = open_log()
     write(log, 1, b"a")
     commit(log, 1)
@@ -130,7 +130,7 @@ def test_a_duplicate_of_the_transaction_before_opens_none(open_log: OpenLog) -> 
     assert log.producers.first_open_offset(1) is None
 
 
-def test_the_first_sequence_of_a_producer_that_nothing_is_known_of(open_log: OpenLog) -> None:
+def test_unknown_producer_must_start_a_v2_transaction_at_sequence_zero(open_log: OpenLog) -> None:
     """Transaction version 2: each transaction begins with 0, so an earlier batch is missing."""
     log = open_log()
     with pytest.raises(OutOfOrderSequenceNumber):
@@ -138,7 +138,7 @@ def test_the_first_sequence_of_a_producer_that_nothing_is_known_of(open_log: Ope
     assert log.append(idempotent_batch(1, 5, is_transactional=True), produce_version=11).base_offset == 0
 
 
-def test_who_has_a_transaction_open(open_log: OpenLog) -> None:
+def test_open_transaction_is_listed_with_its_producer(open_log: OpenLog) -> None:
     log = open_log()
     write(log, 1, b"a", epoch=3)
     assert (log.producers.first_open_offset(1), log.producers.first_open_offset(2)) == (0, None)
@@ -154,7 +154,7 @@ def test_who_has_a_transaction_open(open_log: OpenLog) -> None:
 # Markers
 
 
-def test_a_marker_is_a_control_batch(open_log: OpenLog) -> None:
+def test_marker_is_a_control_batch(open_log: OpenLog) -> None:
     log = open_log()
     log.assign_leader_epoch(4)
     write(log, 7, b"a", epoch=2)
@@ -173,7 +173,7 @@ def test_a_marker_is_a_control_batch(open_log: OpenLog) -> None:
     assert EndTransactionMarker.from_record(next(decode_records(batch))) == (ControlType.ABORT, 9)
 
 
-def test_a_marker_has_the_time_of_its_append_where_the_topic_says_so(open_log: OpenLog, clock: ManualClock) -> None:
+def test_marker_has_log_append_time_if_configured(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(message_timestamp_type="LogAppendTime")
     clock.advance(9)
     commit(log, 1)
@@ -181,7 +181,7 @@ def test_a_marker_has_the_time_of_its_append_where_the_topic_says_so(open_log: O
     assert (batch.check_crc(), batch.timestamp_type, batch.max_timestamp) == (True, TimestampType.LOG_APPEND_TIME, NOW_MS + 9)
 
 
-def test_a_marker_without_a_transaction_leaves_only_its_epochs(open_log: OpenLog) -> None:
+def test_marker_without_a_transaction_only_stores_its_epochs(open_log: OpenLog) -> None:
     log = open_log()
     for _ in range(2):
         abort(log, 1, epoch=5)
@@ -192,7 +192,7 @@ def test_a_marker_without_a_transaction_leaves_only_its_epochs(open_log: OpenLog
 
 
 @pytest.mark.parametrize(("epoch", "version", "is_refused"), [(2, 0, True), (3, 0, False), (3, 1, False), (3, 2, True), (4, 2, False)])
-def test_a_marker_of_another_epoch(epoch: int, version: int, is_refused: bool, open_log: OpenLog) -> None:
+def test_marker_of_another_epoch(epoch: int, version: int, is_refused: bool, open_log: OpenLog) -> None:
     """A delayed marker of version 2 can only be of a transaction before: each has its own epoch (KIP-1228)."""
     log = open_log()
     write(log, 1, b"a", epoch=3)
@@ -205,7 +205,7 @@ def test_a_marker_of_another_epoch(epoch: int, version: int, is_refused: bool, o
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_a_marker_said_again(version: int, open_log: OpenLog) -> None:
+def test_repeated_marker(version: int, open_log: OpenLog) -> None:
     """Kafka 4.3.1 writes it once more (KAFKA-19999): the coordinator does not know that it was written."""
     log = open_log()
     write(log, 1, b"a", epoch=3)
@@ -215,7 +215,7 @@ def test_a_marker_said_again(version: int, open_log: OpenLog) -> None:
     assert log.last_stable_offset == 3
 
 
-def test_a_coordinator_that_was_replaced_is_fenced(open_log: OpenLog) -> None:
+def test_replaced_coordinator_is_fenced(open_log: OpenLog) -> None:
     log = open_log()
     end(log, 1, ControlType.COMMIT, coordinator=5)
     write(log, 1, b"a")
@@ -228,7 +228,7 @@ def test_a_coordinator_that_was_replaced_is_fenced(open_log: OpenLog) -> None:
 # The broker's own batches
 
 
-def test_own_batches_have_no_sequences(open_log: OpenLog) -> None:
+def test_internal_batches_have_no_sequences(open_log: OpenLog) -> None:
     log = open_log()
     for offset in (0, 1):
         assert log.append_own(batch_of(b"a")).base_offset == offset
@@ -243,7 +243,7 @@ def test_own_batches_have_no_sequences(open_log: OpenLog) -> None:
     assert [(batch.base_offset, batch.check_crc()) for batch in read_batches(log)] == [(offset, True) for offset in range(5)]
 
 
-def test_several_own_batches_at_once_are_refused_and_not_the_first_of_them_taken(open_log: OpenLog) -> None:
+def test_several_internal_batches_in_one_append_are_refused(open_log: OpenLog) -> None:
     for timestamp_type in ("CreateTime", "LogAppendTime"):
         log = open_log(message_timestamp_type=timestamp_type)
         two = bytearray(batch_of(b"a")) + batch_of(b"b")
@@ -253,7 +253,7 @@ def test_several_own_batches_at_once_are_refused_and_not_the_first_of_them_taken
         assert (bytes(two), log.log_end_offset) == (before, 0)
 
 
-def test_own_batches_have_the_time_of_their_append_where_the_topic_says_so(open_log: OpenLog) -> None:
+def test_internal_batches_have_log_append_time_if_configured(open_log: OpenLog) -> None:
     log = open_log(message_timestamp_type="LogAppendTime")
     appended = log.append_own(batch_of(b"a", timestamp=5))
     assert appended.log_append_time_ms == NOW_MS

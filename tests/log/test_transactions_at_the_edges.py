@@ -30,7 +30,7 @@ def entries_of(log: PartitionLog) -> list[tuple[int, ...]]:
 # Less log
 
 
-def test_retention_takes_the_beginning_of_an_open_transaction(open_log: OpenLog, clock: ManualClock) -> None:
+def test_retention_deletes_the_start_of_an_open_transaction(open_log: OpenLog, clock: ManualClock) -> None:
     """As in Kafka: it goes by the high watermark. What is left of the transaction is still one."""
     log = open_log(segment_bytes=200, retention_ms=1000)
     for sequence in range(3):
@@ -63,7 +63,7 @@ def test_all_records_of_an_open_transaction_are_deleted(open_log: OpenLog) -> No
     assert log.last_stable_offset == log.log_end_offset == 4
 
 
-def test_an_open_transaction_is_not_compacted(open_log: OpenLog) -> None:
+def test_open_transaction_is_not_compacted(open_log: OpenLog) -> None:
     log = open_log(segment_bytes=200, cleanup_policy=frozenset({"compact"}))
     for _ in range(2):
         log.append(batch_of(b"x" * 80))
@@ -79,7 +79,7 @@ def test_an_open_transaction_is_not_compacted(open_log: OpenLog) -> None:
 # Segments
 
 
-def test_entries_lie_where_their_markers_do(open_log: OpenLog) -> None:
+def test_aborted_entries_are_in_the_segment_of_their_marker(open_log: OpenLog) -> None:
     log = open_log(segment_bytes=200)
     write(log, 1)
     write(log, 2)
@@ -97,7 +97,7 @@ def test_entries_lie_where_their_markers_do(open_log: OpenLog) -> None:
 # Producers that are forgotten
 
 
-def test_a_producer_with_an_open_transaction_is_never_forgotten(open_log: OpenLog, clock: ManualClock) -> None:
+def test_producer_with_an_open_transaction_does_not_expire(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log()
     write(log, 1)
     write(log, 2)
@@ -117,7 +117,7 @@ def test_a_producer_with_an_open_transaction_is_never_forgotten(open_log: OpenLo
 
 
 @pytest.mark.parametrize("torn_at", [None, 0, 30])
-def test_a_marker_that_could_not_be_written_ends_nothing(torn_at: int | None, open_log: OpenLog) -> None:
+def test_failed_marker_write_does_not_end_the_transaction(torn_at: int | None, open_log: OpenLog) -> None:
     files = FaultyFiles()
     log = open_log(files=files)
     write(log, 1)
@@ -130,7 +130,7 @@ def test_a_marker_that_could_not_be_written_ends_nothing(torn_at: int | None, op
 
 
 @pytest.mark.parametrize("torn_at", [None, 0, 7])
-def test_a_marker_without_its_entry_takes_the_log_offline(torn_at: int | None, open_log: OpenLog) -> None:
+def test_marker_without_its_index_entry_takes_the_log_offline(torn_at: int | None, open_log: OpenLog) -> None:
     """Whoever read on would get aborted records; the next start makes the entry."""
     files = FaultyFiles()
     log = open_log(files=files)
@@ -148,7 +148,7 @@ def test_a_marker_without_its_entry_takes_the_log_offline(torn_at: int | None, o
     assert (log.log_end_offset, log.last_stable_offset, entries_of(log)) == (2, 2, [(1, 0, 1, 2)])
 
 
-def test_an_index_that_cannot_be_read_is_no_empty_one(open_log: OpenLog) -> None:
+def test_unreadable_transaction_index_is_a_storage_error(open_log: OpenLog) -> None:
     files = FaultyFiles()
     log = open_log(files=files)
     write(log, 1)

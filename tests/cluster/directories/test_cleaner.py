@@ -188,7 +188,7 @@ class Room:
         return cast(Sequence[Log], self.cleaner.set_aside)
 
 
-def test_only_dirty_enough_compacted_logs_are_compacted(tmp_path: Path) -> None:
+def test_only_sufficiently_dirty_compacted_logs_are_compacted(tmp_path: Path) -> None:
     room = Room(tmp_path)
     dirty, clean, plain = room.log("dirty"), room.log("clean"), room.log("plain", config=LogConfig())
     room.directory.cleaner_offsets.advance(("clean", 0), 50)  # half is dirty, and more than half is asked for
@@ -201,7 +201,7 @@ def test_only_dirty_enough_compacted_logs_are_compacted(tmp_path: Path) -> None:
     assert (dirty.asked, clean.asked) == ([0], [50])
 
 
-def test_the_first_look_comes_soon_and_the_next_after_the_interval(tmp_path: Path) -> None:
+def test_first_check_is_early_and_later_ones_follow_the_interval(tmp_path: Path) -> None:
     room = Room(tmp_path, log_cleaner_backoff_ms=60_000)
     log = room.log("orders")
     room.clock.advance(1000)
@@ -213,7 +213,7 @@ def test_the_first_look_comes_soon_and_the_next_after_the_interval(tmp_path: Pat
     assert log.asked == [0, 100]
 
 
-def test_the_dirtiest_goes_first_and_then_the_next_without_a_pause(tmp_path: Path) -> None:
+def test_dirtiest_log_is_compacted_first(tmp_path: Path) -> None:
     processes = Processes()
     room = Room(tmp_path, processes)
     second, first, third = room.log("second"), room.log("first"), room.log("third")
@@ -229,7 +229,7 @@ def test_the_dirtiest_goes_first_and_then_the_next_without_a_pause(tmp_path: Pat
     assert room.running() == []
 
 
-def test_a_log_that_must_be_compacted_is_however_little_is_dirty(tmp_path: Path) -> None:
+def test_overdue_log_is_compacted_at_any_dirty_ratio(tmp_path: Path) -> None:
     room = Room(tmp_path)
     log = room.log("orders", must_clean=True)
     room.directory.cleaner_offsets.advance(("orders", 0), 99)
@@ -239,7 +239,7 @@ def test_a_log_that_must_be_compacted_is_however_little_is_dirty(tmp_path: Path)
     assert log.asked == [99], "nothing is dirty any more"
 
 
-def test_as_many_at_one_time_as_there_are_threads_and_they_share_the_memory(tmp_path: Path) -> None:
+def test_concurrency_is_limited_and_threads_share_the_memory(tmp_path: Path) -> None:
     processes = Processes()
     room = Room(tmp_path, processes, log_cleaner_threads=2, log_cleaner_dedupe_buffer_size=1000, log_cleaner_io_buffer_load_factor=0.5)
     logs = [room.log(name) for name in "abc"]
@@ -254,7 +254,7 @@ def test_as_many_at_one_time_as_there_are_threads_and_they_share_the_memory(tmp_
 
 
 @pytest.mark.parametrize("properties", [{"log_cleaner_enable": "false"}, {"log_cleaner_threads": 0}])
-def test_a_cleaner_that_is_turned_off_does_nothing(tmp_path: Path, properties: dict[str, Any]) -> None:
+def test_disabled_cleaner_does_nothing(tmp_path: Path, properties: dict[str, Any]) -> None:
     room = Room(tmp_path, **properties)
     log = room.log("orders")
     room.clock.advance(10 * BACKOFF_MS)
@@ -262,7 +262,7 @@ def test_a_cleaner_that_is_turned_off_does_nothing(tmp_path: Path, properties: d
     assert log.asked == []
 
 
-def test_on_demand_the_ratio_does_not_matter(tmp_path: Path) -> None:
+def test_compaction_on_demand_ignores_the_dirty_ratio(tmp_path: Path) -> None:
     room = Room(tmp_path)
     log, plain = room.log("orders"), room.log("plain", config=LogConfig())
     room.directory.cleaner_offsets.advance(("orders", 0), 99)
@@ -277,7 +277,7 @@ def test_on_demand_the_ratio_does_not_matter(tmp_path: Path) -> None:
     assert plain.asked == []
 
 
-def test_the_offset_is_on_the_disk_and_known_to_the_next_start(tmp_path: Path) -> None:
+def test_cleaner_offset_survives_a_restart(tmp_path: Path) -> None:
     room = Room(tmp_path)
     room.log("orders", log_end_offset=42)
     room.clock.advance(1000)
@@ -287,7 +287,7 @@ def test_the_offset_is_on_the_disk_and_known_to_the_next_start(tmp_path: Path) -
     assert offsets.first_dirty_offset(("orders", 0), 0, 100) == 42
 
 
-def test_an_offset_that_cannot_be_is_the_log_start(tmp_path: Path) -> None:
+def test_invalid_cleaner_offset_falls_back_to_the_log_start(tmp_path: Path) -> None:
     offsets = CleanerOffsets(RealFiles(), str(tmp_path))
     offsets.advance(("orders", 0), 42)
     assert offsets.first_dirty_offset(("orders", 0), 43, 100) == 43
@@ -301,7 +301,7 @@ def test_an_offset_that_cannot_be_is_the_log_start(tmp_path: Path) -> None:
     assert again.was_compacted(("orders", 0))  # its offsets have gaps, which a recovery must not take for lost records
 
 
-def test_a_new_log_inherits_no_offset_that_is_being_written(tmp_path: Path) -> None:
+def test_new_log_does_not_inherit_an_offset_being_written(tmp_path: Path) -> None:
     is_begun, may_go_on = threading.Event(), threading.Event()
 
     class SlowFiles(RealFiles):
@@ -323,7 +323,7 @@ def test_a_new_log_inherits_no_offset_that_is_being_written(tmp_path: Path) -> N
     assert (tmp_path / "cleaner-offset-checkpoint").read_text() == "0\n0\n"
 
 
-def test_a_new_log_inherits_no_offset(tmp_path: Path) -> None:
+def test_new_log_does_not_inherit_an_offset(tmp_path: Path) -> None:
     offsets = CleanerOffsets(RealFiles(), str(tmp_path))
     offsets.advance(("orders", 0), 42)
     offsets.advance(("other", 0), 1)
@@ -342,7 +342,7 @@ def test_a_new_log_inherits_no_offset(tmp_path: Path) -> None:
     assert (tmp_path / "cleaner-offset-checkpoint").read_text() == "0\n0\n", "another process may own the directory"
 
 
-def test_a_file_that_is_no_checkpoint_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_corrupt_checkpoint_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "cleaner-offset-checkpoint").write_text("garbage")
     offsets = CleanerOffsets(RealFiles(), str(tmp_path))
     offsets.load()
@@ -350,7 +350,7 @@ def test_a_file_that_is_no_checkpoint_is_told_of(tmp_path: Path, caplog: pytest.
     assert "every log is compacted from its start" in caplog.text
 
 
-def test_what_goes_wrong_sets_the_log_aside_and_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_compaction_only_disables_its_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     room = Room(tmp_path)
     bad, good = room.log("bad", error=ValueError("no record")), room.log("good")
     room.clock.advance(10 * BACKOFF_MS)
@@ -360,7 +360,7 @@ def test_what_goes_wrong_sets_the_log_aside_and_no_other(tmp_path: Path, caplog:
     assert "bad-0 is not compacted any more until the next start: ValueError: no record" in caplog.text
 
 
-def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
+def test_full_disk_is_retried(tmp_path: Path) -> None:
     room = Room(tmp_path, log_cleaner_backoff_ms=1000)
     logs = [room.log(name, error=OSError(errno.ENOSPC, "full")) for name in "ab"]
     room.clock.advance(1000)
@@ -374,7 +374,7 @@ def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
     assert room.storage_errors == []
 
 
-def test_a_failing_disk_is_told_to_who_owns_the_directory(tmp_path: Path) -> None:
+def test_disk_failure_is_reported_to_the_directory(tmp_path: Path) -> None:
     room = Room(tmp_path)
     room.log("orders", error=OSError(errno.EIO, "broken"))
     room.clock.advance(1000)
@@ -385,7 +385,7 @@ def test_a_failing_disk_is_told_to_who_owns_the_directory(tmp_path: Path) -> Non
     assert room.set_aside() == []
 
 
-def test_a_lost_process_is_tried_again_but_not_for_ever(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_lost_process_is_retried_a_limited_number_of_times(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     room = Room(tmp_path, log_cleaner_backoff_ms=1000)
     log = room.log("orders", error=WorkLost("killed"))
     for count in (1, 2, 3, 3):
@@ -395,7 +395,7 @@ def test_a_lost_process_is_tried_again_but_not_for_ever(tmp_path: Path, caplog: 
     assert caplog.text.count("it is tried again") == 2
 
 
-def test_segments_that_retention_took_are_no_failure(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_segments_deleted_by_retention_are_not_a_failure(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     processes = Processes()
     room = Room(tmp_path, processes, log_cleaner_backoff_ms=1000)
     log = room.log("orders")
@@ -408,7 +408,7 @@ def test_segments_that_retention_took_are_no_failure(tmp_path: Path, caplog: pyt
     assert caplog.text == ""
 
 
-def test_nothing_is_swapped_in_before_the_disk_knows_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoint_is_written_before_the_swap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     processes = Processes()
     room = Room(tmp_path, processes, log_cleaner_backoff_ms=1000)
     log = room.log("orders")
@@ -428,7 +428,7 @@ def test_nothing_is_swapped_in_before_the_disk_knows_of_it(tmp_path: Path, monke
     assert room.offset(log) == 100
 
 
-def test_a_result_that_the_log_does_not_want_rests_until_the_next_interval(tmp_path: Path) -> None:
+def test_rejected_result_is_retried_after_the_interval(tmp_path: Path) -> None:
     room = Room(tmp_path, log_cleaner_backoff_ms=1000)
     log = room.log("orders", is_wanted=False)
     room.clock.advance(1000)
@@ -440,7 +440,7 @@ def test_a_result_that_the_log_does_not_want_rests_until_the_next_interval(tmp_p
     assert room.offset(log) == 100
 
 
-def test_a_deleted_log_is_given_up(tmp_path: Path) -> None:
+def test_compaction_of_a_deleted_log_is_cancelled(tmp_path: Path) -> None:
     processes = Processes()
     room = Room(tmp_path, processes)
     log, other = room.log("orders"), room.log("other")
@@ -456,7 +456,7 @@ def test_a_deleted_log_is_given_up(tmp_path: Path) -> None:
     assert room.running() == [other]
 
 
-def test_a_log_that_is_not_compacted_any_more_is_given_up_and_may_come_back(tmp_path: Path) -> None:
+def test_compaction_is_cancelled_when_the_policy_changes_and_may_resume(tmp_path: Path) -> None:
     processes = Processes()
     room = Room(tmp_path, processes)
     log = room.log("orders")
@@ -474,7 +474,7 @@ def test_a_log_that_is_not_compacted_any_more_is_given_up_and_may_come_back(tmp_
     assert room.running() == [log]
 
 
-def test_a_changed_configuration_is_looked_at_at_once(tmp_path: Path) -> None:
+def test_changed_configuration_is_checked_immediately(tmp_path: Path) -> None:
     room = Room(tmp_path)
     log = room.log("orders", config=LogConfig())
     room.clock.advance(1000)
@@ -484,7 +484,7 @@ def test_a_changed_configuration_is_looked_at_at_once(tmp_path: Path) -> None:
     assert log.asked == [0]
 
 
-def test_stopping_gives_up_what_runs_and_begins_nothing(tmp_path: Path) -> None:
+def test_stop_cancels_running_compactions_and_starts_none(tmp_path: Path) -> None:
     processes = Processes()
     room = Room(tmp_path, processes)
     log = room.log("orders")
@@ -501,7 +501,7 @@ def test_stopping_gives_up_what_runs_and_begins_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rate, is_throttled", [(1e6, True), (1.7976931348623157e308, False)])
-def test_the_work_is_throttled_when_that_is_asked_for(tmp_path: Path, rate: float, is_throttled: bool) -> None:
+def test_io_is_throttled_if_configured(tmp_path: Path, rate: float, is_throttled: bool) -> None:
     processes = Processes()
     room = Room(tmp_path, processes, log_cleaner_io_max_bytes_per_second=rate)
     room.log("orders")
@@ -510,7 +510,7 @@ def test_the_work_is_throttled_when_that_is_asked_for(tmp_path: Path, rate: floa
     assert isinstance(work.args[0], ThrottledFiles) == is_throttled
 
 
-def test_nothing_is_logged_when_all_is_well(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_successful_compaction_logs_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     room = Room(tmp_path)
     room.log("orders")
     with caplog.at_level(logging.WARNING):

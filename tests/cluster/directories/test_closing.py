@@ -32,7 +32,7 @@ class _ListeningFiles(FaultyFiles):
 
 
 @pytest.mark.parametrize(("partition_count", "in_threads"), [(COUNT, True), (THREADS - 1, False)])
-def test_many_logs_are_synced_by_threads_and_all_of_them(partition_count: int, in_threads: bool) -> None:
+def test_close_syncs_all_logs_in_threads(partition_count: int, in_threads: bool) -> None:
     files = _ListeningFiles()
     broker = _broker(files, partition_count)
     files.threads.clear()
@@ -44,7 +44,7 @@ def test_many_logs_are_synced_by_threads_and_all_of_them(partition_count: int, i
     assert [partition.log.log_end_offset for partition in again.cluster.topics["orders"].partitions] == list(range(1, partition_count + 1))
 
 
-def test_a_log_that_cannot_be_synced_makes_the_stop_unclean_and_the_others_are_closed(caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_sync_makes_the_stop_unclean_but_closes_the_other_logs(caplog: pytest.LogCaptureFixture) -> None:
     files = FaultyFiles()
     broker = _broker(files, COUNT)
     logs = [partition.log for partition in broker.cluster.topics["orders"].partitions]

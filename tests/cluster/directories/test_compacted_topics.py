@@ -51,7 +51,7 @@ def checkpoint(broker: BrokerInMemory) -> str:
     return path.read_text() if path.exists() else ""
 
 
-def test_a_compacted_topic_is_compacted_and_where_it_came_to_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compaction_resumes_from_its_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = broker_with(COMPACT)
     fill(broker, 4)
     assert offsets(broker) == [*range(12)]
@@ -74,7 +74,7 @@ def test_a_compacted_topic_is_compacted_and_where_it_came_to_is_remembered(monke
     assert offsets(again) == [9, 10, 11, 12, 13, 14]
 
 
-def test_nothing_is_compacted_that_is_not_to_be() -> None:
+def test_topic_without_compact_policy_is_not_compacted() -> None:
     broker = broker_with(COMPACT | {"cleanup.policy": "delete"})
     fill(broker, 4)
     broker.clock.advance(10 * BACKOFF_MS)
@@ -92,7 +92,7 @@ def test_on_demand() -> None:
     assert offsets(broker) == [6, 7, 8, 9, 10, 11]
 
 
-def test_a_topic_that_becomes_compacted_is_compacted_at_once() -> None:
+def test_topic_is_compacted_when_its_policy_changes() -> None:
     broker = broker_with(COMPACT | {"cleanup.policy": "delete"})
     fill(broker, 4)
     setting = k44.Config(name="cleanup.policy", config_operation=0, value="compact")
@@ -102,7 +102,7 @@ def test_a_topic_that_becomes_compacted_is_compacted_at_once() -> None:
     assert offsets(broker) == [6, 7, 8, 9, 10, 11]
 
 
-def test_a_topic_made_again_inherits_no_offset() -> None:
+def test_recreated_topic_does_not_inherit_a_cleaner_offset() -> None:
     broker = broker_with(COMPACT)
     fill(broker, 10)
     broker.clock.advance(BACKOFF_MS)
@@ -115,7 +115,7 @@ def test_a_topic_made_again_inherits_no_offset() -> None:
     assert offsets(broker) == [*range(30, 36)]
 
 
-def test_what_runs_ends_with_its_topic_and_with_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deleting_the_topic_or_stopping_cancels_compaction(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = broker_with(COMPACT)
     broker.cluster.create_topic("other", partition_count=1, configs=COMPACT)
     given_up: list[Any] = []
@@ -131,7 +131,7 @@ def test_what_runs_ends_with_its_topic_and_with_the_broker(monkeypatch: pytest.M
     assert len(given_up) == 2
 
 
-def test_a_disk_that_fails_a_compaction_takes_its_directory_offline(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_failure_during_compaction_takes_the_directory_offline(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = broker_with(COMPACT)
     fill(broker, 4)
 
@@ -146,7 +146,7 @@ def test_a_disk_that_fails_a_compaction_takes_its_directory_offline(monkeypatch:
     broker.clock.advance(BACKOFF_MS)
 
 
-def test_a_batch_that_cannot_be_read_sets_its_log_aside(caplog: pytest.LogCaptureFixture) -> None:
+def test_unreadable_batch_disables_compaction_of_its_log(caplog: pytest.LogCaptureFixture) -> None:
     broker = broker_with(COMPACT)
     fill(broker, 4)
     broker.cluster.create_topic("other", partition_count=1, configs=COMPACT)
@@ -164,7 +164,7 @@ def test_a_batch_that_cannot_be_read_sets_its_log_aside(caplog: pytest.LogCaptur
     assert len(broker.cluster.partition("orders", 0).log.read(12, 1 << 20, isolation=None)) > 0
 
 
-def test_leftovers_of_a_killed_compaction_go_at_the_next_start() -> None:
+def test_leftovers_of_a_killed_compaction_are_removed_at_start() -> None:
     broker = broker_with(COMPACT)
     fill(broker, 4)
     folder: Path = broker.folder / "orders-0"
@@ -175,7 +175,7 @@ def test_leftovers_of_a_killed_compaction_go_at_the_next_start() -> None:
     assert offsets(again) == [6, 7, 8, 9, 10, 11]
 
 
-def test_a_checkpoint_that_is_none_makes_compaction_begin_anew(caplog: pytest.LogCaptureFixture) -> None:
+def test_corrupt_checkpoint_restarts_compaction(caplog: pytest.LogCaptureFixture) -> None:
     broker = broker_with(COMPACT)
     fill(broker, 4)
     broker.clock.advance(BACKOFF_MS)
@@ -189,7 +189,7 @@ def test_a_checkpoint_that_is_none_makes_compaction_begin_anew(caplog: pytest.Lo
 
 
 @pytest.mark.parametrize("has_checkpoint", [True, False])
-def test_what_was_compacted_once_is_whole_though_it_is_not_any_more(has_checkpoint: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_formerly_compacted_log_recovers_without_loss(has_checkpoint: bool, caplog: pytest.LogCaptureFixture) -> None:
     broker = broker_with(COMPACT)
     fill(broker, 6)
     broker.clock.advance(BACKOFF_MS)
@@ -206,7 +206,7 @@ def test_what_was_compacted_once_is_whole_though_it_is_not_any_more(has_checkpoi
     assert not has_checkpoint or check(broker.folder) == []
 
 
-def test_the_disk_knows_of_a_compaction_before_records_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoint_is_written_before_records_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = broker_with(COMPACT)
     fill(broker, 6)
     swap_in, seen = LogCompaction.swap_in, []
@@ -221,7 +221,7 @@ def test_the_disk_knows_of_a_compaction_before_records_are_gone(monkeypatch: pyt
     assert checkpoint(broker) == "0\n1\norders 0 15\n"
 
 
-def test_partitions_are_topics_of_their_own() -> None:
+def test_added_partitions_are_compacted() -> None:
     broker = broker_with(COMPACT)
     run(broker.cluster.create_partitions_in_steps("orders", 3))
     topic: Topic = broker.cluster.topic("orders")

@@ -162,7 +162,7 @@ def check_folder(folder: Path, before: list[Written], after: list[Written], *, d
 
 
 @pytest.mark.parametrize("dies_again", [False, True])
-def test_dying_before_every_change_of_the_disk(dies_again: bool, tmp_path: Path) -> None:
+def test_crash_before_every_disk_change(dies_again: bool, tmp_path: Path) -> None:
     stride = (5 if dies_again else 1) * FEWER
     lives, died = first_of(stride), True
     while died:
@@ -175,7 +175,7 @@ def test_dying_before_every_change_of_the_disk(dies_again: bool, tmp_path: Path)
 
 
 @pytest.mark.parametrize("loss", Loss)
-def test_the_power_goes_before_every_change_of_the_disk(loss: Loss, tmp_path: Path) -> None:
+def test_power_loss_before_every_disk_change(loss: Loss, tmp_path: Path) -> None:
     """Each kind of loss before every third one, if all are tried."""
     lives, died = [*Loss].index(loss) + len(Loss) * first_of(FEWER), True
     while died:
@@ -190,7 +190,7 @@ def test_the_power_goes_before_every_change_of_the_disk(loss: Loss, tmp_path: Pa
     assert lives > 150
 
 
-def test_the_work_does_compact(tmp_path: Path) -> None:
+def test_simulated_work_compacts_records(tmp_path: Path) -> None:
     """What is left in the end, so that the tests above are about something."""
     before, after, died = live(tmp_path / "data", MortalFiles(1 << 40))
     assert (before, died) == (after, False)

@@ -22,7 +22,7 @@ STRIDE = stride(3)
 
 
 @pytest.mark.parametrize("again_every", [0, 3])
-def test_dying_before_every_change_of_the_disk(again_every: int, tmp_path: Path) -> None:
+def test_crash_before_every_disk_change(again_every: int, tmp_path: Path) -> None:
     lives, died = first_of(STRIDE), True
     while died:
         folder = tmp_path / str(lives)
@@ -47,7 +47,7 @@ def test_dying_before_every_change_of_the_disk(again_every: int, tmp_path: Path)
     assert lives > 100
 
 
-def test_topics_of_one_request_are_there_in_their_order_each_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_topics_of_one_request_are_created_and_deleted_in_order(tmp_path: Path) -> None:
     """One write for all of them: torn, it leaves the first ones."""
     names = ["orders", "clicks", "payments"]
     seen: set[int] = set()

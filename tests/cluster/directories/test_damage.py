@@ -204,7 +204,7 @@ def damaged(folder: Path, damage: Damage, place: Path) -> Iterator[tuple[str, Pa
 
 
 @pytest.mark.parametrize("kind", DAMAGES)
-def test_every_file(kind: str, original: tuple[Path, Contents, object], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_damage_to_every_file(kind: str, original: tuple[Path, Contents, object], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder, before, of_transactions = original
     caplog.set_level(logging.WARNING)
     for name, place in damaged(folder, DAMAGES[kind], tmp_path / "data"):

@@ -328,7 +328,7 @@ def with_members(folder: Path) -> None:
     broker.cluster.close()
 
 
-def test_no_flipped_byte_stops_a_coordinator(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_flipped_byte_does_not_stop_a_coordinator(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Whatever is flipped in the records of members: every group can be described or is refused, and those of the other partition live."""
     with_members(folder := tmp_path / "data")
     broker = restarted(folder)

@@ -46,7 +46,7 @@ class _Turns(ManualClock):
         return ManualTimer(callback)
 
 
-def test_a_turn_opens_a_few() -> None:
+def test_each_step_opens_a_few_logs() -> None:
     clock = _Turns()
     broker = BrokerInMemory(clock=clock)
     broker.cluster.create_topic("orders", partition_count=COUNT)
@@ -58,7 +58,7 @@ def test_a_turn_opens_a_few() -> None:
     assert all(partition.online_log is not None for partition in broker.cluster.topics["orders"].partitions)
 
 
-def test_who_asks_for_a_log_finds_it_open(broker: BrokerInMemory) -> None:
+def test_accessing_a_log_opens_it(broker: BrokerInMemory) -> None:
     last = COUNT - 1
     assert broker.cluster.partition("orders", last).is_unopened
     assert broker.append("orders", last, records(3)).base_offset == 0
@@ -68,25 +68,25 @@ def test_who_asks_for_a_log_finds_it_open(broker: BrokerInMemory) -> None:
     assert _folders(broker.folder) == set(range(COUNT))
 
 
-def test_every_partition_has_its_leader_at_once(broker: BrokerInMemory) -> None:
+def test_every_partition_has_a_leader_immediately(broker: BrokerInMemory) -> None:
     topics = [k03.Topic(name="orders")]
     [topic] = broker.ask(k03.Request(topics=topics, allow_auto_topic_creation=False), 9).topics
     assert [partition.error_code for partition in topic.partitions] == [0] * COUNT
 
 
-def test_log_directories_list_all(broker: BrokerInMemory) -> None:
+def test_log_directories_list_unopened_partitions(broker: BrokerInMemory) -> None:
     [directory] = broker.ask(k35.Request(topics=None)).results
     assert sum(len(topic.partitions) for topic in directory.topics) == COUNT
 
 
-def test_a_topic_that_is_deleted_before_leaves_nothing(broker: BrokerInMemory) -> None:
+def test_topic_deleted_before_opening_leaves_no_folder(broker: BrokerInMemory) -> None:
     broker.cluster.delete_topic("orders")
     broker.cluster.create_topic("orders", partition_count=1)
     broker.clock.advance(60_000)
     assert _folders(broker.folder) == {0}
 
 
-def test_a_configuration_that_changes_before_holds(broker: BrokerInMemory) -> None:
+def test_configuration_changed_before_opening_applies(broker: BrokerInMemory) -> None:
     broker.cluster.configs.alter_topic("orders", {"retention.ms": "7"})
     configs = [partition.log.config for partition in broker.cluster.topics["orders"].partitions]
     assert configs[0].retention_ms == 7
@@ -94,14 +94,14 @@ def test_a_configuration_that_changes_before_holds(broker: BrokerInMemory) -> No
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_stop_before_loses_no_partition(broker: BrokerInMemory, clean: bool) -> None:
+def test_stop_before_opening_loses_no_partition(broker: BrokerInMemory, clean: bool) -> None:
     again = broker.restart(clean=clean)
     assert _folders(broker.folder) == set(range(COUNT))
     assert all(partition.online_log is not None for partition in again.cluster.topics["orders"].partitions)
     again.cluster.close()
 
 
-def test_a_disk_that_fails_meanwhile_takes_offline_what_is_not_open() -> None:
+def test_disk_failure_takes_unopened_partitions_offline() -> None:
     files = FaultyFiles()
     broker = BrokerInMemory(files=files)
     broker.cluster.create_topic("orders", partition_count=COUNT)
@@ -112,7 +112,7 @@ def test_a_disk_that_fails_meanwhile_takes_offline_what_is_not_open() -> None:
     assert not partition.is_online
 
 
-def test_an_error_that_passes_takes_nothing_offline_for_good() -> None:
+def test_temporary_error_is_retried() -> None:
     """Too few descriptors: who asks is told so, and finds it open the next time; without being asked it opens a second later."""
     files = FaultyFiles()
     broker = BrokerInMemory(files=files)
@@ -135,7 +135,7 @@ def test_an_error_that_passes_takes_nothing_offline_for_good() -> None:
 
 @pytest.mark.parametrize("operation", ["open", "rename"])
 @pytest.mark.parametrize("clean", [True, False])
-def test_wherever_it_was_interrupted_the_next_try_goes_on(operation: str, clean: bool) -> None:
+def test_interrupted_opening_is_resumed(operation: str, clean: bool) -> None:
     """Also a try by the next start: nothing is set aside, nothing is left over."""
     succeeding, failed = 0, True
     while failed:
@@ -156,7 +156,7 @@ def test_wherever_it_was_interrupted_the_next_try_goes_on(operation: str, clean:
     assert succeeding > 1
 
 
-def test_a_stop_while_nothing_can_be_opened_is_no_clean_one() -> None:
+def test_stop_with_unopened_partitions_is_unclean() -> None:
     files = FaultyFiles()
     broker = BrokerInMemory(files=files)
     files.fail("open", errno.EMFILE, times=1000, path_part="orders-")
@@ -168,7 +168,7 @@ def test_a_stop_while_nothing_can_be_opened_is_no_clean_one() -> None:
     assert not any((folder / "00000000000000000000.log").exists() for folder in broker.folder.glob("orders-*"))  # it is closed
 
 
-def test_a_first_group_waits_for_no_more_than_its_own_partition() -> None:
+def test_first_group_only_waits_for_its_own_partition() -> None:
     broker = BrokerInMemory(config={"offsets.topic.num.partitions": "50", "transaction.state.log.num.partitions": "50"})
     for key_type in (k10.GROUP, k10.TRANSACTION):
         [found] = broker.ask(k10.Request(key_type=key_type, coordinator_keys=["readers"])).coordinators
@@ -178,7 +178,7 @@ def test_a_first_group_waits_for_no_more_than_its_own_partition() -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_partitions_that_wait_for_their_first_use_get_no_files_before(clean: bool) -> None:
+def test_lazily_opened_partitions_have_no_files_before_first_use(clean: bool) -> None:
     broker = BrokerInMemory()
     cluster = broker.cluster
     cluster.create_topics([cluster.new_topic("orders", partition_count=COUNT)], at_first_use=True)
@@ -194,7 +194,7 @@ def test_partitions_that_wait_for_their_first_use_get_no_files_before(clean: boo
     again.cluster.close()
 
 
-def test_log_directories_list_those_that_wait_for_their_first_use() -> None:
+def test_log_directories_list_lazily_opened_partitions() -> None:
     broker = BrokerInMemory()
     broker.cluster.create_topics([broker.cluster.new_topic("orders", partition_count=COUNT)], at_first_use=True)
     [directory] = broker.ask(k35.Request(topics=None)).results

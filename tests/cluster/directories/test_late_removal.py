@@ -60,7 +60,7 @@ def delete(broker: BrokerInMemory) -> None:
     assert [each.error_code for each in broker.ask(k20.Request(topics=topics, timeout_ms=1000)).responses] == [0]
 
 
-def test_a_turn_removes_a_few(broker: BrokerInMemory, files: FaultyFiles) -> None:
+def test_each_step_removes_a_few_folders(broker: BrokerInMemory, files: FaultyFiles) -> None:
     partition = broker.cluster.partition("orders", COUNT - 1)
     delete(broker)
     assert named(broker.folder) == set(range(AT_ONCE, COUNT))
@@ -76,7 +76,7 @@ def test_a_turn_removes_a_few(broker: BrokerInMemory, files: FaultyFiles) -> Non
     assert files.counts["open"] == opened
 
 
-def test_a_new_topic_of_the_name_takes_it_from_the_old_one(broker: BrokerInMemory) -> None:
+def test_recreated_topic_replaces_pending_folders_of_the_old_one(broker: BrokerInMemory) -> None:
     old = broker.cluster.topics["orders"].topic_id
     broker.append("orders", COUNT - 1, records(3))
     delete(broker)
@@ -92,7 +92,7 @@ def test_a_new_topic_of_the_name_takes_it_from_the_old_one(broker: BrokerInMemor
     again.cluster.close()
 
 
-def test_the_disk_forgets_the_old_name_before_a_new_log_has_it(broker: BrokerInMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_folder_name_is_synced_away_before_a_new_log_uses_it(broker: BrokerInMemory, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     for method, path_of in (("rename", 0), ("sync_directory", 0), ("make_directory", 0)):
         original = getattr(broker.cluster.logs._files, method)
@@ -111,7 +111,7 @@ def test_the_disk_forgets_the_old_name_before_a_new_log_has_it(broker: BrokerInM
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_stop_between_two_turns_leaves_nothing(broker: BrokerInMemory, clean: bool) -> None:
+def test_stop_between_two_steps_leaves_no_folders(broker: BrokerInMemory, clean: bool) -> None:
     delete(broker)
     again = broker.restart(clean=clean)
     assert not named(again.folder)
@@ -119,7 +119,7 @@ def test_a_stop_between_two_turns_leaves_nothing(broker: BrokerInMemory, clean: 
     again.cluster.close()
 
 
-def test_no_snapshot_forgets_the_id_before_the_last_folder_is_renamed(broker: BrokerInMemory, tmp_path: Path) -> None:
+def test_no_snapshot_is_taken_before_the_last_folder_is_renamed(broker: BrokerInMemory, tmp_path: Path) -> None:
     delete(broker)
     snapshots = list(broker.cluster.metadata.log.snapshots)
     broker.cluster.create_topic("more", partition_count=1)
@@ -135,7 +135,7 @@ def test_no_snapshot_forgets_the_id_before_the_last_folder_is_renamed(broker: Br
     assert broker.cluster.metadata.log.snapshots != snapshots
 
 
-def test_dying_before_each_change_of_the_disk(tmp_path: Path) -> None:
+def test_crash_before_every_disk_change(tmp_path: Path) -> None:
     died, lives = True, 0
     while died:
         folder, died = tmp_path / str(lives), False
@@ -158,7 +158,7 @@ def test_dying_before_each_change_of_the_disk(tmp_path: Path) -> None:
     assert lives > 4 * AT_ONCE
 
 
-def test_a_directory_that_fails_meanwhile_is_left_as_it_is(broker: BrokerInMemory) -> None:
+def test_removal_stops_when_the_directory_fails(broker: BrokerInMemory) -> None:
     delete(broker)
     left = named(broker.folder)
     broker.cluster.logs._take_offline(broker.cluster.log_directories[0], OSError(5, "gone"))
@@ -166,7 +166,7 @@ def test_a_directory_that_fails_meanwhile_is_left_as_it_is(broker: BrokerInMemor
     assert named(broker.folder) == left
 
 
-def test_topics_are_deleted_in_steps_and_looked_up_in_each(broker: BrokerInMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topics_are_deleted_and_looked_up_in_steps(broker: BrokerInMemory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("minibroker.handlers.k20_delete_topics.STEP_PARTITIONS", 10)
     names = [f"t-{number}" for number in range(12)]
     topics = [k19.Topic(name=name, num_partitions=5, replication_factor=-1, assignments=[], configs=[]) for name in names]

@@ -24,7 +24,7 @@ def release(directories: list[LogDirectory]) -> None:
         directory.release()
 
 
-def test_first_start_makes_them_ours(tmp_path: Path) -> None:
+def test_first_start_writes_meta_properties(tmp_path: Path) -> None:
     first, second = directories = opened(tmp_path / "a", tmp_path / "b")
     release(directories)
     lines = (tmp_path / "a" / "meta.properties").read_text().splitlines()
@@ -39,7 +39,7 @@ def test_first_start_makes_them_ours(tmp_path: Path) -> None:
     assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}", first.cluster_id)
 
 
-def test_they_stay_what_they_are(tmp_path: Path) -> None:
+def test_cluster_and_directory_ids_are_kept(tmp_path: Path) -> None:
     (first,) = opened(tmp_path / "a")
     first.release()
     again, added = directories = opened(tmp_path / "a", tmp_path / "b")
@@ -59,7 +59,7 @@ def test_they_stay_what_they_are(tmp_path: Path) -> None:
         ("", "version None is not known"),
     ],
 )
-def test_somebody_elses_directory_is_refused(tmp_path: Path, properties: str, line: str) -> None:
+def test_directory_of_another_cluster_or_node_is_refused(tmp_path: Path, properties: str, line: str) -> None:
     file = tmp_path / "meta.properties"
     file.write_text(properties)
     marker = tmp_path / ".kafka_cleanshutdown"
@@ -74,7 +74,7 @@ def test_somebody_elses_directory_is_refused(tmp_path: Path, properties: str, li
     release(opened(tmp_path, cluster_id="mine"))  # the lock was released
 
 
-def test_directories_of_two_clusters(tmp_path: Path) -> None:
+def test_directories_of_two_clusters_are_refused(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "meta.properties").write_text(f"version=1\ncluster.id={name}\nnode.id=1\n")
@@ -82,7 +82,7 @@ def test_directories_of_two_clusters(tmp_path: Path) -> None:
         opened(tmp_path / "a", tmp_path / "b")
 
 
-def test_a_copied_directory(tmp_path: Path) -> None:
+def test_copied_directory_is_refused(tmp_path: Path) -> None:
     release(opened(tmp_path / "a"))
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "meta.properties").write_bytes((tmp_path / "a" / "meta.properties").read_bytes())
@@ -90,7 +90,7 @@ def test_a_copied_directory(tmp_path: Path) -> None:
         opened(tmp_path / "a", tmp_path / "b")
 
 
-def test_a_second_broker_is_refused(tmp_path: Path) -> None:
+def test_directory_in_use_by_another_broker_is_refused(tmp_path: Path) -> None:
     (first,) = opened(tmp_path)
     with pytest.raises(ConfigurationError, match="another broker uses this log directory"):
         opened(tmp_path)
@@ -98,7 +98,7 @@ def test_a_second_broker_is_refused(tmp_path: Path) -> None:
     release(opened(tmp_path))
 
 
-def test_a_path_that_is_no_directory(tmp_path: Path) -> None:
+def test_path_that_is_not_a_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(ConfigurationError, match=r"log.dirs: .*file cannot be used"):
         opened(tmp_path / "file")
@@ -113,14 +113,14 @@ def test_unreadable_checkpoints_mean_full_recovery(tmp_path: Path, caplog: pytes
     assert "recovery-point-offset-checkpoint" in caplog.text
 
 
-def test_random_ids_never_look_like_options_nor_are_reserved() -> None:
+def test_random_ids_are_not_reserved_and_do_not_start_with_a_dash() -> None:
     ids = {random_uuid() for _ in range(500)}
     assert len(ids) == 500
     assert not any(format_uuid(value).startswith("-") for value in ids)
     assert not ids & {UUID(int=number) for number in range(100)}
 
 
-def test_a_late_worker_does_not_undo_the_last_checkpoint(tmp_path: Path) -> None:
+def test_late_worker_does_not_overwrite_the_last_checkpoint(tmp_path: Path) -> None:
     (directory,) = opened(tmp_path)
     old = Checkpoint(1, {("orders", 0): 1}, {("orders", 0): 1}, {("orders", 0): 1})
     new = Checkpoint(2, {("orders", 0): 9}, {("orders", 0): 9}, {("orders", 0): 9})
@@ -130,7 +130,7 @@ def test_a_late_worker_does_not_undo_the_last_checkpoint(tmp_path: Path) -> None
     assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\norders 0 9\n"
 
 
-def test_a_checkpoint_of_one_file_leaves_the_others(tmp_path: Path) -> None:
+def test_checkpoint_of_one_file_does_not_change_the_others(tmp_path: Path) -> None:
     (directory,) = opened(tmp_path)
     known = Checkpoint(1, {("orders", 0): 1}, {("orders", 0): 1}, {("orders", 0): 1})
     directory.write_checkpoints(known)

@@ -53,7 +53,7 @@ def alter(broker: BrokerInMemory, name: str, value: str, resource: str = "orders
     assert answer.responses[0].error_code == 0
 
 
-def test_retention_is_looked_at_after_the_start_and_every_interval() -> None:
+def test_retention_runs_after_start_and_at_every_interval() -> None:
     broker = broker_with(log_retention_ms="1", log_retention_check_interval_ms="60000")
     fill(broker, 2)
     broker.clock.advance(29_999)
@@ -68,7 +68,7 @@ def test_retention_is_looked_at_after_the_start_and_every_interval() -> None:
 
 
 @pytest.mark.parametrize(("delay", "interval"), [("100", "300000"), ("30000", "100")])
-def test_the_first_look_can_be_had_sooner(delay: str, interval: str) -> None:
+def test_initial_delay_of_retention_is_configurable(delay: str, interval: str) -> None:
     broker = broker_with(log_retention_ms="1", log_initial_task_delay_ms=delay, log_retention_check_interval_ms=interval)
     fill(broker, 1)
     broker.clock.advance(99)
@@ -77,7 +77,7 @@ def test_the_first_look_can_be_had_sooner(delay: str, interval: str) -> None:
     assert start_of(broker) == 1
 
 
-def test_settings_of_sparks_suite() -> None:
+def test_settings_of_the_spark_suite() -> None:
     broker = broker_with(log_segment_bytes="70", log_retention_bytes="40", log_retention_check_interval_ms="100")
     for number in range(30):
         broker.append("orders", 0, bytes(build_batch([Record(0, NOW_MS, None, b"v")])))
@@ -90,7 +90,7 @@ def test_settings_of_sparks_suite() -> None:
     ("name", "value", "left"),
     [("retention.ms", "1", 5), ("retention.bytes", "0", 5), ("cleanup.policy", "compact", 0), ("segment.ms", "1", 0)],
 )
-def test_a_topic_is_purged_while_alter_configs_is_answered(name: str, value: str, left: int) -> None:
+def test_alter_configs_purges_the_topic(name: str, value: str, left: int) -> None:
     broker = broker_with()
     fill(broker, 5)
     broker.clock.advance(10)
@@ -98,7 +98,7 @@ def test_a_topic_is_purged_while_alter_configs_is_answered(name: str, value: str
     assert start_of(broker) == left
 
 
-def test_a_purge_that_is_said_again_takes_what_came_since() -> None:
+def test_repeated_purge_deletes_new_records() -> None:
     broker = broker_with()
     for end_offset in (5, 10):
         fill(broker, 5)
@@ -107,7 +107,7 @@ def test_a_purge_that_is_said_again_takes_what_came_since() -> None:
         assert start_of(broker) == end_offset
 
 
-def test_a_purge_by_the_brokers_default() -> None:
+def test_purge_by_a_broker_default() -> None:
     broker = broker_with()
     fill(broker, 5)
     broker.clock.advance(10)
@@ -115,7 +115,7 @@ def test_a_purge_by_the_brokers_default() -> None:
     assert start_of(broker) == 5
 
 
-def test_only_changed_topics_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_changed_topics_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = broker_with()
     broker.cluster.create_topic("other", partition_count=1, configs={"retention.ms": "1"})
     fill(broker, 1, "other")
@@ -124,7 +124,7 @@ def test_only_changed_topics_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> N
     assert (start_of(broker), start_of(broker, "other")) == (0, 0)
 
 
-def test_a_turn_of_the_loop_does_a_bounded_part() -> None:
+def test_each_step_is_bounded() -> None:
     broker = broker_with(log_retention_ms="-1")
     fill(broker, 250)
     many = maintenance.LOGS_A_TURN * 2
@@ -141,7 +141,7 @@ def test_a_turn_of_the_loop_does_a_bounded_part() -> None:
     assert [start_of(broker, "many", index) for index in range(many)] == [1] * many
 
 
-def test_a_waiting_fetch_learns_that_its_records_are_gone() -> None:
+def test_waiting_fetch_gets_offset_out_of_range_after_deletion() -> None:
     broker = broker_with(log_segment_bytes="10000")
     fill(broker, 3)
     topic_id = broker.cluster.topic("orders").topic_id
@@ -157,7 +157,7 @@ def test_a_waiting_fetch_learns_that_its_records_are_gone() -> None:
     assert pending.answer().responses[0].partitions[0].error_code == 1  # OFFSET_OUT_OF_RANGE
 
 
-def test_one_log_that_fails_keeps_no_other_from_shrinking(caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_log_does_not_stop_retention_of_others(caplog: pytest.LogCaptureFixture) -> None:
     files = FaultyFiles()
     broker = broker_with(files=files, log_retention_ms="1", log_index_interval_bytes="0")
     broker.cluster.create_topic("other", partition_count=1)
@@ -172,7 +172,7 @@ def test_one_log_that_fails_keeps_no_other_from_shrinking(caplog: pytest.LogCapt
     assert start_of(broker) == 2
 
 
-def test_a_log_that_is_being_compacted_waits() -> None:
+def test_log_under_compaction_is_checked_later() -> None:
     broker = broker_with()
     fill(broker, 3)
     log = broker.cluster.partition("orders", 0).log
@@ -187,7 +187,7 @@ def test_a_log_that_is_being_compacted_waits() -> None:
     assert start_of(broker) == 3
 
 
-def test_nothing_is_done_after_the_end(tmp_path: Path) -> None:
+def test_no_maintenance_after_close(tmp_path: Path) -> None:
     broker = broker_with(tmp_path, log_retention_ms="1")
     fill(broker, 3)
     broker.cluster.close()
@@ -196,7 +196,7 @@ def test_nothing_is_done_after_the_end(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.rglob("*")} == names
 
 
-def test_a_segment_rolls_by_time_and_a_compacted_one_too() -> None:
+def test_segments_roll_by_time() -> None:
     broker = broker_with(log_roll_ms=str(HOUR), log_retention_check_interval_ms="60000", log_segment_bytes="1000")
     fill(broker, 1)
     log = broker.cluster.partition("orders", 0).log
@@ -209,7 +209,7 @@ def test_a_segment_rolls_by_time_and_a_compacted_one_too() -> None:
 # Producers
 
 
-def test_idle_producers_are_forgotten() -> None:
+def test_idle_producers_expire() -> None:
     broker = broker_with(producer_id_expiration_ms="60000", producer_id_expiration_check_interval_ms="10000")
     producer_id = broker.cluster.metadata.allocate_producer_id()
     log = broker.cluster.partition("orders", 0).log
@@ -224,7 +224,7 @@ def test_idle_producers_are_forgotten() -> None:
 # Checkpoints
 
 
-def test_each_checkpoint_has_its_interval(tmp_path: Path) -> None:
+def test_each_checkpoint_has_its_own_interval(tmp_path: Path) -> None:
     broker = broker_with(
         tmp_path,
         log_flush_offset_checkpoint_interval_ms="30000",
@@ -248,7 +248,7 @@ def test_each_checkpoint_has_its_interval(tmp_path: Path) -> None:
         assert [held(name) == value for name, value in zip(names, values, strict=True)] == [True, step > 0, step > 1]
 
 
-def test_unchanged_checkpoints_are_not_written_again(tmp_path: Path) -> None:
+def test_unchanged_checkpoints_are_not_rewritten(tmp_path: Path) -> None:
     files = FaultyFiles()
     broker = broker_with(tmp_path, files=files)
     fill(broker, 1)
@@ -261,7 +261,7 @@ def test_unchanged_checkpoints_are_not_written_again(tmp_path: Path) -> None:
     assert files.counts["rename"] > before["rename"]
 
 
-def test_a_failed_checkpoint_is_written_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_checkpoint_is_retried(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     files = FaultyFiles()
     broker = broker_with(tmp_path, files=files)
     fill(broker, 1)
@@ -276,7 +276,7 @@ def test_a_failed_checkpoint_is_written_again(tmp_path: Path, caplog: pytest.Log
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_what_went_stays_away_and_offsets_go_on(is_clean: bool, tmp_path: Path) -> None:
+def test_deleted_records_stay_deleted_and_offsets_continue(is_clean: bool, tmp_path: Path) -> None:
     broker = broker_with(tmp_path, log_retention_ms="1000", log_segment_delete_delay_ms="60000")
     fill(broker, 3)
     broker.clock.advance(2000)
@@ -291,7 +291,7 @@ def test_what_went_stays_away_and_offsets_go_on(is_clean: bool, tmp_path: Path) 
     assert log.read(3, 1 << 20, isolation=IsolationLevel.READ_UNCOMMITTED)
 
 
-def test_many_logs_are_cheap_to_look_at(tmp_path: Path) -> None:
+def test_checking_many_idle_logs_touches_no_file(tmp_path: Path) -> None:
     """A round over logs with nothing to do touches no file but for the time of one."""
     files = FaultyFiles()
     config = BrokerConfig({"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://localhost:9092"})
@@ -310,7 +310,7 @@ def test_many_logs_are_cheap_to_look_at(tmp_path: Path) -> None:
 # FAULTS 20: the clock
 
 
-def test_a_clock_that_jumps_a_day_costs_no_record_before_its_time() -> None:
+def test_clock_jump_does_not_delete_records_early() -> None:
     day = 24 * HOUR
     broker = broker_with(log_retention_ms=str(7 * day), log_retention_check_interval_ms="60000")
     fill(broker, 5)

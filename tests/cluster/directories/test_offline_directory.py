@@ -52,7 +52,7 @@ def directories(broker: BrokerInMemory) -> list[tuple[str, int]]:
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EROFS])
 @pytest.mark.parametrize("operation", ["write", "sync"])
-def test_the_other_directory_lives(operation: str, code: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_other_directory_stays_online(operation: str, code: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     files = FaultyFiles()
     broker = two_directories(tmp_path, files, log_flush_interval_messages="1")
     assert [produce(broker, index) for index in range(2)] == [0, 0]
@@ -78,7 +78,7 @@ def test_the_other_directory_lives(operation: str, code: int, tmp_path: Path, ca
     assert directories(again) == [("a", 0), ("b", 0)]
 
 
-def test_what_is_not_the_disks_fault_fails_alone(tmp_path: Path) -> None:
+def test_errors_other_than_disk_failures_fail_only_the_request(tmp_path: Path) -> None:
     files = FaultyFiles()
     broker = two_directories(tmp_path, files)
     files.fail("write", errno.EINVAL, path_part="b/orders-1/")
@@ -86,7 +86,7 @@ def test_what_is_not_the_disks_fault_fails_alone(tmp_path: Path) -> None:
     assert directories(broker) == [("a", 0), ("b", 0)]
 
 
-def test_without_any_directory_the_broker_still_answers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_broker_answers_without_any_online_directory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     files = FaultyFiles()
     broker = two_directories(tmp_path, files)
     files.fail("write", errno.EIO, times=2, path_part="orders-")
@@ -100,7 +100,7 @@ def test_without_any_directory_the_broker_still_answers(tmp_path: Path, caplog: 
 
 
 @pytest.mark.parametrize("lost", ["a", "b"])
-def test_a_topic_made_again_in_another_directory_stays_there(lost: str, tmp_path: Path) -> None:
+def test_topic_recreated_in_another_directory_stays_there(lost: str, tmp_path: Path) -> None:
     """The folder of its predecessor comes back with the disk, and is not taken for it."""
     files = FaultyFiles()
     broker = two_directories(tmp_path, files)
@@ -116,7 +116,7 @@ def test_a_topic_made_again_in_another_directory_stays_there(lost: str, tmp_path
     assert not [path for path in (tmp_path / lost).iterdir() if path.name.startswith("orders")]
 
 
-def test_a_directory_that_cannot_be_used_at_start_is_offline(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_unusable_directory_is_offline_at_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """As in Apache Kafka; its partitions are not begun anew elsewhere, and are back with it."""
     two_directories(tmp_path, FaultyFiles()).cluster.close()
     (tmp_path / "b").rename(tmp_path / "kept")
@@ -140,7 +140,7 @@ def test_a_directory_that_cannot_be_used_at_start_is_offline(tmp_path: Path, cap
 
 
 @pytest.mark.parametrize("operation", ["open", "rename", "remove", "read_at"])
-def test_nor_one_that_fails_while_it_is_claimed(operation: str, tmp_path: Path) -> None:
+def test_directory_failing_during_claim_is_offline(operation: str, tmp_path: Path) -> None:
     two_directories(tmp_path, FaultyFiles()).cluster.close()
     files = FaultyFiles()
     files.fail(operation, errno.EIO, path_part="b/")
@@ -151,7 +151,7 @@ def test_nor_one_that_fails_while_it_is_claimed(operation: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("broken", [("a",), ("a", "b")])
-def test_without_the_metadata_log_there_is_no_start(broken: tuple[str, ...], tmp_path: Path) -> None:
+def test_missing_metadata_log_refuses_to_start(broken: tuple[str, ...], tmp_path: Path) -> None:
     two_directories(tmp_path, FaultyFiles()).cluster.close()
     for name in broken:
         (tmp_path / name).rename(tmp_path / f"{name}-kept")

@@ -24,7 +24,7 @@ FEWER = stride(3)
 
 
 @pytest.mark.parametrize("loss", Loss)
-def test_the_power_goes_before_every_change_of_the_disk(loss: Loss, tmp_path: Path) -> None:
+def test_power_loss_before_every_disk_change(loss: Loss, tmp_path: Path) -> None:
     """Strictly before every one, and so that chance decides before every other one, if all are tried."""
     stride = (1 if loss is Loss.STRICT else 2) * FEWER
     lives, died = first_of(stride), True
@@ -53,7 +53,7 @@ def go_on(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("left", [b"", b"version: 0\ntopic_id: WaNbr", bytes(43)])
-def test_a_folder_whose_id_was_lost_keeps_its_records(left: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_folder_with_a_lost_topic_id_keeps_its_records(left: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     cluster = start(tmp_path)
     cluster.create_topic("orders", partition_count=1)
     cluster.partition("orders", 0).append(batch_of(b"kept"))
@@ -66,7 +66,7 @@ def test_a_folder_whose_id_was_lost_keeps_its_records(left: bytes, tmp_path: Pat
     start(tmp_path).close()
 
 
-def test_a_new_topic_takes_no_folder_that_lies_there(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_new_topic_does_not_adopt_an_existing_folder(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Of a topic that was deleted, when the power went before its folder had lost its name and had kept its id."""
     cluster = start(tmp_path)
     cluster.create_topic("orders", partition_count=1)

@@ -60,7 +60,7 @@ def move(folder: Path) -> None:
 
 @pytest.mark.parametrize(("change", "word"), [(shutil.rmtree, "removed"), (move, "removed"), (replace_by_copy, "replaced")])
 @pytest.mark.parametrize("part", ["", FOLDER])
-def test_a_directory_that_is_gone_is_offline(
+def test_removed_directory_goes_offline(
     part: str, change: Callable[[Path], None], word: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = tmp_path / "data"
@@ -92,7 +92,7 @@ def test_a_directory_that_is_gone_is_offline(
         (replace_by_copy, "replaced"),
     ],
 )
-def test_a_partition_that_is_gone_is_offline_alone(
+def test_removed_partition_folder_goes_offline_alone(
     change: Callable[[Path], None], gone: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker = running(tmp_path)
@@ -115,7 +115,7 @@ def test_a_partition_that_is_gone_is_offline_alone(
     assert not (tmp_path / ".kafka_cleanshutdown").exists(), "the next start must look at each log"
 
 
-def test_what_was_moved_away_may_come_back(tmp_path: Path) -> None:
+def test_moved_folder_may_be_restored(tmp_path: Path) -> None:
     broker = running(tmp_path)
     move(tmp_path / "orders-1")
     broker.clock.advance(CHECK_INTERVAL_MS)
@@ -126,7 +126,7 @@ def test_what_was_moved_away_may_come_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_noticed", [True, False])
-def test_the_next_start_says_which_partition_is_gone_and_how_much_it_had(
+def test_next_start_reports_missing_partitions_and_their_size(
     is_noticed: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """After SIGKILL, whether the broker had noticed or not: its high watermark is on the disk since a few seconds after the Produce."""
@@ -148,7 +148,7 @@ def test_the_next_start_says_which_partition_is_gone_and_how_much_it_had(
     assert not caplog.records, "once"
 
 
-def test_a_check_looks_at_a_bounded_number_of_logs_and_at_all_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_check_is_bounded_and_all_logs_are_checked_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str | int] = []
 
     class Noting(RealFiles):
@@ -169,7 +169,7 @@ def test_a_check_looks_at_a_bounded_number_of_logs_and_at_all_in_turn(tmp_path: 
     assert len(seen) == 7
 
 
-def test_logs_that_are_deleted_rolled_or_closed_for_room_are_not_missed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_deleted_rolled_or_unloaded_logs_are_not_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     broker = running(tmp_path, RealFiles(max_open_files=1))
     broker.cluster.create_topic("rolled", partition_count=1, configs={"segment.ms": "1000"})
     for seconds in (0, 5):
@@ -183,7 +183,7 @@ def test_logs_that_are_deleted_rolled_or_closed_for_room_are_not_missed(tmp_path
     assert not caplog.records
 
 
-def test_files_in_memory_are_watched_as_well(tmp_path: Path) -> None:
+def test_in_memory_files_are_watched(tmp_path: Path) -> None:
     files = MemoryFiles()
     broker = running(tmp_path, files)
     broker.clock.advance(CHECK_INTERVAL_MS)

@@ -91,7 +91,7 @@ def leftovers(folder: Path) -> list[str]:
     return [path.name for path in folder.rglob("*") if path.name.endswith(("-delete", "-future", "-stray", ".deleted", ".tmp"))]
 
 
-def test_a_partition_moves_while_it_is_produced_to_and_read(tmp_path: Path) -> None:
+def test_partition_moves_during_produce_and_fetch(tmp_path: Path) -> None:
     cluster = start(tmp_path, config=SLOW)
     create(cluster, segment_bytes="300", file_delete_delay_ms="1000")
     partition, log = cluster.partition("orders", 0), log_of(cluster)
@@ -131,7 +131,7 @@ def test_a_partition_moves_while_it_is_produced_to_and_read(tmp_path: Path) -> N
     cluster.close()
 
 
-def test_there_and_back_again(tmp_path: Path) -> None:
+def test_repeated_moves_between_directories(tmp_path: Path) -> None:
     cluster = start(tmp_path)
     create(cluster, segment_bytes="200")
     for number in range(10):
@@ -148,7 +148,7 @@ def test_there_and_back_again(tmp_path: Path) -> None:
     cluster.close()
 
 
-def test_transactions_are_open_and_aborted_records_stay_so(tmp_path: Path) -> None:
+def test_open_and_aborted_transactions_survive_a_move(tmp_path: Path) -> None:
     cluster = start(tmp_path, config=SLOW)
     create(cluster, segment_bytes="400")
     partition, log = cluster.partition("orders", 0), log_of(cluster)
@@ -177,7 +177,7 @@ def test_transactions_are_open_and_aborted_records_stay_so(tmp_path: Path) -> No
     cluster.close()
 
 
-def test_retention_and_deleted_records_go_on(tmp_path: Path) -> None:
+def test_retention_and_deleted_records_continue_during_a_move(tmp_path: Path) -> None:
     cluster = start(tmp_path, config=SLOW)
     create(cluster, segment_bytes="200")
     partition, log = cluster.partition("orders", 0), log_of(cluster)
@@ -206,7 +206,7 @@ def test_retention_and_deleted_records_go_on(tmp_path: Path) -> None:
     cluster.close()
 
 
-def test_a_deleted_log_start_within_a_segment_survives_a_crash_after_the_move(tmp_path: Path) -> None:
+def test_log_start_offset_within_a_segment_survives_a_crash_after_the_move(tmp_path: Path) -> None:
     cluster = start(tmp_path)
     create(cluster)
     partition = cluster.partition("orders", 0)
@@ -222,7 +222,7 @@ def test_a_deleted_log_start_within_a_segment_survives_a_crash_after_the_move(tm
     cluster.close()
 
 
-def test_compaction_pauses_and_goes_on_in_the_other_directory(tmp_path: Path) -> None:
+def test_compaction_pauses_and_continues_in_the_other_directory(tmp_path: Path) -> None:
     cluster = start(tmp_path, config=SLOW)
     create(cluster, segment_bytes="150", cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
     partition, log = cluster.partition("orders", 0), log_of(cluster)
@@ -252,7 +252,7 @@ def test_compaction_pauses_and_goes_on_in_the_other_directory(tmp_path: Path) ->
     cluster.close()
 
 
-def test_a_flush_that_began_before_the_swap_ends_after_it(tmp_path: Path) -> None:
+def test_flush_started_before_the_swap_completes_after_it(tmp_path: Path) -> None:
     cluster = start(tmp_path)
     create(cluster, flush_messages="1")
     partition, log = cluster.partition("orders", 0), log_of(cluster)
@@ -275,7 +275,7 @@ def test_a_flush_that_began_before_the_swap_ends_after_it(tmp_path: Path) -> Non
     cluster.close()
 
 
-def test_a_large_active_segment_rolls_so_that_little_is_left_for_the_last_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_active_segment_rolls_to_shorten_the_final_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("minibroker.log.copying.ROLL_SIZE", 1_000)
     monkeypatch.setattr("minibroker.log.copying.REST_MAX", 200)
     cluster = start(tmp_path)
@@ -290,7 +290,7 @@ def test_a_large_active_segment_rolls_so_that_little_is_left_for_the_last_turn(t
     cluster.close()
 
 
-def test_a_move_is_given_up_by_a_request_for_where_the_partition_is(tmp_path: Path) -> None:
+def test_move_is_cancelled_by_requesting_the_current_directory(tmp_path: Path) -> None:
     cluster = start(tmp_path, config=SLOW)
     create(cluster, segment_bytes="300")
     for _ in range(10):
@@ -312,7 +312,7 @@ def test_a_move_is_given_up_by_a_request_for_where_the_partition_is(tmp_path: Pa
     cluster.close()
 
 
-def test_what_cannot_be_moved(tmp_path: Path) -> None:
+def test_invalid_moves_are_refused(tmp_path: Path) -> None:
     cluster = start(tmp_path)
     create(cluster)
     path = cluster.log_directories[1].absolute_path
@@ -331,7 +331,7 @@ def test_what_cannot_be_moved(tmp_path: Path) -> None:
     cluster.close()
 
 
-def test_a_wish_for_a_topic_that_does_not_exist_is_remembered(tmp_path: Path) -> None:
+def test_requested_directory_of_a_missing_topic_is_remembered(tmp_path: Path) -> None:
     cluster = start(tmp_path)
     for index in range(4):
         with pytest.raises(UnknownTopicOrPartition):
@@ -342,7 +342,7 @@ def test_a_wish_for_a_topic_that_does_not_exist_is_remembered(tmp_path: Path) ->
     cluster.close()
 
 
-def test_wishes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remembered_directories_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("minibroker.cluster.directories.log_opening.PREFERRED_MAX", 2)
     cluster = start(tmp_path)
     for name in ("one", "two", "three"):
@@ -353,7 +353,7 @@ def test_wishes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(("code", "is_offline"), [(28, False), (5, True)])
-def test_a_destination_that_fails(code: int, is_offline: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_destination_directory_fails(code: int, is_offline: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     files = FaultyFiles()
     cluster = start(tmp_path, files)
     create(cluster)
@@ -455,16 +455,16 @@ def each_death(tmp_path: Path, make: Callable[[Path, int], RealFiles]) -> None:
     assert lives > 100
 
 
-def test_dying_before_every_change_of_the_disk(tmp_path: Path) -> None:
+def test_crash_before_every_disk_change(tmp_path: Path) -> None:
     each_death(tmp_path, lambda _, lives: MortalFiles(lives))
 
 
 @pytest.mark.timeout(1_800)  # a soak tries all
-def test_the_power_goes_before_every_change_of_the_disk(tmp_path: Path) -> None:
+def test_power_loss_before_every_disk_change(tmp_path: Path) -> None:
     each_death(tmp_path, DoomedFiles)
 
 
-def test_what_to_copy_next_is_found_in_the_same_time_for_any_number_of_segments(tmp_path: Path) -> None:
+def test_planning_cost_does_not_depend_on_the_number_of_segments(tmp_path: Path) -> None:
     cluster = start(tmp_path)
     costs = {}
     for count in (40, 320):

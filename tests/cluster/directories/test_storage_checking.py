@@ -96,7 +96,7 @@ def killed(tmp_path: Path) -> Path:
     return Path(shutil.copytree(filled(is_clean=False), tmp_path, dirs_exist_ok=True))
 
 
-def test_nothing_is_wrong_after_an_orderly_stop(clean: Path) -> None:
+def test_no_findings_after_a_clean_stop(clean: Path) -> None:
     work = StorageCheck(ReadingFiles(), [str(clean)])
     work.plan()
     assert len(work.tasks) > 10
@@ -104,11 +104,11 @@ def test_nothing_is_wrong_after_an_orderly_stop(clean: Path) -> None:
     assert check(clean / "orders-0") == []
 
 
-def test_nothing_is_wrong_after_a_kill(killed: Path) -> None:
+def test_no_findings_after_a_kill(killed: Path) -> None:
     assert words(check(killed), killed) == []
 
 
-def test_a_torn_tail_is_a_warning_after_a_kill_and_damage_after_a_stop(killed: Path) -> None:
+def test_torn_batch_is_a_warning_after_a_kill_and_an_error_after_a_stop(killed: Path) -> None:
     path = killed / "orders-1/00000000000000000000.log"
     data = path.read_bytes()
     for size in every(2, range(1, len(data))):
@@ -122,7 +122,7 @@ def test_a_torn_tail_is_a_warning_after_a_kill_and_damage_after_a_stop(killed: P
     assert (ERROR, len(data)) in {(finding.severity, finding.position) for finding in check(killed)}
 
 
-def test_a_flip_anywhere_in_a_log_is_found(clean: Path) -> None:
+def test_any_flipped_byte_in_a_log_is_found(clean: Path) -> None:
     path = clean / f"{FIRST}.log"
     data = path.read_bytes()
     for position in every(2, [*range(80), *random.Random(2).sample(range(len(data)), 40)]):
@@ -136,7 +136,7 @@ def test_a_flip_anywhere_in_a_log_is_found(clean: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_a_flip_anywhere_in_an_index_is_found(suffix: str, clean: Path) -> None:
+def test_any_flipped_byte_in_an_index_is_found(suffix: str, clean: Path) -> None:
     path = clean / f"{FIRST}{suffix}"
     data = path.read_bytes()
     assert len(data) > 24
@@ -149,7 +149,7 @@ def test_a_flip_anywhere_in_an_index_is_found(suffix: str, clean: Path) -> None:
     path.write_bytes(data)
 
 
-def test_a_flip_anywhere_in_a_snapshot_is_found(clean: Path) -> None:
+def test_any_flipped_byte_in_a_snapshot_is_found(clean: Path) -> None:
     path = sorted((clean / "orders-0").glob("*.snapshot"))[1]
     data = path.read_bytes()
     for position in every(2, range(len(data))):
@@ -271,14 +271,14 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_damage_is_named(name: str, clean: Path) -> None:
+def test_damage_is_described(name: str, clean: Path) -> None:
     damage, expected = DAMAGES[name]
     damage(clean)
     found = words(check(clean), clean)
     assert any(re.match(expected, each) for each in found), found
 
 
-def test_a_damaged_metadata_log_is_named(clean: Path) -> None:
+def test_damaged_metadata_log_is_described(clean: Path) -> None:
     path = clean / "__cluster_metadata-0/00000000000000000000.log"
     data = bytearray(path.read_bytes())
     data[100] ^= 1
@@ -288,7 +288,7 @@ def test_a_damaged_metadata_log_is_named(clean: Path) -> None:
     assert any(each.startswith("error __cluster_metadata-0/00000000000000000000.log") and "wrong CRC" in each for each in found)
 
 
-def test_directories_of_two_nodes(clean: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_directories_of_two_nodes_are_reported(clean: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     other = tmp_path_factory.mktemp("other")
     BrokerInMemory(folder=other).cluster.close()
     assert any("is of cluster" in finding.problem for finding in check(clean, other))
@@ -297,7 +297,7 @@ def test_directories_of_two_nodes(clean: Path, tmp_path_factory: pytest.TempPath
     assert any("one is a copy of the other" in finding.problem for finding in check(clean, copy))
 
 
-def test_much_of_one_kind_is_counted(clean: Path) -> None:
+def test_repeated_findings_are_summarized(clean: Path) -> None:
     path = clean / f"{FIRST}.timeindex"
     path.write_bytes(path.read_bytes()[:12] * 100)
     problems = [finding.problem for finding in check(clean) if finding.path == str(path)]
@@ -366,7 +366,7 @@ def test_aborted_transactions(entries: list[AbortedTxn], expected: list[str], tr
         assert part in problem
 
 
-def test_a_transaction_index_that_is_none(transactions: Path) -> None:
+def test_invalid_transaction_index(transactions: Path) -> None:
     (transactions / "00000000000000000000.txnindex").write_bytes(b"abc")
     assert [finding.problem for finding in check(transactions)] == ["3 bytes are no whole number of entries"]
 
@@ -375,7 +375,7 @@ def files_of(folder: Path) -> Iterator[Path]:
     return (path for path in folder.rglob("*") if path.is_file())
 
 
-def test_whatever_is_in_a_file_nothing_is_raised(clean: Path) -> None:
+def test_random_file_contents_raise_no_error(clean: Path) -> None:
     rng = random.Random(8)
     for path in every(2, sorted(files_of(clean))):
         data = path.read_bytes()

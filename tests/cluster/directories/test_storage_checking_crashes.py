@@ -14,7 +14,7 @@ from tests.support.broker_in_memory import BrokerInMemory, records
 from tests.support.log_batches import batch_of, idempotent_batch
 
 
-def test_a_broker_that_dies_leaves_no_damage(tmp_path: Path) -> None:
+def test_crash_leaves_no_damage(tmp_path: Path) -> None:
     lives, died = 1, True
     while died:
         folder = tmp_path / str(lives)

@@ -40,13 +40,13 @@ def filled(parent: Path, seed: int, *, clean: bool = True) -> Path:
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_nothing_is_wrong_with_what_kafka_left(name: str, tmp_path: Path) -> None:
+def test_no_findings_in_kafka_folders(name: str, tmp_path: Path) -> None:
     assert check(as_of_a_directory(restore_golden_folder(name, tmp_path), clean=True)) == []
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
-def test_nothing_is_wrong_with_what_we_left(seed: int, clean: bool, tmp_path: Path) -> None:
+def test_no_findings_in_minibroker_folders(seed: int, clean: bool, tmp_path: Path) -> None:
     assert check(filled(tmp_path, seed, clean=clean)) == []
 
 
@@ -82,7 +82,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_snapshot_that_disagrees(change: str, tmp_path: Path) -> None:
+def test_inconsistent_snapshot_is_found(change: str, tmp_path: Path) -> None:
     folder = as_of_a_directory(restore_golden_folder("transactional-0", tmp_path), clean=True)
     make, words = CHANGES[change]
     found = 0
@@ -98,7 +98,7 @@ def test_a_snapshot_that_disagrees(change: str, tmp_path: Path) -> None:
     assert check(folder) == []
 
 
-def test_every_entry_of_every_index_is_needed_as_it_is(tmp_path: Path) -> None:
+def test_every_changed_transaction_index_entry_is_found(tmp_path: Path) -> None:
     """Also in later segments, where the snapshot tells what is open at their beginning."""
     folder = as_of_a_directory(restore_golden_folder("transactional-0", tmp_path), clean=True)
     for path in sorted(folder.glob("*.txnindex")):
@@ -113,7 +113,7 @@ def test_every_entry_of_every_index_is_needed_as_it_is(tmp_path: Path) -> None:
         path.write_bytes(data)
 
 
-def test_what_the_next_start_makes_anew_is_a_warning(tmp_path: Path) -> None:
+def test_index_rebuilt_at_the_next_start_is_a_warning(tmp_path: Path) -> None:
     folder = filled(tmp_path, 2, clean=False)
     for path in folder.glob("*.txnindex"):
         path.unlink()

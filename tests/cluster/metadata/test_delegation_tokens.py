@@ -51,7 +51,7 @@ def test_tokens_survive_a_stop(clean: bool) -> None:
     assert described(again.restart(clean=clean)) == []
 
 
-def test_another_key_changes_the_passwords_of_all_tokens() -> None:
+def test_changed_secret_key_invalidates_all_token_passwords() -> None:
     broker = broker_with_tokens()
     token = create(broker, "alice")
     folder = broker.folder
@@ -92,7 +92,7 @@ def log_in(broker: BrokerInMemory, token: k38.Response, mechanism: str = SCRAM_S
 
 
 @pytest.mark.parametrize("mechanism", [SCRAM_SHA_256, SCRAM_SHA_512])
-def test_a_client_logs_in_as_the_owner(mechanism: str) -> None:
+def test_login_uses_the_owner_as_principal(mechanism: str) -> None:
     broker = broker_with_tokens(acls=None)
     token = create(broker, "alice", owner="bob")
     for _ in range(2):
@@ -102,7 +102,7 @@ def test_a_client_logs_in_as_the_owner(mechanism: str) -> None:
         log_in(broker, token, mechanism, password=b"another")
 
 
-def test_keys_are_derived_once_and_forgotten_with_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_are_derived_once_and_dropped_with_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
     derived: list[str] = []
 
     def noted(mechanism: str, password: bytes, salt: bytes, iterations: int) -> ScramCredential:
@@ -120,7 +120,7 @@ def test_keys_are_derived_once_and_forgotten_with_the_token(monkeypatch: pytest.
     assert derived == [SCRAM_SHA_512]
 
 
-def test_a_token_is_valid_in_its_last_millisecond() -> None:
+def test_token_is_valid_until_its_last_millisecond() -> None:
     broker = broker_with_tokens()
     token = create(broker, "alice", lifetime_ms=1000)
     broker.clock.advance(1000)
@@ -131,7 +131,7 @@ def test_a_token_is_valid_in_its_last_millisecond() -> None:
     assert tokens_of(broker).login(SCRAM_SHA_512, "unknown") is None
 
 
-def test_a_renewal_lets_clients_log_in_longer() -> None:
+def test_renewal_extends_logins() -> None:
     broker = broker_with_tokens({"delegation.token.expiry.time.ms": "1000"})
     token = create(broker, "alice", "bob")
     broker.clock.advance(900)
@@ -140,7 +140,7 @@ def test_a_renewal_lets_clients_log_in_longer() -> None:
     assert log_in(broker, token).expires_ms == broker.clock.now_ms() + 100
 
 
-def test_nobody_logs_in_with_a_token_of_another_type() -> None:
+def test_token_of_another_principal_type_cannot_log_in() -> None:
     """Such a token comes from Apache Kafka, where the client would become User:staff."""
     broker = broker_with_tokens()
     now_ms = broker.clock.now_ms()
@@ -168,7 +168,7 @@ def test_many_expired_tokens_are_removed_in_several_batches(monkeypatch: pytest.
     assert described(broker) == []
 
 
-def test_a_disk_that_fails_keeps_the_token(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_disk_failure_keeps_the_expired_token(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     broker = broker_with_tokens(EVERY_HOUR)
     token = create(broker, "alice", lifetime_ms=1000)
     works = {"disk": False}
@@ -188,7 +188,7 @@ def test_a_disk_that_fails_keeps_the_token(monkeypatch: pytest.MonkeyPatch, capl
     assert described(broker) == []
 
 
-def test_a_metadata_version_before_tokens() -> None:
+def test_metadata_version_without_tokens() -> None:
     broker = broker_with_tokens()
     token = create(broker, "alice")
     broker.cluster.image.apply(FeatureLevelRecord(name="metadata.version", feature_level=13))
@@ -197,7 +197,7 @@ def test_a_metadata_version_before_tokens() -> None:
     assert ask_as(broker, "alice", k40.Request(hmac=token.hmac, expiry_time_period_ms=-1)).error_code == 35
 
 
-def test_neither_the_key_nor_an_hmac_is_written_or_shown() -> None:
+def test_secret_key_and_hmac_are_never_written_or_shown() -> None:
     broker = broker_with_tokens()
     token = create(broker, "alice")
     written = b"".join(file.read_bytes() for file in broker.folder.rglob("*") if file.is_file())
@@ -208,7 +208,7 @@ def test_neither_the_key_nor_an_hmac_is_written_or_shown() -> None:
     assert repr(TokenRules(b"secret", 1, 2)) == "TokenRules([hidden], 1, 2)"
 
 
-def test_a_broker_without_a_key_keeps_tokens() -> None:
+def test_tokens_are_kept_without_a_secret_key() -> None:
     broker = broker_with_tokens()
     token = create(broker, "alice")
     folder = broker.folder

@@ -30,7 +30,7 @@ def begun_with(folder: Path, **levels: int) -> BrokerInMemory:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_new_log_is_at_the_levels_of_a_new_kafka(clean: bool) -> None:
+def test_new_log_has_the_feature_levels_of_a_new_kafka(clean: bool) -> None:
     kafka = golden("k18_api_versions_v4_response_java_4.3.1").decode()
     levels = {feature.name: feature.max_version_level for feature in kafka.finalized_features}
     broker = BrokerInMemory()
@@ -41,19 +41,19 @@ def test_a_new_log_is_at_the_levels_of_a_new_kafka(clean: bool) -> None:
         broker = broker.restart(clean=clean)
 
 
-def test_what_is_served_is_what_kafka_serves() -> None:
+def test_supported_features_match_kafka() -> None:
     kafka = golden("k18_api_versions_v4_response_java_4.3.1").decode()
     ranges = {feature.name: (feature.min_version, feature.max_version) for feature in kafka.supported_features}
     assert {name: tuple(levels) for name, levels in SERVED.items()} == ranges
 
 
 @pytest.mark.parametrize(("levels", "found"), [({}, 0), ({"transaction_version": 1}, 1)])
-def test_an_older_log_keeps_its_levels(levels: dict[str, int], found: int, tmp_path: Path) -> None:
+def test_older_log_keeps_its_feature_levels(levels: dict[str, int], found: int, tmp_path: Path) -> None:
     broker = begun_with(tmp_path, metadata_version=30, **levels)
     assert broker.cluster.transaction_version == broker.restart().cluster.transaction_version == found
 
 
-def test_a_level_to_come_is_refused(tmp_path: Path) -> None:
+def test_unknown_feature_level_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"transaction\.version 3: 0 to 2 can be served"):
         begun_with(tmp_path, metadata_version=30, transaction_version=3)
     with pytest.raises(ConfigurationError, match=r"eligible\.leader\.replicas\.version 7: 0 to 1 can be served"):
@@ -61,7 +61,7 @@ def test_a_level_to_come_is_refused(tmp_path: Path) -> None:
     check_levels({"metadata.version": 30, "feature.to.come": 7})  # of no meaning here
 
 
-def test_defaults_of_an_older_metadata_version() -> None:
+def test_feature_defaults_of_an_older_metadata_version() -> None:
     """As Kafka's formatter: eligible leader replicas came with 4.1-IV0, group.version with 4.0-IV0, transaction.version 2 with 4.0-IV2."""
     assert default_levels(26) == default_levels(24) | {"metadata.version": 26, "eligible.leader.replicas.version": 1}
     assert default_levels(25) == default_levels(24) | {"metadata.version": 25}

@@ -30,18 +30,18 @@ def frames() -> list[tuple[bytes, Any]]:
     return [(value, decode_frame(value)) for value in RECORDS if value is not None]
 
 
-def test_kafkas_records_are_understood() -> None:
+def test_kafka_records_are_decoded() -> None:
     kinds = {type(record) for _, record in frames()}
     assert {TopicRecord, PartitionRecord, ConfigRecord, RemoveTopicRecord, ProducerIdsRecord, FeatureLevelRecord} <= kinds
 
 
-def test_records_are_written_as_kafka_writes_them() -> None:
+def test_encoded_records_match_kafka() -> None:
     for value, record in frames():
         if not isinstance(record, NOT_WRITTEN_BY_US):
             assert encode_frame(record, KAFKAS_METADATA_VERSION) == value
 
 
-def test_batches_are_written_as_kafka_writes_them() -> None:
+def test_encoded_batches_match_kafka() -> None:
     rebuilt = 0
     for data in BATCHES:
         batch = RecordBatch(data)
@@ -54,7 +54,7 @@ def test_batches_are_written_as_kafka_writes_them() -> None:
     assert rebuilt > 5
 
 
-def test_a_leader_begins_its_epoch_as_kafkas_does() -> None:
+def test_leader_change_record_matches_kafka() -> None:
     (first, *_) = decode_records(RecordBatch(BATCHES[0]))
     ours = leader_change(1, first.timestamp)
     assert (ours.key, ours.value) == (first.key, first.value)
@@ -66,12 +66,12 @@ def test_a_leader_begins_its_epoch_as_kafkas_does() -> None:
 
 
 @pytest.mark.parametrize(("metadata_version", "version"), [(7, 0), (16, 0), (17, 1), (22, 1), (23, 2), (30, 2)])
-def test_older_logs_get_older_records(metadata_version: int, version: int) -> None:
+def test_older_metadata_versions_use_older_record_versions(metadata_version: int, version: int) -> None:
     assert record_version(PartitionRecord, metadata_version) == version
     assert record_version(TopicRecord, metadata_version) == 0
 
 
 @pytest.mark.parametrize("value", [b"", b"\x02\x02\x00", b"\x01\x7f\x00", b"\x01\x02\x09", b"\x01\x02\x00\x05ab"], ids=repr)
-def test_bytes_that_are_no_record(value: bytes) -> None:
+def test_invalid_records_are_refused(value: bytes) -> None:
     with pytest.raises(WireError):
         decode_frame(value)

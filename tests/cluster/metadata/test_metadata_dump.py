@@ -8,7 +8,7 @@ from tests.cluster.test_cluster import busy_broker
 from tests.support.dump_log import check_metadata_log
 
 
-def test_kafka_reads_every_record() -> None:
+def test_kafka_dump_log_reads_every_record() -> None:
     broker = busy_broker()
     broker.cluster.metadata.allocate_producer_id()
     broker.cluster.configs.alter_broker("1", {"message.max.bytes": "2000"})

@@ -32,7 +32,7 @@ def segment_bytes(config: dict[str, str]) -> int:
 
 
 @given(st.lists(st.tuples(SIZES, INTERNAL_SIZES), max_size=6))
-def test_segments_of_any_size_in_words_that_kafka_takes(steps: list[tuple[str | None, str | None]]) -> None:
+def test_segment_bytes_is_written_in_kafkas_range(steps: list[tuple[str | None, str | None]]) -> None:
     image = MetadataImage()
     records: list[ConfigRecord] = []
     for size, internal in steps:
@@ -53,7 +53,7 @@ def test_segments_of_any_size_in_words_that_kafka_takes(steps: list[tuple[str | 
     assert again.config_of(TOPIC_RESOURCE, "orders") == image.config_of(TOPIC_RESOURCE, "orders")
 
 
-def test_other_configs_are_written_as_they_are() -> None:
+def test_other_configs_are_written_unchanged() -> None:
     for resource, name in ((TOPIC_RESOURCE, "retention.bytes"), (BROKER_RESOURCE, "log.segment.bytes"), (BROKER_RESOURCE, INTERNAL)):
         (record,) = config_records(resource, "1", {}, {name: "40"})
         assert (record.name, record.value) == (name, "40")

@@ -48,7 +48,7 @@ def filled(folder: Path, *operations: list[ProducerIdsRecord]) -> Path:
     return folder / LOG
 
 
-def test_what_was_appended_is_replayed(tmp_path: Path) -> None:
+def test_appended_records_are_replayed(tmp_path: Path) -> None:
     filled(tmp_path, producer_ids(1, 2), producer_ids(3))
     log, records = opened(tmp_path)
     assert records == producer_ids(1, 2, 3)
@@ -57,7 +57,7 @@ def test_what_was_appended_is_replayed(tmp_path: Path) -> None:
     log.close()
 
 
-def test_each_process_that_writes_leads_an_epoch_of_its_own(tmp_path: Path) -> None:
+def test_each_writing_process_starts_a_new_leader_epoch(tmp_path: Path) -> None:
     file = filled(tmp_path, producer_ids(1))
     opened(tmp_path)[0].close()  # writes nothing: no epoch
     filled(tmp_path, producer_ids(2), producer_ids(3))
@@ -76,7 +76,7 @@ def test_each_process_that_writes_leads_an_epoch_of_its_own(tmp_path: Path) -> N
     assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n2\n1 0\n2 4\n"
 
 
-def test_a_torn_tail_is_cut_at_every_byte(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_batch_torn_at_every_byte_is_truncated(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = filled(tmp_path, producer_ids(1), producer_ids(2, 3))
     whole = file.read_bytes()
     last = list(split_batches(whole))[-1]
@@ -92,7 +92,7 @@ def test_a_torn_tail_is_cut_at_every_byte(tmp_path: Path, caplog: pytest.LogCapt
 
 
 @pytest.mark.parametrize("tail", [b"\x00" * 500, b"\x00" * 7], ids=["preallocated", "a few zeros"])
-def test_zeros_behind_the_log_are_cut(tmp_path: Path, tail: bytes) -> None:
+def test_trailing_zeros_are_truncated(tmp_path: Path, tail: bytes) -> None:
     file = filled(tmp_path, producer_ids(1))
     whole = file.read_bytes()
     file.write_bytes(whole + tail)
@@ -101,7 +101,7 @@ def test_zeros_behind_the_log_are_cut(tmp_path: Path, tail: bytes) -> None:
     assert (records, file.read_bytes()) == (producer_ids(1), whole)
 
 
-def test_a_flipped_byte_in_the_last_batch_is_a_torn_tail(tmp_path: Path) -> None:
+def test_flipped_byte_in_the_last_batch_is_truncated(tmp_path: Path) -> None:
     file = filled(tmp_path, producer_ids(1), producer_ids(2))
     data = bytearray(file.read_bytes())
     data[-1] ^= 1
@@ -111,7 +111,7 @@ def test_a_flipped_byte_in_the_last_batch_is_a_torn_tail(tmp_path: Path) -> None
     assert records == producer_ids(1)
 
 
-def test_a_flipped_byte_before_whole_batches_refuses_to_start(tmp_path: Path) -> None:
+def test_flipped_byte_before_complete_batches_refuses_to_start(tmp_path: Path) -> None:
     file = filled(tmp_path, producer_ids(1), producer_ids(2))
     data = bytearray(file.read_bytes())
     batches = list(split_batches(bytes(data)))
@@ -123,7 +123,7 @@ def test_a_flipped_byte_before_whole_batches_refuses_to_start(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("position", [8, 9, 10, 16], ids=lambda position: f"byte {position}")
-def test_a_head_that_is_no_head_before_whole_batches_refuses_to_start(tmp_path: Path, position: int) -> None:
+def test_damaged_header_before_complete_batches_refuses_to_start(tmp_path: Path, position: int) -> None:
     """The length of a damaged batch may point behind the file: then it looks torn, but what follows says that it is not."""
     file = filled(tmp_path, producer_ids(1), producer_ids(2))
     data = bytearray(file.read_bytes())
@@ -135,7 +135,7 @@ def test_a_head_that_is_no_head_before_whole_batches_refuses_to_start(tmp_path: 
 
 
 @pytest.mark.parametrize("torn_at", [0, 1, 60, 100])
-def test_a_write_that_fails_leaves_nothing(tmp_path: Path, torn_at: int) -> None:
+def test_failed_write_is_truncated(tmp_path: Path, torn_at: int) -> None:
     files = FaultyFiles()
     log, _ = opened(tmp_path, files)
     log.append_all([MetadataOperation(producer_ids(1))])
@@ -151,7 +151,7 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path, torn_at: int) -> None
     assert opened(tmp_path)[1] == producer_ids(1, 3)
 
 
-def test_a_failed_sync_that_cannot_be_undone_ends_writing(tmp_path: Path) -> None:
+def test_failed_rollback_of_a_failed_sync_stops_writing(tmp_path: Path) -> None:
     files = FaultyFiles()
     log, _ = opened(tmp_path, files)
     log.append_all([MetadataOperation(producer_ids(1))])
@@ -163,7 +163,7 @@ def test_a_failed_sync_that_cannot_be_undone_ends_writing(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_every_append_is_on_the_disk_before_it_returns(tmp_path: Path, seed: int) -> None:
+def test_append_is_synced_before_it_returns(tmp_path: Path, seed: int) -> None:
     files = FaultyFiles()
     log, _ = opened(tmp_path / "log", files)
     log.append_all([MetadataOperation(producer_ids(1))])
@@ -173,7 +173,7 @@ def test_every_append_is_on_the_disk_before_it_returns(tmp_path: Path, seed: int
     assert opened(tmp_path / "log")[1] == producer_ids(1, 2)
 
 
-def test_kafkas_own_log_is_replayed_and_continued(tmp_path: Path) -> None:
+def test_kafka_metadata_log_is_replayed_and_continued(tmp_path: Path) -> None:
     end = 0
     data = b""
     for captured in BATCHES:  # idle records in between were left out: number anew, outside the CRC
@@ -194,7 +194,7 @@ def test_kafkas_own_log_is_replayed_and_continued(tmp_path: Path) -> None:
     assert opened(tmp_path)[1] == [*records, *producer_ids(9)]
 
 
-def test_epochs_that_were_not_noted_are_noted_at_the_start(tmp_path: Path) -> None:
+def test_missing_leader_epochs_are_added_at_start(tmp_path: Path) -> None:
     filled(tmp_path, producer_ids(1))
     filled(tmp_path, producer_ids(2))
     (tmp_path / "leader-epoch-checkpoint").unlink()
@@ -202,7 +202,7 @@ def test_epochs_that_were_not_noted_are_noted_at_the_start(tmp_path: Path) -> No
     assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n2\n1 0\n2 4\n"
 
 
-def test_indexes_that_kafka_left_go_when_they_would_be_too_short(tmp_path: Path) -> None:
+def test_outdated_kafka_indexes_are_removed(tmp_path: Path) -> None:
     file = filled(tmp_path, producer_ids(1))
     indexes = [file.with_suffix(suffix) for suffix in (".index", ".timeindex")]
     for index in indexes:
@@ -214,13 +214,13 @@ def test_indexes_that_kafka_left_go_when_they_would_be_too_short(tmp_path: Path)
     log.close()
 
 
-def test_a_log_that_begins_behind_nothing_is_refused(tmp_path: Path) -> None:
+def test_gap_before_the_log_is_refused(tmp_path: Path) -> None:
     (tmp_path / "00000000000000000100.log").write_bytes(b"")
     with pytest.raises(ConfigurationError, match="begins at offset 100, and no snapshot has what was before"):
         opened(tmp_path)
 
 
-def test_a_transaction_that_kafka_left_open_counts_for_nothing_and_is_aborted(tmp_path: Path) -> None:
+def test_unfinished_kafka_metadata_transaction_is_aborted(tmp_path: Path) -> None:
     log, _ = opened(tmp_path)
     log.append_all([MetadataOperation([BeginTransactionRecord(name="Bootstrap records"), *producer_ids(1)])])
     log.close()
@@ -233,7 +233,7 @@ def test_a_transaction_that_kafka_left_open_counts_for_nothing_and_is_aborted(tm
     assert isinstance(decode_frame(next(decode_records(aborted)).value or b""), AbortTransactionRecord)
 
 
-def test_segments_follow_each_other(tmp_path: Path) -> None:
+def test_segments_are_consecutive(tmp_path: Path) -> None:
     log = MetadataLog(RealFiles(), str(tmp_path), node_id=1, directory_id=DIRECTORY_ID, clock=ManualClock(), segment_bytes=300)
     list(log.replay())
     for end in range(10):
@@ -247,7 +247,7 @@ def test_segments_follow_each_other(tmp_path: Path) -> None:
         opened(tmp_path)
 
 
-def test_a_segment_that_cannot_be_begun_is_none(tmp_path: Path) -> None:
+def test_segment_that_cannot_be_created_is_not_used(tmp_path: Path) -> None:
     files = FaultyFiles()
     log = MetadataLog(files, str(tmp_path), node_id=1, directory_id=DIRECTORY_ID, clock=ManualClock(), segment_bytes=300)
     list(log.replay())
@@ -261,14 +261,14 @@ def test_a_segment_that_cannot_be_begun_is_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("voters", [[2], [1, 2, 3]])
-def test_a_log_of_other_voters_is_refused(tmp_path: Path, voters: list[int]) -> None:
+def test_log_of_other_voters_is_refused(tmp_path: Path, voters: list[int]) -> None:
     state = {"clusterId": "", "leaderId": 2, "leaderEpoch": 4, "votedId": -1, "appliedOffset": 0, "data_version": 0}
     (tmp_path / "quorum-state").write_text(json.dumps(state | {"currentVoters": [{"voterId": voter} for voter in voters]}))
     with pytest.raises(ConfigurationError, match=f"a quorum of nodes? {', '.join(map(str, voters))}: node 1 alone cannot"):
         opened(tmp_path)
 
 
-def test_a_quorum_of_the_configuration_stays_one(tmp_path: Path) -> None:
+def test_statically_configured_quorum_is_kept(tmp_path: Path) -> None:
     """data_version 0: whoever made the directory names its voters in the configuration."""
     state = {"clusterId": "", "leaderId": 1, "leaderEpoch": 4, "votedId": -1, "appliedOffset": 0, "currentVoters": [{"voterId": 1}]}
     (tmp_path / "quorum-state").write_text(json.dumps(state | {"data_version": 0}))
@@ -277,7 +277,7 @@ def test_a_quorum_of_the_configuration_stays_one(tmp_path: Path) -> None:
     assert next(split_batches(file.read_bytes())).record_count == 1
 
 
-def test_the_voter_is_this_directory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_voter_follows_the_directory_id(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     filled(tmp_path, producer_ids(1))
     other = MetadataLog(RealFiles(), str(tmp_path), node_id=1, directory_id=UUID(int=78), clock=ManualClock())
     list(other.replay())
@@ -291,7 +291,7 @@ def test_the_voter_is_this_directory(tmp_path: Path, caplog: pytest.LogCaptureFi
     assert not reader.quorum.is_led_by(1, DIRECTORY_ID)
 
 
-def test_reading_changes_nothing(tmp_path: Path) -> None:
+def test_reader_does_not_change_files(tmp_path: Path) -> None:
     file = filled(tmp_path, producer_ids(1))
     file.write_bytes(file.read_bytes() + b"torn")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -304,7 +304,7 @@ def test_reading_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"leaderEpoch":"x"}'])
-def test_a_quorum_state_that_is_none(tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_quorum_state(tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
     (tmp_path / "quorum-state").write_text(text)
     with pytest.raises(ConfigurationError, match="quorum-state: no quorum state"):

@@ -32,7 +32,7 @@ def batch(operation: MetadataOperation, level: int) -> bytearray:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("count", [0, 1, 99, 150, STEP_RECORDS, 1000])
-def test_batch(count: int, level: int) -> None:
+def test_encoded_batch(count: int, level: int) -> None:
     wanted = expected(records(count), level)
     assert batch(MetadataOperation(records(count)), level) == wanted
     operation = MetadataOperation(records(count))
@@ -41,7 +41,7 @@ def test_batch(count: int, level: int) -> None:
     assert batch(operation, level) == wanted
 
 
-def test_a_level_that_changes_between_two_steps() -> None:
+def test_metadata_version_changes_between_two_steps() -> None:
     operation = MetadataOperation(records(1000))
     steps = operation.encode(LEVELS[0])
     next(steps)

@@ -65,7 +65,7 @@ def config(number: int) -> ConfigRecord:
     return ConfigRecord(resource_type=2, resource_name="orders", name="retention.ms", value=str(number))
 
 
-def test_a_snapshot_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_snapshot_round_trip(tmp_path: Path) -> None:
     many = [config(number) for number in range(20_000)]
     path = str(tmp_path / SnapshotId(7, 3).name)
     written = Snapshot(quorum_of(1, DIRECTORY_ID), many, 1234)
@@ -81,7 +81,7 @@ def test_a_snapshot_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["00000000000000000007-0000000003.checkpoint"]
 
 
-def test_a_snapshot_that_is_cut_off_or_damaged_is_none(tmp_path: Path) -> None:
+def test_truncated_or_damaged_snapshot_is_refused(tmp_path: Path) -> None:
     path = tmp_path / SnapshotId(7, 3).name
     write_snapshot(
         RealFiles(),
@@ -101,7 +101,7 @@ def test_a_snapshot_that_is_cut_off_or_damaged_is_none(tmp_path: Path) -> None:
             continue
 
 
-def test_the_image_of_its_records_is_the_same() -> None:
+def test_snapshot_records_rebuild_the_same_image() -> None:
     image = MetadataImage(1)
     change: dict[str, Any] = {"partition_id": 0, "topic_id": TOPIC_ID}
     partition: dict[str, Any] = {
@@ -164,7 +164,7 @@ def test_the_image_of_its_records_is_the_same() -> None:
     assert image.partition_record(image.topics["orders"].partitions[0]).eligible_leader_replicas is None
 
 
-def test_a_missing_partition_is_a_contradiction() -> None:
+def test_missing_partition_is_refused() -> None:
     image = MetadataImage(1)
     image.apply(TopicRecord(name="orders", topic_id=TOPIC_ID))
     image.apply(PartitionRecord(partition_id=1, topic_id=TOPIC_ID, replicas=[1], isr=[1], removing_replicas=[], adding_replicas=[]))
@@ -172,7 +172,7 @@ def test_a_missing_partition_is_a_contradiction() -> None:
         image.check_complete()
 
 
-def test_snapshots_are_taken_and_the_log_behind_them_goes(tmp_path: Path) -> None:
+def test_snapshots_are_taken_and_old_segments_deleted(tmp_path: Path) -> None:
     store = store_in(tmp_path)
     for number in range(200):
         store.commit([config(number)])
@@ -194,7 +194,7 @@ def test_snapshots_are_taken_and_the_log_behind_them_goes(tmp_path: Path) -> Non
     assert store_in(tmp_path).image.config_of(2, "orders") == {"retention.ms": "1000"}
 
 
-def test_a_snapshot_is_due_when_it_is_old_and_there_is_something_new(tmp_path: Path) -> None:
+def test_snapshot_is_taken_after_the_interval_if_there_are_changes(tmp_path: Path) -> None:
     clock = ManualClock()
     limits = TrimmingLimits(snapshot_interval_ms=1000)
     store = store_in(tmp_path, limits, clock=clock)
@@ -208,7 +208,7 @@ def test_a_snapshot_is_due_when_it_is_old_and_there_is_something_new(tmp_path: P
     assert store_in(tmp_path, limits).image.config_of(2, "orders") == {"retention.ms": "3"}
 
 
-def test_old_snapshots_go_but_for_the_newest(tmp_path: Path) -> None:
+def test_old_snapshots_are_deleted_except_the_newest(tmp_path: Path) -> None:
     clock = ManualClock()
     store = store_in(tmp_path, TrimmingLimits(snapshot_bytes=1, retention_ms=1000, retention_bytes=-1), clock=clock)
     for number in range(3):
@@ -223,7 +223,7 @@ def test_old_snapshots_go_but_for_the_newest(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("operation", ["open", "write", "sync", "rename", "sync_directory"])
-def test_a_snapshot_that_cannot_be_written_is_tried_again_later(tmp_path: Path, operation: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_snapshot_is_retried(tmp_path: Path, operation: str, caplog: pytest.LogCaptureFixture) -> None:
     files = FaultyFiles()
     store = store_in(tmp_path, SMALL, files)
     part = "" if operation == "sync_directory" else "checkpoint"
@@ -241,7 +241,7 @@ def test_a_snapshot_that_cannot_be_written_is_tried_again_later(tmp_path: Path, 
     assert names(tmp_path, ".part") == []
 
 
-def test_what_is_unfinished_or_on_its_way_out_goes(tmp_path: Path) -> None:
+def test_unfinished_and_deleted_snapshots_are_removed_at_start(tmp_path: Path) -> None:
     store_in(tmp_path).log.close()
     for name in ("00000000000000000009-0000000001.checkpoint.part", "00000000000000000007-0000000001.checkpoint.deleted"):
         (metadata(tmp_path) / name).write_bytes(b"half")
@@ -249,7 +249,7 @@ def test_what_is_unfinished_or_on_its_way_out_goes(tmp_path: Path) -> None:
     assert sorted(path.name for path in metadata(tmp_path).iterdir() if "checkpoint." in path.name) == []
 
 
-def test_a_damaged_snapshot_is_passed_over_where_the_log_has_all(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_snapshot_is_skipped_if_the_log_is_complete(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = store_in(tmp_path, TrimmingLimits(snapshot_bytes=400))
     for number in range(40):
         store.commit([config(number)])
@@ -263,7 +263,7 @@ def test_a_damaged_snapshot_is_passed_over_where_the_log_has_all(tmp_path: Path,
         assert name in caplog.text
 
 
-def test_no_whole_snapshot_before_a_log_that_was_cut_is_refused(tmp_path: Path) -> None:
+def test_truncated_log_without_a_valid_snapshot_is_refused(tmp_path: Path) -> None:
     store = store_in(tmp_path)
     for number in range(200):
         store.commit([config(number)])
@@ -275,7 +275,7 @@ def test_no_whole_snapshot_before_a_log_that_was_cut_is_refused(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("lost", ["everything", "the last segment", "a part"])
-def test_a_log_that_ends_before_its_snapshot_begins_anew_behind_it(tmp_path: Path, lost: str) -> None:
+def test_log_shorter_than_its_snapshot_restarts_after_it(tmp_path: Path, lost: str) -> None:
     store = store_in(tmp_path)
     for number in range(30):
         store.commit([config(number)])
@@ -294,7 +294,7 @@ def test_a_log_that_ends_before_its_snapshot_begins_anew_behind_it(tmp_path: Pat
     assert store_in(tmp_path).image.config_of(2, "orders") == {"retention.ms": "9"}
 
 
-def test_bootstrap_records_begin_a_log(tmp_path: Path) -> None:
+def test_bootstrap_records_start_the_log(tmp_path: Path) -> None:
     told = [FeatureLevelRecord(name="metadata.version", feature_level=25), scram("alice", 1)]
     batches = snapshot_batches(
         Snapshot(quorum_of(1, DIRECTORY_ID)._replace(kraft_version=0, voters=None), told, 0), epoch=0, metadata_version=25, now_ms=5
@@ -307,7 +307,7 @@ def test_bootstrap_records_begin_a_log(tmp_path: Path) -> None:
     assert store_in(tmp_path).image.to_records() == told
 
 
-def test_a_deleted_topic_that_a_snapshot_forgot_is_set_aside(tmp_path: Path) -> None:
+def test_folder_of_a_deleted_topic_is_moved_aside(tmp_path: Path) -> None:
     """Its directory was offline when it was deleted, say; a topic of its name must not be offline for that."""
     settings = {"metadata.log.max.record.bytes.between.snapshots": "1"}
     broker = BrokerInMemory(topics={"orders": 1}, folder=tmp_path, config=settings)
@@ -332,7 +332,7 @@ def test_a_deleted_topic_that_a_snapshot_forgot_is_set_aside(tmp_path: Path) -> 
     assert stray.exists()
 
 
-def test_a_partition_of_other_nodes_is_offline(tmp_path: Path) -> None:
+def test_partition_of_other_nodes_is_offline(tmp_path: Path) -> None:
     store = store_in(tmp_path)
     partition: dict[str, Any] = {"topic_id": TOPIC_ID, "isr": [2], "removing_replicas": [], "adding_replicas": []}
     partition |= {"leader": 2, "leader_epoch": 3}
@@ -354,7 +354,7 @@ def test_a_partition_of_other_nodes_is_offline(tmp_path: Path) -> None:
         broker.cluster.partition("orders", 2)
 
 
-def test_the_hop_ends_at_garbage(tmp_path: Path) -> None:
+def test_position_search_stops_at_garbage(tmp_path: Path) -> None:
     store = store_in(tmp_path)
     for number in range(3):
         store.commit([config(number)])

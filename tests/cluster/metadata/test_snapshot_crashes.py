@@ -49,7 +49,7 @@ def check(folder: Path, acknowledged: int) -> None:
     assert store_in(folder, LIMITS).image.config_of(2, "orders") == {"retention.ms": str(COUNT - 1)}
 
 
-def test_dying_before_every_change(tmp_path: Path) -> None:
+def test_crash_before_every_disk_change(tmp_path: Path) -> None:
     lives, died = 0, True
     while died:
         folder = tmp_path / str(lives)
@@ -77,7 +77,7 @@ def check_any(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("loss", Loss)
-def test_the_power_goes_before_every_change(tmp_path: Path, loss: Loss) -> None:
+def test_power_loss_before_every_disk_change(tmp_path: Path, loss: Loss) -> None:
     lives, died = 0, True
     while died:
         place = tmp_path / str(lives)

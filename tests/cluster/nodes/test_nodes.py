@@ -7,7 +7,7 @@ from minibroker.errors import KafkaStorageError
 from tests.support.broker_in_memory import BrokerInMemory
 
 
-def test_one_broker_leads_whatever_has_a_log() -> None:
+def test_single_broker_leads_every_online_partition() -> None:
     broker = BrokerInMemory(topics={"orders": 2}, config={"node.id": "7"})
     nodes = Nodes(broker.cluster.node)
     first, second = broker.cluster.topic("orders").partitions
