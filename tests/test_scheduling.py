@@ -20,7 +20,7 @@ def test_no_file_shares_unseen(folder: str, fixture: str, request: pytest.Fixtur
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
-        ("tests/spark/test_encoded_batch.py", "spark"),
+        ("tests/spark/test_batch.py", "spark"),
         ("tests/spark/kafka_log/test_connector.py", "spark"),
         ("tests/spark/kafka_log/test_planner.py", None),  # has no use for a session
         ("tests/spark/test_standalone_cluster.py", None),  # has one of its own

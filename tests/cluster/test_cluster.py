@@ -112,9 +112,7 @@ def test_clean_stop_resigns_all_leaderships_with_one_sync(tmp_path: Path) -> Non
     assert size < (tmp_path / "__cluster_metadata-0" / "00000000000000000000.log").stat().st_size
 
 
-def test_failing_metadata_log_does_not_prevent_a_stop(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_failing_metadata_log_does_not_prevent_a_stop(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     files = FaultyFiles()
     broker = BrokerInMemory(topics={"orders": 1}, folder=tmp_path, files=files)
     broker.append("orders", 0, records(2))

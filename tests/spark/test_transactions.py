@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.clients.adapters import CLIENTS, Sent
-from tests.spark.test_encoded_batch import offsets_by_partition, read
+from tests.spark.test_batch import offsets_by_partition, read
 from tests.spark.test_streaming import Pipeline
 from tests.support.broker_process import BrokerProcess
 from tests.support.transactional_writer import TransactionalWriter

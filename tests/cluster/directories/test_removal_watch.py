@@ -126,9 +126,7 @@ def test_moved_folder_may_be_restored(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_noticed", [True, False])
-def test_next_start_reports_missing_partitions_and_their_size(
-    is_noticed: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_next_start_reports_missing_partitions_and_their_size(is_noticed: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """After SIGKILL, whether the broker had noticed or not: its high watermark is on the disk since a few seconds after the Produce."""
     broker = running(tmp_path)
     broker.clock.advance(HIGH_WATERMARKS_MS)
