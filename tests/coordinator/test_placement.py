@@ -19,7 +19,7 @@ from tests.support.opcodes import count_opcodes
         ("\U0001f600", 1_772_899),
     ],
 )
-def test_the_absolute_hash_of_java(text: str, value: int) -> None:
+def test_absolute_hash_matches_java(text: str, value: int) -> None:
     assert partition_of(text, 1 << 32) == value
 
 
@@ -38,7 +38,7 @@ def test_long_names_have_the_same_hash(letters: str, size: int) -> None:
     assert partition_of(text, 1 << 32) == hashed_one_by_one(text)
 
 
-def test_the_hash_of_a_long_name_costs_no_loop_over_its_letters_and_few_are_kept() -> None:
+def test_hash_of_a_long_name_is_cheap_and_rarely_cached() -> None:
     partition_of("y" * 32_767)
     text = "x" * 32_767
     assert count_opcodes(lambda: partition_of(text)) < 1000

@@ -24,7 +24,7 @@ ID = "writer"  #: partition 7 of 50
 
 
 @pytest.mark.parametrize("segment", segments())
-def test_kafkas_records(segment: str) -> None:
+def test_kafka_records_are_valid(segment: str) -> None:
     topic, _, index = segment.partition("/")[0].rpartition("-")
     count = PARTITIONS[segment.rpartition(" of ")[2]]
     check = record_check_of(topic, int(index), count)
@@ -42,7 +42,7 @@ def test_kafkas_records(segment: str) -> None:
         assert pickle.loads(pickle.dumps(check))(record) is None  # noqa: S301  our own bytes
 
 
-def test_topics_of_users() -> None:
+def test_user_topics_are_not_checked() -> None:
     assert record_check_of("orders", 0, 3) is None
 
 
@@ -55,7 +55,7 @@ def transaction(**changes: int) -> Record:
     return Record(0, 1, TRANSACTION_STATE.encode_key(key), TRANSACTION_STATE.encode_value(key, value, 1))
 
 
-def test_a_state_of_a_transaction() -> None:
+def test_invalid_transaction_states_are_reported() -> None:
     good = transaction()
     assert check_transaction(7, 50, good) is None
     assert check_transaction(7, 50, good._replace(value=None)) is None
@@ -73,7 +73,7 @@ def test_a_state_of_a_transaction() -> None:
         assert str(check_transaction(7, 50, wrong)).startswith("no state of a transaction: "), wrong
 
 
-def test_records_of_groups() -> None:
+def test_invalid_group_records_are_reported() -> None:
     key = OffsetCommitKey(group=ID, topic="orders", partition=0)
     value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=1)
     record = Record(0, 1, CONSUMER_OFFSETS.encode_key(key), CONSUMER_OFFSETS.encode_value(key, value, 4))
@@ -87,7 +87,7 @@ def test_records_of_groups() -> None:
     assert "belongs in partition 7 of 50" in str(check_offset(0, 50, new))
 
 
-def test_an_offset_of_the_group_with_an_empty_name() -> None:
+def test_empty_group_name_is_valid() -> None:
     key = OffsetCommitKey(group="", topic="orders", partition=0)
     value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=1)
     record = Record(0, 1, CONSUMER_OFFSETS.encode_key(key), CONSUMER_OFFSETS.encode_value(key, value, 4))

@@ -57,7 +57,7 @@ def test_members_commit_with_their_epoch() -> None:
     assert fetch(broker) == {("t", index): 1 for index in ALL}
 
 
-def test_an_empty_group_takes_commits_of_nobody() -> None:
+def test_empty_group_accepts_commits_without_member() -> None:
     broker = broker_with_consumers()
     join(broker, "a")
     leave(broker, "a")
@@ -66,7 +66,7 @@ def test_an_empty_group_takes_commits_of_nobody() -> None:
     assert listed(broker) == {"readers": ("consumer", "Empty", "consumer")}
 
 
-def test_transactions_commit_with_it_too() -> None:
+def test_transactional_commits_check_the_member_epoch() -> None:
     broker = broker_with_consumers()
     two_members(broker)
     assert transactional_codes(broker, "a", 3, 0, 2) == [0, 0]
@@ -78,7 +78,7 @@ def test_transactions_commit_with_it_too() -> None:
 
 
 @pytest.mark.parametrize(("member_id", "epoch", "code"), [(None, -1, 0), ("a", 3, 0), ("a", 2, 113), ("a", 4, 113), ("zz", 3, 25)])
-def test_who_may_ask(member_id: str | None, epoch: int, code: int) -> None:
+def test_offset_fetch_checks_the_member_epoch(member_id: str | None, epoch: int, code: int) -> None:
     broker = broker_with_consumers()
     two_members(broker)
     codes(broker, "a", 3)
@@ -88,7 +88,7 @@ def test_who_may_ask(member_id: str | None, epoch: int, code: int) -> None:
     assert (found.error_code, len(found.topics)) == (code, 0 if code else 1)
 
 
-def test_offsets_of_what_is_read_stay() -> None:
+def test_offsets_of_subscribed_topics_cannot_be_deleted() -> None:
     broker = broker_with_consumers({"t": 4, "u": 1})
     join(broker, "a", "t", subscribed_topic_regex="v.*")
     commit(broker, {("t", 0): 1, ("u", 0): 1}, member_id="a", generation_id=2)
@@ -98,7 +98,7 @@ def test_offsets_of_what_is_read_stay() -> None:
     assert fetch(broker) == {("t", 0): 1}
 
 
-def test_a_group_is_deleted_when_nobody_is_in_it() -> None:
+def test_group_can_be_deleted_when_empty() -> None:
     broker = broker_with_consumers()
     join(broker, "a", subscribed_topic_regex="v.*")
     codes(broker, "a", 2)
@@ -112,7 +112,7 @@ def test_a_group_is_deleted_when_nobody_is_in_it() -> None:
     assert listed(broker.restart()) == {}
 
 
-def test_offsets_expire_where_nobody_reads() -> None:
+def test_offsets_of_unsubscribed_topics_expire() -> None:
     config = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "1000"}
     broker = broker_with_consumers({"t": 4, "u": 1}, config | {"group.consumer.session.timeout.ms": "60000"})
     join(broker, "a")
@@ -128,7 +128,7 @@ def test_offsets_expire_where_nobody_reads() -> None:
     assert listed(broker) == {}
 
 
-def test_offsets_go_with_their_topic() -> None:
+def test_offsets_are_deleted_with_their_topic() -> None:
     broker = broker_with_consumers({"t": 4, "u": 1})
     join(broker, "a", "t", "u")
     commit(broker, {("t", 0): 1, ("u", 0): 1}, member_id="a", generation_id=2)

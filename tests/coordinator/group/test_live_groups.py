@@ -20,14 +20,14 @@ def stored_of(broker: BrokerInMemory) -> StoredShard:
     return groups_of(broker).live.shard_of("readers")
 
 
-def test_who_is_refused_leaves_nothing_behind() -> None:
+def test_refused_member_leaves_no_group() -> None:
     broker = broker_with_consumers()
     assert join(broker, "a", server_assignor="nope").error_code == 112
     assert join(broker, "", version=1).error_code == 42
     assert (stored_of(broker).live, stored_of(broker).shard.groups, stored_of(broker).shard.new_images) == ({}, {}, {})
 
 
-def test_a_group_that_cannot_be_stored_is_not_there() -> None:
+def test_group_that_cannot_be_stored_does_not_exist() -> None:
     files = FaultyFiles()
     broker = broker_with_consumers(files=files)
     files.fail("write", errno.ENOSPC)
@@ -36,7 +36,7 @@ def test_a_group_that_cannot_be_stored_is_not_there() -> None:
     assert listed(broker) == {}
 
 
-def test_a_classic_group_stays_where_the_new_one_cannot_be_stored() -> None:
+def test_classic_group_is_kept_if_its_replacement_cannot_be_stored() -> None:
     broker = broker_with_consumers()
     joined = stable(broker)
     classic_leave(broker, (joined.member_id, None))
@@ -52,7 +52,7 @@ def test_a_classic_group_stays_where_the_new_one_cannot_be_stored() -> None:
     assert stored.live["readers"] is not before
 
 
-def test_a_deleted_group_has_no_machine_and_no_time_outs() -> None:
+def test_deleted_group_has_no_timers() -> None:
     broker = broker_with_consumers()
     two_members(broker)
     for name in "ab":
@@ -63,7 +63,7 @@ def test_a_deleted_group_has_no_machine_and_no_time_outs() -> None:
     assert listed(broker) == {}
 
 
-def test_every_group_of_a_newer_kind_has_one_when_the_log_is_read() -> None:
+def test_loaded_groups_have_state_machines() -> None:
     broker = broker_with_consumers()
     join(broker, "a")
     leave(broker, "a")
@@ -73,7 +73,7 @@ def test_every_group_of_a_newer_kind_has_one_when_the_log_is_read() -> None:
     assert list(stored_of(again).live) == ["readers"]
 
 
-def test_groups_go_with_their_topic() -> None:
+def test_subscribed_topics_are_updated_when_a_topic_is_deleted() -> None:
     broker = broker_with_consumers()
     two_members(broker)
     broker.cluster.delete_topic(TOPIC)
@@ -84,7 +84,7 @@ def test_groups_go_with_their_topic() -> None:
     assert join(broker, "a").member_epoch == 2
 
 
-def test_many_groups_come_back_over_many_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_groups_are_loaded_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = broker_with_consumers()
     for number in range(20):
         join(broker, "a", group=f"group {number}")

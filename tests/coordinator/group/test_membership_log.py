@@ -23,7 +23,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [f"{record.levelname} {record.getMessage()}" for record in caplog.records if record.name in names]
 
 
-def test_a_classic_group(caplog: pytest.LogCaptureFixture) -> None:
+def test_classic_group_members_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     broker = broker_with_groups({"t": 1})
     with caplog.at_level(logging.INFO):
         member_id = stable(broker).member_id
@@ -40,7 +40,7 @@ def test_a_classic_group(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
-def test_a_group_with_epochs(caplog: pytest.LogCaptureFixture) -> None:
+def test_members_with_epochs_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     broker: BrokerInMemory = broker_with_consumers()
     with caplog.at_level(logging.INFO):
         two_members(broker)
@@ -55,13 +55,13 @@ def test_a_group_with_epochs(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
-def test_nothing_is_said_by_default(caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_is_logged_by_default(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         join(broker_with_consumers(), "a")
     assert said(caplog) == []
 
 
-def test_of_many_members_some_are_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_long_member_lists_are_abbreviated(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         membership_log.log_members(
             "g", "generation 1", (), {str(number): ConsumerMember(str(number), client_id="c", client_host="h") for number in range(12)}
@@ -71,7 +71,7 @@ def test_of_many_members_some_are_named(caplog: pytest.LogCaptureFixture) -> Non
     assert line.endswith("9 (c at h) and 2 more")
 
 
-def test_a_group_that_becomes_classic(caplog: pytest.LogCaptureFixture) -> None:
+def test_downgrade_to_a_classic_group_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     image = ConsumerGroupImage()
     image.epoch, image.members = 3, {"a": ConsumerMember("a")}
 

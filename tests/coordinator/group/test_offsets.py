@@ -99,7 +99,7 @@ def model(log: list[tuple[int, Any]]) -> tuple[dict[tuple[str, tuple[str, int]],
 
 @examples(300)
 @given(logs)
-def test_offsets_are_what_the_model_says(log: list[tuple[int, Any]]) -> None:
+def test_replayed_offsets_match_the_model(log: list[tuple[int, Any]]) -> None:
     offsets = replay(log)
     assert (seen(offsets), unstable(offsets)) == model(log)
     for group in GROUPS:
@@ -109,7 +109,7 @@ def test_offsets_are_what_the_model_says(log: list[tuple[int, Any]]) -> None:
 
 @examples(300)
 @given(logs, st.data())
-def test_what_compaction_leaves_comes_to_the_same(log: list[tuple[int, Any]], data: st.DataObject) -> None:
+def test_compacted_log_replays_to_the_same_offsets(log: list[tuple[int, Any]], data: st.DataObject) -> None:
     """A key keeps its last record below some offset; aborted records go, those of open transactions stay, markers too."""
     # The cleaner goes no further than the last stable offset.
     end = data.draw(st.sampled_from([end for end in range(len(log), -1, -1) if _first_open(log, end) is None]))

@@ -50,7 +50,7 @@ def records(batch: RecordBatch) -> list[CoordinatorRecord]:
 
 
 @pytest.mark.parametrize("batch", [pytest.param(each, id=f"{index}") for index, each in enumerate(batches())])
-def test_the_same_commits_are_the_same_bytes(batch: RecordBatch) -> None:
+def test_same_commits_write_the_same_bytes(batch: RecordBatch) -> None:
     ids = ProducerIdAndEpoch(batch.producer_id, batch.producer_epoch) if batch.is_transactional else NO_IDS
     ours = []
     for record in records(batch):
@@ -62,7 +62,7 @@ def test_the_same_commits_are_the_same_bytes(batch: RecordBatch) -> None:
     assert batch_of(CONSUMER_OFFSETS, ours, batch.base_timestamp, ids)[CRC_POSITION:] == bytes(batch.data[CRC_POSITION:])
 
 
-def test_a_whole_topic_of_kafka_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kafka_offsets_topic_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its groups lie in the partitions where Kafka put them; the last offsets are those that Kafka's clients were told."""
     broker = BrokerInMemory(config={"offsets.topic.num.partitions": "3"})
     groups_of(broker)
@@ -91,13 +91,13 @@ def decoded(record: CoordinatorRecord) -> CoordinatorRecord | None:
     return CONSUMER_OFFSETS.decode(CONSUMER_OFFSETS.encode_key(record.key), value)
 
 
-def test_an_offset_and_back() -> None:
+def test_offset_record_round_trip() -> None:
     record = offset_record("g", ("a", 1), COMMITTED)
     assert decoded(record) == record
     assert committed_offset(record, 42) == COMMITTED._replace(record_offset=42)
 
 
-def test_a_time_to_expire_takes_the_place_of_leader_epoch_and_topic_id() -> None:
+def test_expire_timestamp_replaces_leader_epoch_and_topic_id() -> None:
     record = offset_record("g", ("a", 1), COMMITTED._replace(expire_timestamp_ms=2_000))
     assert record.version == 1
     assert decoded(record) == record
@@ -110,13 +110,13 @@ def test_tombstones(tombstone: CoordinatorRecord) -> None:
     assert committed_offset(tombstone, 0) is None
 
 
-def test_what_kafka_0_8_wrote() -> None:
+def test_record_of_kafka_0_8() -> None:
     key = LegacyOffsetCommitKey(group="g", topic="a", partition=1)
     record = CoordinatorRecord(key, LegacyOffsetCommitValue(offset=5, metadata="note", commit_timestamp=1_000), 0)
     assert committed_offset(record, 3) == CommittedOffset(5, -1, "note", 1_000, record_offset=3)
 
 
-def test_where_kafka_looks() -> None:
+def test_groups_are_in_the_partitions_chosen_by_kafka() -> None:
     assert {Path(name).parts[0] for name in OFFSETS} == {f"{TOPIC}-{index}" for index in range(3)}
 
 
@@ -132,7 +132,7 @@ COMMITS = st.builds(
 
 
 @given(st.text(max_size=5), COMMITS, INT64)
-def test_a_commit_is_encoded_at_once_as_its_record_is(group_id: str, new: NewOffset, now_ms: int) -> None:
+def test_fast_encoding_of_a_commit_matches_its_record(group_id: str, new: NewOffset, now_ms: int) -> None:
     committed = CommittedOffset(new.offset, new.leader_epoch, new.metadata or "", now_ms, NO_TIMESTAMP, new.topic_id)
     key, value, version = offset_record(group_id, new.partition, committed)
     expected = CONSUMER_OFFSETS.encode_key(key), CONSUMER_OFFSETS.encode_value(key, value, version)

@@ -33,7 +33,7 @@ def last_batch(broker: BrokerInMemory) -> list[CoordinatorRecord | None]:
     return [CONSUMER_OFFSETS.decode(each.key, each.value) for each in decode_records(last)]
 
 
-def test_a_simple_group_goes_with_its_last_offset() -> None:
+def test_simple_group_is_deleted_with_its_last_offset() -> None:
     broker = broker_with_groups({"a": 2}, CONFIG)
     commit(broker, {("a", 0): 1})
     broker.clock.advance(30_000)
@@ -51,7 +51,7 @@ def test_a_simple_group_goes_with_its_last_offset() -> None:
     assert fetch(broker.restart(clean=False)) == {}
 
 
-def test_a_commit_again_counts_from_then_on() -> None:
+def test_new_commit_restarts_the_retention_time() -> None:
     broker = broker_with_groups({"a": 1}, CONFIG)
     commit(broker, {("a", 0): 1})
     broker.clock.advance(MINUTE_MS - 1_000)
@@ -60,7 +60,7 @@ def test_a_commit_again_counts_from_then_on() -> None:
     assert fetch(broker) == {("a", 0): 1}
 
 
-def test_after_a_restart() -> None:
+def test_offsets_expire_after_a_restart() -> None:
     broker = broker_with_groups({"a": 1}, CONFIG)
     commit(broker, {("a", 0): 1})
     broker.clock.advance(MINUTE_MS // 2)
@@ -71,7 +71,7 @@ def test_after_a_restart() -> None:
 
 @pytest.mark.parametrize("version", [2, 3, 4])
 @pytest.mark.parametrize(("retention_ms", "after_ms"), [(5_000, 5_000), (0, 1_000), (-2, 1_000), (10 * MINUTE_MS, 10 * MINUTE_MS)])
-def test_a_retention_time_of_its_own(version: int, retention_ms: int, after_ms: int) -> None:
+def test_retention_time_of_a_commit(version: int, retention_ms: int, after_ms: int) -> None:
     broker = broker_with_groups({"a": 1}, CONFIG)
     commit(broker, {("a", 0): 1}, version=version, retention_ms=retention_ms)
     broker.clock.advance(after_ms - 1)
@@ -86,7 +86,7 @@ def test_a_retention_time_of_its_own(version: int, retention_ms: int, after_ms: 
     ("retention_ms", "expires_after_ms"),
     [(2**63 - 1, 2**63 - 1 - 2**64), (2**62, 2**62), (-2, -2), (0, 0), (-(2**63), -(2**63)), (10**12, 10**12)],
 )
-def test_the_time_of_expiry_is_what_kafka_writes(retention_ms: int, expires_after_ms: int) -> None:
+def test_expire_timestamp_matches_kafka(retention_ms: int, expires_after_ms: int) -> None:
     """As Apache Kafka 4.3.1 wrote it for OffsetCommit v2 (DumpLogSegments): a sum above 2^63-1 wraps, and the offset expires at once."""
     broker = broker_with_groups({"a": 1}, CONFIG)
     assert commit(broker, {("a", 0): 1}, version=2, retention_ms=retention_ms) == [("a", [(0, 0)])]
@@ -97,7 +97,7 @@ def test_the_time_of_expiry_is_what_kafka_writes(retention_ms: int, expires_afte
     assert fetch(broker) == ({} if expires_after_ms <= 0 else {("a", 0): 1})
 
 
-def test_an_open_transaction_keeps_what_it_is_about() -> None:
+def test_offsets_of_an_open_transaction_do_not_expire() -> None:
     broker = broker_with_groups({"a": 2}, CONFIG)
     commit(broker, {("a", 0): 1, ("a", 1): 1})
     ids = init_producer(broker, timeout_ms=10 * MINUTE_MS)
@@ -145,7 +145,7 @@ GONE = [offset_tombstone("g", ("a", 0)), group_tombstone("g")]
         (classic(timestamp_ms=5_000, members=[], protocol_type=""), 1_000),
     ],
 )
-def test_a_classic_group_that_its_members_left(group: CoordinatorRecord, last_ms: int) -> None:
+def test_offsets_of_an_empty_classic_group_expire(group: CoordinatorRecord, last_ms: int) -> None:
     shard = shard_of(group, OFFSET)
     assert expired(shard, "g", None, now_ms=last_ms + MINUTE_MS - 1, retention_ms=MINUTE_MS) == []
     assert expired(shard, "g", None, now_ms=last_ms + MINUTE_MS, retention_ms=MINUTE_MS) == GONE
@@ -158,28 +158,28 @@ def test_a_classic_group_that_its_members_left(group: CoordinatorRecord, last_ms
         CoordinatorRecord(ConsumerGroupMetadataKey(group_id="g"), ConsumerGroupMetadataValue(epoch=3), 0),
     ],
 )
-def test_a_group_in_use_keeps_its_offsets(group: CoordinatorRecord) -> None:
+def test_group_with_members_keeps_its_offsets(group: CoordinatorRecord) -> None:
     assert expired(shard_of(group, OFFSET), "g", None, now_ms=10**12, retention_ms=MINUTE_MS) == []
     assert expired(shard_of(group), "g", None, now_ms=10**12, retention_ms=MINUTE_MS) == []
 
 
-def test_a_group_without_offsets_goes_at_once() -> None:
+def test_empty_group_without_offsets_is_deleted() -> None:
     shard = shard_of(classic(timestamp_ms=1_000, members=[]))
     assert shard.groups["g"].stored is not None
     assert expired(shard, "g", None, now_ms=1_000, retention_ms=MINUTE_MS) == [group_tombstone("g")]
 
 
-def test_groups_that_are_gone() -> None:
+def test_tombstones_delete_groups() -> None:
     upgraded = CoordinatorRecord(ConsumerGroupMetadataKey(group_id="g"), ConsumerGroupMetadataValue(epoch=3), 0)
     for group in (classic(timestamp_ms=1, members=[]), upgraded):
         assert shard_of(group, group._replace(value=None, version=-1)).groups == {}
 
 
-def test_a_batch_of_tombstones_is_small() -> None:
+def test_batch_of_tombstones_is_small() -> None:
     assert len(batch_of(CONSUMER_OFFSETS, GONE, 0)) < 150
 
 
-def test_a_stable_group_keeps_what_it_is_subscribed_to() -> None:
+def test_stable_group_keeps_offsets_of_subscribed_topics() -> None:
     broker = broker_with_groups({"a": 1, "b": 1}, CONFIG)
     joined = stable(broker, session_ms=30 * MINUTE_MS)
     groups = broker.services.coordinators.groups
@@ -197,7 +197,7 @@ def test_a_stable_group_keeps_what_it_is_subscribed_to() -> None:
     assert heartbeat(broker, joined) == 25
 
 
-def test_nothing_expires_while_a_group_rebalances_or_is_of_no_consumers() -> None:
+def test_rebalancing_or_other_groups_keep_all_offsets() -> None:
     broker = broker_with_groups({"b": 1}, CONFIG)
     options: dict[str, Any] = {"session_ms": 30 * MINUTE_MS, "group": "workers", "protocol_type": "connect"}
     commit(broker, {("b", 0): 1}, group="workers")
@@ -209,7 +209,7 @@ def test_nothing_expires_while_a_group_rebalances_or_is_of_no_consumers() -> Non
     assert (fetch(broker, group="workers"), describe(broker, "workers").group_state) == ({("b", 0): 1}, "PreparingRebalance")
 
 
-def test_much_is_deleted_in_many_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_expirations_are_split_into_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """No turn of the loop deletes more than its share, whether of one group or of many."""
     monkeypatch.setattr(retention, "OFFSETS_A_TURN", 10)
     broker = broker_with_groups({"a": 25}, CONFIG)

@@ -41,7 +41,7 @@ def types(shard: Shard) -> dict[str, GroupType]:
     return {group_id: group.group_type for group_id, group in shard.groups.items()}
 
 
-def test_groups_of_kafka_are_what_kafka_said() -> None:
+def test_loaded_groups_match_kafkas_descriptions() -> None:
     """One log, and what ConsumerGroupDescribe answered about the groups in it at its end."""
     shard = Shard()
     for segment in json.loads(GROUP_RECORDS.read_text())["segments"].values():
@@ -71,7 +71,7 @@ def test_any_record_may_be_the_first_of_a_group(first: CoordinatorRecord) -> Non
     assert (image.epoch, image.metadata_hash, list(image.members), list(image.targets)) == (5, 77, ["m"], ["m"])
 
 
-def test_a_group_ends_with_the_tombstone_of_its_epoch() -> None:
+def test_group_is_deleted_by_its_epoch_tombstone() -> None:
     *others, last = group_tombstones("g", ["m"])
     shard = shard_of(EPOCH, MEMBER, *others)
     assert types(shard) == {"g": GroupType.CONSUMER}
@@ -79,13 +79,13 @@ def test_a_group_ends_with_the_tombstone_of_its_epoch() -> None:
     assert types(shard) == {}
 
 
-def test_tombstones_of_what_is_not_there_make_no_group() -> None:
+def test_tombstones_of_unknown_groups_create_none() -> None:
     assert types(shard_of(*member_tombstones("g", "m"), *group_tombstones("g"), group_tombstone("g"))) == {}
     shard = shard_of(CLASSIC, *member_tombstones("g", "m"), *group_tombstones("g"))
     assert types(shard) == {"g": GroupType.CLASSIC}
 
 
-def test_kinds_follow_each_other() -> None:
+def test_group_types_replace_each_other() -> None:
     shard = shard_of(OFFSET)
     assert shard.groups == {"g": SIMPLE_GROUP}
     shard.replay(EPOCH, 1)  # no tombstone for a simple group: it has no record of its own
@@ -97,7 +97,7 @@ def test_kinds_follow_each_other() -> None:
     assert list(shard.offsets.of_group("g")) == [("a", 0)]
 
 
-def test_a_group_that_begins_keeps_the_image_of_its_machine() -> None:
+def test_new_group_uses_the_image_of_its_state_machine() -> None:
     shard, image = Shard(), ConsumerGroupImage()
     shard.new_images["g"] = image
     shard.replay(EPOCH, 0)
@@ -105,6 +105,6 @@ def test_a_group_that_begins_keeps_the_image_of_its_machine() -> None:
     assert image.epoch == 5
 
 
-def test_every_record_of_a_newer_kind_has_its_kind() -> None:
+def test_every_record_type_has_a_group_type() -> None:
     of_none = {each.key for each in OFFSET_RECORD_TYPES} - shard._TYPES.keys()
     assert {each.__name__ for each in of_none} == {"LegacyOffsetCommitKey", "OffsetCommitKey", "GroupMetadataKey"}

@@ -28,7 +28,7 @@ from tests.support.faulty_files import FaultyFiles
 from tests.support.transactional_ids import init_producer
 
 
-def test_the_topic_is_as_kafka_makes_it() -> None:
+def test_offsets_topic_config_matches_kafka() -> None:
     broker = BrokerInMemory(config={"offsets.topic.segment.bytes": "1048576"})
     groups_of(broker)
     topic = broker.cluster.topic(TOPIC)
@@ -50,7 +50,7 @@ def test_offsets_survive(clean: bool) -> None:
         assert fetch(again, group=group) == {("a", 0): index, ("a", 1): 2 * index}
 
 
-def test_a_start_reads_nothing_before_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partitions_are_loaded_on_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = broker_with_groups({"a": 1}, {"offsets.topic.num.partitions": "2"})
     commit(broker, {("a", 0): 1}, group="one")
     reads: list[int] = []
@@ -72,7 +72,7 @@ def large_log(broker: BrokerInMemory, commits: int) -> None:
         commit(broker, {("a", 0): index}, metadata="x" * 1000)
 
 
-def test_a_large_log_is_loaded_over_many_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_log_is_loaded_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = broker_with_groups({"a": 1})
     large_log(broker, 20)
     ids = init_producer(broker)
@@ -93,7 +93,7 @@ def test_a_large_log_is_loaded_over_many_turns(monkeypatch: pytest.MonkeyPatch) 
     assert fetch(again) == {("a", 0): 99}  # the marker came while it was loading
 
 
-def test_loading_ends_with_the_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loading_stops_with_the_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = broker_with_groups({"a": 1})
     large_log(broker, 20)
     monkeypatch.setattr(stored_topic, "READ_BYTES", 4_000)
@@ -104,7 +104,7 @@ def test_loading_ends_with_the_coordinator(monkeypatch: pytest.MonkeyPatch) -> N
     assert fetch(again) == {("error", 14): None}
 
 
-def test_offsets_go_with_their_topic() -> None:
+def test_offsets_are_deleted_with_their_topic() -> None:
     broker = broker_with_groups({"a": 1, "b": 1})
     commit(broker, {("a", 0): 1, ("b", 0): 2})
     commit(broker, {("a", 0): 3}, group="others")
@@ -118,7 +118,7 @@ def test_offsets_go_with_their_topic() -> None:
         broker = broker.restart(clean=False)
 
 
-def test_many_topics_of_one_request_are_one_look_at_the_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deleted_topics_of_one_request_share_one_scan(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = broker_with_groups(dict.fromkeys("abcd", 1))
     commit(broker, {(name, 0): 1 for name in "abcd"})
     looks: list[object] = []
@@ -135,7 +135,7 @@ def test_many_topics_of_one_request_are_one_look_at_the_offsets(monkeypatch: pyt
     assert fetch(broker) == {("d", 0): 1}
 
 
-def test_a_topic_that_is_made_again_at_once() -> None:
+def test_recreated_topic_keeps_only_new_offsets() -> None:
     broker = broker_with_groups({"a": 1})
     commit(broker, {("a", 0): 1})
     delete(broker, "a")
@@ -149,7 +149,7 @@ def delete(broker: BrokerInMemory, topic: str) -> None:
     assert broker.ask(k20.Request(topic_names=[topic], timeout_ms=0), 5).responses[0].error_code == 0
 
 
-def test_a_topic_that_is_deleted_before_its_offsets_are_read() -> None:
+def test_topic_deleted_before_its_offsets_are_loaded() -> None:
     broker = broker_with_groups({"a": 1, "b": 1})
     commit(broker, {("a", 0): 1, ("b", 0): 2})
     again = broker.restart()
@@ -161,7 +161,7 @@ def test_a_topic_that_is_deleted_before_its_offsets_are_read() -> None:
 
 
 @pytest.mark.parametrize("is_made_again", [False, True])
-def test_a_deletion_that_the_crash_cut_short(is_made_again: bool) -> None:
+def test_deletion_interrupted_by_a_crash(is_made_again: bool) -> None:
     broker = broker_with_groups({"a": 1, "b": 1})
     commit(broker, {("a", 0): 1, ("b", 0): 2})
     hear, broker.cluster.on_topic_deleted = broker.cluster.on_topic_deleted, []
@@ -177,7 +177,7 @@ def test_a_deletion_that_the_crash_cut_short(is_made_again: bool) -> None:
     assert fetch(again.restart()) == {("b", 0): 2}
 
 
-def test_more_tombstones_than_a_batch_holds() -> None:
+def test_tombstones_are_split_into_batches() -> None:
     broker = broker_with_groups({"a": 200}, {"message.max.bytes": "4000"})
     for first in range(0, 200, 20):
         assert commit(broker, {("a", index): 1 for index in range(first, first + 20)})[0][1][0] == (first, 0)
@@ -186,7 +186,7 @@ def test_more_tombstones_than_a_batch_holds() -> None:
     assert fetch(broker.restart()) == {}
 
 
-def test_another_topic_of_that_name() -> None:
+def test_recreated_offsets_topic_is_empty() -> None:
     broker = broker_with_groups({"a": 1})
     commit(broker, {("a", 0): 1})
     broker.cluster.delete_topic(TOPIC)
@@ -197,7 +197,7 @@ def test_another_topic_of_that_name() -> None:
     assert fetch(broker) == {("a", 0): 2}
 
 
-def test_a_disk_that_fails() -> None:
+def test_disk_failure_takes_the_coordinator_offline() -> None:
     files = FaultyFiles()
     broker = broker_with_groups({"a": 1}, files=files)
     commit(broker, {("a", 0): 1})
@@ -218,7 +218,7 @@ def damage(broker: BrokerInMemory, before: bytes, after: bytes) -> BrokerInMemor
     return BrokerInMemory(folder=broker.folder, clock=broker.clock, config=broker.config.static)
 
 
-def test_a_damaged_batch_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_batch_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
     broker = broker_with_groups({"a": 1})
     commit(broker, {("a", 0): 1}, group="others")
     commit(broker, {("a", 0): 2})
@@ -236,7 +236,7 @@ def test_a_damaged_batch_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize("size", [100, 70_000])
-def test_a_damaged_batch_does_not_hide_the_next_one(size: int) -> None:
+def test_damaged_batch_does_not_hide_the_next_one(size: int) -> None:
     """Its last offset is not to be trusted, alone in a piece of the log or the last one in it."""
     broker = broker_with_groups({"a": 30}, {"offset.metadata.max.bytes": "5000"})
     commit(broker, {("a", index): 1 for index in range(size // 4000 + 1)}, metadata="m" * min(size, 4000))
@@ -252,7 +252,7 @@ def test_a_damaged_batch_does_not_hide_the_next_one(size: int) -> None:
     assert fetch(again) == {}
 
 
-def test_a_damaged_batch_of_a_transaction_is_not_left_out(caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_transactional_batch_stops_loading(caplog: pytest.LogCaptureFixture) -> None:
     broker = broker_with_groups({"a": 1})
     ids = init_producer(broker)
     commit_in_transaction(broker, ids, {("a", 0): 1}, metadata="here it is")
@@ -263,7 +263,7 @@ def test_a_damaged_batch_of_a_transaction_is_not_left_out(caplog: pytest.LogCapt
     assert [f"{TOPIC}-0 cannot be read" in record.getMessage() for record in caplog.records] == [True]
 
 
-def test_records_of_later_times_are_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_record_types_are_skipped(caplog: pytest.LogCaptureFixture) -> None:
     broker = broker_with_groups({"a": 1})
     commit(broker, {("a", 0): 1})
     broker.cluster.partition(TOPIC, 0).log.append_own(build_batch([Record(0, 0, b"\x00\x63later", b"\x00\x00value")]))
@@ -273,7 +273,7 @@ def test_records_of_later_times_are_passed_over(caplog: pytest.LogCaptureFixture
     ]
 
 
-def test_a_stopped_coordinator_hears_nothing() -> None:
+def test_stopped_coordinator_ignores_events() -> None:
     broker = broker_with_groups({"a": 1})
     commit(broker, {("a", 0): 1})
     groups: Any = broker.services.coordinators.groups
@@ -286,7 +286,7 @@ def test_a_stopped_coordinator_hears_nothing() -> None:
     assert fetch(broker) == {("a", 0): 1}
 
 
-def test_many_tombstones_are_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tombstones_are_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = broker_with_groups({"a": 500}, {"offsets.topic.num.partitions": "1"})
     for group in ("one", "two", "three", "four", "five"):
         commit(broker, {("a", index): index for index in range(500)}, group=group)

@@ -70,13 +70,13 @@ def matched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     return calls
 
 
-def test_small_work_is_done_at_once() -> None:
+def test_cheap_regex_is_matched_immediately() -> None:
     cluster = Cluster(["orders-1", "orders-2", "bills"])
     assert cluster.matching("orders-.*") == (("orders-1", "orders-2"), 1)
     assert cluster.matching("none") == ((), 1)
 
 
-def test_only_new_names_are_matched_again(matched: list[tuple[str, int]]) -> None:
+def test_only_new_topic_names_are_matched(matched: list[tuple[str, int]]) -> None:
     cluster = Cluster(["orders-1", "orders-2", "bills"])
     cluster.matching("orders-.*")
     matched.clear()
@@ -92,7 +92,7 @@ def test_only_new_names_are_matched_again(matched: list[tuple[str, int]]) -> Non
     assert [name for name, _ in matched] == ["orders-3", "orders-1"]
 
 
-def test_large_work_is_done_in_slices(matched: list[tuple[str, int]]) -> None:
+def test_expensive_regex_is_matched_in_slices(matched: list[tuple[str, int]]) -> None:
     cluster = Cluster(f"{LONG}{number}" for number in range(10))
     turns = 0
     result = cluster.matching(LARGE)
@@ -107,7 +107,7 @@ def test_large_work_is_done_in_slices(matched: list[tuple[str, int]]) -> None:
     assert result == (tuple(sorted(cluster.names)), 1)
 
 
-def test_the_last_result_holds_until_the_next_one_is_complete() -> None:
+def test_last_result_is_used_until_the_next_is_complete() -> None:
     cluster = Cluster([f"{LONG}1"])
     assert cluster.matching(LARGE) == ((f"{LONG}1",), 1)
     cluster.create(*(f"{LONG}{number}" for number in range(10)))
@@ -119,7 +119,7 @@ def test_the_last_result_holds_until_the_next_one_is_complete() -> None:
     assert cluster.matching(LARGE) == (tuple(sorted(cluster.names)), 2)
 
 
-def test_expressions_take_turns(matched: list[tuple[str, int]]) -> None:
+def test_regexes_take_turns(matched: list[tuple[str, int]]) -> None:
     cluster = Cluster(f"{LONG}{number}" for number in range(10))
     other = LARGE + "x?"
     assert cluster.matching(LARGE) is None
@@ -131,7 +131,7 @@ def test_expressions_take_turns(matched: list[tuple[str, int]]) -> None:
     assert cluster.matching(LARGE) == cluster.matching(other)
 
 
-def test_memory_is_bounded(matched: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_cached_regexes_is_bounded(matched: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic_expressions, "MAX_EXPRESSIONS", 3)
     cluster = Cluster(["a"])
     for pattern in ("1", "2", "3", "1", "4"):
@@ -144,7 +144,7 @@ def test_memory_is_bounded(matched: list[tuple[str, int]], monkeypatch: pytest.M
     assert len(matched) == 1
 
 
-def test_memory_of_names_is_bounded(matched: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_cached_names_is_bounded(matched: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic_expressions, "MAX_NAMES", 5)
     cluster = Cluster(["a", "b"])
     cluster.matching("1")
@@ -161,7 +161,7 @@ def test_memory_of_names_is_bounded(matched: list[tuple[str, int]], monkeypatch:
     assert len(matched) == 4  # it was dropped
 
 
-def test_unfinished_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_unfinished_regexes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic_expressions, "MAX_EXPRESSIONS", 2)
     cluster = Cluster(f"{LONG}{number}" for number in range(10))
     patterns = [LARGE + "x?" * count for count in range(4)]

@@ -44,7 +44,7 @@ class SomeTopics:
         ({f"t{index}": 1 for index in range(32)}, None, 7882641394812178511),
     ],
 )
-def test_kafka_hashes_the_same(partition_counts: Counts, rack: str | None, kafka_says: int) -> None:
+def test_metadata_hash_matches_kafka(partition_counts: Counts, rack: str | None, kafka_says: int) -> None:
     topics = SomeTopics(partition_counts, rack)
     assert metadata_hash(partition_counts, topics) == kafka_says
     assert metadata_hash([*partition_counts, "absent"], topics) == kafka_says

@@ -21,7 +21,7 @@ def end(broker: BrokerInMemory, ids: ProducerIdAndEpoch, *, commit: bool = True,
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_an_open_transaction_survives(clean: bool, is_commit: bool) -> None:
+def test_open_transaction_survives_a_restart(clean: bool, is_commit: bool) -> None:
     broker = broker_with_groups({"a": 1})
     commit(broker, {("a", 0): 1})
     ids = init_producer(broker)
@@ -35,7 +35,7 @@ def test_an_open_transaction_survives(clean: bool, is_commit: bool) -> None:
         assert fetch(now, require_stable=True) == {("a", 0): 5 if is_commit else 1}
 
 
-def test_a_marker_before_the_log_was_read() -> None:
+def test_marker_before_loading_is_applied() -> None:
     broker = broker_with_groups({"a": 1})
     ids = init_producer(broker)
     commit_in_transaction(broker, ids, {("a", 0): 5})
@@ -44,7 +44,7 @@ def test_a_marker_before_the_log_was_read() -> None:
     assert fetch(again, require_stable=True) == {("a", 0): 5}
 
 
-def test_a_time_out_aborts_offsets_too() -> None:
+def test_transaction_timeout_aborts_offsets() -> None:
     broker = broker_with_groups({"a": 1})
     ids = init_producer(broker, timeout_ms=1_000)
     commit_in_transaction(broker, ids, {("a", 0): 5})
@@ -53,7 +53,7 @@ def test_a_time_out_aborts_offsets_too() -> None:
     assert commit_in_transaction(broker, ids, {("a", 0): 6}) == [("a", [(0, 47)])]
 
 
-def test_two_producers_for_one_group() -> None:
+def test_two_producers_in_one_group() -> None:
     broker = broker_with_groups({"a": 2})
     one, two = init_producer(broker, "one"), init_producer(broker, "two")
     commit_in_transaction(broker, one, {("a", 0): 1, ("a", 1): 1}, transactional_id="one")
@@ -64,7 +64,7 @@ def test_two_producers_for_one_group() -> None:
     assert fetch(broker, require_stable=True) == {("a", 0): 1, ("a", 1): 1}
 
 
-def test_two_producers_whose_markers_come_the_other_way_round() -> None:
+def test_markers_of_two_producers_in_reverse_order() -> None:
     broker = broker_with_groups({"a": 1})
     one, two = init_producer(broker, "one"), init_producer(broker, "two")
     commit_in_transaction(broker, one, {("a", 0): 1}, transactional_id="one")
@@ -75,7 +75,7 @@ def test_two_producers_whose_markers_come_the_other_way_round() -> None:
         assert fetch(now) == {("a", 0): 2}
 
 
-def test_several_groups_and_commits_of_one_transaction() -> None:
+def test_several_groups_and_commits_in_one_transaction() -> None:
     broker = broker_with_groups({"a": 1})
     ids = init_producer(broker)
     commit_in_transaction(broker, ids, {("a", 0): 1})
@@ -85,7 +85,7 @@ def test_several_groups_and_commits_of_one_transaction() -> None:
     assert (fetch(broker), fetch(broker, group="others")) == ({("a", 0): 2}, {("a", 0): 3})
 
 
-def test_the_topic_is_read_like_any_other() -> None:
+def test_offsets_topic_can_be_fetched() -> None:
     broker = broker_with_groups({"a": 1})
     ids = init_producer(broker)
     commit(broker, {("a", 0): 1})
@@ -98,7 +98,7 @@ def test_the_topic_is_read_like_any_other() -> None:
     assert log.read(0, 10_000, isolation=IsolationLevel.READ_COMMITTED)
 
 
-def test_compaction_keeps_what_counts() -> None:
+def test_compaction_keeps_pending_offsets() -> None:
     broker = broker_with_groups({"a": 3}, {"log.cleaner.min.cleanable.ratio": "0", "offsets.topic.segment.bytes": "1048576"})
     ids = init_producer(broker)
     for offset in range(20):

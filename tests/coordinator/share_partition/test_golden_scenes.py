@@ -77,7 +77,7 @@ def kept(data: Buffer, group_id: str) -> list[Kept]:
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
-def test_a_scene(scene: Callable[[Scene], None]) -> None:
+def test_answers_match_kafka(scene: Callable[[Scene], None]) -> None:
     exchange = InMemory()
     assert play(scene, exchange) == KAFKA_SAID[scene.__name__]
     log = exchange.broker.cluster.partition(SHARE_GROUP_STATE_TOPIC, 0).log

@@ -16,29 +16,29 @@ GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 # Acquiring
 
 
-def test_each_member_gets_records_that_nobody_has() -> None:
+def test_records_are_acquired_by_one_member() -> None:
     machine = Machine(3, 3, 3)
     assert machine.acquire("a", 3) == [Acquired(0, 2, 1)]
     assert machine.acquire("b", 500) == [Acquired(3, 8, 1)]
     assert machine.acquire("c", 500) == []
 
 
-def test_a_limit_is_reached_by_a_whole_batch_of_the_log() -> None:
+def test_acquisition_limit_is_rounded_up_to_a_batch() -> None:
     assert Machine(3, 3, 3).acquire("a", 4) == [Acquired(0, 5, 1)]
 
 
-def test_or_exactly_when_the_member_wants_no_more() -> None:
+def test_strict_acquisition_limit_is_exact() -> None:
     machine = Machine(3, 3, 3)
     assert machine.acquire("a", 4, is_strict=True) == [Acquired(0, 3, 1)]
     assert machine.acquire("b", 4, is_strict=True) == [Acquired(4, 7, 1)]
 
 
-def test_ranges_of_a_batch_size_end_where_a_batch_of_the_log_does() -> None:
+def test_acquired_ranges_of_a_batch_size_end_at_batch_boundaries() -> None:
     assert Machine(3, 3, 3, 3).acquire("a", batch_size=4) == [Acquired(0, 5, 1), Acquired(6, 11, 1)]
     assert Machine(3, 3, 3, 3).acquire("a", 500, batch_size=4, is_strict=True) == [Acquired(0, 11, 1)]
 
 
-def test_no_more_are_in_flight_than_may_be() -> None:
+def test_number_of_in_flight_records_is_limited() -> None:
     machine = Machine(4, 4, 4, max_locks=6)
     assert machine.offsets() == [*range(8)]  # a batch is not divided
     assert machine.offsets() == []
@@ -49,7 +49,7 @@ def test_no_more_are_in_flight_than_may_be() -> None:
     assert machine.offsets() == [*range(8, 12)]
 
 
-def test_records_that_are_available_again_come_first() -> None:
+def test_released_records_are_acquired_first() -> None:
     machine = Machine(10, 10)
     machine.acquire("a", 10)
     machine.acknowledge(0, 9, *[ACCEPT, RELEASE] * 5)
@@ -59,7 +59,7 @@ def test_records_that_are_available_again_come_first() -> None:
     assert machine.acquire("b", 3) == [Acquired(10, 19, 1)]
 
 
-def test_what_compaction_took_is_waited_for_by_nobody() -> None:
+def test_compacted_records_are_skipped() -> None:
     machine = Machine(3, 3, 3)
     machine.acquire("a", batches=1)
     machine.acquire("a", batches=1)
@@ -70,7 +70,7 @@ def test_what_compaction_took_is_waited_for_by_nobody() -> None:
     assert machine.share.records.start_offset == 9
 
 
-def test_a_hole_in_the_log_is_stepped_over() -> None:
+def test_gap_in_the_log_is_skipped() -> None:
     machine = Machine(3)
     machine.produce(3, hole=5)
     assert machine.acquire("a", batches=1) == [Acquired(0, 2, 1)]
@@ -81,7 +81,7 @@ def test_a_hole_in_the_log_is_stepped_over() -> None:
     assert machine.share.records.start_offset == 11
 
 
-def test_aborted_records_are_nobodys() -> None:
+def test_aborted_records_are_not_delivered() -> None:
     machine = Machine(3, 3, 3)
     machine.acquire()
     machine.share.archive_aborted([Extent(0, 2), Extent(6, 8)])
@@ -93,7 +93,7 @@ def test_aborted_records_are_nobodys() -> None:
     assert machine.state.delivery_complete_count == 6
 
 
-def test_the_log_begins_further_on() -> None:
+def test_log_start_offset_advances() -> None:
     machine = Machine(5, 5)
     machine.acquire("a", batches=1)
     machine.share.begin_at(3)
@@ -107,7 +107,7 @@ def test_the_log_begins_further_on() -> None:
 # Acknowledging
 
 
-def test_what_was_acknowledged_is_never_delivered_again() -> None:
+def test_acknowledged_records_are_not_delivered_again() -> None:
     machine = Machine(4)
     machine.acquire()
     machine.acknowledge(0, 3, ACCEPT, RELEASE, REJECT, GAP)
@@ -119,7 +119,7 @@ def test_what_was_acknowledged_is_never_delivered_again() -> None:
     assert machine.share.records.record_count == 0
 
 
-def test_only_who_has_a_record_may_say_anything_of_it() -> None:
+def test_only_the_owner_may_acknowledge() -> None:
     machine = Machine(4, 4)
     machine.acquire("a", 4)
     with pytest.raises(InvalidRecordState, match="Member is not the owner of batch record"):
@@ -134,7 +134,7 @@ def test_only_who_has_a_record_may_say_anything_of_it() -> None:
         machine.acknowledge(1, 3, ACCEPT)
 
 
-def test_offsets_that_are_not_in_flight() -> None:
+def test_offsets_not_in_flight_are_refused() -> None:
     machine = Machine(4, 4)
     with pytest.raises(InvalidRecordState, match="not found in the cache"):
         machine.acknowledge(0, 3, ACCEPT)
@@ -147,7 +147,7 @@ def test_offsets_that_are_not_in_flight() -> None:
         machine.acknowledge(0, 3, 5)
 
 
-def test_all_is_done_or_nothing() -> None:
+def test_acknowledgement_is_atomic() -> None:
     machine = Machine(4, 4)
     machine.acquire("a", 4)
     machine.acquire("b", 4)
@@ -162,7 +162,7 @@ def test_all_is_done_or_nothing() -> None:
     assert machine.share.records.start_offset == 4
 
 
-def test_one_acknowledgement_over_several_batches() -> None:
+def test_acknowledgement_spanning_several_batches() -> None:
     machine = Machine(4, 4)
     machine.acquire("a", 4)
     machine.acquire("a", 4)
@@ -170,7 +170,7 @@ def test_one_acknowledgement_over_several_batches() -> None:
     assert machine.persisted() == (StateBatch(0, 1, 0, 1), StateBatch(2, 5, 2, 1), StateBatch(6, 7, 4, 1))
 
 
-def test_the_start_offset_is_persisted_as_it_was() -> None:
+def test_persisted_start_offset_is_from_before_the_write() -> None:
     """As Kafka does it: it moves behind the write."""
     machine = Machine(4, 4)
     machine.acquire()
@@ -182,7 +182,7 @@ def test_the_start_offset_is_persisted_as_it_was() -> None:
 # Deliveries
 
 
-def test_a_record_that_nobody_wants_is_archived_in_the_end() -> None:
+def test_record_is_archived_at_the_delivery_count_limit() -> None:
     machine = Machine(1, delivery_count_limit=3)
     for count in (1, 2, 3):
         assert machine.acquire() == [Acquired(0, 0, count)]
@@ -192,7 +192,7 @@ def test_a_record_that_nobody_wants_is_archived_in_the_end() -> None:
     assert machine.persisted() == (StateBatch(0, 0, 4, 3),)
 
 
-def test_what_was_delivered_often_is_given_a_few_at_a_time() -> None:
+def test_repeatedly_delivered_records_are_split() -> None:
     """KIP-1206's worst case: one bad record in a batch of a hundred must not take the others with it."""
     machine = Machine(100, 10, delivery_count_limit=5)
     for _ in range(3):
@@ -211,7 +211,7 @@ def test_what_was_delivered_often_is_given_a_few_at_a_time() -> None:
 # Time and members
 
 
-def test_a_lock_is_over_in_time() -> None:
+def test_acquisition_lock_times_out() -> None:
     machine = Machine(2, 2)
     machine.acquire("a", 2)
     machine.clock.advance(10_000)
@@ -226,7 +226,7 @@ def test_a_lock_is_over_in_time() -> None:
     assert machine.share.records.start_offset == 4
 
 
-def test_a_clock_that_is_set_back_makes_locks_last_twice_as_long_at_most() -> None:
+def test_clock_set_back_at_most_doubles_the_lock_duration() -> None:
     machine = Machine(2, 2)
     machine.acquire("a", 2)
     machine.clock.advance(10_000)
@@ -239,7 +239,7 @@ def test_a_clock_that_is_set_back_makes_locks_last_twice_as_long_at_most() -> No
     assert machine.offsets("d") == [0, 1, 2, 3]
 
 
-def test_a_lock_is_over_though_nobody_can_write_it_down() -> None:
+def test_acquisition_lock_times_out_even_if_it_cannot_be_persisted() -> None:
     machine = Machine(2)
     machine.acquire("a")
     machine.is_log_broken = True
@@ -247,7 +247,7 @@ def test_a_lock_is_over_though_nobody_can_write_it_down() -> None:
     assert machine.acquire("b") == [Acquired(0, 1, 2)]
 
 
-def test_a_renewed_lock_lasts_anew() -> None:
+def test_renewed_lock_restarts_its_timeout() -> None:
     machine = Machine(4)
     machine.acquire("a")
     machine.clock.advance(20_000)
@@ -259,14 +259,14 @@ def test_a_renewed_lock_lasts_anew() -> None:
     assert machine.offsets("c") == [1, 2]
 
 
-def test_unless_the_group_does_not_allow_that() -> None:
+def test_renewal_is_refused_if_disabled() -> None:
     machine = Machine(4, may_renew=False)
     machine.acquire("a")
     with pytest.raises(InvalidRecordState, match="Renewing acquisition locks is not enabled"):
         machine.acknowledge(0, 3, RENEW)
 
 
-def test_a_member_that_goes_gives_up_what_it_has() -> None:
+def test_leaving_member_releases_its_records() -> None:
     machine = Machine(2, 2)
     machine.acquire("a", 2)
     machine.acquire("b", 2)
@@ -278,7 +278,7 @@ def test_a_member_that_goes_gives_up_what_it_has() -> None:
 # Restarts
 
 
-def test_a_restart_knows_what_was_said() -> None:
+def test_acknowledgements_survive_a_restart() -> None:
     machine = Machine(4, 4, 4)
     machine.acquire("a", 4)
     machine.acquire("a", 4)
@@ -291,7 +291,7 @@ def test_a_restart_knows_what_was_said() -> None:
     assert machine.acquire("c", 9, batches=3) == [Acquired(8, 11, 1)]
 
 
-def test_what_was_new_is_given_as_new_records_are() -> None:
+def test_unacknowledged_records_are_delivered_as_new_after_a_restart() -> None:
     machine = Machine(4, 4, 4)
     machine.acquire("a", 12)
     machine.acknowledge(10, 10, ACCEPT)
@@ -303,7 +303,7 @@ def test_what_was_new_is_given_as_new_records_are() -> None:
     assert machine.share.records.start_offset == 11
 
 
-def test_a_restart_finds_the_start_offset() -> None:
+def test_start_offset_survives_a_restart() -> None:
     machine = Machine(4)
     machine.acquire()
     machine.acknowledge(0, 3, ACCEPT)

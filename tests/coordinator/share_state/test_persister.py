@@ -56,13 +56,13 @@ def state_log(broker: BrokerInMemory) -> list[tuple[int, int, bool]]:
     ]
 
 
-def test_nothing_is_known_before_the_topic_is_there() -> None:
+def test_missing_topic_means_not_coordinator() -> None:
     broker = broker_with({"orders": 1})
     with pytest.raises(NotCoordinator):
         persister_of(broker).read_summary(GROUP, [(topic_id(broker), 0)])
 
 
-def test_a_state_is_found_again_after_a_crash() -> None:
+def test_state_survives_a_crash() -> None:
     broker = broker_with({"orders": 1})
     key = begin(broker, start_offset=NO_OFFSET)
     assert persister_of(broker).read_summary(GROUP, [(key.topic_id, 0)]) == [StateSummary(state_epoch=1)]
@@ -76,7 +76,7 @@ def test_a_state_is_found_again_after_a_crash() -> None:
     assert persister_of(again).read_summary(GROUP, [(key.topic_id, 0)]) == [StateSummary(1, 0, 4, 6)]
 
 
-def test_each_partition_is_answered_alone() -> None:
+def test_each_partition_has_its_own_error() -> None:
     broker = broker_with({"orders": 1})
     initial = [InitialState(topic_id(broker), index, 1, 0) for index in (0, 1, -1)]
     errors = persister_of(broker).initialize(GROUP, [*initial, InitialState(uuid4(), 0, 1, 0)])
@@ -84,7 +84,7 @@ def test_each_partition_is_answered_alone() -> None:
     assert [type(each) for each in errors] == [type(None), UnknownTopicOrPartition, InvalidRequest, UnknownTopicOrPartition]
 
 
-def test_who_is_behind_is_fenced() -> None:
+def test_old_epochs_are_fenced() -> None:
     broker = broker_with({"orders": 1})
     persister = persister_of(broker)
     key = begin(broker, state_epoch=5)
@@ -99,7 +99,7 @@ def test_who_is_behind_is_fenced() -> None:
         persister.read(key, 2)
 
 
-def test_what_is_not_initialized_is_neither_read_nor_written() -> None:
+def test_uninitialized_state_cannot_be_read_or_written() -> None:
     broker = broker_with({"orders": 2})
     begin(broker)
     key = StateKey(GROUP, topic_id(broker), 1)
@@ -109,7 +109,7 @@ def test_what_is_not_initialized_is_neither_read_nor_written() -> None:
         persister_of(broker).write(key, StateUpdate(1, 0, 0, 0, []))
 
 
-def test_after_so_many_updates_everything_is_said_again() -> None:
+def test_snapshot_follows_a_number_of_updates() -> None:
     broker = broker_with({"orders": 1})
     key = begin(broker)
     for offset in range(5):
@@ -119,7 +119,7 @@ def test_after_so_many_updates_everything_is_said_again() -> None:
     assert persister_of(broker).read(key, 0).snapshot_epoch == 1
 
 
-def test_what_is_said_again_is_pruned() -> None:
+def test_superseded_updates_are_pruned() -> None:
     broker = broker_with({"orders": 1})
     key = begin(broker)
     for offset in range(5):
@@ -132,7 +132,7 @@ def test_what_is_said_again_is_pruned() -> None:
     assert persister_of(broker.restart()).read(key, 0).batches == known.batches
 
 
-def test_cold_states_do_not_hold_pruning_up() -> None:
+def test_cold_states_do_not_block_pruning() -> None:
     broker = broker_with({"orders": 1})
     begin(broker)
     broker.clock.advance(300_000)
@@ -141,7 +141,7 @@ def test_cold_states_do_not_hold_pruning_up() -> None:
     assert [offset for offset, _, _ in state_log(broker)] == [1]  # and it was not said a third time
 
 
-def test_a_deleted_state_is_not_known_any_more() -> None:
+def test_deleted_state_is_unknown() -> None:
     broker = broker_with({"orders": 1})
     key = begin(broker)
     heard: list[StateKey] = []
@@ -155,14 +155,14 @@ def test_a_deleted_state_is_not_known_any_more() -> None:
     assert state_log(again)[-1] == (1, 0, False)
 
 
-def test_states_end_with_their_topic() -> None:
+def test_states_are_deleted_with_their_topic() -> None:
     broker = broker_with({"orders": 1, "others": 1})
     begin(broker)
     broker.cluster.delete_topic("orders")
     assert state_log(broker)[-1] == (1, 0, False)
 
 
-def test_states_of_a_topic_that_ended_unseen_end_with_the_load() -> None:
+def test_states_of_a_deleted_topic_are_removed_on_load() -> None:
     broker = broker_with({"orders": 1, "others": 1})
     begin(broker)
     again = broker.restart()
@@ -174,7 +174,7 @@ def test_states_of_a_topic_that_ended_unseen_end_with_the_load() -> None:
     assert state_log(again)[-1] == (1, 0, False)
 
 
-def test_pruning_takes_nothing_that_a_power_loss_can_make_needed(tmp_path: Path) -> None:
+def test_pruning_is_safe_after_a_power_loss(tmp_path: Path) -> None:
     disk = LosingFiles(tmp_path / "data")
     broker = BrokerInMemory(topics={"orders": 1}, config=PROPERTIES, folder=tmp_path / "data", files=disk)
     key = begin(broker)

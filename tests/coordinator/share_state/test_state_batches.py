@@ -30,7 +30,7 @@ def by_offset(*found: StateBatch) -> dict[int, tuple[int, int]]:
 
 
 @given(st.lists(batches, max_size=6), st.lists(batches, max_size=6), st.integers(-1, 25))
-def test_each_offset_has_what_ranks_highest(so_far: list[StateBatch], new: list[StateBatch], start_offset: int) -> None:
+def test_each_offset_has_its_highest_ranked_state(so_far: list[StateBatch], new: list[StateBatch], start_offset: int) -> None:
     combined = combine(so_far, new, start_offset)
 
     assert by_offset(*combined) == {offset: rank for offset, rank in by_offset(*so_far, *new).items() if offset >= start_offset}
@@ -39,15 +39,15 @@ def test_each_offset_has_what_ranks_highest(so_far: list[StateBatch], new: list[
     assert all(before[1] < after[0] for before, after in pairwise(ends))
 
 
-def test_neighbours_that_say_the_same_become_one() -> None:
+def test_adjacent_equal_batches_are_merged() -> None:
     found = combine([StateBatch(0, 4, ACKNOWLEDGED, 1)], [StateBatch(5, 9, ACKNOWLEDGED, 1), StateBatch(10, 12, AVAILABLE, 1)], NO_OFFSET)
 
     assert found == [StateBatch(0, 9, ACKNOWLEDGED, 1), StateBatch(10, 12, AVAILABLE, 1)]
 
 
-def test_what_lies_below_the_start_offset_is_gone() -> None:
+def test_batches_below_the_start_offset_are_removed() -> None:
     assert combine([StateBatch(0, 4, ACKNOWLEDGED, 1), StateBatch(5, 9, AVAILABLE, 2)], [], 7) == [StateBatch(7, 9, AVAILABLE, 2)]
 
 
-def test_a_release_with_fewer_deliveries_changes_nothing() -> None:
+def test_release_with_fewer_deliveries_is_ignored() -> None:
     assert combine([StateBatch(0, 4, ACKNOWLEDGED, 2)], [StateBatch(0, 4, AVAILABLE, 1)], NO_OFFSET) == [StateBatch(0, 4, ACKNOWLEDGED, 2)]

@@ -227,7 +227,7 @@ STEPS: dict[Callable[[World], None], int] = {
 
 
 @pytest.mark.parametrize("seed", range(30, 50))  # 32, 42 and 49 found what 7569f25 fixed
-def test_whenever_it_comes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_at_any_step(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = Random(seed)
     monkeypatch.setattr(marking, "MARKERS_A_TURN", random.choice([1, 2, 200]))
     monkeypatch.setattr(coordinator, "IDS_A_TURN", random.choice([1, 50]))

@@ -64,7 +64,7 @@ def take_offline(broker: BrokerInMemory, topic: str, index: int) -> Any:
 # One transaction after the other
 
 
-def test_a_client_of_kip_890() -> None:
+def test_transaction_of_a_kip_890_client() -> None:
     broker = BrokerInMemory(topics={"a": 2})
     ids = init_producer(broker)
     begin(broker, ids, ("a", 0))
@@ -80,7 +80,7 @@ def test_a_client_of_kip_890() -> None:
     begin(broker, ProducerIdAndEpoch(0, 1), ("a", 1))  # the next one, with the epoch of the answer
 
 
-def test_a_client_of_before() -> None:
+def test_transaction_of_an_older_client() -> None:
     broker = BrokerInMemory(topics={"a": 2})
     ids = init_producer(broker)
     for commit in (True, False):
@@ -96,7 +96,7 @@ def test_a_client_of_before() -> None:
     assert markers(broker, "a", 1) == [(COMMITTED, 0), (ABORTED, 0)]
 
 
-def test_a_partition_is_added_once() -> None:
+def test_partition_is_added_once() -> None:
     broker = BrokerInMemory(topics={"a": 2})
     ids = init_producer(broker)
     for _ in range(3):
@@ -104,7 +104,7 @@ def test_a_partition_is_added_once() -> None:
     assert [step for step, _, _ in steps_of(broker)] == ["Empty", "Ongoing"]
 
 
-def test_a_marker_goes_to_each_partition_that_was_reached_though_nothing_was_written() -> None:
+def test_marker_is_written_to_partitions_without_records() -> None:
     broker = BrokerInMemory(topics={"a": 2})
     ids = init_producer(broker)
     coordinator_of(broker).add_now("payments", ids, frozenset({("a", 0), ("a", 1)}))
@@ -113,7 +113,7 @@ def test_a_marker_goes_to_each_partition_that_was_reached_though_nothing_was_wri
     assert markers(broker, "a", 0) == markers(broker, "a", 1) == [(ABORTED, 1)]
 
 
-def test_an_open_transaction_is_aborted_for_its_successor() -> None:
+def test_open_transaction_is_aborted_for_a_new_producer() -> None:
     broker = BrokerInMemory(topics={"a": 1})
     zombie = init_producer(broker)
     begin(broker, zombie, ("a", 0))
@@ -128,7 +128,7 @@ def test_an_open_transaction_is_aborted_for_its_successor() -> None:
         begin(broker, zombie, ("a", 0))
 
 
-def test_epochs_that_are_used_up() -> None:
+def test_exhausted_epochs_allocate_a_new_producer_id() -> None:
     broker = BrokerInMemory(topics={"a": 1})
     for _ in range(6):
         broker.cluster.metadata.allocate_producer_id()
@@ -144,7 +144,7 @@ def test_epochs_that_are_used_up() -> None:
     begin(broker, ProducerIdAndEpoch(answer.producer_id, 0), ("a", 0))
 
 
-def test_whether_a_partition_is_in_the_transaction() -> None:
+def test_partitions_of_the_transaction_are_verified() -> None:
     broker = BrokerInMemory(topics={"a": 2})
     coordinator = coordinator_of(broker)
     ids = init_producer(broker)
@@ -164,7 +164,7 @@ def test_whether_a_partition_is_in_the_transaction() -> None:
 
 
 @pytest.mark.parametrize("bumps", [True, False])
-def test_a_transaction_that_takes_too_long(bumps: bool) -> None:
+def test_transaction_times_out(bumps: bool) -> None:
     broker = BrokerInMemory(topics={"a": 2})
     ids = init_producer(broker, timeout_ms=SCAN_MS)
     begin(broker, ids, ("a", 0), bumps=bumps)
@@ -182,7 +182,7 @@ def test_a_transaction_that_takes_too_long(bumps: bool) -> None:
     assert init_producer(broker) == (0, 2)
 
 
-def test_a_transaction_that_goes_on_is_timed_from_its_beginning() -> None:
+def test_timeout_counts_from_the_start_of_the_transaction() -> None:
     broker = BrokerInMemory(topics={"a": 9})
     ids = init_producer(broker, timeout_ms=25_000)
     for index in range(9):
@@ -193,7 +193,7 @@ def test_a_transaction_that_goes_on_is_timed_from_its_beginning() -> None:
     assert state_of(broker) == "CompleteAbort"
 
 
-def test_how_often_time_outs_are_looked_for() -> None:
+def test_interval_of_the_timeout_scan() -> None:
     config = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
     broker = BrokerInMemory(topics={"a": 1}, config=config)
     begin(broker, init_producer(broker, timeout_ms=1_000), ("a", 0))
@@ -203,7 +203,7 @@ def test_how_often_time_outs_are_looked_for() -> None:
     assert state_of(broker) == "CompleteAbort"
 
 
-def test_a_time_out_counts_over_a_restart() -> None:
+def test_timeout_continues_after_a_restart() -> None:
     broker = BrokerInMemory(topics={"a": 1})
     begin(broker, init_producer(broker, timeout_ms=60_000), ("a", 0))
     broker.clock.advance(59_000)
@@ -213,7 +213,7 @@ def test_a_time_out_counts_over_a_restart() -> None:
     assert (state_of(broker), is_stable(broker, "a", 0)) == ("CompleteAbort", True)
 
 
-def test_a_clock_that_is_set_back_ends_nothing_early() -> None:
+def test_clock_set_back_aborts_nothing_early() -> None:
     broker = BrokerInMemory(topics={"a": 1})
     begin(broker, init_producer(broker, timeout_ms=60_000), ("a", 0))
     broker.clock.jump(-86_400_000)
@@ -221,7 +221,7 @@ def test_a_clock_that_is_set_back_ends_nothing_early() -> None:
     assert state_of(broker) == "Ongoing"
 
 
-def test_many_time_outs_at_once_take_turns() -> None:
+def test_many_timeouts_are_handled_in_steps() -> None:
     broker = BrokerInMemory(topics={"a": 1})
     for each in range(120):
         name = f"id-{each}"
@@ -233,7 +233,7 @@ def test_many_time_outs_at_once_take_turns() -> None:
     assert len(markers(broker, "a", 0)) == 120
 
 
-def test_an_id_that_nobody_uses_is_forgotten() -> None:
+def test_unused_transactional_id_expires() -> None:
     broker = BrokerInMemory(topics={"a": 1}, config=EXPIRING)
     open_one = init_producer(broker, "open", timeout_ms=900_000)
     init_producer(broker)
@@ -252,7 +252,7 @@ def test_an_id_that_nobody_uses_is_forgotten() -> None:
     assert state_of(broker) == "Empty"
 
 
-def test_a_time_out_that_needs_a_producer_id_when_there_is_none() -> None:
+def test_timeout_is_retried_if_no_producer_id_can_be_allocated() -> None:
     broker = BrokerInMemory(topics={"a": 1})
     producer_id = broker.cluster.metadata.allocate_producer_id()
     last = TransactionMetadata("payments", producer_id, MAX_EPOCH - 1, 60_000, TransactionState.EMPTY, broker.clock.now_ms())
@@ -271,7 +271,7 @@ def _no_producer_id() -> int:
     raise KafkaStorageError("the metadata log cannot be written")
 
 
-def test_what_was_forgotten_stays_forgotten() -> None:
+def test_expired_id_stays_deleted_after_a_restart() -> None:
     broker = BrokerInMemory(config=EXPIRING)
     init_producer(broker)
     broker.clock.advance(EXPIRATION_MS + EXPIRY_SCAN_MS)
@@ -281,7 +281,7 @@ def test_what_was_forgotten_stays_forgotten() -> None:
 # The topic
 
 
-def test_the_topic_is_as_kafka_makes_it() -> None:
+def test_state_topic_config_matches_kafka() -> None:
     broker = BrokerInMemory(config={"transaction.state.log.segment.bytes": "1000000"})
     coordinator_of(broker)
     assert broker.cluster.topic(TOPIC).config == {
@@ -293,13 +293,13 @@ def test_the_topic_is_as_kafka_makes_it() -> None:
     }
 
 
-def test_a_topic_that_an_operator_made() -> None:
+def test_state_topic_created_by_an_operator() -> None:
     broker = BrokerInMemory(topics={TOPIC: 2, "a": 1})
     answer = broker.ask(k22.Request(transactional_id="payments", transaction_timeout_ms=60_000))
     assert (answer.error_code, answer.producer_id) == (0, 0)
 
 
-def test_a_topic_that_is_deleted_takes_its_ids_with_it() -> None:
+def test_deleting_the_state_topic_deletes_its_ids() -> None:
     broker = BrokerInMemory(topics={"a": 1})
     ids = init_producer(broker)
     begin(broker, ids, ("a", 0))
@@ -314,7 +314,7 @@ def test_a_topic_that_is_deleted_takes_its_ids_with_it() -> None:
     assert is_stable(broker.restart(), "a", 0)  # the old producer's transaction has no owner
 
 
-def test_a_flipped_byte_decides_nothing() -> None:
+def test_flipped_byte_does_not_change_the_outcome() -> None:
     """Of a log that was closed cleanly no batch is looked at when it is opened: PrepareCommit could come back as PrepareAbort."""
     broker = BrokerInMemory(topics={"a": 1}, config={"transaction.state.log.num.partitions": "1"})
     begin(broker, init_producer(broker), ("a", 0))
@@ -337,7 +337,7 @@ def test_a_flipped_byte_decides_nothing() -> None:
     assert state_of(BrokerInMemory(folder=broker.folder, clock=broker.clock, config=broker.config.static)) == "Ongoing"
 
 
-def test_a_topic_that_is_deleted_while_a_transaction_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_topic_deleted_while_a_transaction_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("minibroker.coordinator.transaction.marking.MARKERS_A_TURN", 2)
     broker = BrokerInMemory(topics={"a": 5})
     ids = init_producer(broker)
@@ -354,7 +354,7 @@ def test_a_topic_that_is_deleted_while_a_transaction_ends(monkeypatch: pytest.Mo
     assert [len(markers(broker, "a", index)) for index in range(5)] == [1, 1, 0, 0, 0]
 
 
-def test_a_part_of_the_topic_that_is_offline() -> None:
+def test_offline_state_partition() -> None:
     broker = BrokerInMemory(topics={"a": 1}, config={"transaction.state.log.num.partitions": "1"})
     ids = init_producer(broker)
     begin(broker, ids, ("a", 0))
@@ -370,7 +370,7 @@ def test_a_part_of_the_topic_that_is_offline() -> None:
 # Partitions that come and go
 
 
-def test_a_deleted_topic_drops_out() -> None:
+def test_deleted_topic_is_removed_from_the_transaction() -> None:
     broker = BrokerInMemory(topics={"a": 1, "b": 1})
     ids = init_producer(broker)
     begin(broker, ids, ("a", 0), ("b", 0))
@@ -379,7 +379,7 @@ def test_a_deleted_topic_drops_out() -> None:
     assert (state_of(broker), markers(broker, "b", 0)) == ("CompleteCommit", [(COMMITTED, 1)])
 
 
-def test_an_offline_partition_holds_the_transaction_up_and_nobody_else() -> None:
+def test_offline_partition_delays_only_its_transaction() -> None:
     broker = BrokerInMemory(topics={"a": 3})
     ids = init_producer(broker)
     begin(broker, ids, ("a", 0), ("a", 1), ("a", 2))
@@ -405,7 +405,7 @@ def test_an_offline_partition_holds_the_transaction_up_and_nobody_else() -> None
     begin(broker, following, ("a", 0))
 
 
-def test_an_offline_partition_whose_topic_is_deleted() -> None:
+def test_deleted_offline_partition_is_skipped() -> None:
     broker = BrokerInMemory(topics={"a": 1, "b": 1})
     ids = init_producer(broker)
     begin(broker, ids, ("a", 0), ("b", 0))
@@ -416,7 +416,7 @@ def test_an_offline_partition_whose_topic_is_deleted() -> None:
     assert state_of(broker) == "CompleteCommit"
 
 
-def test_an_offline_partition_that_is_back_after_a_restart() -> None:
+def test_offline_partition_gets_its_marker_after_a_restart() -> None:
     broker = BrokerInMemory(topics={"a": 2})
     ids = init_producer(broker)
     begin(broker, ids, ("a", 0), ("a", 1))
@@ -427,7 +427,7 @@ def test_an_offline_partition_that_is_back_after_a_restart() -> None:
     assert markers(broker, "a", 0) == markers(broker, "a", 1) == [(COMMITTED, 1)]
 
 
-def test_a_partition_whose_transaction_an_operator_ended() -> None:
+def test_transaction_aborted_by_an_operator_on_one_partition() -> None:
     broker = BrokerInMemory(topics={"a": 1})
     ids = init_producer(broker)
     begin(broker, ids, ("a", 0))
@@ -439,7 +439,7 @@ def test_a_partition_whose_transaction_an_operator_ended() -> None:
     assert (state_of(broker), markers(broker, "a", 0)) == ("CompleteCommit", [(ABORTED, 5)])
 
 
-def test_a_partition_that_saw_a_later_coordinator() -> None:
+def test_partition_with_a_later_coordinator_epoch() -> None:
     broker = BrokerInMemory(topics={"a": 1})
     ids = init_producer(broker)
     begin(broker, ids, ("a", 0))
@@ -453,7 +453,7 @@ def test_a_partition_that_saw_a_later_coordinator() -> None:
 # Many partitions, and the end in between
 
 
-def test_thousands_of_partitions_take_turns() -> None:
+def test_thousands_of_partitions_are_marked_in_steps() -> None:
     broker = BrokerInMemory(topics={"a": 250})
     ids = init_producer(broker)
     every = [("a", index) for index in range(250)]
@@ -474,7 +474,7 @@ def test_thousands_of_partitions_take_turns() -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_broker_that_ends_in_between_goes_on_at_its_next_start(clean: bool) -> None:
+def test_interrupted_transaction_end_continues_after_a_restart(clean: bool) -> None:
     broker = BrokerInMemory(topics={"a": 250})
     ids = init_producer(broker)
     begin(broker, ids, *[("a", index) for index in range(250)], count=1)
@@ -487,7 +487,7 @@ def test_a_broker_that_ends_in_between_goes_on_at_its_next_start(clean: bool) ->
     assert all(markers(broker, "a", index) == [(ABORTED, 1)] for index in range(250))
 
 
-def test_nothing_is_written_behind_a_stop() -> None:
+def test_no_markers_are_written_after_a_stop() -> None:
     broker = BrokerInMemory(topics={"a": 250})
     ids = init_producer(broker)
     begin(broker, ids, *[("a", index) for index in range(250)], count=1)
@@ -499,7 +499,7 @@ def test_nothing_is_written_behind_a_stop() -> None:
 
 @pytest.mark.parametrize("version", [0, 2])
 @pytest.mark.parametrize("commit", [True, False])
-def test_what_was_decided_is_finished_by_the_next_start(commit: bool, version: int) -> None:
+def test_prepared_transaction_is_completed_at_start(commit: bool, version: int) -> None:
     broker = BrokerInMemory(topics={"a": 3})
     ids = init_producer(broker)
     begin(broker, ids, ("a", 0), ("a", 1))
@@ -522,7 +522,7 @@ def test_what_was_decided_is_finished_by_the_next_start(commit: bool, version: i
 # Errors
 
 
-def test_ids_while_the_topic_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loading_ids_answer_coordinator_load_in_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = BrokerInMemory(topics={"a": 1})
     for each in range(30):
         init_producer(broker, f"id-{each}")
@@ -541,7 +541,7 @@ def test_ids_while_the_topic_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(broker.services.coordinators.transactions.all()) == 31
 
 
-def test_an_id_is_served_when_its_part_of_the_topic_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_id_is_available_when_its_partition_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = BrokerInMemory(topics={"a": 1})
     ids = init_producer(broker)
     begin(broker, ids, ("a", 0))
@@ -554,7 +554,7 @@ def test_an_id_is_served_when_its_part_of_the_topic_is_read(monkeypatch: pytest.
     assert ended(broker, ids) == 0
 
 
-def test_an_end_that_began_before_the_last_id_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transaction_ended_before_loading_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = BrokerInMemory(topics={"a": 5}, config={"transaction.state.log.num.partitions": "7"})
     for each in range(10):
         init_producer(broker, f"id-{each}")

@@ -93,7 +93,7 @@ def trade(shop: Shop, died: Shop, found: dict[tuple[str, int], list[bytes]]) -> 
 
 
 @pytest.mark.parametrize(("stride", "is_synced"), [(3 * FEWER, True), (29 * FEWER, False)])
-def test_dying_before_a_change_of_the_disk(stride: int, is_synced: bool, tmp_path: Path) -> None:
+def test_crash_before_a_disk_change(stride: int, is_synced: bool, tmp_path: Path) -> None:
     """Without syncs, the broker dies once more, while it starts again and finishes what it finds."""
     lives, died = first_of(stride), True
     while died:
@@ -123,7 +123,7 @@ def die_again(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("loss", Loss)
-def test_the_power_goes_before_a_change_of_the_disk(loss: Loss, tmp_path: Path) -> None:
+def test_power_loss_before_a_disk_change(loss: Loss, tmp_path: Path) -> None:
     """With nothing left of what was not synced, and with what chance leaves."""
     lives, died = first_of(STRIDES[loss]), True
     while died:
@@ -139,7 +139,7 @@ def test_the_power_goes_before_a_change_of_the_disk(loss: Loss, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("transaction_version", [0, 1])
-def test_clusters_of_before(transaction_version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crash_with_old_clients_and_transaction_versions(transaction_version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All clients as before KIP-890, and below transaction.version 1 records that tell less. A few points: the others differ in nothing."""
     monkeypatch.setitem(features.RECORDED, features.TRANSACTION_VERSION_FEATURE, features.FeatureLevels(0, transaction_version))
     lives, died = first_of(31 * FEWER), True

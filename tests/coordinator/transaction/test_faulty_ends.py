@@ -154,7 +154,7 @@ class Shop:
 @pytest.mark.parametrize("bumps", [True, False])
 @pytest.mark.parametrize("is_synced", [True, False])
 @pytest.mark.parametrize("seed", range(6))
-def test_everywhere_or_nowhere(seed: int, is_synced: bool, bumps: bool) -> None:
+def test_transaction_ends_everywhere_or_nowhere(seed: int, is_synced: bool, bumps: bool) -> None:
     shop = Shop(Random(seed), is_synced=is_synced, bumps=bumps)
     for _ in range(25):
         shop.transaction()

@@ -43,7 +43,7 @@ def next_transaction(broker: BrokerInMemory) -> int:
     return code
 
 
-def test_the_producer_is_answered_and_waits_with_its_next_transaction() -> None:
+def test_producer_is_answered_but_its_next_transaction_waits() -> None:
     broker, pending = held_broker()
     assert pending.answer().error_code == 0
     assert last_step(broker) == "PrepareCommit"
@@ -61,7 +61,7 @@ def test_the_producer_is_answered_and_waits_with_its_next_transaction() -> None:
 
 
 @pytest.mark.parametrize("is_deleted", [True, False])
-def test_a_partition_that_is_lost_is_waited_for_no_more(is_deleted: bool) -> None:
+def test_lost_partition_is_no_longer_waited_for(is_deleted: bool) -> None:
     broker, _ = held_broker()
     if is_deleted:
         broker.cluster.delete_topic("a")
@@ -71,7 +71,7 @@ def test_a_partition_that_is_lost_is_waited_for_no_more(is_deleted: bool) -> Non
     assert last_step(broker) == "CompleteCommit"
 
 
-def test_a_marker_is_synced_as_well() -> None:
+def test_markers_are_also_synced() -> None:
     broker, pending = held_broker(is_synced=True)
     broker.clock.advance(0)
     assert pending.answer().error_code == 0
@@ -81,7 +81,7 @@ def test_a_marker_is_synced_as_well() -> None:
     assert last_step(broker) == "CompleteCommit"
 
 
-def test_a_broker_that_stops_leaves_it_to_the_next_start() -> None:
+def test_stopped_broker_completes_at_the_next_start() -> None:
     broker, _ = held_broker()
     partition = broker.cluster.partition("a", 0)
     broker.services.coordinators.stop()

@@ -25,7 +25,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     return [(record.levelname, record.getMessage()) for record in caplog.records if record.name == LOGGER]
 
 
-def test_nothing_is_said_of_a_commit(broker: BrokerInMemory, caplog: pytest.LogCaptureFixture) -> None:
+def test_commit_logs_nothing(broker: BrokerInMemory, caplog: pytest.LogCaptureFixture) -> None:
     ids = init_producer(broker)
     begin(broker, ids, ("a", 0))
     request = k26.Request(transactional_id="payments", producer_id=ids.producer_id, producer_epoch=ids.producer_epoch, committed=True)
@@ -35,7 +35,7 @@ def test_nothing_is_said_of_a_commit(broker: BrokerInMemory, caplog: pytest.LogC
     assert said(caplog) == []
 
 
-def test_a_transaction_that_times_out(broker: BrokerInMemory, caplog: pytest.LogCaptureFixture) -> None:
+def test_transaction_timeout_is_logged(broker: BrokerInMemory, caplog: pytest.LogCaptureFixture) -> None:
     begin(broker, init_producer(broker, timeout_ms=TIMEOUT_MS), ("a", 0))
     broker.clock.advance(10 * TIMEOUT_MS)
     assert state_of(broker) == "CompleteAbort"
@@ -45,14 +45,14 @@ def test_a_transaction_that_times_out(broker: BrokerInMemory, caplog: pytest.Log
     assert line.endswith("its producer allowed 15000 (transaction.timeout.ms): it is aborted, and producer id 0 with epoch 0 is fenced")
 
 
-def test_a_producer_that_is_fenced_in_its_transaction(broker: BrokerInMemory, caplog: pytest.LogCaptureFixture) -> None:
+def test_fenced_producer_with_an_open_transaction_is_logged(broker: BrokerInMemory, caplog: pytest.LogCaptureFixture) -> None:
     begin(broker, init_producer(broker), ("a", 0))
     init_producer(broker)
     line = "transactional id payments: a new producer fences producer id 0 with epoch 0, whose open transaction is aborted"
     assert said(caplog) == [("INFO", line)]
 
 
-def test_an_end_that_a_start_finishes(broker: BrokerInMemory, caplog: pytest.LogCaptureFixture) -> None:
+def test_transaction_completed_at_start_is_logged(broker: BrokerInMemory, caplog: pytest.LogCaptureFixture) -> None:
     prepared = TransactionMetadata("payments", 0, 1, TIMEOUT_MS, TransactionState.PREPARE_COMMIT, 0, 0, frozenset({("a", 0)}))
     broker_that_knows(broker, [prepared])
     assert said(caplog) == [("INFO", "transactional id payments: its PrepareCommit is finished now")]

@@ -32,7 +32,7 @@ def left_open(epoch: int = 0) -> BrokerInMemory:
     return broker
 
 
-def test_an_id_that_nobody_knows(caplog: pytest.LogCaptureFixture) -> None:
+def test_transaction_of_an_unknown_id_is_aborted(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         broker = broker_that_knows(left_open(), [])
     assert is_stable(broker, "a", 1)
@@ -41,7 +41,7 @@ def test_an_id_that_nobody_knows(caplog: pytest.LogCaptureFixture) -> None:
     assert "a-1: a transaction of producer id 0, open from offset 0 on, that no transactional id knows of, is aborted" in caplog.text
 
 
-def test_a_topic_that_is_gone() -> None:
+def test_transaction_is_aborted_if_the_state_topic_is_missing() -> None:
     broker = left_open().restart()
     assert markers(broker, "a", 1) == [(ABORTED, 1)]
 
@@ -58,24 +58,24 @@ def test_a_topic_that_is_gone() -> None:
         (known(COMPLETE_COMMIT, 4, version=0), (ABORTED, 4)),
     ],
 )
-def test_an_id_that_is_past_it(metadata: TransactionMetadata, expected: tuple[bool, int]) -> None:
+def test_transaction_before_the_known_epoch_is_ended(metadata: TransactionMetadata, expected: tuple[bool, int]) -> None:
     broker = broker_that_knows(left_open(epoch=3), [metadata])
     assert is_stable(broker, "a", 1)
     assert markers(broker, "a", 1) == [expected]
 
 
-def test_an_id_that_went_over_to_another_producer_id() -> None:
+def test_transaction_of_a_replaced_producer_id_is_committed() -> None:
     broker = broker_that_knows(left_open(epoch=MAX_EPOCH - 1), [known(COMPLETE_COMMIT, 0, producer_id=1)])
     assert markers(broker, "a", 1) == [(COMMITTED, MAX_EPOCH)]
 
 
-def test_no_epoch_is_left_to_fence_with() -> None:
+def test_maximum_epoch_cannot_be_fenced_further() -> None:
     broker = broker_that_knows(left_open(epoch=MAX_EPOCH), [])
     assert markers(broker, "a", 1) == [(ABORTED, MAX_EPOCH)]
 
 
 @pytest.mark.parametrize("bumps", [True, False])
-def test_a_transaction_that_is_known_stays_open(bumps: bool) -> None:
+def test_known_transaction_stays_open(bumps: bool) -> None:
     broker = BrokerInMemory(topics={"a": 2})
     begin(broker, init_producer(broker), ("a", 1), bumps=bumps)
     broker = broker.restart()
@@ -83,7 +83,7 @@ def test_a_transaction_that_is_known_stays_open(bumps: bool) -> None:
     assert markers(broker, "a", 1) == []
 
 
-def test_another_partition_of_a_known_transaction() -> None:
+def test_partition_missing_from_a_known_transaction_is_aborted() -> None:
     broker = BrokerInMemory(topics={"a": 2})
     ids = init_producer(broker)
     begin(broker, ids, ("a", 0))
@@ -92,7 +92,7 @@ def test_another_partition_of_a_known_transaction() -> None:
     assert (markers(broker, "a", 0), markers(broker, "a", 1)) == ([], [(ABORTED, 1)])
 
 
-def test_the_producer_is_fenced_there_and_goes_on_with_a_new_epoch() -> None:
+def test_fenced_producer_continues_with_a_new_epoch() -> None:
     broker = left_open()
     empty = known(TransactionState.EMPTY, 0)
     broker = broker_that_knows(broker, [empty])
@@ -105,7 +105,7 @@ def test_the_producer_is_fenced_there_and_goes_on_with_a_new_epoch() -> None:
     begin(broker, ProducerIdAndEpoch(0, 1), ("a", 1))
 
 
-def test_a_topic_of_which_a_part_cannot_be_read_says_nothing_of_unknown_ids() -> None:
+def test_unknown_ids_are_kept_if_the_state_topic_is_partly_unreadable() -> None:
     broker = left_open()
     coordinator_of(broker)
     log = broker.cluster.partition("__transaction_state", 3).log
@@ -114,7 +114,7 @@ def test_a_topic_of_which_a_part_cannot_be_read_says_nothing_of_unknown_ids() ->
     assert not is_stable(broker, "a", 1)
 
 
-def test_more_of_them_than_fit_into_a_turn() -> None:
+def test_many_orphaned_transactions_are_aborted_in_steps() -> None:
     broker = BrokerInMemory(topics={"a": 250})
     broker.cluster.metadata.allocate_producer_id()
     for index in range(250):
@@ -125,6 +125,6 @@ def test_more_of_them_than_fit_into_a_turn() -> None:
     assert all(is_stable(broker, "a", index) for index in range(250))
 
 
-def test_only_once() -> None:
+def test_orphaned_transaction_is_aborted_once() -> None:
     broker = broker_that_knows(left_open(), []).restart(clean=False).restart()
     assert markers(broker, "a", 1) == [(ABORTED, 1)]

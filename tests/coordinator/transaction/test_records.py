@@ -37,7 +37,7 @@ def steps(segment: str) -> Iterator[tuple[TransactionMetadata | None, Transactio
 
 
 @each_segment
-def test_kafkas_records_are_written_back_to_the_byte(segment: str) -> None:
+def test_kafka_records_round_trip(segment: str) -> None:
     same = 0
     for record in records_of(segment):
         decoded = decode(record.key, record.value)
@@ -99,14 +99,14 @@ def _taken_over(before: TransactionMetadata | None, after: TransactionMetadata) 
 
 
 @each_segment
-def test_each_step_of_kafka_is_one_of_ours(segment: str) -> None:
+def test_kafka_steps_match_the_state_machine(segment: str) -> None:
     for before, after, version in steps(segment):
         ours = decided(before, after)
         assert ours is not None
         assert decode(*encode(ours, transaction_version=version)) == (after.transactional_id, after)
 
 
-def test_the_golden_steps_are_of_every_kind() -> None:
+def test_golden_steps_cover_every_kind() -> None:
     kinds = {(after.state, after.client_transaction_version) for segment in SEGMENTS for _, after, _ in steps(segment)}
     assert kinds >= {(state, version) for state in list(TransactionState)[:6] for version in (0, 2)} - {
         (TransactionState.PREPARE_ABORT, 0),
@@ -115,7 +115,7 @@ def test_the_golden_steps_are_of_every_kind() -> None:
 
 
 @each_segment
-def test_kafka_put_each_id_where_we_look_for_it(segment: str) -> None:
+def test_partition_of_each_id_matches_kafka(segment: str) -> None:
     partition = int(segment.split("/", maxsplit=1)[0].rpartition("-")[2])
     for _, after, _ in steps(segment):
         assert partition_of(after.transactional_id, len(SEGMENTS)) == partition
@@ -137,13 +137,13 @@ METADATA = TransactionMetadata(
 )
 
 
-def test_what_is_kept_of_a_state() -> None:
+def test_stored_fields_by_transaction_version() -> None:
     assert decode(*encode(METADATA, transaction_version=1)) == ("payments", METADATA._replace(last_producer_epoch=-1))
     oldest = METADATA._replace(last_producer_epoch=-1, previous_producer_id=-1, next_producer_id=-1, client_transaction_version=0)
     assert decode(*encode(METADATA, transaction_version=0)) == ("payments", oldest)
 
 
-def test_the_last_record_of_an_id_is_its_state() -> None:
+def test_last_record_of_an_id_is_its_state() -> None:
     done = complete(METADATA, now_ms=10)
     other = METADATA._replace(transactional_id="other")
     tombstone = encode(expire(done), transaction_version=2)
@@ -158,7 +158,7 @@ def test_the_last_record_of_an_id_is_its_state() -> None:
 @pytest.mark.parametrize(
     ("status", "partitions", "words"), [(8, [], "state 8"), (-1, [], "state -1"), (1, None, "Ongoing without partitions")]
 )
-def test_a_state_that_cannot_be_is_refused(status: int, partitions: list[Any] | None, words: str) -> None:
+def test_invalid_state_is_refused(status: int, partitions: list[Any] | None, words: str) -> None:
     key = TransactionLogKey(transactional_id="payments")
     value = TransactionLogValue(
         producer_id=7,

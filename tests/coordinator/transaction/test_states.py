@@ -119,7 +119,7 @@ TABLE: dict[TransactionState | None, tuple[Outcome, ...]] = {
 
 
 @pytest.mark.parametrize("state", TABLE)
-def test_every_cell_that_a_request_reaches(state: TransactionState | None) -> None:
+def test_transitions_by_request(state: TransactionState | None) -> None:
     current = None if state is None else metadata(state)
     assert (
         outcome(lambda: init(current)),
@@ -142,9 +142,7 @@ def test_every_cell_that_a_request_reaches(state: TransactionState | None) -> No
     ],
     ids=["markers written", "time-out", "expiry"],
 )
-def test_every_cell_that_the_broker_reaches(
-    step: Callable[..., TransactionMetadata], reached: dict[TransactionState, TransactionState]
-) -> None:
+def test_transitions_by_the_broker(step: Callable[..., TransactionMetadata], reached: dict[TransactionState, TransactionState]) -> None:
     for state in TransactionState:
         if state in reached:
             assert step(metadata(state), now_ms=NOW).state is reached[state]
@@ -155,7 +153,7 @@ def test_every_cell_that_the_broker_reaches(
 
 @pytest.mark.parametrize("state", [EMPTY, ONGOING, COMPLETE_COMMIT, COMPLETE_ABORT])
 @pytest.mark.parametrize("version", [0, 2])
-def test_another_producer_id_and_another_epoch(state: TransactionState, version: int) -> None:
+def test_wrong_producer_id_or_epoch(state: TransactionState, version: int) -> None:
     current = metadata(state, version=version)
 
     def answers(ids: tuple[int, int]) -> set[Outcome]:
@@ -172,7 +170,7 @@ def test_another_producer_id_and_another_epoch(state: TransactionState, version:
 
 
 @pytest.mark.parametrize("state", [PREPARE_COMMIT, PREPARE_ABORT])
-def test_while_markers_are_written_whoever_asks_comes_again(state: TransactionState) -> None:
+def test_prepared_transaction_answers_concurrent_transactions(state: TransactionState) -> None:
     for ids in ((7, 4), (7, 6), (8, 5)):
         for step in (
             lambda ids=ids: init(metadata(state), ids),
@@ -184,7 +182,7 @@ def test_while_markers_are_written_whoever_asks_comes_again(state: TransactionSt
     assert outcome(lambda: end(metadata(state), (8, 5), commit=True, version=0)) is InvalidProducerIdMapping
 
 
-def test_end_v2_upon_a_complete_transaction_of_a_v1_client() -> None:
+def test_end_v2_of_a_completed_v1_transaction() -> None:
     current = metadata(COMPLETE_COMMIT, version=0)
     assert outcome(lambda: end(current, commit=True)) is InvalidTxnState
     assert end(current, commit=False).answer == (7, 6)
@@ -193,7 +191,7 @@ def test_end_v2_upon_a_complete_transaction_of_a_v1_client() -> None:
 # InitProducerId
 
 
-def test_a_new_id() -> None:
+def test_new_transactional_id() -> None:
     decision = init(None)
     assert decision.answer == (NEW_PRODUCER_ID, 0)
     assert stored(decision) == TransactionMetadata("payments", NEW_PRODUCER_ID, 0, 30_000, EMPTY, NOW, previous_producer_id=NEW_PRODUCER_ID)
@@ -201,7 +199,7 @@ def test_a_new_id() -> None:
 
 
 @pytest.mark.parametrize("state", [EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT])
-def test_the_next_owner_gets_the_next_epoch_and_the_same_again(state: TransactionState) -> None:
+def test_next_owner_gets_the_next_epoch_and_may_retry(state: TransactionState) -> None:
     current = metadata(state)
     assert init(current).answer == (7, 6)
     assert stored(init(current)).last_producer_epoch == -1
@@ -213,17 +211,17 @@ def test_the_next_owner_gets_the_next_epoch_and_the_same_again(state: Transactio
 
 
 @pytest.mark.parametrize("expected", [(8, 5), (7, 4), (7, 6), (8, MAX_EPOCH - 1)])
-def test_who_is_not_the_owner_is_fenced(expected: tuple[int, int]) -> None:
+def test_wrong_expected_producer_is_fenced(expected: tuple[int, int]) -> None:
     assert outcome(lambda: init(metadata(EMPTY), expected)) is ProducerFenced
 
 
-def test_a_successor_makes_the_retry_of_an_earlier_owner_fail() -> None:
+def test_successor_fences_the_retry_of_an_earlier_owner() -> None:
     first = stored(init(metadata(EMPTY), (7, 5)))
     assert outcome(lambda: init(stored(init(first)), (7, 5))) is ProducerFenced
 
 
 @pytest.mark.parametrize("expected", [None, (7, MAX_EPOCH - 1)])
-def test_exhausted_epochs_bring_a_new_producer_id(expected: tuple[int, int] | None) -> None:
+def test_exhausted_epochs_allocate_a_new_producer_id(expected: tuple[int, int] | None) -> None:
     current = metadata(COMPLETE_COMMIT, epoch=MAX_EPOCH - 1)
     decision = init(current, expected)
     assert decision.answer == (NEW_PRODUCER_ID, 0)
@@ -234,7 +232,7 @@ def test_exhausted_epochs_bring_a_new_producer_id(expected: tuple[int, int] | No
         assert outcome(lambda: init(stored(decision), (7, MAX_EPOCH - 1))) is ProducerFenced
 
 
-def test_the_last_epoch_but_one_leads_to_the_last_and_its_retry_too() -> None:
+def test_second_to_last_epoch_is_bumped_once() -> None:
     decision = init(metadata(EMPTY, epoch=MAX_EPOCH - 2), (7, MAX_EPOCH - 2))
     assert decision.answer == (7, MAX_EPOCH - 1)
     assert init(stored(decision), (7, MAX_EPOCH - 2)).answer == (7, MAX_EPOCH - 1)
@@ -244,7 +242,7 @@ def test_the_last_epoch_but_one_leads_to_the_last_and_its_retry_too() -> None:
 
 
 @pytest.mark.parametrize(("broker", "last", "version"), [(2, 5, 2), (1, -1, 0), (0, -1, 0)])
-def test_an_open_transaction_is_aborted_first(broker: int, last: int, version: int) -> None:
+def test_open_transaction_is_aborted_first(broker: int, last: int, version: int) -> None:
     decision = init(metadata(ONGOING, version=0), broker=broker)
     after = stored(decision)
     assert (decision.error, decision.answer) == (ConcurrentTransactions, NO_IDS)
@@ -262,7 +260,7 @@ def test_an_open_transaction_is_aborted_first(broker: int, last: int, version: i
     assert outcome(lambda: end(done, (7, 5), commit=True, version=0)) is ProducerFenced
 
 
-def test_fencing_at_the_last_epoch_brings_a_new_producer_id() -> None:
+def test_fencing_at_the_last_epoch_allocates_a_new_producer_id() -> None:
     after = fenced(metadata(ONGOING, epoch=MAX_EPOCH - 1))
     assert (after.ids, after.next_producer_id) == ((7, MAX_EPOCH), NEW_PRODUCER_ID)
     done = complete(after, now_ms=NOW)
@@ -283,7 +281,7 @@ def test_fencing_at_the_last_epoch_before_transaction_version_2() -> None:
 # AddPartitions
 
 
-def test_partitions_add_up_and_the_start_stays() -> None:
+def test_added_partitions_accumulate_and_keep_the_start_time() -> None:
     first = stored(add(metadata(COMPLETE_COMMIT), partitions=frozenset({("a", 0)})))
     assert (first.start_timestamp_ms, first.last_update_timestamp_ms, first.partitions) == (NOW, NOW, frozenset({("a", 0)}))
     second = stored(add(first._replace(start_timestamp_ms=3), partitions=frozenset({("b", 1)})))
@@ -319,7 +317,7 @@ def test_end_v1_keeps_the_epoch(commit: bool) -> None:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_end_v2_tells_the_next_epoch_and_again_when_asked_again(commit: bool) -> None:
+def test_end_v2_bumps_the_epoch_and_may_be_retried(commit: bool) -> None:
     decision = end(metadata(ONGOING), commit=commit)
     after = stored(decision)
     assert (decision.answer, after.ids, after.last_producer_epoch) == ((7, 6), (7, 6), 5)
@@ -332,7 +330,7 @@ def test_end_v2_tells_the_next_epoch_and_again_when_asked_again(commit: bool) ->
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_end_v2_at_the_last_epoch_goes_over_to_a_new_producer_id(commit: bool) -> None:
+def test_end_v2_at_the_last_epoch_allocates_a_new_producer_id(commit: bool) -> None:
     old = (7, MAX_EPOCH - 1)
     decision = end(metadata(ONGOING, epoch=MAX_EPOCH - 1), old, commit=commit)
     after = stored(decision)
@@ -347,7 +345,7 @@ def test_end_v2_at_the_last_epoch_goes_over_to_a_new_producer_id(commit: bool) -
     assert outcome(lambda: end(following, old, commit=commit)) is InvalidProducerIdMapping
 
 
-def test_an_abort_of_nothing_is_a_transaction_by_kip_890() -> None:
+def test_abort_of_an_empty_transaction_bumps_the_epoch() -> None:
     after = stored(end(metadata(EMPTY), commit=False))
     assert (after.state, after.ids, after.start_timestamp_ms, after.partitions) == (PREPARE_ABORT, (7, 6), NOW, frozenset())
 
@@ -355,7 +353,7 @@ def test_an_abort_of_nothing_is_a_transaction_by_kip_890() -> None:
 # Requests
 
 
-def test_what_no_request_may_say() -> None:
+def test_invalid_requests_are_refused() -> None:
     assert expected_ids(-1, -1) is None
     assert expected_ids(4, 0) == (4, 0)
     for ids in ((4, -1), (-1, 0)):
@@ -371,7 +369,7 @@ def test_what_no_request_may_say() -> None:
             check_timeout(timeout_ms, 900_000)
 
 
-def test_states_are_spelled_as_kafka_spells_them() -> None:
+def test_state_names_match_kafka() -> None:
     assert [each.kafka_name for each in TransactionState] == [
         "Empty",
         "Ongoing",

@@ -48,7 +48,7 @@ def unsynced(broker: BrokerInMemory, topic: str, index: int) -> int:
     return broker.cluster.partition(topic, index).log.flusher.unflushed_messages
 
 
-def test_an_id_is_told_when_its_record_is_synced() -> None:
+def test_init_producer_id_is_answered_after_the_sync() -> None:
     broker = BrokerInMemory(config=SYNCED)
     coordinator_of(broker)
     pending = init(broker)
@@ -60,7 +60,7 @@ def test_an_id_is_told_when_its_record_is_synced() -> None:
     assert unsynced(broker, "__transaction_state", 0) == 0
 
 
-def test_no_marker_before_the_decision_is_synced_and_no_answer_before_the_markers_are() -> None:
+def test_decision_is_synced_before_markers_and_markers_before_the_answer() -> None:
     broker = begun()
 
     pending = end(broker)
@@ -79,7 +79,7 @@ def test_no_marker_before_the_decision_is_synced_and_no_answer_before_the_marker
     assert unsynced(broker, "__transaction_state", 0) == 1  # of what can be found out again nothing waits
 
 
-def test_the_last_record_of_a_transaction_is_synced_and_shown_within_a_second() -> None:
+def test_completed_state_is_synced_within_a_second() -> None:
     broker = begun()
     timer = FlushTimer(broker.cluster, broker.clock, broker.services.flush_queue, broker.config.log_flush_scheduler_interval_ms)
     pending = end(broker)
@@ -92,7 +92,7 @@ def test_the_last_record_of_a_transaction_is_synced_and_shown_within_a_second() 
     timer.stop()
 
 
-def test_partitions_are_added_when_that_is_synced() -> None:
+def test_added_partitions_are_answered_after_the_sync() -> None:
     broker = begun()
     topics = [k24.Topic(name="a", partitions=[0])]
     answer = broker.ask(
@@ -116,7 +116,7 @@ def test_partitions_are_added_when_that_is_synced() -> None:
     assert pending.answer().results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == 0
 
 
-def test_a_produce_that_adds_its_partition_is_told_what_to_wait_for() -> None:
+def test_produce_adding_a_partition_waits_for_the_sync() -> None:
     broker = begun()
     broker.cluster.create_topic("b", partition_count=2)
     coordinator = broker.services.coordinators.transactions
@@ -128,7 +128,7 @@ def test_a_produce_that_adds_its_partition_is_told_what_to_wait_for() -> None:
     assert coordinator.admit("payments", IDS, ("b", 1), may_add=True) is None
 
 
-def test_a_decision_that_cannot_be_synced() -> None:
+def test_failed_sync_of_the_decision() -> None:
     files = FaultyFiles()
     broker = begun(files)
     files.fail("sync", errno.EIO, path_part="__transaction_state")
@@ -141,7 +141,7 @@ def test_a_decision_that_cannot_be_synced() -> None:
     assert (state_of(broker), markers(broker, "a", 0)) == ("CompleteCommit", [(True, 1)])
 
 
-def test_a_decision_that_cannot_be_written_leaves_no_trace() -> None:
+def test_failed_write_of_the_decision_leaves_no_trace() -> None:
     files = FaultyFiles()
     broker = begun(files)
     files.fail("write", errno.EINVAL, path_part="__transaction_state")  # an error that is no disk's
@@ -155,7 +155,7 @@ def test_a_decision_that_cannot_be_written_leaves_no_trace() -> None:
     assert state_of(broker) == "CompleteCommit"
 
 
-def test_a_marker_that_cannot_be_written_is_written_later() -> None:
+def test_failed_marker_write_is_retried() -> None:
     files = FaultyFiles()
     broker = begun(files)
     files.fail("write", errno.EINVAL, path_part="a-1/", times=3)
@@ -169,7 +169,7 @@ def test_a_marker_that_cannot_be_written_is_written_later() -> None:
     assert (state_of(broker), markers(broker, "a", 0), markers(broker, "a", 1)) == ("CompleteCommit", [(True, 1)], [(True, 1)])
 
 
-def test_a_marker_that_cannot_be_synced_holds_the_transaction_up(tmp_path: Path) -> None:
+def test_failed_marker_sync_delays_completion(tmp_path: Path) -> None:
     files = FaultyFiles()
     broker = begun(files, config={"log.dirs": f"{tmp_path}/one,{tmp_path}/two"})
     home = Path(broker.cluster.partition("__transaction_state", 0).log.directory).parent
@@ -188,7 +188,7 @@ def test_a_marker_that_cannot_be_synced_holds_the_transaction_up(tmp_path: Path)
     assert (state_of(broker), markers(broker, "a", there), is_stable(broker, "a", there)) == ("CompleteCommit", [(True, 1)], True)
 
 
-def test_no_directory_is_left_behind_a_marker() -> None:
+def test_last_directory_fails_after_a_marker() -> None:
     files = FaultyFiles()
     broker = begun(files)
     files.fail("sync", errno.EIO, path_part="a-1/")
@@ -200,7 +200,7 @@ def test_no_directory_is_left_behind_a_marker() -> None:
     assert (state_of(broker), markers(broker, "a", 0), markers(broker, "a", 1)) == ("CompleteCommit", [(True, 1)], [(True, 1)])
 
 
-def test_an_end_that_cannot_be_completed_is_completed_later() -> None:
+def test_failed_completion_is_retried() -> None:
     files = FaultyFiles()
     broker = begun(files)
     files.fail("write", errno.EINVAL, path_part="__transaction_state", after=1, times=2)
@@ -215,7 +215,7 @@ def test_an_end_that_cannot_be_completed_is_completed_later() -> None:
     assert markers(broker, "a", 0) == [(True, 1)]
 
 
-def test_a_take_over_whose_coordinator_goes_offline_behind_the_markers() -> None:
+def test_state_partition_goes_offline_after_the_markers_of_a_takeover() -> None:
     files = FaultyFiles()
     broker = begun(files)
     files.fail("write", errno.EIO, path_part="__transaction_state", after=1)
@@ -230,7 +230,7 @@ def test_a_take_over_whose_coordinator_goes_offline_behind_the_markers() -> None
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_stop_while_the_disk_is_slow(clean: bool) -> None:
+def test_stop_during_a_slow_sync(clean: bool) -> None:
     broker = begun()
     pending = end(broker)
     broker.services.coordinators.stop()
@@ -242,7 +242,7 @@ def test_a_stop_while_the_disk_is_slow(clean: bool) -> None:
     assert (state_of(broker), markers(broker, "a", 0)) == ("CompleteCommit", [(True, 1)])
 
 
-def test_an_offline_coordinator_ends_nothing() -> None:
+def test_offline_coordinator_ends_no_transaction() -> None:
     broker = begun()
     partition = broker.cluster.partition("__transaction_state", 0)
     pending = end(broker)

@@ -13,13 +13,13 @@ def metadata(state: TransactionState) -> TransactionMetadata:
 
 
 @pytest.mark.parametrize("state", TransactionState)
-def test_only_an_open_transaction_times_out_and_counts_from_its_start(state: TransactionState) -> None:
+def test_only_ongoing_transactions_time_out_from_their_start(state: TransactionState) -> None:
     found = [len(list(timed_out([metadata(state)], now_ms=now_ms))) for now_ms in (500, 1_500, 1_501)]
     assert found == ([0, 0, 1] if state is TransactionState.ONGOING else [0, 0, 0])
 
 
 @pytest.mark.parametrize("state", TransactionState)
-def test_only_an_idle_id_expires_and_counts_from_its_last_step(state: TransactionState) -> None:
+def test_only_idle_ids_expire_from_their_last_update(state: TransactionState) -> None:
     found = [len(list(expired([metadata(state)], now_ms=now_ms, expiration_ms=2_000))) for now_ms in (700, 2_699, 2_700)]
     idle = (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
     assert found == ([0, 0, 1] if state in idle else [0, 0, 0])

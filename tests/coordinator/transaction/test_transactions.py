@@ -12,7 +12,7 @@ EMPTY = TransactionMetadata("payments", 7, 5, 1_000, TransactionState.EMPTY, 700
 ONGOING = EMPTY._replace(state=TransactionState.ONGOING, partitions=frozenset({("a", 0)}))
 
 
-def test_a_step_under_way_is_not_the_state_yet_and_keeps_others_out() -> None:
+def test_pending_transition_is_not_visible_and_excludes_others() -> None:
     transactions = TransactionalIds({"payments": EMPTY})
     transactions.prepare(ONGOING)
     assert transactions.get("payments") is EMPTY
@@ -25,7 +25,7 @@ def test_a_step_under_way_is_not_the_state_yet_and_keeps_others_out() -> None:
     assert transactions.settled("payments") is ONGOING
 
 
-def test_a_failed_write_leaves_no_trace() -> None:
+def test_failed_write_leaves_no_trace() -> None:
     transactions = TransactionalIds()
     transactions.prepare(EMPTY)
     transactions.give_up("payments")
@@ -33,7 +33,7 @@ def test_a_failed_write_leaves_no_trace() -> None:
     assert len(transactions) == 0
 
 
-def test_a_tombstone_forgets_the_id() -> None:
+def test_tombstone_removes_the_id() -> None:
     transactions = TransactionalIds({"payments": EMPTY})
     for each in transactions.all_settled():
         transactions.prepare(each._replace(state=TransactionState.DEAD))
@@ -41,7 +41,7 @@ def test_a_tombstone_forgets_the_id() -> None:
     assert transactions.get("payments") is None
 
 
-def test_a_start_finds_the_markers_that_are_missing() -> None:
+def test_unfinished_transactions_are_found_at_start() -> None:
     states = {state.name: EMPTY._replace(transactional_id=state.name, state=state) for state in list(TransactionState)[:6]}
     assert [each.state for each in TransactionalIds(states).unfinished()] == [
         TransactionState.PREPARE_COMMIT,

@@ -13,7 +13,7 @@ from tests.coordinator.group.modern_world import KnownTopics
 T, U = UUID(int=1), UUID(int=2)
 
 
-def test_partitions_that_do_not_exist_are_left_out() -> None:
+def test_nonexistent_partitions_are_ignored() -> None:
     """The fuzzer found that they broke the assignment of the group (IndexError)."""
     said = [TopicPartitions(topic="t", partitions=[0, 3, 4, -1]), TopicPartitions(topic="absent", partitions=[0])]
     found = partitions_of(said, KnownTopics(t=4))

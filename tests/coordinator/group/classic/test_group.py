@@ -35,7 +35,7 @@ from tests.coordinator.group.classic.world import (
 # One member
 
 
-def test_the_first_member_leads_and_is_alone() -> None:
+def test_first_member_becomes_leader_of_a_single_member_group() -> None:
     world = World()
     (refused,) = world.join("a")
     assert (refused.error, refused.member_id, world.state) == (MemberIdRequired, "a-1", EMPTY)
@@ -53,21 +53,21 @@ def test_the_first_member_leads_and_is_alone() -> None:
     assert world.state is STABLE
 
 
-def test_an_old_client_joins_at_once() -> None:
+def test_old_client_joins_without_a_member_id() -> None:
     world = World()
     answers = world.join("a", version=3)
     world.let_pass(0)
     assert [answer.member_id for answer in answers] == ["a-1"]
 
 
-def test_a_static_member_joins_at_once() -> None:
+def test_static_member_joins_without_a_member_id() -> None:
     world = World()
     answers = world.join("a", group_instance_id="i")
     world.let_pass(0)
     assert answers[0].members == (JoinedMember("a-1", "i", b"range of %s"),)
 
 
-def test_what_is_stored() -> None:
+def test_stored_group_metadata() -> None:
     world, (member_id,) = stable("a")
     first, second = world.stored
     assert (first.protocol_type, first.generation, first.protocol, first.leader, first.members) == ("", 0, None, None, [])
@@ -83,7 +83,7 @@ def test_what_is_stored() -> None:
     assert world.state is EMPTY
 
 
-def test_ids_of_members() -> None:
+def test_member_ids() -> None:
     join = Join("client", "/h", "consumer", PROTOCOLS, 1, 1)
     assert new_member_id(join).startswith("client-")
     assert new_member_id(join._replace(group_instance_id="instance")).startswith("instance-")
@@ -95,7 +95,7 @@ def test_ids_of_members() -> None:
 # Several members
 
 
-def test_another_member_begins_a_rebalance_for_which_all_join_again() -> None:
+def test_new_member_starts_a_rebalance() -> None:
     world, (a,) = stable("a")
     b, waits_b = world.enter("b")
     assert (waits_b, world.state) == ([], PREPARING)
@@ -122,13 +122,13 @@ def test_followers_wait_for_the_leader() -> None:
     assert (late.error, late.assignment) == (None, b"")
 
 
-def test_a_follower_that_joins_again_unchanged_is_told_again() -> None:
+def test_unchanged_follower_rejoins_without_a_rebalance() -> None:
     world, (a, b) = stable("a", "b")
     (told,) = world.join("b", b)
     assert (told.error, told.generation_id, told.leader, told.members, world.state) == (None, 1, a, (), STABLE)
 
 
-def test_a_follower_that_changed_begins_a_rebalance() -> None:
+def test_changed_follower_starts_a_rebalance() -> None:
     world, (a, b) = stable("a", "b")
     assert world.join("b", b, protocols=(Protocol("range", b"another subscription"),)) == []
     assert world.state is PREPARING
@@ -136,14 +136,14 @@ def test_a_follower_that_changed_begins_a_rebalance() -> None:
     assert told.members[1] == JoinedMember(b, None, b"another subscription")
 
 
-def test_the_leader_that_joins_again_begins_a_rebalance() -> None:
+def test_rejoining_leader_starts_a_rebalance() -> None:
     world, (a, b) = stable("a", "b")
     assert world.join("a", a) == []
     assert world.state is PREPARING
     assert world.join("b", b)[0].generation_id == 2
 
 
-def test_joining_again_while_the_assignment_is_awaited() -> None:
+def test_rejoin_while_waiting_for_the_assignment() -> None:
     world, (a, b) = stable("a", "b")
     world.join("a", a)
     world.join("b", b)
@@ -155,7 +155,7 @@ def test_joining_again_while_the_assignment_is_awaited() -> None:
     assert ([answer.error for answer in waits], world.state) == ([RebalanceInProgress], PREPARING)
 
 
-def test_a_request_that_is_sent_again_takes_the_place_of_the_first() -> None:
+def test_retried_request_replaces_the_first_one() -> None:
     world, (a, b) = stable("a", "b")
     first, second = world.join("a", a), world.join("a", a)
     assert ([answer.error for answer in first], second) == ([RebalanceInProgress], [])
@@ -165,7 +165,7 @@ def test_a_request_that_is_sent_again_takes_the_place_of_the_first() -> None:
     assert ([answer.error for answer in first_sync], second_sync) == ([RebalanceInProgress], [])
 
 
-def test_the_longest_there_leads_on() -> None:
+def test_oldest_member_becomes_the_next_leader() -> None:
     world, (a, b, c) = stable("a", "b", "c")
     assert world.leave(a) == ["OK"]
     assert world.state is PREPARING
@@ -174,7 +174,7 @@ def test_the_longest_there_leads_on() -> None:
     assert (told.leader, [each.member_id for each in told.members]) == (b, [b, c])
 
 
-def test_a_static_leader_that_is_away_leads_no_more() -> None:
+def test_absent_static_leader_loses_leadership() -> None:
     world = World()
     world.join("a", group_instance_id="i", rebalance_timeout_ms=1_000)
     world.enter("b", rebalance_timeout_ms=1_000)
@@ -190,7 +190,7 @@ def test_a_static_leader_that_is_away_leads_no_more() -> None:
 
 
 @pytest.mark.parametrize("state", [EMPTY, PREPARING, COMPLETING, STABLE])
-def test_who_is_not_known(state: Any) -> None:
+def test_unknown_member_is_refused(state: Any) -> None:
     world = in_state(state)
     assert world.join("x", "stranger")[0].error is UnknownMemberId
     assert world.join("x", "stranger")[0].member_id == "stranger"
@@ -216,7 +216,7 @@ def in_state(state: Any) -> World:
 
 @pytest.mark.parametrize("state", [PREPARING, COMPLETING, STABLE])
 @pytest.mark.parametrize("delta", [-1, 1])
-def test_another_generation(state: Any, delta: int) -> None:
+def test_other_generation_is_refused(state: Any, delta: int) -> None:
     world = in_state(state)
     generation = world.generation + delta
     assert world.sync("a-1", generation_id=generation)[0].error is IllegalGeneration
@@ -243,7 +243,7 @@ def test_heartbeats_and_commits(state: Any, heartbeat: str, own: str, nobodys: s
     assert world.commit(world.generation, "a-1", is_transactional=True) == ("UNKNOWN_MEMBER_ID" if state is EMPTY else "OK")
 
 
-def test_protocols_that_nobody_has_in_common() -> None:
+def test_protocols_without_overlap_are_refused() -> None:
     world, _ = stable("a")
     assert world.join("b", protocols=(Protocol("sticky", b""),))[0].error is InconsistentGroupProtocol
     assert world.join("b", protocol_type="connect")[0].error is InconsistentGroupProtocol
@@ -252,14 +252,14 @@ def test_protocols_that_nobody_has_in_common() -> None:
     assert world.state is STABLE
 
 
-def test_a_sync_of_another_protocol() -> None:
+def test_sync_with_another_protocol_is_refused() -> None:
     world, (a,) = stable("a")
     assert world.sync(a, protocol_type="connect")[0].error is InconsistentGroupProtocol
     assert world.sync(a, protocol_name="roundrobin")[0].error is InconsistentGroupProtocol
     assert world.sync(a, protocol_type="consumer", protocol_name="range")[0].assignment == a.encode()
 
 
-def test_the_protocol_with_most_votes() -> None:
+def test_most_preferred_protocol_is_selected() -> None:
     world = World()
     for client, order in (("a", PROTOCOLS), ("b", PROTOCOLS[::-1]), ("c", PROTOCOLS[::-1])):
         world.enter(client, protocols=order)
@@ -272,7 +272,7 @@ def test_the_protocol_with_most_votes() -> None:
     assert world.group.protocol_name == "range"  # the one that d can
 
 
-def test_ids_of_members_that_have_not_joined_are_limited() -> None:
+def test_pending_member_ids_are_limited() -> None:
     world = World(limits=ClassicGroupLimits(max_size=2))
     answers = [world.join(f"c{number}")[0] for number in range(4)]
     assert [each.error for each in answers] == [MemberIdRequired] * 2 + [GroupMaxSizeReached] * 2
@@ -297,7 +297,7 @@ def test_a_full_group() -> None:
 # Static members
 
 
-def test_a_static_member_comes_back_without_a_rebalance() -> None:
+def test_static_member_rejoins_without_a_rebalance() -> None:
     world = World()
     world.join("a", group_instance_id="one")
     world.join("b", group_instance_id="two")
@@ -315,7 +315,7 @@ def test_a_static_member_comes_back_without_a_rebalance() -> None:
 
 
 @pytest.mark.parametrize(("version", "leader", "count", "skip"), [(9, "a-3", 2, True), (8, "a-1", 0, False)])
-def test_a_static_leader_comes_back(version: int, leader: str, count: int, skip: bool) -> None:
+def test_static_leader_rejoins(version: int, leader: str, count: int, skip: bool) -> None:
     world = World()
     world.join("a", group_instance_id="one")
     world.join("b", group_instance_id="two")
@@ -326,7 +326,7 @@ def test_a_static_leader_comes_back(version: int, leader: str, count: int, skip:
     assert world.group.members.leader_id == "a-3"
 
 
-def test_a_static_member_that_comes_back_changed() -> None:
+def test_static_member_rejoining_with_changes_starts_a_rebalance() -> None:
     world = World()
     world.join("a", group_instance_id="one")
     world.join("b", group_instance_id="two")
@@ -336,7 +336,7 @@ def test_a_static_member_that_comes_back_changed() -> None:
     assert world.state is PREPARING
 
 
-def test_a_static_member_that_comes_back_is_not_stored() -> None:
+def test_failed_write_keeps_the_old_static_member_id() -> None:
     world = World()
     world.join("a", group_instance_id="one")
     world.let_pass(0)
@@ -347,7 +347,7 @@ def test_a_static_member_that_comes_back_is_not_stored() -> None:
     assert world.heartbeat("a-1") == "OK"
 
 
-def test_two_of_one_instance() -> None:
+def test_second_member_with_the_same_instance_id_fences_the_first() -> None:
     world = World()
     first = world.join("a", group_instance_id="one")
     second = world.join("a", group_instance_id="one")
@@ -358,7 +358,7 @@ def test_two_of_one_instance() -> None:
     assert (third[0].generation_id, world.generation) == (2, 2)
 
 
-def test_an_id_that_was_given_to_a_dynamic_member_is_not_a_static_ones() -> None:
+def test_dynamic_member_id_is_not_valid_for_a_static_member() -> None:
     world = World()
     (refused,) = world.join("a")
     assert refused.error is MemberIdRequired
@@ -371,7 +371,7 @@ def test_an_id_that_was_given_to_a_dynamic_member_is_not_a_static_ones() -> None
     assert len(world.group.members) == 0  # the session of each ended, and no other member took the instance
 
 
-def test_an_instance_without_a_name_is_not_every_dynamic_member() -> None:
+def test_empty_instance_id_is_not_shared_with_dynamic_members() -> None:
     world = World()
     world.join("a", group_instance_id="")
     world.join("b", version=3)
@@ -392,7 +392,7 @@ def test_an_administrator_removes_a_static_member() -> None:
 # Leaving
 
 
-def test_who_leaves_is_gone_at_once() -> None:
+def test_leaving_member_is_removed_immediately() -> None:
     world, ids = stable("a", "b", "c")
     a, b, c = ids
     assert world.leave(b, "stranger", c) == ["OK", "UNKNOWN_MEMBER_ID", "OK"]
@@ -400,14 +400,14 @@ def test_who_leaves_is_gone_at_once() -> None:
     assert world.join("a", a)[0].generation_id == 2
 
 
-def test_who_leaves_while_it_waits_is_told() -> None:
+def test_leaving_member_waiting_in_join_is_answered() -> None:
     world, (a, _) = stable("a", "b")
     waits = world.join("a", a)
     world.leave(a)
     assert [(answer.error, answer.member_id) for answer in waits] == [(UnknownMemberId, "")]
 
 
-def test_an_id_that_was_given_out_leaves() -> None:
+def test_pending_member_id_may_leave() -> None:
     world, (a,) = stable("a")
     (given,) = world.join("b")
     assert world.leave(given.member_id) == ["OK"]
@@ -422,7 +422,7 @@ def test_an_id_that_was_given_out_leaves() -> None:
 # What cannot be stored
 
 
-def test_a_group_that_cannot_be_stored_takes_no_member() -> None:
+def test_group_that_cannot_be_stored_rejects_members() -> None:
     world = World()
     world.fails = True
     assert world.join("a")[0].error is NotCoordinator
@@ -430,7 +430,7 @@ def test_a_group_that_cannot_be_stored_takes_no_member() -> None:
     assert world.enter("a") == ("a-1", [])
 
 
-def test_an_assignment_that_cannot_be_stored_is_not_told() -> None:
+def test_assignment_that_cannot_be_stored_is_not_sent() -> None:
     world, (a, b) = stable("a", "b")
     world.join("a", a)
     world.join("b", b)

@@ -28,7 +28,7 @@ def join(broker: BrokerInMemory, group_id: str, member_id: str = "") -> schema.R
     return answer
 
 
-def test_members_of_all_groups_share_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_members_of_all_groups_share_a_memory_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests, "MAX_BYTES", 3 * SIZE)
     broker = broker_with_groups({"t": 1})
     memory = broker.services.coordinators.groups.classic.member_memory

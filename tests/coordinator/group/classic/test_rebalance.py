@@ -21,7 +21,7 @@ from tests.coordinator.group.classic.world import (
 )
 
 
-def test_a_member_that_dies_is_expelled_at_its_session_time_out() -> None:
+def test_dead_member_is_removed_at_session_timeout() -> None:
     world, (a, b) = stable("a", "b")
     world.let_pass(SESSION_MS // 2)
     assert world.heartbeat(a) == "OK"
@@ -33,7 +33,7 @@ def test_a_member_that_dies_is_expelled_at_its_session_time_out() -> None:
     assert world.join("a", a)[0].generation_id == 2
 
 
-def test_a_commit_is_a_sign_of_life() -> None:
+def test_commit_counts_as_a_heartbeat() -> None:
     world, (a,) = stable("a")
     for _ in range(3):
         world.let_pass(SESSION_MS - 1)
@@ -45,14 +45,14 @@ def test_a_commit_is_a_sign_of_life() -> None:
     assert (world.state, world.generation) == (EMPTY, 2)
 
 
-def test_the_clock_that_jumps_expels_nobody() -> None:
+def test_clock_jump_removes_no_member() -> None:
     world, _ = stable("a")
     world.clock.jump(24 * 60 * 60 * 1000)
     world.let_pass(SESSION_MS - 1)
     assert world.state is STABLE
 
 
-def test_who_waits_for_us_is_alive() -> None:
+def test_waiting_member_is_not_removed() -> None:
     world, (a, b) = stable("a", "b")
     waits = world.join("a", a)
     for _ in range(5):
@@ -67,7 +67,7 @@ def test_who_waits_for_us_is_alive() -> None:
     assert world.state is COMPLETING
 
 
-def test_who_does_not_join_in_time_is_gone() -> None:
+def test_member_not_joining_in_time_is_removed() -> None:
     world, (a, b) = stable("a", "b")
     waits = world.join("a", a)
     for _ in range(REBALANCE_MS // 5_000):
@@ -78,7 +78,7 @@ def test_who_does_not_join_in_time_is_gone() -> None:
     assert world.heartbeat(b) == "UNKNOWN_MEMBER_ID"
 
 
-def test_the_slowest_member_says_how_long() -> None:
+def test_rebalance_uses_the_longest_timeout() -> None:
     world, (a, b) = stable("a", "b")
     world.join("a", a, rebalance_timeout_ms=2 * REBALANCE_MS)
     for _ in range(2 * REBALANCE_MS // 5_000 - 1):
@@ -89,7 +89,7 @@ def test_the_slowest_member_says_how_long() -> None:
     assert world.state is COMPLETING
 
 
-def test_a_static_member_that_is_away_keeps_its_place() -> None:
+def test_absent_static_member_keeps_its_assignment() -> None:
     world = World()
     world.join("a", group_instance_id="one", rebalance_timeout_ms=3_000)
     world.join("b", group_instance_id="two", rebalance_timeout_ms=3_000)
@@ -106,7 +106,7 @@ def test_a_static_member_that_is_away_keeps_its_place() -> None:
     assert world.state is STABLE
 
 
-def test_static_members_that_are_all_away_are_waited_for() -> None:
+def test_rebalance_waits_for_absent_static_members() -> None:
     world = World()
     world.join("a", group_instance_id="one", rebalance_timeout_ms=1_000)
     _, waits = world.enter("b", rebalance_timeout_ms=1_000)
@@ -120,7 +120,7 @@ def test_static_members_that_are_all_away_are_waited_for() -> None:
     assert world.join("a", "a-1", group_instance_id="one")[0].generation_id == 2
 
 
-def test_a_follower_that_never_syncs_is_gone() -> None:
+def test_follower_that_never_syncs_is_removed() -> None:
     world, (a, b) = stable("a", "b")
     world.join("a", a)
     world.join("b", b)
@@ -134,7 +134,7 @@ def test_a_follower_that_never_syncs_is_gone() -> None:
     assert world.heartbeat(b) == "UNKNOWN_MEMBER_ID"
 
 
-def test_a_leader_that_never_syncs_is_gone() -> None:
+def test_leader_that_never_syncs_is_removed() -> None:
     world, (a, b) = stable("a", "b")
     world.join("a", a)
     world.join("b", b)
@@ -146,7 +146,7 @@ def test_a_leader_that_never_syncs_is_gone() -> None:
     assert world.join("b", b)[0].leader == b
 
 
-def test_who_has_synced_in_time_stays() -> None:
+def test_synced_members_are_kept() -> None:
     world, ids = stable("a", "b")
     for _ in range(2 * REBALANCE_MS // 5_000):
         world.let_pass(5_000)
@@ -156,7 +156,7 @@ def test_who_has_synced_in_time_stays() -> None:
 # Ids that were given out
 
 
-def test_an_id_that_was_given_out_is_waited_for() -> None:
+def test_rebalance_waits_for_pending_member_ids() -> None:
     world, (a,) = stable("a")
     (given,) = world.join("b")
     waits = world.join("a", a)
@@ -166,7 +166,7 @@ def test_an_id_that_was_given_out_is_waited_for() -> None:
     assert world.join("b", given.member_id)[0].error is UnknownMemberId
 
 
-def test_a_new_member_that_waits_too_long_is_gone() -> None:
+def test_new_member_waiting_too_long_is_removed() -> None:
     world, (a,) = stable("a")
     _, waits = world.enter("b", rebalance_timeout_ms=2 * NEW_MEMBER_JOIN_TIMEOUT_MS)
     for _ in range(NEW_MEMBER_JOIN_TIMEOUT_MS // 5_000):
@@ -179,7 +179,7 @@ def test_a_new_member_that_waits_too_long_is_gone() -> None:
 # The first rebalance
 
 
-def test_a_new_group_waits_for_more_members() -> None:
+def test_initial_rebalance_delay_is_extended_by_new_members() -> None:
     world = World(limits=ClassicGroupLimits(initial_rebalance_delay_ms=3_000))
     _, waits_a = world.enter("a")
     world.let_pass(2_000)
@@ -192,7 +192,7 @@ def test_a_new_group_waits_for_more_members() -> None:
     assert (waits_a[0].generation_id, waits_b[0].generation_id) == (1, 1)
 
 
-def test_but_no_longer_than_the_rebalance_time_out() -> None:
+def test_initial_rebalance_delay_is_limited_by_the_rebalance_timeout() -> None:
     world = World(limits=ClassicGroupLimits(initial_rebalance_delay_ms=3_000))
     _, waits = world.enter("a", rebalance_timeout_ms=10_000)
     for index in range(9):
@@ -203,7 +203,7 @@ def test_but_no_longer_than_the_rebalance_time_out() -> None:
     assert len(waits) == 1
 
 
-def test_all_leave_before_the_first_generation() -> None:
+def test_all_members_leave_before_the_first_generation() -> None:
     world = World(limits=ClassicGroupLimits(initial_rebalance_delay_ms=3_000))
     a, waits = world.enter("a")
     world.leave(a)
@@ -212,7 +212,7 @@ def test_all_leave_before_the_first_generation() -> None:
     assert (world.state, world.generation) == (EMPTY, 1)
 
 
-def test_a_hundred_members_come_and_go() -> None:
+def test_a_hundred_members_join_and_leave() -> None:
     world = World()
     ids = [world.enter(f"c{index}")[0] for index in range(100)]
     world.let_pass(0)
@@ -234,7 +234,7 @@ def test_a_hundred_members_come_and_go() -> None:
 
 
 @pytest.mark.parametrize("is_alive", [True, False])
-def test_a_group_goes_on_where_another_coordinator_left_it(is_alive: bool) -> None:
+def test_loaded_group_continues(is_alive: bool) -> None:
     before, (a, b) = stable("a", "b")
     world = World(stored=before.stored[-1], clock=ManualClock())
     world.group.resume()
@@ -250,7 +250,7 @@ def test_a_group_goes_on_where_another_coordinator_left_it(is_alive: bool) -> No
     assert world.stored == ([] if is_alive else [world.stored[0]])
 
 
-def test_a_group_whose_members_left_goes_on_counting() -> None:
+def test_loaded_empty_group_keeps_its_generation() -> None:
     before, (a,) = stable("a")
     before.leave(a)
     world = World(stored=before.stored[-1])
@@ -262,14 +262,14 @@ def test_a_group_whose_members_left_goes_on_counting() -> None:
     assert world.stored == []
 
 
-def test_a_group_that_is_too_large_now_makes_a_new_generation() -> None:
+def test_loaded_group_above_the_size_limit_rebalances() -> None:
     before, _ = stable("a", "b", "c")
     world = World(stored=before.stored[-1], limits=ClassicGroupLimits(max_size=2))
     world.group.resume()
     assert world.state is PREPARING
 
 
-def test_unloaded() -> None:
+def test_unloaded_group_answers_not_coordinator() -> None:
     world, (a, b) = stable("a", "b")
     waits = world.join("a", a)
     world.group.unload()

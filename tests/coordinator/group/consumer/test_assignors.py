@@ -19,7 +19,7 @@ A, B = UUID(int=1), UUID(int=2)
 
 @pytest.mark.parametrize("assignor", [UNIFORM, RANGE])
 @pytest.mark.parametrize("is_homogeneous", [True, False])
-def test_equal_to_kafka(assignor: str, is_homogeneous: bool) -> None:
+def test_assignments_match_kafka(assignor: str, is_homogeneous: bool) -> None:
     found = [(line, theirs, case) for line, theirs in KNOWN if (case := case_of(line))[:2] == (assignor, is_homogeneous)]
     assert len(found) > 20
     for line, theirs, case in found:
@@ -28,7 +28,7 @@ def test_equal_to_kafka(assignor: str, is_homogeneous: bool) -> None:
 
 
 @pytest.mark.parametrize("seed", range(1_000, 1_100))
-def test_each_partition_has_one_owner_who_wants_it(seed: int) -> None:
+def test_each_partition_has_one_subscribed_owner(seed: int) -> None:
     for case in drawn(seed):
         found = case.assign()
         owned = [(topic, each, member) for member, topics in found.items() for topic, partitions in topics.items() for each in partitions]
@@ -41,7 +41,7 @@ def test_each_partition_has_one_owner_who_wants_it(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(1_100, 1_140))
-def test_uniform_is_even_and_moves_nothing_without_need(seed: int) -> None:
+def test_uniform_is_even_and_sticky(seed: int) -> None:
     for case in drawn(seed):
         if case.assignor == UNIFORM and case.is_homogeneous:
             found = case.assign()
@@ -51,17 +51,17 @@ def test_uniform_is_even_and_moves_nothing_without_need(seed: int) -> None:
             assert settled.assign() == found
 
 
-def test_static_members_come_first_in_ranges() -> None:
+def test_static_members_are_first_in_ranges() -> None:
     members = {"a": MemberSpec(frozenset([A])), "b": MemberSpec(frozenset([A]), instance_id="z")}
     assert assign(RANGE, members, {A: 3}, is_homogeneous=True) == {"a": {A: {2}}, "b": {A: {0, 1}}}
 
 
-def test_nobody_and_nothing() -> None:
+def test_no_members_or_no_topics() -> None:
     assert assign(UNIFORM, {}, {}, is_homogeneous=True) == {}
     assert assign(UNIFORM, {"a": MemberSpec(frozenset())}, {}, is_homogeneous=True) == {"a": {}}
 
 
-def test_the_group_takes_what_most_members_want() -> None:
+def test_most_requested_assignor_is_preferred() -> None:
     assert preferred([]) == UNIFORM
     assert preferred([None, RANGE, None]) == RANGE
     assert preferred([RANGE, UNIFORM]) == RANGE

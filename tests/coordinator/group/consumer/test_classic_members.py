@@ -130,7 +130,7 @@ def failing(world: World, monkeypatch: pytest.MonkeyPatch) -> Any:
     return context
 
 
-def test_an_upgrade_that_cannot_be_stored_has_not_happened(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_upgrade_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     old = world.classic()
     waiting = world.begin_join()
@@ -145,7 +145,7 @@ def test_an_upgrade_that_cannot_be_stored_has_not_happened(monkeypatch: pytest.M
     assert world.beat("new", 0, {}) == (3, {})
 
 
-def test_an_upgrade_is_one_batch() -> None:
+def test_upgrade_is_written_as_one_batch() -> None:
     world = World()
     world.classic()
     log = world.broker.cluster.partition(TOPIC, 0).log
@@ -156,7 +156,7 @@ def test_an_upgrade_is_one_batch() -> None:
     assert isinstance(world.group, ConsumerGroup)
 
 
-def test_a_refused_upgrade_leaves_everything_as_it_is() -> None:
+def test_refused_upgrade_changes_nothing() -> None:
     world = World(group_consumer_max_size="1")
     old = world.classic()
     assert world.beat("new", 0, {}) == "GROUP_MAX_SIZE_REACHED"
@@ -164,7 +164,7 @@ def test_a_refused_upgrade_leaves_everything_as_it_is() -> None:
     assert world.group.state.value == "Stable"
 
 
-def test_a_downgrade_that_cannot_be_stored_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_downgrade_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     old = world.upgraded()
     context = failing(world, monkeypatch)
@@ -179,7 +179,7 @@ def test_a_downgrade_that_cannot_be_stored_is_tried_again(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_classic_members_outlive_the_broker(clean: bool) -> None:
+def test_classic_members_survive_a_restart(clean: bool) -> None:
     world = World()
     old = world.upgraded()
     world.restart(clean=clean)
@@ -198,7 +198,7 @@ def test_classic_members_outlive_the_broker(clean: bool) -> None:
     assert world.heartbeat(old, 3) == "OK"
 
 
-def test_classic_members_that_are_left_alone_get_what_is_free() -> None:
+def test_remaining_classic_members_get_unassigned_partitions() -> None:
     """They may not be downgraded, and no new member is there whose heartbeats would make a new target."""
     world = World(group_consumer_migration_policy="upgrade")
     old = world.upgraded()
@@ -215,7 +215,7 @@ def test_classic_members_that_are_left_alone_get_what_is_free() -> None:
     assert world.sync(old, 4) == {"t": [0, 1, 2, 3, 4, 5]}
 
 
-def test_heartbeats_do_not_put_off_joining_again() -> None:
+def test_heartbeats_do_not_extend_the_rebalance_timeout() -> None:
     world = World()
     old = world.classic()
     world.beat("new", 0, {})
@@ -225,7 +225,7 @@ def test_heartbeats_do_not_put_off_joining_again() -> None:
     assert world.heartbeat(old, 1) == "UNKNOWN_MEMBER_ID"
 
 
-def test_who_joined_again_has_time() -> None:
+def test_rejoined_member_is_not_removed() -> None:
     world = World()
     old = world.upgraded()
     assert world.beat("third", 0, {}) == (3, {})
@@ -237,7 +237,7 @@ def test_who_joined_again_has_time() -> None:
         assert world.heartbeat(old, 3) == "OK"
 
 
-def test_what_is_not_wanted_any_more_is_given_up_before_the_next_target() -> None:
+def test_unsubscribed_partitions_are_revoked_before_the_next_target() -> None:
     world = World(group_consumer_assignment_interval_ms="15000")
     old = world.classic()
     world.beat("new", 0, {})
@@ -250,7 +250,7 @@ def test_what_is_not_wanted_any_more_is_given_up_before_the_next_target() -> Non
     assert world.heartbeat(old, 2) == "OK"
 
 
-def test_a_downgrade_in_which_somebody_still_waits_for_partitions_rebalances() -> None:
+def test_downgrade_with_unreleased_partitions_rebalances() -> None:
     world = World()
     assert world.beat("new", 0, {}, instance_id="one") == (2, {"t": [0, 1, 2, 3]})
     old = world.join().member_id
@@ -259,7 +259,7 @@ def test_a_downgrade_in_which_somebody_still_waits_for_partitions_rebalances() -
     assert (world.group.state.value, old in world.group.members) == ("PreparingRebalance", True)
 
 
-def test_a_classic_member_has_no_expression() -> None:
+def test_classic_member_has_no_regex() -> None:
     world = World()
     assert world.beat("new", 0, {}, instance_id="one", topic_regex="[tu]") == (2, {"t": [0, 1, 2, 3], "u": [0, 1]})
     world.beat("other", 0, {})
@@ -267,7 +267,7 @@ def test_a_classic_member_has_no_expression() -> None:
     assert (world.group.image.members[member_id].subscription, world.group.image.regexes) == ((("t",), ""), {})
 
 
-def test_who_goes_over_to_the_new_protocol_need_not_join_again() -> None:
+def test_member_switching_to_the_consumer_protocol_need_not_rejoin() -> None:
     world = World()
     old = world.classic()
     world.beat("new", 0, {})
@@ -279,7 +279,7 @@ def test_who_goes_over_to_the_new_protocol_need_not_join_again() -> None:
         world.beat("new", 2, {"t": [2, 3]})
 
 
-def test_in_the_interval_a_classic_member_is_told_the_target_that_there_is() -> None:
+def test_assignment_interval_applies_to_classic_members() -> None:
     world = World(group_consumer_assignment_interval_ms="5000")
     assert world.beat("new", 0, {}) == (2, {"t": [0, 1, 2, 3]})
     old = world.join()
@@ -292,7 +292,7 @@ def test_in_the_interval_a_classic_member_is_told_the_target_that_there_is() -> 
     assert world.heartbeat(old.member_id, 2) == "REBALANCE_IN_PROGRESS"
 
 
-def test_the_session_of_a_classic_member_is_its_own() -> None:
+def test_classic_member_has_its_own_session_timeout() -> None:
     world = World()
     old = world.upgraded()
     world.let_pass(SESSION_MS - 1)
@@ -302,7 +302,7 @@ def test_the_session_of_a_classic_member_is_its_own() -> None:
     assert world.beat("new", 2, {"t": [2, 3]}) == (3, {"t": [0, 1, 2, 3]})
 
 
-def test_after_an_upgrade_classic_members_must_be_heard_of() -> None:
+def test_silent_classic_member_is_removed_after_an_upgrade() -> None:
     world = World()
     old = world.classic()
     world.beat("new", 0, {})
@@ -310,7 +310,7 @@ def test_after_an_upgrade_classic_members_must_be_heard_of() -> None:
     assert world.heartbeat(old, 1) == "UNKNOWN_MEMBER_ID"
 
 
-def test_a_classic_member_commits_with_an_older_generation_what_it_had() -> None:
+def test_classic_member_commits_owned_partitions_with_an_older_generation() -> None:
     world = World()
     old = world.upgraded()
     third = world.join().member_id
@@ -327,7 +327,7 @@ def test_a_classic_member_commits_with_an_older_generation_what_it_had() -> None
     assert {old, third, "new"} == set(world.group.image.members)
 
 
-def test_leaving_that_cannot_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_leave_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     old = world.upgraded()
     context = failing(world, monkeypatch)
@@ -340,7 +340,7 @@ def test_leaving_that_cannot_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(world.group.image.members) == {"new"}
 
 
-def test_a_topic_that_is_gone_is_not_told() -> None:
+def test_deleted_topic_is_not_assigned() -> None:
     world = World()
     old = world.upgraded()
     world.broker.cluster.delete_topic("t")
@@ -351,7 +351,7 @@ def test_a_topic_that_is_gone_is_not_told() -> None:
     assert world.sync(old, world.group.image.members[old].member_epoch) == {}
 
 
-def test_a_rebalance_that_was_given_up_does_not_make_partitions_free() -> None:
+def test_abandoned_rebalance_does_not_release_partitions() -> None:
     """Cooperative members read on while they wait for the leader; the upgrade finds them with what they had."""
     world = World()
     old = world.classic()
@@ -365,7 +365,7 @@ def test_a_rebalance_that_was_given_up_does_not_make_partitions_free() -> None:
     assert third[0].error is RebalanceInProgress
 
 
-def test_a_hundred_members_come_and_go() -> None:
+def test_a_hundred_members_join_and_leave() -> None:
     """Half of them speak the classic protocol; ten go and ten come, again and again; the group is downgraded in the end, and up again."""
     world = World()
     old = [world.join().member_id]

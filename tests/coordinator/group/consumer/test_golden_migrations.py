@@ -49,12 +49,12 @@ class InMemory:
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
-def test_a_scene(scene: Callable[[Scene], None]) -> None:
+def test_answers_match_kafka(scene: Callable[[Scene], None]) -> None:
     assert play(scene, InMemory()) == KAFKA_SAID[scene.__name__]
 
 
 @pytest.mark.parametrize("scene", RECORDED, ids=lambda scene: scene.__name__)
-def test_the_records_of_a_scene(scene: Callable[[Scene], None]) -> None:
+def test_records_match_kafka(scene: Callable[[Scene], None]) -> None:
     exchange = InMemory()
     playing = Scene(scene.__name__, exchange)
     scene(playing)
@@ -65,6 +65,6 @@ def test_the_records_of_a_scene(scene: Callable[[Scene], None]) -> None:
 
 
 @pytest.mark.parametrize("migration_policy", [*POLICIES, "DISABLED", "Upgrade"])
-def test_a_policy(migration_policy: str) -> None:
+def test_migration_policy(migration_policy: str) -> None:
     """In capitals or not."""
     assert play(policy, InMemory(migration_policy)) == KAFKA_SAID[f"policy {migration_policy.lower()}"]

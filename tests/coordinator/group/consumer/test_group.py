@@ -26,7 +26,7 @@ def two_members(**options: object) -> World:
     return world
 
 
-def test_the_second_member_gets_what_the_first_gave_up() -> None:
+def test_second_member_gets_revoked_partitions() -> None:
     world = World()
     assert world.state == "Empty"
     assert world.join("a") == (2, ALL)
@@ -43,7 +43,7 @@ def test_the_second_member_gets_what_the_first_gave_up() -> None:
     assert world.state == "Stable"
 
 
-def test_a_target_assignment_is_made_once_in_the_interval() -> None:
+def test_target_assignment_is_limited_by_the_interval() -> None:
     world = World(limits=ConsumerGroupLimits(assignment_interval_ms=1_000))
     assert world.join("a") == (2, ALL)
     assert world.join("b") == (2, {})
@@ -55,7 +55,7 @@ def test_a_target_assignment_is_made_once_in_the_interval() -> None:
     assert world.state == "Reconciling"
 
 
-def test_nothing_is_stored_when_nothing_happens() -> None:
+def test_unchanged_heartbeats_store_nothing() -> None:
     world = two_members()
     count = len(world.stored)
     assert world.beat("a", 3) == (3, None)
@@ -63,26 +63,26 @@ def test_nothing_is_stored_when_nothing_happens() -> None:
     assert len(world.stored) == count
 
 
-def test_nothing_is_looked_up_when_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_heartbeats_look_up_no_topics(monkeypatch: pytest.MonkeyPatch) -> None:
     """A group may be subscribed to thousands of topics."""
     world = two_members()
     monkeypatch.setattr(world.topics, "find", None)
     assert world.beat("a", 3) == (3, None)
 
 
-def test_a_full_request_is_told_everything() -> None:
+def test_full_request_gets_a_full_response() -> None:
     world = two_members()
     owned = {"t": [0, 1]}
     assert world.beat("a", 3, owned, rebalance_timeout_ms=REBALANCE_MS, topic_names=("t",)) == (3, {"t": [0, 1]})
 
 
-def test_who_joins_again_loses_nothing() -> None:
+def test_rejoining_member_keeps_its_assignment() -> None:
     world = two_members()
     assert world.join("a") == (3, {"t": [0, 1]})
     assert world.group.image.epoch == 3
 
 
-def test_leaving_gives_the_partitions_to_the_others() -> None:
+def test_leaving_member_releases_its_partitions() -> None:
     world = two_members()
     assert world.leave("b") == -1
     assert world.state == "Assigning"
@@ -119,14 +119,14 @@ def test_epochs() -> None:
         ({"rack_id": ""}, "RackId can't be empty."),
     ],
 )
-def test_refused(said: dict[str, object], message: str) -> None:
+def test_invalid_requests_are_refused(said: dict[str, object], message: str) -> None:
     world = World()
     asked: dict[str, object] = {"member_id": "a", "epoch": 0, **FULL, **said}
     assert world.refused(**asked) == (42, message)  # type: ignore[arg-type]  # of all kinds
     assert world.stored == []
 
 
-def test_refused_by_other_codes() -> None:
+def test_requests_refused_with_specific_codes() -> None:
     world = World(limits=ConsumerGroupLimits(max_size=1))
     assert world.refused("a", 0, **FULL, server_assignor="nope")[0] == 112
     assert world.refused("a", 0, **FULL, topic_regex="a[")[0] == 128
@@ -136,12 +136,12 @@ def test_refused_by_other_codes() -> None:
     assert world.join("a") == (2, ALL)
 
 
-def test_an_id_is_drawn_for_who_has_none() -> None:
+def test_broker_generates_a_missing_member_id() -> None:
     answer = World().ask("", 0, **FULL, draws_own_id=False)
     assert (answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == ("drawn", 2, 5_000)
 
 
-def test_assignor_of_the_members() -> None:
+def test_assignor_selection() -> None:
     world = World(topics=KnownTopics(t=3, u=3))
     world.join("a", "t", "u", server_assignor="range")
     world.join("b", "t", "u")
@@ -151,7 +151,7 @@ def test_assignor_of_the_members() -> None:
 # Time
 
 
-def test_who_does_not_give_up_in_time_is_gone() -> None:
+def test_member_not_revoking_in_time_is_removed() -> None:
     world = World()
     world.join("a", rebalance_timeout_ms=2_000)
     world.join("b")
@@ -163,7 +163,7 @@ def test_who_does_not_give_up_in_time_is_gone() -> None:
     assert world.beat("b", 3, {}) == (4, ALL)
 
 
-def test_who_gave_up_in_time_stays() -> None:
+def test_member_revoking_in_time_is_kept() -> None:
     world = World()
     world.join("a", rebalance_timeout_ms=2_000)
     world.join("b")
@@ -182,7 +182,7 @@ def test_session_timeout() -> None:
     assert world.beat("a", 3) == (4, ALL)
 
 
-def test_a_time_out_that_cannot_be_stored_is_tried_again() -> None:
+def test_failed_member_expiration_is_retried() -> None:
     world = World()
     world.join("a")
     world.fails = True
@@ -193,7 +193,7 @@ def test_a_time_out_that_cannot_be_stored_is_tried_again() -> None:
     assert world.state == "Empty"
 
 
-def test_what_is_not_stored_has_not_happened() -> None:
+def test_failed_write_changes_nothing() -> None:
     world = two_members()
     before = world.replayed()
     world.fails = True
@@ -214,7 +214,7 @@ def test_unloaded_groups_have_no_timers() -> None:
     assert len(world.stored) == count
 
 
-def test_after_a_restart_time_begins_anew() -> None:
+def test_timeouts_restart_after_a_broker_restart() -> None:
     world = World()
     world.join("a", rebalance_timeout_ms=2_000)
     world.join("b")
@@ -233,7 +233,7 @@ def test_after_a_restart_time_begins_anew() -> None:
 # Subscriptions
 
 
-def test_topics_that_grow_come_and_go() -> None:
+def test_topics_are_created_grown_and_deleted() -> None:
     world = World()
     world.join("a", "t", "absent")
     world.topics.grow("t", 6)
@@ -247,7 +247,7 @@ def test_topics_that_grow_come_and_go() -> None:
     assert world.beat("a", 5) == (5, None)
 
 
-def test_another_subscription() -> None:
+def test_changed_subscription() -> None:
     world = World(topics=KnownTopics(t=2, u=2))
     world.join("a", "t")
     assert world.beat("a", 2, {"t": [0, 1]}, topic_names=("u",)) == (2, {})
@@ -256,7 +256,7 @@ def test_another_subscription() -> None:
     assert not world.group.is_subscribed("t")
 
 
-def test_an_unsubscribed_topic_is_taken_before_the_next_target() -> None:
+def test_unsubscribed_topic_is_revoked_before_the_next_target() -> None:
     world = World(topics=KnownTopics(t=2, u=2), limits=ConsumerGroupLimits(assignment_interval_ms=1_000))
     world.join("a", "t", "u")
     assert world.beat("a", 2, {"t": [0, 1], "u": [0, 1]}, topic_names=("u",)) == (2, {"u": [0, 1]})
@@ -265,7 +265,7 @@ def test_an_unsubscribed_topic_is_taken_before_the_next_target() -> None:
     assert world.beat("a", 2) == (3, None)
 
 
-def test_subscription_by_expression() -> None:
+def test_regex_subscription() -> None:
     world = World(topics=KnownTopics(a1=1, a2=1, b=1))
     assert world.join("m", topic_names=(), topic_regex="a.*") == (2, {"a1": [0], "a2": [0]})
     assert world.group.is_subscribed("a2")
@@ -277,7 +277,7 @@ def test_subscription_by_expression() -> None:
     assert world.replayed().regexes == {}
 
 
-def test_an_expression_that_is_much_work_is_resolved_by_a_later_heartbeat() -> None:
+def test_expensive_regex_is_resolved_by_a_later_heartbeat() -> None:
     names = [f"{'a' * 245}{number}" for number in range(10)]
     world = World(topics=KnownTopics(**dict.fromkeys(names, 1)))
     large = r"(\b?[a-z]?){400}[0-9]+"
@@ -288,12 +288,12 @@ def test_an_expression_that_is_much_work_is_resolved_by_a_later_heartbeat() -> N
     assert list(world.replayed().regexes) == [large]
 
 
-def test_names_and_expression_together() -> None:
+def test_names_and_regex_together() -> None:
     world = World(topics=KnownTopics(a=1, b=1))
     assert world.join("m", "b", topic_regex="a") == (2, {"a": [0], "b": [0]})
 
 
-def test_expressions_are_forgotten_with_their_members() -> None:
+def test_regexes_are_removed_with_their_members() -> None:
     world = World(topics=KnownTopics(a=1))
     world.join("m", topic_names=(), topic_regex="a")
     world.join("n", topic_names=(), topic_regex="a")
@@ -306,7 +306,7 @@ def test_expressions_are_forgotten_with_their_members() -> None:
 # Static members
 
 
-def test_a_static_member_comes_back_to_what_it_had() -> None:
+def test_static_member_rejoins_with_its_assignment() -> None:
     world = World()
     world.join("a", instance_id="one")
     assert world.refused("b", 0, **FULL, instance_id="one") == (
@@ -324,7 +324,7 @@ def test_a_static_member_comes_back_to_what_it_had() -> None:
     assert world.refused("a", 2)[0] == 25
 
 
-def test_a_static_member_that_stays_away_is_gone() -> None:
+def test_absent_static_member_is_removed_at_session_timeout() -> None:
     world = World()
     world.join("a", instance_id="one")
     world.ask("a", -2, instance_id="one")
@@ -336,14 +336,14 @@ def test_a_static_member_that_stays_away_is_gone() -> None:
     assert world.group.image.instances == {}
 
 
-def test_a_static_member_comes_back_to_a_full_group() -> None:
+def test_static_member_rejoins_a_full_group() -> None:
     world = World(limits=ConsumerGroupLimits(max_size=1))
     world.join("a", instance_id="one")
     world.ask("a", -2, instance_id="one")
     assert world.join("b", instance_id="one") == (2, ALL)
 
 
-def test_a_static_member_may_leave_for_good() -> None:
+def test_static_member_may_leave_permanently() -> None:
     world = World()
     world.join("a", instance_id="one")
     assert world.leave("a", instance_id="one") == -1
@@ -353,7 +353,7 @@ def test_a_static_member_may_leave_for_good() -> None:
 # Offsets
 
 
-def test_who_may_commit() -> None:
+def test_offset_commit_is_checked_by_member_and_epoch() -> None:
     world = two_members()
     topic = world.topics.find("t")
     assert topic is not None
@@ -385,7 +385,7 @@ def test_who_may_commit() -> None:
     assert may_commit("", -1) == [0, 1, 2, 3]
 
 
-def test_who_may_ask_for_offsets() -> None:
+def test_offset_fetch_is_checked_by_member_and_epoch() -> None:
     world = two_members()
     world.group.check_offset_fetch(None, -1)
     world.group.check_offset_fetch("a", 3)

@@ -337,7 +337,7 @@ def take(model: Model, step: tuple[Any, ...]) -> None:
 
 @examples(25)
 @given(st.booleans(), st.lists(STEPS, min_size=8, max_size=40))
-def test_whatever_happens(is_cooperative: bool, steps: list[tuple[Any, ...]]) -> None:
+def test_random_steps_of_mixed_members(is_cooperative: bool, steps: list[tuple[Any, ...]]) -> None:
     model = Model(is_cooperative=is_cooperative)
     model.consumers[0].start(is_new=False)
     model.consumers[1].start(is_new=False)

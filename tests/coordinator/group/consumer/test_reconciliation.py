@@ -33,7 +33,7 @@ def place(found: ConsumerMember) -> tuple[MemberState, int, int, Epochs, Epochs]
     return found.state, found.member_epoch, found.previous_member_epoch, found.assigned, found.pending_revocation
 
 
-def test_stable_at_the_epoch_of_the_target() -> None:
+def test_stable_at_the_target_epoch() -> None:
     stable = member(STABLE, {T: {0: 5}}, epoch=6)
     assert reconcile(stable, goal(0, 1), None) is stable
 
@@ -43,48 +43,48 @@ def test_newer_target_all_free() -> None:
     assert place(found) == (STABLE, 6, 5, {T: {0: 5, 1: 6}}, {})
 
 
-def test_newer_target_nothing_changes_but_the_epoch() -> None:
+def test_newer_target_changes_only_the_epoch() -> None:
     assert place(reconcile(member(STABLE, {T: {0: 5}}), goal(0), None)) == (STABLE, 6, 5, {T: {0: 5}}, {})
 
 
-def test_newer_target_some_are_others() -> None:
+def test_newer_target_with_unreleased_partitions() -> None:
     found = reconcile(member(STABLE, {T: {0: 5}}), goal(0, 1, 2, owners={(T, 0): "a", (T, 1): "b"}), None)
     assert place(found) == (UNRELEASED, 6, 5, {T: {0: 5, 2: 6}}, {})
 
 
 @pytest.mark.parametrize("says", [None, owned(0, 1), owned(1)])
-def test_newer_target_owns_too_much(says: Assignment | None) -> None:
+def test_newer_target_requires_revocation(says: Assignment | None) -> None:
     found = reconcile(member(STABLE, {T: {0: 5, 1: 5}}), goal(0, 2), says)
     assert place(found) == (UNREVOKED, 5, 5, {T: {0: 5}}, {T: {1: 5}})
 
 
-def test_newer_target_has_given_up_already() -> None:
+def test_newer_target_already_revoked() -> None:
     assert place(reconcile(member(STABLE, {T: {0: 5, 1: 5}}), goal(0, 2), owned(0))) == (STABLE, 6, 5, {T: {0: 5, 2: 6}}, {})
 
 
 @pytest.mark.parametrize("says", [None, owned(0, 1)])
-def test_unrevoked_that_does_not_give_up(says: Assignment | None) -> None:
+def test_unrevoked_member_has_not_revoked(says: Assignment | None) -> None:
     unrevoked = member(UNREVOKED, {T: {0: 5}}, {T: {1: 5}})
     assert reconcile(unrevoked, goal(0, 2), says) is unrevoked
 
 
-def test_unrevoked_that_gave_up() -> None:
+def test_unrevoked_member_has_revoked() -> None:
     found = reconcile(member(UNREVOKED, {T: {0: 5}}, {T: {1: 5}}), goal(0, 2), owned(0))
     assert place(found) == (STABLE, 6, 5, {T: {0: 5, 2: 6}}, {})
 
 
-def test_unrevoked_that_shall_have_it_after_all() -> None:
+def test_unrevoked_partition_is_assigned_again() -> None:
     """What it was to give up is its own to be given."""
     found = reconcile(member(UNREVOKED, {T: {0: 5}}, {T: {1: 5}}), goal(0, 1, owners={(T, 0): "a", (T, 1): "a"}), owned(0))
     assert place(found) == (STABLE, 6, 5, {T: {0: 5, 1: 6}}, {})
 
 
-def test_unrevoked_must_give_up_more() -> None:
+def test_unrevoked_member_must_revoke_more() -> None:
     found = reconcile(member(UNREVOKED, {T: {0: 5, 2: 5}}, {T: {1: 5}}), goal(0), owned(0, 2))
     assert place(found) == (UNREVOKED, 5, 5, {T: {0: 5}}, {T: {2: 5}})
 
 
-def test_unreleased_waits_and_gets() -> None:
+def test_unreleased_member_waits_for_partitions() -> None:
     waiting = member(UNRELEASED, {T: {0: 5}}, epoch=6)
     assert reconcile(waiting, goal(0, 1, owners={(T, 1): "b"}), None) is waiting
     assert place(reconcile(waiting, goal(0, 1), None)) == (STABLE, 6, 6, {T: {0: 5, 1: 6}}, {})
@@ -99,7 +99,7 @@ def test_unknown() -> None:
 
 
 @pytest.mark.parametrize("epoch", [5, 6])
-def test_a_topic_that_it_is_not_subscribed_to(epoch: int) -> None:
+def test_unsubscribed_topic_is_revoked(epoch: int) -> None:
     """Also where a target that is older than the subscription has it."""
     only_u = frozenset([U])
     both = member(STABLE, {T: {0: 5}, U: {0: 5}})

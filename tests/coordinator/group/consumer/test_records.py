@@ -74,7 +74,7 @@ def comparable(record: CoordinatorRecord) -> CoordinatorRecord:
 
 
 @pytest.mark.parametrize("group_id", sorted(KAFKA))
-def test_what_kafka_wrote_is_read_and_written_again(group_id: str) -> None:
+def test_kafka_records_round_trip(group_id: str) -> None:
     image = ConsumerGroupImage()
     for record, theirs in KAFKA[group_id]:
         image.replay(record)
@@ -104,7 +104,7 @@ def asked_of(record: CoordinatorRecord) -> dict[str, Any]:
     }
 
 
-def test_the_same_steps_are_the_same_records() -> None:
+def test_same_steps_write_the_same_records() -> None:
     """Two static members of Java: both join, share, leave for a while and are back as others."""
     group_id = "consumer_static-of-java-groups"
     theirs = [record for record, _ in KAFKA[group_id]]
@@ -162,7 +162,7 @@ def current(state: int, epochs: list[int] | None = None, *, epoch: int = 3) -> C
     return CoordinatorRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id="a"), value, 0)
 
 
-def test_states_and_epochs_that_are_not_known() -> None:
+def test_unknown_states_and_epochs() -> None:
     image = ConsumerGroupImage()
     image.replay(current(9))
     assert image.members["a"][11:14] == (2, MemberState.UNKNOWN, {UUID(int=1): {0: 0, 1: 0}})
@@ -170,7 +170,7 @@ def test_states_and_epochs_that_are_not_known() -> None:
     assert image.members["a"][11:14] == (2, MemberState.UNRELEASED_PARTITIONS, {UUID(int=1): {0: 2, 1: 3}})
 
 
-def test_a_compacted_log_may_tell_the_current_assignment_first() -> None:
+def test_current_assignment_may_be_replayed_first() -> None:
     image = ConsumerGroupImage()
     image.replay(current(0, [2, 3]))
     image.replay(of_group.member_record("g", ConsumerMember("a", instance_id="i", topic_names=("t",))))
@@ -182,14 +182,14 @@ def test_a_compacted_log_may_tell_the_current_assignment_first() -> None:
     assert (image.members, image.owners, image.instances, image.targets) == ({}, {}, {}, {})
 
 
-def test_a_group_that_is_gone() -> None:
+def test_deleted_group() -> None:
     image = ConsumerGroupImage()
     for record in (of_group.epoch_record("g", 7, 1), of_group.target_epoch_record("g", 7, 5), *group_tombstones("g")):
         image.replay(record)
     assert (image.epoch, image.assignment_epoch, image.metadata_hash, image.assignment_timestamp_ms) == (FIRST_EPOCH, FIRST_EPOCH, 0, 0)
 
 
-def test_a_copy_is_another() -> None:
+def test_copy_is_independent() -> None:
     image = ConsumerGroupImage()
     image.replay(current(0, [2, 3]))
     copied = image.copy()

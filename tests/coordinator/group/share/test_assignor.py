@@ -18,7 +18,7 @@ A, B = UUID(int=1), UUID(int=2)
 
 
 @pytest.mark.parametrize("is_homogeneous", [True, False])
-def test_equal_to_kafka(is_homogeneous: bool) -> None:
+def test_assignments_match_kafka(is_homogeneous: bool) -> None:
     found = [(line, theirs, case) for line, theirs in KNOWN if (case := case_of(line)).is_homogeneous == is_homogeneous]
     assert len(found) > 20
     for line, theirs, case in found:
@@ -27,7 +27,7 @@ def test_equal_to_kafka(is_homogeneous: bool) -> None:
 
 
 @pytest.mark.parametrize("seed", range(1_000, 1_100))
-def test_every_partition_has_a_reader_and_every_member_a_partition(seed: int) -> None:
+def test_every_partition_has_a_member_and_every_member_a_partition(seed: int) -> None:
     for case in drawn(seed):
         found = case.assign()
         assert found.keys() == case.members.keys()
@@ -44,7 +44,7 @@ def test_every_partition_has_a_reader_and_every_member_a_partition(seed: int) ->
 
 
 @pytest.mark.parametrize("seed", range(1_100, 1_140))
-def test_a_settled_group_stays_as_it_is(seed: int) -> None:
+def test_settled_assignment_is_stable(seed: int) -> None:
     for case in drawn(seed):
         found = case.assign()
         settled = case._replace(members={name: each._replace(assignment=found[name]) for name, each in case.members.items()})
@@ -56,12 +56,12 @@ def test_more_members_than_partitions_share_them() -> None:
     assert assign_simple(members, frozen({A: [0]})) == {name: {A: {0}} for name in "abc"}
 
 
-def test_topics_that_all_want_are_shared_out_together() -> None:
+def test_common_topics_are_distributed_together() -> None:
     members = {name: MemberSpec(frozenset([A, B])) for name in "ab"}
     assert assign_simple(members, frozen({A: [0], B: [0]})) == {"a": {A: {0}}, "b": {B: {0}}}
 
 
-def test_what_may_not_be_given_away_is_given_to_nobody() -> None:
+def test_unassignable_partitions_are_not_assigned() -> None:
     member = MemberSpec(frozenset([A]), assignment=frozen({A: [0, 1]}))
     assert assign_simple({"a": member}, frozen({A: [1], B: [0]})) == {"a": {A: {1}}}
     assert assign_simple({"a": member}, {}) == {"a": {}}

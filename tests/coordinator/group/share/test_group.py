@@ -26,7 +26,7 @@ def two_members(**options: object) -> World:
     return world
 
 
-def test_members_come_share_and_leave() -> None:
+def test_members_join_share_and_leave() -> None:
     world = World()
     assert world.state == "Empty"
     assert world.join("a") == (2, ALL)
@@ -58,7 +58,7 @@ def test_members_of_different_topics() -> None:
     assert world.beat("a", 2) == (3, {"t": [1]})
 
 
-def test_a_target_assignment_is_made_once_in_the_interval() -> None:
+def test_target_assignment_is_limited_by_the_interval() -> None:
     world = World(limits=ShareGroupLimits(assignment_interval_ms=1_000))
     assert world.join("a") == (2, ALL)
     assert world.join("b") == (2, {})
@@ -66,7 +66,7 @@ def test_a_target_assignment_is_made_once_in_the_interval() -> None:
     assert world.beat("b", 2) == (3, {"t": [0, 1]})
 
 
-def test_nothing_is_stored_when_nothing_happens() -> None:
+def test_unchanged_heartbeats_store_nothing() -> None:
     world = two_members()
     count = len(world.stored)
     assert world.beat("a", 3) == (3, None)
@@ -74,7 +74,7 @@ def test_nothing_is_stored_when_nothing_happens() -> None:
     assert len(world.stored) == count
 
 
-def test_who_says_what_it_wants_is_told_everything() -> None:
+def test_full_request_gets_a_full_response() -> None:
     world = two_members()
     assert world.beat("a", 3, topic_names=("t",)) == (3, {"t": [2, 3]})
     assert world.join("a") == (3, {"t": [2, 3]})
@@ -90,7 +90,7 @@ def test_epochs() -> None:
     assert world.refused("zz", -1) == (25, "Member zz is not a member of group sharers.")
 
 
-def test_requests_that_are_wrong() -> None:
+def test_invalid_requests_are_refused() -> None:
     world = World(limits=ShareGroupLimits(max_size=1))
     assert world.refused("a", 0) == (42, "SubscribedTopicNames must be set in first request.")
     assert world.refused("a", 0, topic_names=()) == (42, "SubscribedTopicNames must be set in first request.")
@@ -104,7 +104,7 @@ def test_requests_that_are_wrong() -> None:
     assert unnamed.refused("a", 0, topic_names=("t",)) == (42, "GroupId can't be empty.")
 
 
-def test_another_subscription() -> None:
+def test_changed_subscription() -> None:
     world = World(topics=KnownTopics(t=2, u=1))
     assert world.join("a", "t") == (2, {"t": [0, 1]})
     assert world.beat("a", 2, topic_names=("u", "u", "absent")) == (3, {"u": [0]})
@@ -113,13 +113,13 @@ def test_another_subscription() -> None:
     assert world.beat("a", 4) == (4, None)
 
 
-def test_what_is_not_wanted_any_more_is_taken_at_once_though_the_interval_is_not_over() -> None:
+def test_unsubscribed_topic_is_revoked_before_the_interval_ends() -> None:
     world = World(limits=ShareGroupLimits(assignment_interval_ms=1_000), topics=KnownTopics(t=2, u=1))
     assert world.join("a", "t", "u") == (2, {"t": [0, 1], "u": [0]})
     assert world.beat("a", 2, topic_names=("u",)) == (2, {"u": [0]})
 
 
-def test_a_member_that_is_silent_is_gone() -> None:
+def test_silent_member_is_removed() -> None:
     world = two_members()
     world.let_pass(SESSION_MS - 1)
     world.beat("a", 3)
@@ -132,7 +132,7 @@ def test_a_member_that_is_silent_is_gone() -> None:
     assert world.state == "Empty"
 
 
-def test_a_member_stays_while_its_end_cannot_be_stored() -> None:
+def test_member_is_kept_until_its_removal_can_be_stored() -> None:
     world = two_members()
     world.fails = True
     world.let_pass(SESSION_MS)
@@ -142,14 +142,14 @@ def test_a_member_stays_while_its_end_cannot_be_stored() -> None:
     assert sorted(world.gone) == ["a", "b"]
 
 
-def test_a_group_that_is_unloaded_has_no_timers() -> None:
+def test_unloaded_group_has_no_timers() -> None:
     world = two_members()
     world.group.unload()
     world.let_pass(2 * SESSION_MS)
     assert world.gone == []
 
 
-def test_topics_come_grow_and_go() -> None:
+def test_topics_are_created_grown_and_deleted() -> None:
     world = World(topics=KnownTopics())
     assert world.join("a", "t", "u") == (2, {})
     world.topics.create("t", 1)
@@ -167,7 +167,7 @@ def test_topics_come_grow_and_go() -> None:
     assert world.beat("a", 6) == (6, None)
 
 
-def test_members_are_given_what_has_a_state() -> None:
+def test_only_initialized_partitions_are_assigned() -> None:
     world = World()
     world.states.refused.add((world.id_of("t"), 1))
     assert world.join("a") == (2, {"t": [0, 2, 3]})
@@ -177,7 +177,7 @@ def test_members_are_given_what_has_a_state() -> None:
     assert world.offsets("t") == {0: (2, -1), 1: (2, -1), 2: (2, -1), 3: (2, -1)}
 
 
-def test_a_share_coordinator_that_is_loading() -> None:
+def test_loading_share_coordinator_delays_assignment() -> None:
     world = World()
     world.states.is_loading = True
     assert world.join("a") == (2, {})
@@ -186,7 +186,7 @@ def test_a_share_coordinator_that_is_loading() -> None:
     assert world.beat("a", 2) == (3, ALL)
 
 
-def test_a_broker_that_died_while_states_were_made_asks_again() -> None:
+def test_interrupted_initialization_is_retried_after_a_restart() -> None:
     world = World()
     world.join("a")
     interrupted = [index for index, record in enumerate(world.stored) if getattr(record.value, "initializing_topics", None)]
@@ -197,7 +197,7 @@ def test_a_broker_that_died_while_states_were_made_asks_again() -> None:
     assert world.image.state_partitions.initializing == {}
 
 
-def test_states_that_were_lost_are_made_anew() -> None:
+def test_lost_share_states_are_initialized_again() -> None:
     world = World()
     world.join("a")
     del world.states.known[world.id_of("t"), 1], world.states.known[world.id_of("t"), 3]
@@ -217,7 +217,7 @@ def test_states_that_were_lost_are_made_anew() -> None:
     assert len(world.stored) == count
 
 
-def test_nothing_has_happened_where_it_cannot_be_stored() -> None:
+def test_failed_write_changes_nothing() -> None:
     world = World()
     world.fails = True
     with pytest.raises(NotCoordinator):
@@ -231,7 +231,7 @@ def test_nothing_has_happened_where_it_cannot_be_stored() -> None:
     assert world.gone == []
 
 
-def test_a_group_with_members_may_not_be_deleted() -> None:
+def test_group_with_members_cannot_be_deleted() -> None:
     world = World()
     world.join("a")
     with pytest.raises(NonEmptyGroup):
@@ -240,7 +240,7 @@ def test_a_group_with_members_may_not_be_deleted() -> None:
     world.group.check_delete()
 
 
-def test_its_end_at_the_share_coordinator() -> None:
+def test_deleting_the_group_deletes_its_share_states() -> None:
     world = World()
     world.join("a")
     world.leave("a")

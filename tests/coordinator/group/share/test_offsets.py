@@ -29,7 +29,7 @@ def empty_group() -> World:
     return world
 
 
-def test_where_a_group_shall_begin() -> None:
+def test_start_offsets_of_an_empty_group() -> None:
     world = empty_group()
     starts = [StartOffset("t", 0, 7), StartOffset("t", 2, 7), StartOffset("absent", 0, 7), StartOffset("u", 0, 5), StartOffset("t", -1, 7)]
     assert told(world.group.offsets.alter(starts)) == [None, UNKNOWN, UNKNOWN, None, UNKNOWN]
@@ -45,7 +45,7 @@ def test_where_a_group_shall_begin() -> None:
     assert world.offsets("u") == {0: (3, 5)}
 
 
-def test_a_group_that_is_made_by_its_offsets() -> None:
+def test_altering_offsets_creates_the_group() -> None:
     world = World(topics=KnownTopics(t=1))
     assert told(world.group.offsets.alter([StartOffset("absent", 0, 7)])) == [UNKNOWN]
     assert world.stored == []
@@ -54,7 +54,7 @@ def test_a_group_that_is_made_by_its_offsets() -> None:
     assert world.state == "Empty"
 
 
-def test_what_the_share_coordinator_says_is_told() -> None:
+def test_share_coordinator_errors_are_returned() -> None:
     world = empty_group()
     world.states.refused.add((world.id_of("t"), 1))
     assert told(world.group.offsets.alter([StartOffset("t", 0, 7), StartOffset("t", 1, 7)]))[0] is None
@@ -77,7 +77,7 @@ def test_forgotten_topics() -> None:
     assert world.join("a", "t") == (4, {"t": [0, 1]})
 
 
-def test_a_share_coordinator_that_is_loading_is_asked_again() -> None:
+def test_loading_share_coordinator_is_retried() -> None:
     world = empty_group()
     world.states.is_loading = True
     assert [type(error) for error in world.group.offsets.alter([StartOffset("t", 0, 7)])] == [CoordinatorLoadInProgress]
@@ -90,7 +90,7 @@ def test_a_share_coordinator_that_is_loading_is_asked_again() -> None:
     assert world.offsets("t") == {}
 
 
-def test_what_is_being_deleted_and_wanted_again() -> None:
+def test_deleting_topic_is_subscribed_again() -> None:
     world = empty_group()
     world.states.is_loading = True
     with pytest.raises(CoordinatorLoadInProgress):
@@ -100,7 +100,7 @@ def test_what_is_being_deleted_and_wanted_again() -> None:
     assert world.image.state_partitions.deleting == {}
 
 
-def test_topics_that_were_deleted_are_forgotten() -> None:
+def test_deleted_topics_are_forgotten() -> None:
     world = empty_group()
     world.topics.delete("t")
     world.group.offsets.forget_deleted_topics()
@@ -113,7 +113,7 @@ def test_topics_that_were_deleted_are_forgotten() -> None:
 # The values
 
 
-def test_the_life_of_a_partition() -> None:
+def test_lifecycle_of_a_share_partition() -> None:
     wanted = named([(A, "a", [0, 1]), (B, "b", [])])
     assert wanted == {A: NamedPartitions("a", frozenset({0, 1}))}
     begun = StatePartitions().initialize(wanted)

@@ -55,7 +55,7 @@ def again(group_id: str, image: ShareGroupImage, record: CoordinatorRecord) -> C
 
 
 @pytest.mark.parametrize("group_id", sorted(KAFKA))
-def test_what_kafka_wrote_is_read_and_written_again(group_id: str) -> None:
+def test_kafka_records_round_trip(group_id: str) -> None:
     image = ShareGroupImage()
     kinds: set[type] = set()
     for record, theirs in KAFKA[group_id]:
@@ -69,7 +69,7 @@ def test_what_kafka_wrote_is_read_and_written_again(group_id: str) -> None:
     assert kinds == set(KINDS)
 
 
-def test_kafka_deletes_a_group_in_the_same_order() -> None:
+def test_tombstone_order_matches_kafka() -> None:
     ends = [
         [type(record.key) for record, _ in records if record.value is None and type(record.key) in KINDS[2:4] + KINDS[5:]]
         for records in KAFKA.values()
@@ -95,7 +95,7 @@ def every_record() -> list[CoordinatorRecord]:
 
 
 @pytest.mark.parametrize("turn", range(6))
-def test_a_compacted_log_tells_it_in_any_order(turn: int) -> None:
+def test_records_may_be_replayed_in_any_order(turn: int) -> None:
     expected, image = ShareGroupImage(), ShareGroupImage()
     records = every_record()
     for record in records:
@@ -108,7 +108,7 @@ def test_a_compacted_log_tells_it_in_any_order(turn: int) -> None:
     assert image.subscribed == {"t"}
 
 
-def test_a_group_that_is_gone() -> None:
+def test_deleted_group() -> None:
     image = ShareGroupImage()
     for record in [*every_record(), *of_group.member_tombstones("g", "a"), *of_group.group_tombstones("g")]:
         image.replay(record)
@@ -116,7 +116,7 @@ def test_a_group_that_is_gone() -> None:
     assert image.epoch == image.assignment_epoch == FIRST_EPOCH
 
 
-def test_a_copy_is_another() -> None:
+def test_copy_is_independent() -> None:
     image = ShareGroupImage()
     for record in every_record():
         image.replay(record)

@@ -14,7 +14,7 @@ from tests.coordinator.group.streams.observe_assignor import KEPT
 KNOWN = json.loads(KEPT.read_text())["cases"]
 
 
-def test_equal_to_kafka() -> None:
+def test_assignments_match_kafka() -> None:
     assert len(KNOWN) == 240
     for line, theirs in KNOWN:
         case = case_of(line)
@@ -23,7 +23,7 @@ def test_equal_to_kafka() -> None:
 
 
 @pytest.mark.parametrize("seed", range(2_000, 2_060))
-def test_each_task_is_worked_at_once_and_kept_elsewhere(seed: int) -> None:
+def test_each_task_is_active_once_with_standbys_elsewhere(seed: int) -> None:
     for case in drawn(seed):
         found = case.assign()
         active = Counter((each, at) for tasks in found.values() for each, those in tasks.active.items() for at in those)
@@ -51,7 +51,7 @@ def uneven_processes(case: Case) -> int:
     return 1 + max(Counter(each.process_id for each in case.members.values()).values())
 
 
-def test_who_comes_takes_over_only_what_makes_it_even() -> None:
+def test_new_member_takes_only_its_share_of_tasks() -> None:
     subtopologies = {"0": subtopology(4, True)}
     alone = assign_sticky({"a": MemberSpec("p")}, subtopologies, 1)
     assert told(alone) == "a=0:0.1.2.3;", "nobody else could stand by"
@@ -62,11 +62,11 @@ def test_who_comes_takes_over_only_what_makes_it_even() -> None:
     assert told(assign_sticky({"b": MemberSpec("q", both["b"])}, subtopologies, 1)) == "b=0:0.1.2.3;"
 
 
-def test_nobody_is_assigned_nothing() -> None:
+def test_no_members() -> None:
     assert assign_sticky({}, {"0": subtopology(3, False)}, 2) == {}
 
 
-def test_the_queue_takes_equals_as_java_does() -> None:
+def test_queue_orders_equal_entries_like_java() -> None:
     """What java.util.PriorityQueue gives for the same."""
     queue = LeastFirst(lambda each: each[0], [(1, "a"), (1, "b"), (0, "c"), (1, "d"), (0, "e")])
     assert [queue.take()[1] for _ in range(len(queue))] == ["c", "e", "d", "a", "b"]

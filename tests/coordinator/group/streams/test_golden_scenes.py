@@ -33,7 +33,7 @@ class InMemory:
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
-def test_a_scene(scene: Callable[[Scene], None]) -> None:
+def test_answers_match_kafka(scene: Callable[[Scene], None]) -> None:
     ours, theirs = play(scene, InMemory()), KAFKA_SAID[scene.__name__]
     assert [kafka if is_told_again(kafka, line) else line for kafka, line in zip(theirs, ours, strict=True)] == theirs
 

@@ -27,7 +27,7 @@ def two(world: World) -> None:
     assert world.state == "Stable"
 
 
-def test_first_member_makes_the_internal_topics_and_has_all_tasks_at_once() -> None:
+def test_first_member_creates_internal_topics_and_gets_all_tasks() -> None:
     world = World()
     assert world.join("a", of=COUNTING) == Told(2, "0:0.1.2.3/1:0.1.2.3;")
     assert {name: found.partition_count for name in ("words", "counts") if (found := world.topics.find(name))} == {"words": 4, "counts": 4}
@@ -35,7 +35,7 @@ def test_first_member_makes_the_internal_topics_and_has_all_tasks_at_once() -> N
     assert world.beat("a", 2) == Told(2, None)
 
 
-def test_second_member_gets_what_the_first_one_gave_up() -> None:
+def test_second_member_gets_revoked_tasks() -> None:
     world = World()
     two(world)
     assert world.leave("b") == Told(-1, None)
@@ -43,7 +43,7 @@ def test_second_member_gets_what_the_first_one_gave_up() -> None:
     assert world.beat("a", 3) == Told(4, "0:0.1.2.3;")
 
 
-def test_an_empty_group_goes_on_with_its_epochs() -> None:
+def test_empty_group_keeps_its_epochs() -> None:
     world = World()
     world.join("a")
     world.leave("a")
@@ -51,7 +51,7 @@ def test_an_empty_group_goes_on_with_its_epochs() -> None:
     assert world.join("a") == Told(4, "0:0.1.2.3;")
 
 
-def test_standbys_are_in_other_instances() -> None:
+def test_standbys_are_placed_on_other_instances() -> None:
     world = World(limits=AT_ONCE._replace(num_standby_replicas=1))
     assert world.join("a", "one", of=COUNTING) == Told(2, "0:0.1.2.3/1:0.1.2.3;")
     assert world.join("b", "two", of=COUNTING) == Told(3, ";1:0.1"), "to stand by for what another instance works at"
@@ -62,7 +62,7 @@ def test_standbys_are_in_other_instances() -> None:
     assert world.state == "Stable"
 
 
-def test_a_new_setting_is_a_new_epoch() -> None:
+def test_changed_setting_bumps_the_epoch() -> None:
     world = World()
     two(world)
     world.limits = AT_ONCE._replace(num_standby_replicas=1)
@@ -83,14 +83,14 @@ def test_missing_source_topics() -> None:
     assert world.state == "NotReady"
 
 
-def test_a_topic_that_grows_makes_more_tasks() -> None:
+def test_growing_topic_adds_tasks() -> None:
     world = World()
     world.join("a")
     world.topics.grow("t", 5)
     assert world.beat("a", 2) == Told(3, "0:0.1.2.3.4;")
 
 
-def test_an_internal_topic_that_cannot_be_made_is_told_and_tried_again() -> None:
+def test_failed_internal_topic_is_reported_and_retried() -> None:
     world = World()
     world.refused_topics = {"words"}
     answer = world.ask("a", 0, rebalance_timeout_ms=1, topology=COUNTING, process_id="p", **owned({}))
@@ -102,7 +102,7 @@ def test_an_internal_topic_that_cannot_be_made_is_told_and_tried_again() -> None
     assert world.beat("a", answer.member_epoch) == Told(3, "0:0.1.2.3/1:0.1.2.3;")
 
 
-def test_an_internal_topic_that_is_deleted_comes_back() -> None:
+def test_deleted_internal_topic_is_recreated() -> None:
     world = World()
     world.join("a", of=COUNTING)
     world.topics.delete("counts")
@@ -132,7 +132,7 @@ def test_epochs() -> None:
     assert world.group.image.epoch == 3
 
 
-def test_a_member_whose_answer_was_lost_must_join_again() -> None:
+def test_member_that_lost_a_response_must_rejoin() -> None:
     world = World()
     two(world)
     world.leave("b")
@@ -143,7 +143,7 @@ def test_a_member_whose_answer_was_lost_must_join_again() -> None:
     assert world.beat("a", 4, {"0": [0, 1, 2, 3]}) == Told(4, None)
 
 
-def test_owned_tasks_must_be_tasks() -> None:
+def test_owned_tasks_must_exist() -> None:
     world = World()
     world.join("a")
     assert world.refused("a", 2, **owned({"7": [0]})) == (INVALID, "Subtopology 7 does not exist in the topology.")
@@ -151,7 +151,7 @@ def test_owned_tasks_must_be_tasks() -> None:
     assert world.refused("a", 2, **owned({"0": [4]})) == (INVALID, text)
 
 
-def test_another_topology() -> None:
+def test_changed_topology_is_refused() -> None:
     world = World()
     world.join("a", of=topology(subtopology("0", ["t"]), epoch=1))
     assert world.join("b", of=READING) == Told(3, ";", (0,))
@@ -214,19 +214,19 @@ def test_refused_requests(said: dict[str, object], message: str) -> None:
         ),
     ],
 )
-def test_topologies_that_can_never_be(wrong: k88.Subtopology, message: str) -> None:
+def test_invalid_topologies_are_refused(wrong: k88.Subtopology, message: str) -> None:
     world = World()
     assert world.refused("a", 0, rebalance_timeout_ms=1, topology=topology(wrong), process_id="p", **owned({})) == (TOPOLOGY, message)
     assert world.stored == []
 
 
-def test_lying_copartition_groups_are_refused() -> None:
+def test_invalid_copartition_groups_are_refused() -> None:
     lie = k88.CopartitionGroup(source_topics=[1], source_topic_regex=[], repartition_source_topics=[])
     wrong = topology(subtopology("0", ["t"], copartition_groups=[lie]))
     assert World().refused("a", 0, rebalance_timeout_ms=1, topology=wrong, process_id="p", **owned({}))[0] == TOPOLOGY
 
 
-def test_a_full_group() -> None:
+def test_full_group_rejects_new_members() -> None:
     world = World(limits=AT_ONCE._replace(max_size=1))
     world.join("a")
     said = {"rebalance_timeout_ms": 1, "topology": READING, "process_id": "p", **owned({})}
@@ -255,7 +255,7 @@ def test_assignment_interval() -> None:
     assert world.beat("a", 2) == Told(2, "0:0.1;")
 
 
-def test_sessions_and_revocations_end() -> None:
+def test_session_and_revocation_timeouts() -> None:
     world = World()
     two(world)
     world.let_pass(SESSION_MS - 1)
@@ -273,7 +273,7 @@ def test_sessions_and_revocations_end() -> None:
     assert world.beat("b", 5) == Told(6, "0:0.1.2.3;")
 
 
-def test_timers_begin_anew_after_a_restart() -> None:
+def test_timeouts_restart_after_a_broker_restart() -> None:
     world = World()
     two(world)
     world.restart()
@@ -285,7 +285,7 @@ def test_timers_begin_anew_after_a_restart() -> None:
     assert world.state == "Empty"
 
 
-def test_shutdown_is_told_to_all() -> None:
+def test_shutdown_is_sent_to_all_members() -> None:
     world = World()
     two(world)
     assert world.beat("b", 3, shutdown_application=True) == Told(3, None, (4,))
@@ -298,7 +298,7 @@ def test_shutdown_is_told_to_all() -> None:
     assert world.join("a").codes == ()
 
 
-def test_endpoints_are_told_when_they_changed() -> None:
+def test_endpoints_are_sent_when_they_change() -> None:
     world = World()
     here = k88.Endpoint(host="h", port=1)
     said = {"rebalance_timeout_ms": 1, "topology": READING, "process_id": "p", "user_endpoint": here, **owned({})}
@@ -313,7 +313,7 @@ def test_endpoints_are_told_when_they_changed() -> None:
     assert world.ask("a", 2, endpoint_information_epoch=1).located is None
 
 
-def test_nothing_has_happened_when_it_cannot_be_stored() -> None:
+def test_failed_write_changes_nothing() -> None:
     world = World()
     two(world)
     before = world.replayed().members
@@ -329,7 +329,7 @@ def test_nothing_has_happened_when_it_cannot_be_stored() -> None:
     assert world.state == "Empty"
 
 
-def test_who_may_commit() -> None:
+def test_offset_commit_is_checked_by_member_and_epoch() -> None:
     world = World()
     two(world)
     t = UUID(int=1)
@@ -354,7 +354,7 @@ def test_who_may_commit() -> None:
     assert check(Membership())(t, 0) is None
 
 
-def test_who_may_fetch_and_delete() -> None:
+def test_offset_fetch_and_group_deletion_are_checked() -> None:
     world = World()
     two(world)
     group = world.group
@@ -376,7 +376,7 @@ def test_who_may_fetch_and_delete() -> None:
     assert names == ["StreamsGroupTargetAssignmentMetadataKey", "StreamsGroupMetadataKey", "StreamsGroupTopologyKey"]
 
 
-def test_limits_are_read_when_they_are_used() -> None:
+def test_limits_are_read_when_used() -> None:
     world = World()
     world.join("a")
     world.limits = StreamsGroupLimits(session_timeout_ms=10, heartbeat_interval_ms=3, assignment_interval_ms=0)

@@ -38,7 +38,7 @@ said = st.fixed_dictionaries(
 
 @examples(150)
 @given(st.lists(st.tuples(st.lists(st.sampled_from([*SOURCES, "missing"]), max_size=2), said), max_size=3))
-def test_whatever_is_said(parts: list[tuple[list[str], dict[str, Any]]]) -> None:
+def test_random_topologies_are_configured_or_refused(parts: list[tuple[list[str], dict[str, Any]]]) -> None:
     topics = KnownTopics(**SOURCES)
     try:
         wanted = topology_of(topology(*(subtopology(str(at), sources, **each) for at, (sources, each) in enumerate(parts))))
@@ -60,7 +60,7 @@ def test_whatever_is_said(parts: list[tuple[list[str], dict[str, Any]]]) -> None
         }
 
 
-def test_repartition_topics_are_as_large_as_what_their_writers_read() -> None:
+def test_repartition_topics_match_the_partition_count_of_their_sources() -> None:
     """b has 3 partitions, x is read with c (3), y is fixed."""
     wanted = topology(
         subtopology("0", ["a", "b"], repartition_sink_topics=["x", "y"]),
@@ -72,7 +72,7 @@ def test_repartition_topics_are_as_large_as_what_their_writers_read() -> None:
 
 
 @pytest.mark.parametrize(("partitions", "is_refused"), [(1666, False), (1667, True)])
-def test_tasks_have_a_limit(partitions: int, is_refused: bool) -> None:
+def test_number_of_tasks_is_limited(partitions: int, is_refused: bool) -> None:
     """Three subtopologies: one reads a topic that exists, two a repartition topic that the application wants to be so large."""
     wanted = topology_of(
         topology(

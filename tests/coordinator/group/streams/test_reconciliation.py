@@ -69,7 +69,9 @@ def test_unknown() -> None:
         ("warmup", "q", True, True),
     ],
 )
-def test_who_stands_in_the_way(other_role: str, other_process: str, may_work: bool, may_stand_by: bool, is_pending: bool) -> None:
+def test_task_waits_for_its_current_owner(
+    other_role: str, other_process: str, may_work: bool, may_stand_by: bool, is_pending: bool
+) -> None:
     held = {"active": active(1), "standby": HeldTasks(standby=ONE), "warmup": HeldTasks(warmup=ONE)}[other_role]
     other = member("a", other_process, pending_revocation=held) if is_pending else member("a", other_process, assigned=held)
     for target, is_free in ((Tasks(ONE), may_work), (Tasks(standby=ONE), may_stand_by), (Tasks(warmup=ONE), may_stand_by)):
@@ -77,13 +79,13 @@ def test_who_stands_in_the_way(other_role: str, other_process: str, may_work: bo
         assert moved(member(), target, None, other) == wanted
 
 
-def test_a_standby_that_becomes_active_is_given_up_first() -> None:
+def test_standby_becoming_active_is_revoked_first() -> None:
     keeps = member(assigned=HeldTasks(standby=ONE))
     assert moved(keeps, Tasks(ONE)) == (2, UNREVOKED, NO_TASKS, Tasks(standby=ONE))
     assert moved(keeps, Tasks(ONE), NO_TASKS) == (3, UNRELEASED, NO_TASKS, NO_TASKS), "it is its own until that is stored"
 
 
-def test_a_task_is_the_members_since_the_epoch_of_the_target() -> None:
+def test_tasks_are_assigned_since_the_target_epoch() -> None:
     found = reconcile(member(assigned=active(1)), Goal(3, Tasks(BOTH), Owners([])), None)
     assert found.assigned.active == {"0": {1: 2, 2: 3}}
     assert found.previous_member_epoch == 2

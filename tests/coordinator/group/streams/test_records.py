@@ -46,7 +46,7 @@ def written_again(image: StreamsGroupImage, record: CoordinatorRecord) -> Coordi
     return records.member_record(GROUP, member) if is_said else records.current_record(GROUP, member)
 
 
-def test_kafkas_records_are_written_again() -> None:
+def test_kafka_records_round_trip() -> None:
     image, seen = StreamsGroupImage(), Counter[str]()
     for batch in batches_of_kafka():
         for record in batch:
@@ -61,7 +61,7 @@ def test_kafkas_records_are_written_again() -> None:
     assert image.members == {}
 
 
-def test_tombstones_come_in_kafkas_order() -> None:
+def test_tombstone_order_matches_kafka() -> None:
     gone = [[each.key for each in batch] for batch in batches_of_kafka() if all(each.value is None for each in batch)]
     assert [each.key for each in records.group_tombstones(GROUP)] in gone
     current = stored.StreamsGroupCurrentMemberAssignmentKey
@@ -71,7 +71,7 @@ def test_tombstones_come_in_kafkas_order() -> None:
     assert isinstance(leaving[3].key, stored.StreamsGroupMetadataKey)
 
 
-def test_records_of_a_compacted_log_in_any_order() -> None:
+def test_records_may_be_replayed_in_any_order() -> None:
     """The last one of each key, backwards."""
     last: dict[bytes, CoordinatorRecord] = {}
     image = StreamsGroupImage()
