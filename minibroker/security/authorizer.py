@@ -87,13 +87,13 @@ class Rights:
     Functions around frequent requests look here first, so that a request costs a look-up for each resource.
     """
 
-    __slots__ = ("_authorizer", "_host", "allowed", "generation", "principal")
+    __slots__ = ("_authorizer", "_host", "allowed", "is_current", "principal")
 
     def __init__(self, authorizer: Authorizer, principal: str, host: str) -> None:
         self._authorizer = authorizer
         self._host = host
         self.principal = principal
-        self.generation = authorizer.generation  #: of the entries that these rights follow from
+        self.is_current = True  #: whether they still follow from the entries
         self.allowed: defaultdict[int, set[str | UUID]] = defaultdict(set)  #: by `rights_key`; topics also by their ids
 
     def keep(self, key: int, name: str | UUID) -> None:
@@ -222,6 +222,8 @@ class Authorizer:
 
     def _forget_rights(self) -> None:
         self.generation += 1
+        for rights in self._rights.values():
+            rights.is_current = False
         self._rights.clear()
         self._right_count = 0
 

@@ -506,6 +506,7 @@ class Connection(asyncio.BufferedProtocol):
             self.abort()
         self.info.closed()
         self.info.endings = None
+        self.info.rights = None  # those of an authorizer that is gone
 
     def abort(self) -> None:
         """Close now, without sending the remaining answers."""

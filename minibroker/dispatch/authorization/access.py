@@ -18,12 +18,12 @@ _STEP: Final = 200  #: questions between two pauses
 
 def allowed(ctx: RequestContext, key: int) -> set[str | UUID]:
     """Return the names of the resources with which the client was allowed to do this (`rights_key`), for requests that are frequent."""
-    connection, authorizer = ctx.connection, ctx.broker.authorizer
-    rights: Any = connection.rights
-    if rights is None or rights.generation != authorizer.generation or rights.principal != connection.principal:  # type: ignore[union-attr]
-        rights = connection.rights = authorizer.rights(connection.principal, connection.client_host)  # type: ignore[union-attr]
-    names: set[str | UUID] = rights.allowed[key]
-    return names
+    connection = ctx.connection
+    rights = connection.rights
+    if rights is None or not rights.is_current or rights.principal != connection.principal:
+        authorizer: Any = ctx.broker.authorizer
+        rights = connection.rights = authorizer.rights(connection.principal, connection.client_host)
+    return rights.allowed[key]
 
 
 class Access:

@@ -63,7 +63,7 @@ def _is_plain(ctx: RequestContext, request: k03_metadata.Request, requested: Ite
     if request.include_topic_authorized_operations or request.include_cluster_authorized_operations:
         return False
     known, topics = allowed(ctx, _DESCRIBE), ctx.cluster.topics
-    return all(topic.name in known and topic.name in topics and topic.topic_id == NIL_UUID for topic in requested)
+    return all(topic.name in known and topic.name in topics and not topic.topic_id.int for topic in requested)
 
 
 def _refusal(

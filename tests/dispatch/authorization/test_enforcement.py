@@ -264,6 +264,14 @@ def test_the_number_of_entries_does_not_matter() -> None:
     assert cost(1000) == cost(1)
 
 
+def test_an_authorizer_costs_little() -> None:
+    """At most 5 % more instructions for the shortest request."""
+    plain = BrokerInMemory(config={"offsets.topic.num.partitions": "1"})
+    plain.services.coordinators.groups.ensure_topic()
+    with_entries = broker("alice READ GROUP g", *(f"user{number} READ TOPIC t{number}*" for number in range(1000)))
+    assert least_opcodes(heartbeats(with_entries)) <= 1.05 * least_opcodes(heartbeats(plain))
+
+
 def test_the_authorizer_is_made_of_the_configuration() -> None:
     made = BrokerInMemory(config={"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:ANONYMOUS"}, topics={"orders": 1})
     assert made.ask(produce(1, "orders"), 9).responses[0].partition_responses[0].error_code == 0
