@@ -40,7 +40,7 @@ def deliberate(name: str, row: list[Any]) -> list[Any]:
     return [value, kind, source, is_read_only or name in READ_ONLY_HERE, is_sensitive, synonyms]
 
 
-def test_every_config_of_kafkas_is_described_as_kafka_describes_it() -> None:
+def test_every_kafka_config_is_described_like_kafka() -> None:
     asked = broker()
     asked.ask(change(ALL, [("min.insync.replicas", SET, "1")]))  # which Kafka stores when it formats its directory
     ours = rows(asked.ask(describe(NODE)))
@@ -53,7 +53,7 @@ def test_every_config_of_kafkas_is_described_as_kafka_describes_it() -> None:
         assert (name, ours[name]) == (name, deliberate(name, DESCRIBED[name]))
 
 
-def test_documentation_is_kafkas_for_what_has_no_effect_here_and_ours_for_the_rest() -> None:
+def test_documentation_of_supported_configs_is_our_own() -> None:
     found = {each.name: each.documentation for each in broker().ask(describe(NODE, documentation=True)).results[0].configs}
     assert {name: found[name] for name in DOCUMENTATION if name not in BROKER_PROPERTIES} == {
         name: text for name, text in DOCUMENTATION.items() if name not in BROKER_PROPERTIES
@@ -62,7 +62,7 @@ def test_documentation_is_kafkas_for_what_has_no_effect_here_and_ours_for_the_re
 
 
 @pytest.mark.parametrize(("name", "value", "for_one", "for_all", "whole"), ATTEMPTS, ids=lambda each: str(each)[:40])
-def test_a_change_is_taken_or_refused_as_kafka_does(
+def test_changes_are_accepted_or_refused_like_kafka(
     name: str, value: str, for_one: list[Any], for_all: list[Any], whole: list[Any]
 ) -> None:
     asked = broker()
@@ -71,7 +71,7 @@ def test_a_change_is_taken_or_refused_as_kafka_does(
     assert refusal(asked.ask(replace(NODE, {name: value}, validate_only=True))) == whole
 
 
-def test_what_is_stored_is_shown_as_kafka_shows_it_and_survives_a_restart() -> None:
+def test_stored_configs_are_described_like_kafka_after_a_restart() -> None:
     asked = broker()
     for request, (answer, of_one, of_all) in zip(scenes.STEPS, STEPS, strict=True):
         assert refusal(asked.ask(step(*request))) == answer
@@ -81,7 +81,7 @@ def test_what_is_stored_is_shown_as_kafka_shows_it_and_survives_a_restart() -> N
             asked = asked.restart(clean=False)
 
 
-def test_what_the_properties_file_sets_is_shown_without_an_effect_too() -> None:
+def test_configs_without_effect_are_described_from_the_properties_file() -> None:
     asked = BrokerInMemory(
         config={"sasl.enabled.mechanisms": "PLAIN", "ssl.key.password": "secret", "my.plugin": "x", "replica.fetch.max.bytes": "x"}
     )
@@ -96,14 +96,14 @@ def test_what_the_properties_file_sets_is_shown_without_an_effect_too() -> None:
 
 
 @pytest.mark.parametrize("properties", [{"node.id": "7"}, {"broker.id": "7"}, {"node.id": "7", "broker.id": "7"}])
-def test_node_id_and_broker_id_stand_for_each_other(properties: dict[str, str]) -> None:
+def test_node_id_and_broker_id_are_synonyms(properties: dict[str, str]) -> None:
     config = BrokerConfig(properties)
     config.set_dynamic({}, {"message.max.bytes": "5000"})
     assert config.node_id == 7
     assert [(config.text(name), config.value(name)) for name in ("node.id", "broker.id")] == [("7", 7), ("7", 7)]
 
 
-def test_a_broker_is_described_in_a_piece_of_its_own() -> None:
+def test_broker_is_described_in_its_own_slice() -> None:
     """With its hundreds of configs; tests/dispatch/test_pieces.py has what that means."""
     broker_resource = k32.Resource(resource_type=scenes.BROKER, resource_name=NODE, configuration_keys=None)
     topic = k32.Resource(resource_type=2, resource_name="orders", configuration_keys=None)

@@ -50,7 +50,7 @@ def alter(
     return answer.error_code, answer.error_message
 
 
-def test_a_level_is_changed_and_taken_back() -> None:
+def test_log_level_is_changed_and_reset() -> None:
     broker = BrokerInMemory()
     logger = logging.getLogger(OURS)
     before = levels(broker)[OURS]
@@ -79,7 +79,7 @@ def test_described_as_apache_kafka_does() -> None:
         ("x", (42, "Broker id must be an integer, but it is: x")),
     ],
 )
-def test_of_another_broker(name: str, answer: tuple[int, str]) -> None:
+def test_loggers_of_another_broker(name: str, answer: tuple[int, str]) -> None:
     result = describe(BrokerInMemory(), name)
     assert (result.error_code, result.error_message, result.configs) == (*answer, [])
 
@@ -98,7 +98,7 @@ def test_of_another_broker(name: str, answer: tuple[int, str]) -> None:
         (("root", SET, None), (42, "Null value not supported for : root")),
     ],
 )
-def test_what_is_refused(change: tuple[str, int, str | None], answer: tuple[int, str]) -> None:
+def test_invalid_changes_are_refused(change: tuple[str, int, str | None], answer: tuple[int, str]) -> None:
     broker = BrokerInMemory()
     before = levels(broker)
     assert alter(broker, (OURS, SET, "TRACE"), change) == answer
@@ -113,17 +113,17 @@ def test_what_is_refused(change: tuple[str, int, str | None], answer: tuple[int,
         ("x", "Node id must be an integer, but it is: x"),
     ],
 )
-def test_only_this_broker_has_loggers_here(name: str, message: str) -> None:
+def test_only_this_broker_has_loggers(name: str, message: str) -> None:
     assert alter(BrokerInMemory(), ("root", SET, "INFO"), name=name) == (42, message)
 
 
-def test_alter_configs_knows_no_loggers() -> None:
+def test_alter_configs_does_not_support_loggers() -> None:
     resource = k33.Resource(resource_type=LOGGER, resource_name="1", configs=[k33.Config(name="root", value="INFO")])
     answer = BrokerInMemory().ask(k33.Request(resources=[resource], validate_only=False)).responses[0]
     assert (answer.error_code, answer.error_message) == (42, "Unknown resource type 8")
 
 
-def test_loggers_of_rooms_that_are_not_imported_yet() -> None:
+def test_loggers_of_lazily_imported_packages_are_listed() -> None:
     program = "import sys; from minibroker.cluster.configs import broker_loggers as b; print(*b.levels()); print(*sys.modules)"
     loggers, loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.splitlines()
     assert set(LAZY_PACKAGES) <= set(loggers.split())

@@ -74,7 +74,7 @@ def exchange(broker: BrokerInMemory, request: Any, version: int) -> None:
 
 
 @pytest.mark.parametrize("stem", STEMS)
-def test_no_number_is_too_much(stem: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_extreme_numbers_cause_no_internal_error(stem: str, caplog: pytest.LogCaptureFixture) -> None:
     broker = broker_with_groups({TOPIC: 2}, {"log.message.timestamp.after.max.ms": str(2**63 - 1), "auto.create.topics.enable": "false"})
     broker.append(TOPIC, 0, records(10))
     topic_id = broker.cluster.topics[TOPIC].topic_id

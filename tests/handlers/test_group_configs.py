@@ -67,7 +67,7 @@ def test_altered_and_refused_as_apache_kafka_does() -> None:
     assert differences == []
 
 
-def test_configs_of_a_group_are_in_force_and_outlive_a_restart() -> None:
+def test_group_configs_apply_and_survive_a_restart() -> None:
     broker = BrokerInMemory()
     assert broker.cluster.configs.of_group("billing").consumer_session_timeout_ms == 45_000
 
@@ -85,7 +85,7 @@ def test_configs_of_a_group_are_in_force_and_outlive_a_restart() -> None:
     assert broker.cluster.configs.of_group("billing").share_auto_offset_reset == "earliest"
 
 
-def test_groups_without_a_config_of_their_own_follow_the_broker() -> None:
+def test_groups_without_configs_follow_the_broker() -> None:
     broker = BrokerInMemory()
     name = "consumer.assignment.interval.ms"
     alter(broker, 4, "", (f"group.{name}", "2000"))
@@ -96,7 +96,7 @@ def test_groups_without_a_config_of_their_own_follow_the_broker() -> None:
     assert broker.cluster.configs.of_group("billing").consumer_assignment_interval_ms == 3_000
 
 
-def test_what_was_stored_is_held_to_limits_that_were_drawn_later(caplog: pytest.LogCaptureFixture) -> None:
+def test_stored_configs_are_clamped_to_new_limits(caplog: pytest.LogCaptureFixture) -> None:
     broker = BrokerInMemory()
     alter(broker, GROUP, "billing", ("share.delivery.count.limit", "10"), ("streams.num.standby.replicas", "2"))
     broker.services.coordinators.stop()
@@ -120,7 +120,7 @@ def test_what_was_stored_is_held_to_limits_that_were_drawn_later(caplog: pytest.
         (METRICS, "match", "client_id=a{99999999999999999999}"),
     ],
 )
-def test_what_is_too_large_is_refused(resource_type: int, name: str, value: str) -> None:
+def test_values_too_large_are_refused(resource_type: int, name: str, value: str) -> None:
     broker = BrokerInMemory()
     code, message = alter(broker, resource_type, "r", (name, value))
     assert (code, message is None) == (InvalidConfig.code, False)
@@ -139,7 +139,7 @@ def test_alter_configs_replaces_all() -> None:
     }
 
 
-def test_what_has_configs_is_listed_until_it_has_none() -> None:
+def test_resources_are_listed_while_they_have_configs() -> None:
     broker = BrokerInMemory()
 
     def listed() -> list[tuple[int, str]]:
@@ -153,7 +153,7 @@ def test_what_has_configs_is_listed_until_it_has_none() -> None:
     assert listed() == [(METRICS, "m")]
 
 
-def test_stored_broker_configs_that_cannot_be_taken_do_not_stop_a_start(caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_stored_broker_configs_do_not_prevent_a_start(caplog: pytest.LogCaptureFixture) -> None:
     """Apache Kafka leaves them out, too; here more of them, for its listeners are altered while it runs."""
     broker = BrokerInMemory()
     stored = {"listeners": "PLAINTEXT://:1", "my.plugin": "x", "group.consumer.assignment.interval.ms": "2000", "max.connections": "5"}
@@ -173,7 +173,7 @@ def test_stored_broker_configs_that_cannot_be_taken_do_not_stop_a_start(caplog: 
     assert again.cluster.image.config_of(4, "1") == {**stored, "max.connections": "6"}
 
 
-def test_a_broker_config_that_is_refused_changes_nothing() -> None:
+def test_refused_broker_config_changes_nothing() -> None:
     broker = BrokerInMemory()
     assert alter(broker, 4, "", ("max.connections.per.ip.overrides", "nonsense"), ("max.connections", "5"))[0] == 42
     assert broker.config.max_connections == 2**31 - 1
@@ -181,7 +181,7 @@ def test_a_broker_config_that_is_refused_changes_nothing() -> None:
     assert broker.config.max_connections == 5
 
 
-def test_what_only_tools_of_replication_alter_is_shown_where_it_was_altered() -> None:
+def test_replication_throttles_are_described_only_if_set() -> None:
     broker = BrokerInMemory()
     name = "leader.replication.throttled.rate"
     assert name not in describe(broker, 4, "1")

@@ -19,7 +19,7 @@ SWITCHED = {LIKE_KAFKA: "true"}
 MISSING_INTERNAL_TOPICS = 3
 
 
-def test_the_second_member_waits_for_the_assignment_interval() -> None:
+def test_second_member_waits_for_the_assignment_interval() -> None:
     broker = broker_with_consumers(config=SWITCHED)
     first = join(broker, "a")
     assert (told(broker, first), first.heartbeat_interval_ms) == ((2, {"t": [0, 1, 2, 3]}), 5_000)
@@ -31,7 +31,7 @@ def test_the_second_member_waits_for_the_assignment_interval() -> None:
     assert told(broker, beat(broker, "b", 2)) == (3, None)
 
 
-def test_an_expression_is_resolved_after_the_request_that_brings_it() -> None:
+def test_regex_is_resolved_after_its_first_request() -> None:
     broker = broker_with_consumers(config=SWITCHED)
     said = {"subscribed_topic_names": [], "subscribed_topic_regex": "t.*"}
     assert told(broker, join(broker, "a", **said)) == (1, {})
@@ -40,7 +40,7 @@ def test_an_expression_is_resolved_after_the_request_that_brings_it() -> None:
     assert told(broker, join(broker, "b", **said)) == (2, {})  # it is known, and the assignment is younger than its interval
 
 
-def test_a_known_expression_is_resolved_every_ten_seconds() -> None:
+def test_known_regex_is_resolved_every_ten_seconds() -> None:
     broker = broker_with_consumers(config=SWITCHED)
     join(broker, "a", subscribed_topic_names=[], subscribed_topic_regex="t.*")
     broker.clock.advance(0)
@@ -55,7 +55,7 @@ def test_a_known_expression_is_resolved_every_ten_seconds() -> None:
     assert told_now == [(2, None), (3, {"t": [0, 1, 2, 3], "t2": [0]})]
 
 
-def test_a_new_group_does_not_get_the_topics_that_another_one_found_before() -> None:
+def test_new_group_does_not_reuse_the_regex_result_of_another() -> None:
     broker = broker_with_consumers(config=SWITCHED)
     said = {"subscribed_topic_names": [], "subscribed_topic_regex": "t.*"}
     join(broker, "a", group="earlier", **said)
@@ -68,7 +68,7 @@ def test_a_new_group_does_not_get_the_topics_that_another_one_found_before() -> 
     assert told(broker, beat(broker, "b", 1)) == (2, {"t2": [0]})
 
 
-def test_the_first_member_of_a_share_group_gets_partitions_later() -> None:
+def test_first_share_group_member_gets_partitions_later() -> None:
     broker = share_broker(config=SWITCHED)
     broker.clock.advance(CREATION_MS)  # __consumer_offsets is there
     assert share_told(broker.ask(share_beat(A, 0, "t"))) == (0, 2, [])

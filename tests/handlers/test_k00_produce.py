@@ -76,7 +76,7 @@ def test_every_version_appends(broker: BrokerInMemory, version: int, acks: int) 
     assert end(broker) == 6
 
 
-def test_each_partition_is_on_its_own(broker: BrokerInMemory) -> None:
+def test_each_partition_has_its_own_result(broker: BrokerInMemory) -> None:
     partitions = [schema.Partition(index=index, records=BATCH) for index in (0, 7, 1)]
     wanted = schema.Request(acks=-1, timeout_ms=1, topic_data=[schema.Topic(name="orders", partition_data=partitions)])
     results = broker.ask(wanted, 9).responses[0].partition_responses
@@ -84,7 +84,7 @@ def test_each_partition_is_on_its_own(broker: BrokerInMemory) -> None:
     assert (end(broker), end(broker, 1)) == (1, 1)
 
 
-def test_log_append_time_is_told() -> None:
+def test_log_append_time_is_returned() -> None:
     broker = BrokerInMemory(topics={"orders": 1}, config={"log.message.timestamp.type": "LogAppendTime"})
     broker.clock.advance(5000)
     assert produce(broker, request()).log_append_time_ms == broker.clock.now_ms()
@@ -119,7 +119,7 @@ def corrupt(batch: bytes) -> bytes:
         "topic", "partition", "negative partition", "null", "empty", "two batches", "cut", "crc", "zstd in v6", "stray", "control",
     ],
 )  # fmt: skip
-def test_refused_and_nothing_appended(broker: BrokerInMemory, wanted: schema.Request, version: int, error: type[Exception]) -> None:
+def test_refused_batch_is_not_appended(broker: BrokerInMemory, wanted: schema.Request, version: int, error: type[Exception]) -> None:
     result = produce(broker, wanted, version)
     assert (result.error_code, result.base_offset) == (error.code, -1)  # type: ignore[attr-defined]  # a KafkaError
     assert (end(broker), end(broker, 1)) == (0, 0)
@@ -130,7 +130,7 @@ def test_an_unknown_topic_id(broker: BrokerInMemory) -> None:
     assert produce(broker, schema.Request(acks=-1, timeout_ms=1, topic_data=[topic]), 13).error_code == UnknownTopicId.code
 
 
-def test_an_exact_duplicate_has_its_first_offset_and_a_gap_is_refused(broker: BrokerInMemory) -> None:
+def test_duplicate_returns_its_first_offset_and_a_gap_is_refused(broker: BrokerInMemory) -> None:
     producer_id = broker.cluster.metadata.allocate_producer_id()
     batch = records(2, producer_id=producer_id, producer_epoch=0, base_sequence=0)
     assert [produce(broker, request(batch)).base_offset for _ in range(2)] == [0, 0]
@@ -139,7 +139,7 @@ def test_an_exact_duplicate_has_its_first_offset_and_a_gap_is_refused(broker: Br
     assert end(broker) == 2
 
 
-def test_a_producer_id_that_was_never_given_out_is_refused(broker: BrokerInMemory) -> None:
+def test_unallocated_producer_id_is_refused(broker: BrokerInMemory) -> None:
     """Apache Kafka 4.3.1 takes any id; here InitProducerId is the only source of them."""
     made_up = broker.cluster.metadata.allocate_producer_id() + 1_000_000
     answer = produce(broker, request(records(2, producer_id=made_up, producer_epoch=0, base_sequence=0)))
@@ -148,18 +148,18 @@ def test_a_producer_id_that_was_never_given_out_is_refused(broker: BrokerInMemor
     assert end(broker) == 0
 
 
-def test_a_message_of_ours_is_told_from_version_8_and_kafka_s_words_are_not(broker: BrokerInMemory) -> None:
+def test_error_messages_are_returned_from_version_8(broker: BrokerInMemory) -> None:
     assert produce(broker, request(STRAY), 8).error_message == "transactional records without a transactional_id"
     assert produce(broker, request(index=7), 8).error_message is None
 
 
 class TestNoAcks:
-    def test_there_is_no_answer(self, broker: BrokerInMemory) -> None:
+    def test_acks_0_has_no_answer(self, broker: BrokerInMemory) -> None:
         assert broker.ask(request(acks=0), 9) is None
         assert end(broker) == 1
 
     @pytest.mark.parametrize("wanted", [request(index=7, acks=0), request(corrupt(BATCH), acks=0), request(STRAY, acks=0)])
-    def test_an_error_closes_the_connection(self, broker: BrokerInMemory, wanted: schema.Request) -> None:
+    def test_error_with_acks_0_closes_the_connection(self, broker: BrokerInMemory, wanted: schema.Request) -> None:
         with pytest.raises(WireError):
             broker.ask(wanted, 9)
         assert end(broker) == 0
@@ -176,7 +176,7 @@ class TestFlushBeforeTheAcknowledgement:
         yield broker
         broker.cluster.close()
 
-    def test_answered_when_synced_and_one_sync_for_the_turn(self, broker: BrokerInMemory, files: FaultyFiles) -> None:
+    def test_produce_is_answered_after_one_sync_per_turn(self, broker: BrokerInMemory, files: FaultyFiles) -> None:
         log = broker.cluster.partition("orders", 0).log
         pending = [broker.begin(request(), 9) for _ in range(3)]
         assert [each.is_done for each in pending] == [False] * 3
@@ -197,7 +197,7 @@ class TestFlushBeforeTheAcknowledgement:
         broker.clock.advance(0)
         assert broker.cluster.partition("orders", 0).log.flusher.unflushed_messages == 0
 
-    def test_a_failed_sync_is_never_acknowledged(self, broker: BrokerInMemory, files: FaultyFiles) -> None:
+    def test_failed_sync_is_not_acknowledged(self, broker: BrokerInMemory, files: FaultyFiles) -> None:
         """It takes the log directory offline, as in Kafka: see tests/cluster/directories/test_offline_directory.py."""
         files.fail("sync", errno.EIO, path_part="orders-0")
         pending = broker.begin(request(), 9)
@@ -208,7 +208,7 @@ class TestFlushBeforeTheAcknowledgement:
         broker.clock.advance(0)
         assert result_of(again.answer()).error_code == KafkaStorageError.code
 
-    def test_a_sync_that_cannot_begin_is_no_acknowledgement_either(
+    def test_sync_that_cannot_start_is_not_acknowledged(
         self, broker: BrokerInMemory, files: FaultyFiles, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fail(descriptor: int) -> int:
@@ -233,7 +233,7 @@ def test_flush_ms_syncs_in_the_background(broker: BrokerInMemory) -> None:
     timer.stop()
 
 
-def test_a_batch_of_another_format_is_not_taken_for_transactional(broker: BrokerInMemory) -> None:
+def test_old_format_batch_is_not_transactional(broker: BrokerInMemory) -> None:
     old = bytearray(BATCH)
     old[16], old[22] = 1, 0x10  # in format v1 part of a timestamp
     first, second = schema.Partition(index=0, records=bytes(old)), schema.Partition(index=1, records=BATCH)
@@ -242,7 +242,7 @@ def test_a_batch_of_another_format_is_not_taken_for_transactional(broker: Broker
     assert [each.error_code for each in results] == [InvalidRecord.code, 0]
 
 
-def test_where_the_log_starts_is_told_with_a_refusal_by_the_log(broker: BrokerInMemory) -> None:
+def test_log_start_offset_is_returned_if_the_log_refuses(broker: BrokerInMemory) -> None:
     unknown = request(records(1, producer_id=99_999, producer_epoch=0, base_sequence=0))
     assert (produce(broker, unknown).error_code, produce(broker, unknown).log_start_offset) == (UnknownProducerId.code, 0)
     assert produce(broker, request(corrupt(BATCH))).log_start_offset == -1
@@ -255,7 +255,7 @@ class TestBeforeVersion3:
 
     @pytest.mark.parametrize("version", [0, 1, 2])
     @pytest.mark.parametrize("magic", [0, 1])
-    def test_messages_become_a_batch(self, broker: BrokerInMemory, version: int, magic: int) -> None:
+    def test_message_set_becomes_a_batch(self, broker: BrokerInMemory, version: int, magic: int) -> None:
         data = build_message_set([Record(0, broker.clock.now_ms(), b"k", b"v"), Record(0, broker.clock.now_ms(), None, b"w")], magic)
         for base_offset in (0, 2):
             result = produce(broker, request(data), version)
@@ -265,12 +265,12 @@ class TestBeforeVersion3:
 
     @pytest.mark.parametrize("version", [0, 1, 2])
     @pytest.mark.parametrize("size", [0, 11, 12, 25, 27])
-    def test_no_whole_message_is_no_error(self, broker: BrokerInMemory, size: int, version: int) -> None:
+    def test_no_complete_message_is_not_an_error(self, broker: BrokerInMemory, size: int, version: int) -> None:
         result = produce(broker, request(self.MESSAGES[:size]), version)
         assert (result.error_code, result.base_offset) == (0, -1)
         assert end(broker) == 0
 
-    def test_a_message_that_is_cut_off_behind_a_whole_one_is_left_out(self, broker: BrokerInMemory) -> None:
+    def test_truncated_message_after_a_complete_one_is_dropped(self, broker: BrokerInMemory) -> None:
         assert produce(broker, request(self.MESSAGES[:-1]), 0).base_offset == 0
         assert end(broker) == 1
 
@@ -289,7 +289,7 @@ class TestBeforeVersion3:
         assert produce(broker, request(data), version).error_code == error.code
         assert end(broker) == 0
 
-    def test_a_batch_of_format_v2_is_taken_too(self, broker: BrokerInMemory) -> None:
+    def test_format_v2_batch_is_accepted(self, broker: BrokerInMemory) -> None:
         assert produce(broker, request(records(3)), 0).base_offset == 0
         assert produce(broker, request(STRAY), 0).error_code == TransactionalIdAuthorizationFailed.code
         assert end(broker) == 3

@@ -63,7 +63,7 @@ def code_of(error: type[KafkaError]) -> int:
 
 @pytest.mark.parametrize("kind", list(Compression))
 @pytest.mark.parametrize("config", [{}, {"compression.type": "gzip"}, {"message.timestamp.type": "LogAppendTime"}], ids=str)
-def test_others_are_served_meanwhile(broker: BrokerInMemory, turns: SliceTurns, kind: Compression, config: dict[str, str]) -> None:
+def test_other_requests_are_served_meanwhile(broker: BrokerInMemory, turns: SliceTurns, kind: Compression, config: dict[str, str]) -> None:
     broker.cluster.configs.alter_topic("orders", config)
     pending = begin(broker, request((0, long_batch(broker, compression=kind))))
     assert not pending.is_done
@@ -81,11 +81,11 @@ def test_others_are_served_meanwhile(broker: BrokerInMemory, turns: SliceTurns, 
         assert result.log_append_time_ms == batch.max_timestamp == broker.clock.now_ms()
 
 
-def test_usual_requests_are_answered_at_once(broker: BrokerInMemory, turns: SliceTurns) -> None:
+def test_small_requests_are_answered_immediately(broker: BrokerInMemory, turns: SliceTurns) -> None:
     assert begin(broker, request((0, long_batch(broker, AT_ONCE_RECORDS)))).is_done
 
 
-def test_partitions_are_appended_in_their_order_with_pauses(broker: BrokerInMemory, turns: SliceTurns) -> None:
+def test_partitions_are_appended_in_order_with_pauses(broker: BrokerInMemory, turns: SliceTurns) -> None:
     pending = begin(broker, request((2, long_batch(broker, 1)), (1, long_batch(broker)), (7, b""), (0, long_batch(broker, 2))))
     assert not pending.is_done
     assert (end(broker, 2), end(broker, 1), end(broker, 0)) == (1, 0, 0)
@@ -121,14 +121,14 @@ def test_sequences_are_checked_when_the_batch_is_appended(broker: BrokerInMemory
     assert end(broker) == LONG
 
 
-def test_a_topic_that_is_deleted_meanwhile(broker: BrokerInMemory, turns: SliceTurns) -> None:
+def test_topic_deleted_meanwhile(broker: BrokerInMemory, turns: SliceTurns) -> None:
     pending = begin(broker, request((0, long_batch(broker)), (1, long_batch(broker, 1))))
     broker.cluster.delete_topic("orders")
     turns.until_done(pending)
     assert [result.error_code for result in results_of(pending)] == [code_of(UnknownTopicOrPartition)] * 2
 
 
-def test_a_refusal_names_records(broker: BrokerInMemory, turns: SliceTurns) -> None:
+def test_refusal_lists_record_errors(broker: BrokerInMemory, turns: SliceTurns) -> None:
     broker.cluster.configs.alter_topic("orders", {"cleanup.policy": "compact"})
     records = [Record(0, broker.clock.now_ms(), None if index == LONG - 1 else b"k", None) for index in range(LONG)]
     pending = begin(broker, request((0, bytes(build_batch(records, compression=Compression.ZSTD)))))
@@ -151,9 +151,7 @@ def test_without_acks(broker: BrokerInMemory, turns: SliceTurns, is_good: bool) 
 
 @pytest.mark.parametrize("version", [11, 12])
 @pytest.mark.parametrize("batch_count", [1, 2])
-def test_a_transaction_that_ends_meanwhile_is_not_opened_again(
-    broker: BrokerInMemory, turns: SliceTurns, version: int, batch_count: int
-) -> None:
+def test_transaction_ended_meanwhile_is_not_reopened(broker: BrokerInMemory, turns: SliceTurns, version: int, batch_count: int) -> None:
     shop = Producer(broker)
     if version < 12:
         shop.add(0, 1)
@@ -169,7 +167,7 @@ def test_a_transaction_that_ends_meanwhile_is_not_opened_again(
         assert not broker.cluster.partition("orders", index).log.producers.list_open_transactions()
 
 
-def test_a_client_that_is_gone(broker: BrokerInMemory, turns: SliceTurns) -> None:
+def test_closed_connection_cancels_the_append(broker: BrokerInMemory, turns: SliceTurns) -> None:
     pending = begin(broker, request((0, long_batch(broker, compression=Compression.GZIP))))
     pending.in_flight.cancel()
     while turns.turn():

@@ -129,7 +129,7 @@ def producer(broker: BrokerInMemory) -> Producer:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_partition_that_was_not_added(producer: Producer, version: int) -> None:
+def test_partition_not_added_to_the_transaction(producer: Producer, version: int) -> None:
     (result,) = producer.produce(version, producer.batch())
     if version >= ADDED_SINCE:
         assert (result.error_code, result.base_offset) == (0, 0)
@@ -142,7 +142,7 @@ def test_a_partition_that_was_not_added(producer: Producer, version: int) -> Non
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_nobody_is_asked_where_verification_is_off(version: int) -> None:
+def test_disabled_verification_does_not_ask_the_coordinator(version: int) -> None:
     broker = BrokerInMemory(topics={TOPIC: 1}, config=ONE_PARTITION | {"transaction.partition.verification.enable": "false"})
     producer = Producer(broker)
     assert codes(producer.produce(version, producer.batch())) == [0]
@@ -151,7 +151,7 @@ def test_nobody_is_asked_where_verification_is_off(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_one_that_was_added_and_one_that_was_not(producer: Producer, version: int) -> None:
+def test_added_and_missing_partitions_in_one_request(producer: Producer, version: int) -> None:
     producer.add(0, 2)
     results = producer.produce(version, producer.batch(0), producer.batch(1), producer.batch(2))
     refused = 0 if version >= ADDED_SINCE else REFUSALS[version][0].code
@@ -162,7 +162,7 @@ def test_one_that_was_added_and_one_that_was_not(producer: Producer, version: in
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_who_one_is_not(producer: Producer, version: int) -> None:
+def test_wrong_producer_id_is_refused(producer: Producer, version: int) -> None:
     producer.produce(12, producer.batch())
     stranger = producer.batch(1, producer_id=producer.ids[0] + 5)
     assert producer.refusal(version, stranger) == InvalidProducerIdMapping.code
@@ -185,7 +185,7 @@ def test_a_zombie(producer: Producer, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [11, 12])
-def test_two_producers_spoil_the_whole_request(producer: Producer, version: int) -> None:
+def test_two_producer_ids_fail_the_whole_request(producer: Producer, version: int) -> None:
     plain = Batch(2, records(1))
     results = producer.produce(version, producer.batch(0), producer.batch(1, producer_id=77, epoch=0), plain)
     told = {(result.error_code, result.error_message) for result in results}
@@ -194,7 +194,7 @@ def test_two_producers_spoil_the_whole_request(producer: Producer, version: int)
     assert [producer.broker.cluster.partition(TOPIC, index).log.log_end_offset for index in range(3)] == [0, 0, 0]
 
 
-def test_records_of_no_transaction_go_along(producer: Producer) -> None:
+def test_non_transactional_records_are_accepted_alongside(producer: Producer) -> None:
     idempotent = Batch(2, records(1, producer_id=producer.ids[0], producer_epoch=producer.ids[1], base_sequence=0))
     assert codes(producer.produce(11, producer.batch(0), Batch(1, records(1)), idempotent)) == [TransactionAbortable.code, 0, 0]
     assert codes(producer.produce(12, producer.batch(0), Batch(1, records(1)))) == [0, 0]
@@ -203,14 +203,14 @@ def test_records_of_no_transaction_go_along(producer: Producer) -> None:
     assert codes(producer.produce(12, within)) == [InvalidTxnState.code]
 
 
-def test_what_cannot_be_written_to_is_not_added(producer: Producer) -> None:
+def test_unwritable_partition_is_not_added(producer: Producer) -> None:
     results = producer.produce(12, producer.batch(0), producer.batch(77))
     assert codes(results) == [0, UnknownTopicOrPartition.code]
     assert codes(producer.produce(12, producer.batch(0, 1), topic="nope")) == [UnknownTopicOrPartition.code]
     assert producer.reached == (TransactionState.ONGOING, {0})
 
 
-def test_a_batch_that_is_refused_leaves_its_partition_added(producer: Producer) -> None:
+def test_refused_batch_leaves_its_partition_added(producer: Producer) -> None:
     """The marker goes there, too, and does no harm; as in Apache Kafka."""
     torn = bytearray(producer.batch(1).data)
     torn[-1] ^= 1
@@ -221,20 +221,20 @@ def test_a_batch_that_is_refused_leaves_its_partition_added(producer: Producer) 
     assert [producer.broker.cluster.partition(TOPIC, index).log.last_stable_offset for index in range(4)] == [0, 1, 1, 0]
 
 
-def test_a_batch_that_is_none_adds_nothing(producer: Producer) -> None:
+def test_invalid_batch_adds_no_partition(producer: Producer) -> None:
     for data in (b"", producer.batch().data[:40]):
         assert codes(producer.produce(12, Batch(0, data))) == [InvalidRecord.code]
     assert producer.reached == (TransactionState.EMPTY, set())
 
 
-def test_a_transaction_that_is_open_in_the_partition_need_not_be_asked_for(producer: Producer) -> None:
+def test_open_transaction_in_the_partition_is_not_verified_again(producer: Producer) -> None:
     producer.produce(12, producer.batch())
     for version in VERSIONS:
         assert codes(producer.produce(version, producer.batch(0, version - 2))) == [0]
     assert codes(producer.produce(8, producer.batch(0, VERSIONS[-1] - 2))) == [0]  # a duplicate
 
 
-def test_a_duplicate_behind_the_end(producer: Producer) -> None:
+def test_duplicate_after_the_end_of_the_transaction(producer: Producer) -> None:
     producer.add(0)
     (first,) = producer.produce(11, producer.batch())
     assert producer.end(4) == 0
@@ -245,7 +245,7 @@ def test_a_duplicate_behind_the_end(producer: Producer) -> None:
     assert producer.reached == (TransactionState.ONGOING, {0})
 
 
-def test_a_late_produce_of_a_transaction_never_reaches_the_next(producer: Producer) -> None:
+def test_late_produce_never_joins_the_next_transaction(producer: Producer) -> None:
     """FAULTS 14, KIP-890: the epoch of what was on its way when its transaction ended is over."""
     producer.produce(12, producer.batch(0))
     late = producer.batch(0, 1), producer.batch(1)
@@ -258,7 +258,7 @@ def test_a_late_produce_of_a_transaction_never_reaches_the_next(producer: Produc
 
 @pytest.mark.parametrize("version", [11, 12])
 @pytest.mark.parametrize("topic", ["__transaction_state", "__consumer_offsets"])
-def test_the_broker_s_own_topics(broker: BrokerInMemory, topic: str, version: int) -> None:
+def test_internal_topics_are_refused(broker: BrokerInMemory, topic: str, version: int) -> None:
     producer = Producer(broker)
     if topic not in broker.cluster.topics:
         broker.cluster.create_topic(topic, partition_count=1)
@@ -271,9 +271,7 @@ def test_the_broker_s_own_topics(broker: BrokerInMemory, topic: str, version: in
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("error", [NotCoordinator, CoordinatorLoadInProgress, ConcurrentTransactions])
-def test_a_coordinator_that_cannot_answer(
-    producer: Producer, version: int, error: type[KafkaError], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_coordinator_error(producer: Producer, version: int, error: type[KafkaError], monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise error
 
@@ -303,13 +301,13 @@ class TestSyncs:
     def unsynced(self, broker: BrokerInMemory) -> list[int]:
         return [broker.cluster.partition(topic, 0).log.flusher.unflushed_messages for topic in (TOPIC, "__transaction_state")]
 
-    def test_both_logs_are_synced_first(self, producer: Producer) -> None:
+    def test_both_logs_are_synced_before_the_answer(self, producer: Producer) -> None:
         pending = producer.begin(12, producer.batch())
         assert (pending.is_done, self.unsynced(producer.broker)) == (False, [1, 1])
         producer.broker.clock.advance(0)
         assert (codes(results_of(pending)), self.unsynced(producer.broker)) == ([0], [0, 0])
 
-    def test_nobody_waits_for_a_coordinator_that_wrote_nothing(self, producer: Producer, files: FaultyFiles) -> None:
+    def test_unchanged_coordinator_log_is_not_synced(self, producer: Producer, files: FaultyFiles) -> None:
         for sequence in range(2):
             pending = producer.begin(12, producer.batch(0, sequence))
             producer.broker.clock.advance(0)
@@ -320,7 +318,7 @@ class TestSyncs:
         assert (codes(results_of(pending)), files.counts["sync"]) == ([0], 1)
 
     @pytest.mark.parametrize("path", [f"{TOPIC}-0", "__transaction_state-0"])
-    def test_neither_may_fail(self, producer: Producer, files: FaultyFiles, path: str) -> None:
+    def test_either_failed_sync_fails_the_produce(self, producer: Producer, files: FaultyFiles, path: str) -> None:
         files.fail("sync", errno.EIO, path_part=path)
         pending = producer.begin(12, producer.batch())
         producer.broker.clock.advance(0)

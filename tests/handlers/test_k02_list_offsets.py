@@ -88,7 +88,7 @@ def test_versions_of_special_timestamps(broker: BrokerInMemory, timestamp: int, 
 
 
 @pytest.mark.parametrize("timestamp", [-7, -100, -(2**63)])
-def test_other_negative_timestamps_are_not_supported(broker: BrokerInMemory, timestamp: int) -> None:
+def test_other_negative_timestamps_are_unsupported(broker: BrokerInMemory, timestamp: int) -> None:
     assert ask(broker, request(timestamp)).error_code == UnsupportedVersion.code
 
 
@@ -108,7 +108,7 @@ class TestIsolation:
         marker = EndTransactionMarker(ends, 0)
         broker.cluster.partition("orders", 0).end_transaction(marker, producer_id=producer_id, producer_epoch=0, transaction_version=0)
 
-    def test_an_open_transaction_is_the_end_of_what_is_committed(self, broker: BrokerInMemory) -> None:
+    def test_open_transaction_limits_committed_offsets(self, broker: BrokerInMemory) -> None:
         self.begin(broker, 10)
         self.append(broker, 11)
         assert [found(broker, request(-1, isolation_level=level))[1] for level in (0, 1)] == [12, 10]
@@ -118,7 +118,7 @@ class TestIsolation:
             assert found(broker, request(timestamp, isolation_level=1)) == (-1, -1, -1)
 
     @pytest.mark.parametrize("ends", [ControlType.COMMIT, ControlType.ABORT])
-    def test_its_end_counts_as_an_offset(self, broker: BrokerInMemory, ends: ControlType) -> None:
+    def test_transaction_marker_counts_as_an_offset(self, broker: BrokerInMemory, ends: ControlType) -> None:
         """And a marker may be what is found by time: it has the time of the end."""
         self.end(broker, self.begin(broker, 10), ends)
         for level in (0, 1):
@@ -127,14 +127,14 @@ class TestIsolation:
             assert found(broker, request(-3, isolation_level=level)) == (broker.clock.now_ms(), 11, 0)
 
 
-def test_a_held_high_watermark(broker: BrokerInMemory) -> None:
+def test_high_watermark_limits_offsets(broker: BrokerInMemory) -> None:
     broker.hold_high_watermark("orders", 0)
     broker.append("orders", 0, records(1, timestamp=START_MS + 20_000))
     assert found(broker, request(-1))[1] == 10
     assert found(broker, request(START_MS + 15_000)) == (-1, -1, -1)
 
 
-def test_a_new_leader_does_not_know_what_was_read(broker: BrokerInMemory) -> None:
+def test_new_leader_waits_for_the_high_watermark(broker: BrokerInMemory) -> None:
     """While the high watermark is below the begin of its epoch (KIP-207)."""
     partition = broker.cluster.partition("orders", 0)
     broker.hold_high_watermark("orders", 0)
@@ -164,14 +164,14 @@ def test_errors_by_partition(broker: BrokerInMemory) -> None:
     assert ask(broker, request(-1, epoch=5)).error_code == 0
 
 
-def test_a_partition_asked_for_twice_is_refused_once(broker: BrokerInMemory) -> None:
+def test_duplicate_partition_is_refused_once(broker: BrokerInMemory) -> None:
     wanted = request(-1)
     wanted.topics[0].partitions.append(schema.Partition(partition_index=0, timestamp=-2))
     wanted.topics[0].partitions.append(schema.Partition(partition_index=1, timestamp=-2))
     assert [result.error_code for result in broker.ask(wanted, 5).topics[0].partitions] == [InvalidRequest.code, 0]
 
 
-def test_an_unknown_isolation_level_fails_as_a_whole(broker: BrokerInMemory) -> None:
+def test_unknown_isolation_level_fails_the_request(broker: BrokerInMemory) -> None:
     assert ask(broker, request(-1, isolation_level=5), 5).error_code == -1
 
 
@@ -227,12 +227,12 @@ class TestVersion0:
     def test_an_empty_partition(self, old: BrokerInMemory) -> None:
         assert [self.offsets(old, timestamp, 100, 1) for timestamp in (-1, -2, 2**62, 0)] == [[0], [0], [0], []]
 
-    def test_below_the_log_start_is_the_log_start(self, old: BrokerInMemory) -> None:
+    def test_old_offsets_below_the_log_start_are_clamped(self, old: BrokerInMemory) -> None:
         old.cluster.partition("orders", 0).log.advance_log_start_offset(4)
         assert self.offsets(old, -1, 100) == [8, 6, 4]
         assert self.offsets(old, -2, 100) == [4]
 
-    def test_above_the_high_watermark_is_the_high_watermark(self, old: BrokerInMemory) -> None:
+    def test_old_offsets_above_the_high_watermark_are_clamped(self, old: BrokerInMemory) -> None:
         log = old.cluster.partition("orders", 0).log
         old.hold_high_watermark("orders", 0)
         log._roll()
@@ -248,7 +248,7 @@ class TestVersion0:
         wanted.topics[0].partitions[0] = schema.Partition(partition_index=0, timestamp=-1, max_num_offsets=-1)
         assert ask(old, wanted, 0).error_code == -1
 
-    def test_a_partition_asked_for_twice_is_answered_twice(self, old: BrokerInMemory) -> None:
+    def test_duplicate_partition_is_answered_twice(self, old: BrokerInMemory) -> None:
         wanted = request(-1)
         wanted.topics[0].partitions.append(schema.Partition(partition_index=0, timestamp=-2))
         assert [result.old_style_offsets for result in old.ask(wanted, 0).topics[0].partitions] == [[8], [0]]

@@ -53,7 +53,7 @@ def found(pending: Pending) -> list[tuple[int, int, int]]:
 
 
 @pytest.mark.parametrize("kind", list(Compression))
-def test_a_record_late_in_a_long_batch_is_found_in_slices(broker: BrokerInMemory, turns: SliceTurns, kind: Compression) -> None:
+def test_late_record_of_a_long_batch_is_found_in_slices(broker: BrokerInMemory, turns: SliceTurns, kind: Compression) -> None:
     append(broker, list(range(LONG)), kind)
     start_ms = broker.clock.now_ms()
     early = begin(broker, start_ms + 20)
@@ -70,7 +70,7 @@ def test_a_record_late_in_a_long_batch_is_found_in_slices(broker: BrokerInMemory
 
 
 @pytest.mark.parametrize("kind", list(Compression)[1:])
-def test_a_batch_of_a_large_content_is_walked_in_slices(broker: BrokerInMemory, turns: SliceTurns, kind: Compression) -> None:
+def test_large_batch_is_walked_in_slices(broker: BrokerInMemory, turns: SliceTurns, kind: Compression) -> None:
     append(broker, [0, 1, 2], kind, size=AT_ONCE_CONTENT)
     pending = begin(broker, broker.clock.now_ms() + 1)
     assert not pending.is_done
@@ -78,7 +78,7 @@ def test_a_batch_of_a_large_content_is_walked_in_slices(broker: BrokerInMemory, 
     assert found(pending) == [(0, broker.clock.now_ms() + 1, 1)]
 
 
-def test_the_look_up_goes_on_after_a_long_batch_without_the_answer(broker: BrokerInMemory, turns: SliceTurns) -> None:
+def test_lookup_continues_after_a_long_batch(broker: BrokerInMemory, turns: SliceTurns) -> None:
     append(broker, [5, *[0] * LONG], Compression.LZ4)
     append(broker, [0, 5])
     log = broker.cluster.partition("orders", 0)
@@ -114,7 +114,7 @@ def test_the_largest_timestamp_after_records_were_deleted(
     assert times[expected] == max(times[start:])
 
 
-def test_only_two_batches_are_decoded_however_large_the_log(broker: BrokerInMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_two_batches_are_decoded(broker: BrokerInMemory, monkeypatch: pytest.MonkeyPatch) -> None:
     for time in range(40):
         append(broker, [time] * 3, Compression.LZ4)
     broker.cluster.partition("orders", 0).advance_log_start_offset(1)
@@ -132,7 +132,7 @@ def test_only_two_batches_are_decoded_however_large_the_log(broker: BrokerInMemo
     assert walked <= 2
 
 
-def test_a_topic_that_is_deleted_meanwhile(broker: BrokerInMemory, turns: SliceTurns) -> None:
+def test_topic_deleted_meanwhile(broker: BrokerInMemory, turns: SliceTurns) -> None:
     append(broker, list(range(LONG)))
     code: type[KafkaError] = UnknownTopicOrPartition
     pending = begin(broker, broker.clock.now_ms() + LONG - 1)
@@ -143,7 +143,7 @@ def test_a_topic_that_is_deleted_meanwhile(broker: BrokerInMemory, turns: SliceT
 
 @pytest.mark.parametrize("kind", list(Compression))
 @pytest.mark.parametrize("seed", range(times(8, soak=40)))
-def test_steps_find_what_a_search_finds(kind: Compression, seed: int) -> None:
+def test_stepwise_lookup_matches_a_search(kind: Compression, seed: int) -> None:
     chance = random.Random(seed)
     offsets = sorted(chance.sample(range(10_000, 20_000), chance.choice([1, 5, 700, 3000])))
     sizes = [0, 3, 70, 9_000] if len(offsets) < 100 else [0, 3]

@@ -56,14 +56,14 @@ def test_all_topics_or_none(broker: BrokerInMemory) -> None:
         assert topics(broker, schema.Request(topics=[]), version) == []
 
 
-def test_a_topic_is_made_on_first_use_and_ready_at_once(broker: BrokerInMemory) -> None:
+def test_auto_created_topic_is_ready_immediately(broker: BrokerInMemory) -> None:
     assert topics(broker, named("new")) == [("new", UnknownTopicOrPartition.code)]
     (topic,) = broker.ask(named("new", create=True)).topics
     assert (topic.error_code, [each.leader_id for each in topic.partitions]) == (0, [1])
     assert topics(broker, named("new")) == [("new", 0)]
 
 
-def test_versions_below_4_always_ask_for_it(broker: BrokerInMemory) -> None:
+def test_versions_below_4_always_auto_create(broker: BrokerInMemory) -> None:
     assert topics(broker, named("new"), 3) == [("new", 0)]
 
 
@@ -77,7 +77,7 @@ def test_auto_create_topics_enable_and_partition_counts() -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "x" * 250, "é", "../../etc", "a\0b", "a\\b"])
 @pytest.mark.parametrize("create", [True, False])
-def test_names_that_no_topic_may_have(broker: BrokerInMemory, name: str, create: bool) -> None:
+def test_invalid_topic_names(broker: BrokerInMemory, name: str, create: bool) -> None:
     before = sorted(path.name for path in broker.folder.rglob("*"))
     assert topics(broker, named(name, create=create)) == [(name, InvalidTopicException.code)]
     assert sorted(path.name for path in broker.folder.rglob("*")) == before
@@ -102,13 +102,13 @@ def test_neither_name_nor_id(broker: BrokerInMemory) -> None:
     assert topics(broker, schema.Request(topics=[schema.Topic(name=None)])) == [("", InvalidRequest.code)]
 
 
-def test_each_topic_once(broker: BrokerInMemory) -> None:
+def test_duplicate_topics_are_returned_once(broker: BrokerInMemory) -> None:
     topic_id = broker.cluster.topic("orders").topic_id
     twice = schema.Request(topics=[schema.Topic(name="orders"), schema.Topic(name="orders"), schema.Topic(topic_id=topic_id, name=None)])
     assert topics(broker, twice, 12) == [("orders", 0)]
 
 
-def test_one_bad_name_among_good_ones(broker: BrokerInMemory) -> None:
+def test_invalid_name_does_not_affect_others(broker: BrokerInMemory) -> None:
     assert topics(broker, named("nope", "orders", "..")) == [("nope", 3), ("orders", 0), ("..", 17)]
 
 
@@ -122,7 +122,7 @@ def test_authorized_operations(broker: BrokerInMemory) -> None:
     assert (response.topics[0].topic_authorized_operations, response.cluster_authorized_operations) == (-(2**31), -(2**31))
 
 
-def test_a_client_is_told_the_address_of_the_listener_it_came_in_by() -> None:
+def test_advertised_address_matches_the_listener() -> None:
     broker = BrokerInMemory(
         config={
             "listeners": "HOST://:9092,DOCKER://:19092",
@@ -136,7 +136,7 @@ def test_a_client_is_told_the_address_of_the_listener_it_came_in_by() -> None:
         assert (node.host, node.port) == address
 
 
-def test_an_offline_partition_has_no_leader(broker: BrokerInMemory) -> None:
+def test_offline_partition_has_no_leader(broker: BrokerInMemory) -> None:
     broker.cluster.partition("orders", 1).online_log = None
     partitions = broker.ask(named("orders")).topics[0].partitions
     assert [(each.error_code, each.leader_id, each.isr_nodes, each.offline_replicas) for each in partitions] == [
@@ -145,11 +145,11 @@ def test_an_offline_partition_has_no_leader(broker: BrokerInMemory) -> None:
     ]
 
 
-def test_the_metadata_log_is_no_topic_to_be_made(broker: BrokerInMemory) -> None:
+def test_metadata_topic_cannot_be_created(broker: BrokerInMemory) -> None:
     assert topics(broker, named("__cluster_metadata", create=True)) == [("__cluster_metadata", UnknownTopicOrPartition.code)]
 
 
-def test_authorized_operations_of_a_name_that_is_not_there(broker: BrokerInMemory) -> None:
+def test_authorized_operations_of_an_unknown_topic(broker: BrokerInMemory) -> None:
     wanted = schema.Request(
         topics=[schema.Topic(name="nope"), schema.Topic(name=None, topic_id=ANY_ID)],
         allow_auto_topic_creation=False,

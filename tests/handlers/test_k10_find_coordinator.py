@@ -48,7 +48,7 @@ def place(coordinator: schema.Coordinator) -> tuple[int, str, int]:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
+def test_golden_requests_get_kafka_bytes(name: str) -> None:
     request = golden(name)
     answer = answer_of(request)
     (port,) = {each.port for each in (answer, *answer.coordinators) if each.port > 0} or {9092}
@@ -58,7 +58,7 @@ def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("key_type", "name"), [(schema.GROUP, CONSUMER_OFFSETS_TOPIC), (schema.TRANSACTION, TRANSACTION_STATE_TOPIC)])
-def test_the_first_question_makes_the_topic(version: int, key_type: int, name: str) -> None:
+def test_first_request_creates_the_internal_topic(version: int, key_type: int, name: str) -> None:
     if version == 0 and key_type != schema.GROUP:
         pytest.skip("version 0 knows groups alone")
     broker = BrokerInMemory(config={"transaction.state.log.num.partitions": "7", "offsets.topic.num.partitions": "7"})
@@ -70,7 +70,7 @@ def test_the_first_question_makes_the_topic(version: int, key_type: int, name: s
     assert list(broker.cluster.topics) == [name]
 
 
-def test_several_keys_and_none() -> None:
+def test_several_or_no_keys() -> None:
     broker = BrokerInMemory(config={"transaction.state.log.num.partitions": "2"})
     assert ask(broker, schema.TRANSACTION, 6) == []
     told = ask(broker, schema.TRANSACTION, 6, "", "a", "b")
@@ -80,7 +80,7 @@ def test_several_keys_and_none() -> None:
 @pytest.mark.parametrize("version", VERSIONS[1:])
 @pytest.mark.parametrize("key_type", [-1, 2, 3, 127])
 @pytest.mark.parametrize("key", ["shop", "shop:AAAAAAAAAAAAAAAAAAAAAQ:0"])
-def test_a_key_type_that_there_is_not(version: int, key_type: int, key: str) -> None:
+def test_unknown_key_type(version: int, key_type: int, key: str) -> None:
     broker = BrokerInMemory()
     if key_type == schema.SHARE and version == 6 and ":" in key:
         pytest.skip("a share partition")
@@ -100,7 +100,7 @@ def test_share_partitions(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["", ":", "s:0", "s:AAAA:0", " :AAAAAAAAAAAAAAAAAAAAAQ:0", "s:AAAAAAAAAAAAAAAAAAAAAQ:x", "s:!:0"])
-def test_what_is_no_share_partition(key: str) -> None:
+def test_invalid_share_partition_key(key: str) -> None:
     broker = BrokerInMemory()
     (told,) = ask(broker, schema.SHARE, 6, key)
     assert (told.error_code, place(told), told.error_message) == (InvalidRequest.code, NOBODY, "")
@@ -109,7 +109,7 @@ def test_what_is_no_share_partition(key: str) -> None:
 
 @pytest.mark.parametrize("version", [3, 6])
 @pytest.mark.parametrize(("key_type", "name"), [(schema.GROUP, CONSUMER_OFFSETS_TOPIC), (schema.TRANSACTION, TRANSACTION_STATE_TOPIC)])
-def test_where_the_topic_is_offline_there_is_no_coordinator(version: int, key_type: int, name: str) -> None:
+def test_offline_partition_has_no_coordinator(version: int, key_type: int, name: str) -> None:
     broker = BrokerInMemory(config={"transaction.state.log.num.partitions": "2", "offsets.topic.num.partitions": "2"})
     ask(broker, key_type, 6, "a")
     lost = partition_of("a", 2)

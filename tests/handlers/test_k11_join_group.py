@@ -18,7 +18,7 @@ MEMBER_ID_REQUIRED = 79
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_first_member_leads(version: int) -> None:
+def test_first_member_is_the_leader(version: int) -> None:
     broker = broker_with_groups()
     answer = join(broker, version=version)
     if version >= 4:
@@ -43,7 +43,7 @@ def test_two_members() -> None:
     assert second.leader == first.member_id
 
 
-def test_a_group_of_another_kind_knows_nobody() -> None:
+def test_group_of_another_type_does_not_know_the_member() -> None:
     broker = broker_with_groups()
     member = k76.Request(group_id=GROUP, member_id="m" * 22, member_epoch=0, subscribed_topic_names=["t"])
     assert broker.ask(member).error_code == 0
@@ -52,7 +52,7 @@ def test_a_group_of_another_kind_knows_nobody() -> None:
 
 
 @pytest.mark.parametrize(("version", "skip"), [(5, False), (8, False), (9, True)])
-def test_a_static_leader_comes_back(version: int, skip: bool) -> None:
+def test_static_leader_rejoins(version: int, skip: bool) -> None:
     broker = broker_with_groups()
     first = stable(broker, instance="one")
     assert first.member_id.startswith("one-")
@@ -87,13 +87,13 @@ def test_without_a_coordinator(version: int) -> None:
     assert (answer.error_code, answer.generation_id, answer.member_id) == (16, -1, "")
 
 
-def test_a_full_group() -> None:
+def test_full_group() -> None:
     broker = broker_with_groups(config={"group.max.size": "1"})
     stable(broker)
     assert (join(broker).error_code, join(broker).member_id) == (81, "")
 
 
-def test_a_new_group_waits_for_more() -> None:
+def test_new_group_waits_for_more_members() -> None:
     broker = broker_with_groups(config={"group.initial.rebalance.delay.ms": "3000"})
     waits = begin_join(broker, version=3)
     broker.clock.advance(2_999)
@@ -102,17 +102,17 @@ def test_a_new_group_waits_for_more() -> None:
     assert waits.answer().generation_id == 1
 
 
-def test_a_client_without_a_name() -> None:
+def test_client_without_a_client_id() -> None:
     assert enter(broker_with_groups(), client_id=None).member_id.startswith("-")
 
 
-def test_a_group_that_had_only_offsets() -> None:
+def test_group_with_only_offsets() -> None:
     broker = broker_with_groups({"a": 1})
     commit(broker, {("a", 0): 1})
     assert stable(broker).generation_id == 1
 
 
-def test_a_broker_that_stops_answers_who_waits() -> None:
+def test_stopping_broker_answers_waiting_members() -> None:
     broker = broker_with_groups()
     stable(broker)
     waits = begin_join(broker, join(broker).member_id)
@@ -120,7 +120,7 @@ def test_a_broker_that_stops_answers_who_waits() -> None:
     assert waits.answer().error_code == 16
 
 
-def test_answered_when_the_group_is_stored() -> None:
+def test_join_is_answered_when_the_group_is_stored() -> None:
     broker = broker_with_groups(config={"log.flush.interval.messages": "1"})
     waits = begin_join(broker)
     assert not waits.is_done

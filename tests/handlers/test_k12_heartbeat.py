@@ -17,7 +17,7 @@ VERSIONS = range(schema.VERSIONS[0], schema.VERSIONS[1] + 1)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_member_is_alive(version: int) -> None:
+def test_heartbeat_extends_the_session(version: int) -> None:
     broker = broker_with_groups()
     joined = stable(broker)
     for _ in range(3):
@@ -40,7 +40,7 @@ def test_refused(version: int) -> None:
     assert heartbeat(BrokerInMemory(), joined, version=version) == 16
 
 
-def test_a_rebalance() -> None:
+def test_rebalance_in_progress() -> None:
     broker = broker_with_groups()
     joined = stable(broker)
     given = join(broker)
@@ -51,7 +51,7 @@ def test_a_rebalance() -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_member_goes_on_after_a_restart(clean: bool) -> None:
+def test_member_continues_after_a_restart(clean: bool) -> None:
     broker = broker_with_groups()
     joined = stable(broker)
     again = broker.restart(clean=clean)
@@ -60,7 +60,7 @@ def test_a_member_goes_on_after_a_restart(clean: bool) -> None:
     assert heartbeat(again, joined) == 25
 
 
-def test_while_the_group_is_being_read_every_heartbeat_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heartbeats_succeed_while_the_group_is_loading(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = broker_with_groups({"a": 1})
     for offset in range(30):
         commit(broker, {("a", 0): offset}, metadata="x" * 1000)

@@ -16,7 +16,7 @@ VERSIONS = range(schema.VERSIONS[0], schema.VERSIONS[1] + 1)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_member_leaves(version: int) -> None:
+def test_member_leaves(version: int) -> None:
     broker = broker_with_groups()
     joined = stable(broker)
     assert leave(broker, (joined.member_id, None), version=version) == [0]
@@ -52,7 +52,7 @@ def test_the_members_are_named_in_the_answer() -> None:
     assert [(each.member_id, each.group_instance_id, each.error_code) for each in answer.members] == [("", "one", 0), ("x", None, 25)]
 
 
-def test_answered_when_it_is_stored() -> None:
+def test_unknown_member_is_answered_without_a_sync() -> None:
     broker = broker_with_groups(config={"log.flush.interval.messages": "1"})
     pending = broker.begin(schema.Request(group_id=GROUP, members=[schema.Member(member_id="x")]), 5)
     assert [each.error_code for each in pending.answer().members] == [25]

@@ -19,7 +19,7 @@ VERSIONS = range(schema.VERSIONS[0], schema.VERSIONS[1] + 1)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_leader_assigns(version: int) -> None:
+def test_leader_assigns(version: int) -> None:
     broker = broker_with_groups()
     joined = enter(broker)
     answer = sync(broker, joined, {joined.member_id: b"everything"}, version=version)
@@ -28,7 +28,7 @@ def test_the_leader_assigns(version: int) -> None:
     assert sync(broker.restart(clean=False), joined, version=version).assignment == b"everything"
 
 
-def test_a_follower_waits() -> None:
+def test_follower_waits() -> None:
     broker = broker_with_groups()
     leader = stable(broker)
     waits = begin_join(broker, join(broker).member_id)
@@ -68,7 +68,7 @@ def test_without_a_coordinator(version: int) -> None:
     assert sync(BrokerInMemory(), joined, version=version).error_code == 16
 
 
-def test_answered_when_the_generation_is_synced() -> None:
+def test_sync_is_answered_when_the_generation_is_synced() -> None:
     broker = broker_with_groups(config={"log.flush.interval.messages": "1"})
     waits = begin_join(broker, version=3)
     broker.clock.advance(1)

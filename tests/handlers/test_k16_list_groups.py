@@ -64,7 +64,7 @@ def test_no_groups(version: int) -> None:
     assert listed(BrokerInMemory(), version=version) == {}
 
 
-def test_while_a_log_is_being_read(broker: BrokerInMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_cannot_be_listed_while_loading(broker: BrokerInMemory, monkeypatch: pytest.MonkeyPatch) -> None:
     for offset in range(30):
         commit(broker, {("a", 0): offset}, group="simple", metadata="x" * 1000)
     monkeypatch.setattr(stored_topic, "READ_BYTES", 4_000)

@@ -13,7 +13,7 @@ from tests.support.broker_in_memory import BrokerInMemory
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_it_is_illegal_without_a_login(version: int) -> None:
+def test_illegal_state_without_sasl(version: int) -> None:
     (kafkas,) = json.loads(FILE.read_text())["answers"]["SaslHandshake without SASL"]
     broker = BrokerInMemory()
     assert shown(broker.ask(schema.Request(mechanism="PLAIN"), version)) == kafkas

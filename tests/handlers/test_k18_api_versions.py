@@ -22,7 +22,7 @@ def broker() -> Iterator[BrokerInMemory]:
 
 
 @pytest.mark.parametrize("version", range(schema.VERSIONS[0], schema.VERSIONS[1] + 1))
-def test_every_version_lists_the_same(broker: BrokerInMemory, version: int) -> None:
+def test_every_version_lists_the_same_apis(broker: BrokerInMemory, version: int) -> None:
     response = broker.ask(NAMED, version)
     ranges = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
     assert response.error_code == 0
@@ -36,7 +36,7 @@ def by_name(feature: schema.FinalizedFeature | schema.SupportedFeature) -> str:
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_features_are_told_as_kafka_tells_them(broker: BrokerInMemory, version: int) -> None:
+def test_features_match_kafka(broker: BrokerInMemory, version: int) -> None:
     kafka = golden(f"k18_api_versions_v{version}_response_franz_go_1.22.2").decode()
     response = broker.ask(NAMED, version)
     for told, all_of_kafka in (
@@ -47,7 +47,7 @@ def test_features_are_told_as_kafka_tells_them(broker: BrokerInMemory, version: 
     assert response.finalized_features_epoch == broker.cluster.metadata.last_offset
 
 
-def test_an_older_cluster_tells_its_own_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_older_cluster_reports_its_own_feature_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = BrokerInMemory()
     for levels in ({"metadata.version": 25, "transaction.version": 1, "group.version": 1}, {"metadata.version": 30}):
         monkeypatch.setattr(broker.cluster.image, "features", levels)
@@ -55,13 +55,13 @@ def test_an_older_cluster_tells_its_own_levels(monkeypatch: pytest.MonkeyPatch) 
         assert told == {name: (level, level) for name, level in (levels | {"kraft.version": 1}).items()}
 
 
-def test_the_client_s_software_is_remembered(broker: BrokerInMemory) -> None:
+def test_client_software_is_stored(broker: BrokerInMemory) -> None:
     broker.ask(NAMED)
     assert (broker.connection.client_software_name, broker.connection.client_software_version) == ("apache-kafka-java", "4.3.1")
 
 
 @pytest.mark.parametrize(("name", "version"), [("a b", "1"), ("", "1"), ("a", ""), ("-a", "1"), ("a.", "1"), ("a", "1\n"), ("é", "1")])
-def test_names_that_are_none(broker: BrokerInMemory, name: str, version: str) -> None:
+def test_invalid_client_software_names(broker: BrokerInMemory, name: str, version: str) -> None:
     for number in (3, 4):
         response = broker.ask(schema.Request(client_software_name=name, client_software_version=version), number)
         assert (response.error_code, response.api_keys) == (InvalidRequest.code, [])

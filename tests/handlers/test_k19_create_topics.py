@@ -25,7 +25,7 @@ def test_answers_as_apache_kafka_does() -> None:
     assert differences("k19_create_topics") == []
 
 
-def test_a_topic_is_ready_when_the_answer_comes() -> None:
+def test_topic_is_ready_when_answered() -> None:
     broker = BrokerInMemory()
 
     (answer,) = broker.ask(request("orders", count=3, retention_ms="77")).topics
@@ -36,7 +36,7 @@ def test_a_topic_is_ready_when_the_answer_comes() -> None:
     assert broker.cluster.partition("orders", 0).log.config.retention_ms == 77
 
 
-def test_validate_only_leaves_nothing_behind() -> None:
+def test_validate_only_creates_nothing() -> None:
     broker = BrokerInMemory()
     before = sorted(broker.folder.iterdir()), broker.cluster.metadata.last_offset
 
@@ -47,7 +47,7 @@ def test_validate_only_leaves_nothing_behind() -> None:
     assert (sorted(broker.folder.iterdir()), broker.cluster.metadata.last_offset) == before
 
 
-def test_one_refused_topic_does_not_stop_the_others() -> None:
+def test_refused_topic_does_not_affect_others() -> None:
     broker = BrokerInMemory(topics={"old": 1})
 
     answers = {topic.name: topic.error_code for topic in broker.ask(request("new", "old", "newer")).topics}
@@ -70,7 +70,7 @@ def test_many_topics_cost_one_fsync() -> None:
     assert set(broker.restart(clean=False).cluster.topics) == {"first", *(f"orders-{number}" for number in range(50))}
 
 
-def test_a_disk_that_fails_creates_none_of_them() -> None:
+def test_disk_failure_creates_no_topic() -> None:
     files = FaultyFiles()
     broker = BrokerInMemory(topics={"first": 1}, files=files)
     files.fail("sync", errno.EIO, path_part="__cluster_metadata")
@@ -83,7 +83,7 @@ def test_a_disk_that_fails_creates_none_of_them() -> None:
     assert set(broker.restart(clean=False).cluster.topics) == {"first", "orders", "clicks"}
 
 
-def test_names_of_one_request_collide_with_each_other() -> None:
+def test_colliding_names_in_one_request() -> None:
     answers = {topic.name: topic.error_code for topic in BrokerInMemory().ask(request("a.b", "a_b", "a-b")).topics}
     assert answers == {"a.b": 0, "a_b": InvalidTopicException.code, "a-b": 0}
 
@@ -94,7 +94,7 @@ def test_the_broker_chooses_the_partition_count(name: str, count: int) -> None:
     assert broker.ask(request(name, count=-1)).topics[0].num_partitions == count
 
 
-def test_nothing_is_created_when_the_metadata_log_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_metadata_write_creates_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = BrokerInMemory()
 
     def fail(*_: object) -> int:
@@ -107,7 +107,7 @@ def test_nothing_is_created_when_the_metadata_log_cannot_be_written(monkeypatch:
     assert not (broker.folder / "orders-0").exists()
 
 
-def test_more_partitions_than_a_request_may_ask_for_in_all_its_topics() -> None:
+def test_partition_limit_of_one_request() -> None:
     broker = BrokerInMemory()
     answers = broker.ask(request("a", "b", count=5_001)).topics
     assert [answer.error_code for answer in answers] == [PolicyViolation.code] * 2
@@ -115,7 +115,7 @@ def test_more_partitions_than_a_request_may_ask_for_in_all_its_topics() -> None:
 
 
 @pytest.mark.parametrize(("name", "retention_ms", "error"), [("..", "1", InvalidTopicException), ("a", "soon", InvalidConfig)])
-def test_name_and_configs_are_judged_before_assignments(name: str, retention_ms: str, error: type[KafkaError]) -> None:
+def test_name_and_configs_are_validated_before_assignments(name: str, retention_ms: str, error: type[KafkaError]) -> None:
     wanted = request(name, count=1, retention_ms=retention_ms)  # a count beside assignments is wrong too
     wanted.topics[0].assignments.append(schema.Assignment(partition_index=0, broker_ids=[1]))
     (answer,) = BrokerInMemory().ask(wanted).topics
@@ -123,13 +123,13 @@ def test_name_and_configs_are_judged_before_assignments(name: str, retention_ms:
 
 
 @pytest.mark.parametrize("version", [2, 7])
-def test_a_name_as_long_as_a_string_can_be(version: int) -> None:
+def test_very_long_name(version: int) -> None:
     (answer,) = BrokerInMemory().ask(request("x" * 32_700), version).topics
     assert answer.error_code == InvalidTopicException.code
     assert answer.error_message.startswith("Topic name is invalid: the length of 'xxx")
 
 
-def test_internal_segment_bytes_is_taken_and_shown_as_apache_kafka_does() -> None:
+def test_internal_segment_bytes_behaves_like_apache_kafka() -> None:
     broker = BrokerInMemory()
     name = "internal.segment.bytes"
 

@@ -46,7 +46,7 @@ def ask(broker: BrokerInMemory, *topics: schema.Topic) -> list[schema.TopicResul
         "k20_delete_topics_v3_request_aiokafka_0.14.0",
     ],
 )
-def test_clients_get_the_bytes_that_kafka_sent(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_golden_requests_get_kafka_bytes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     request = golden(name)
     (expected,) = answer_of(request).responses
     broker = kafka_like()
@@ -58,7 +58,7 @@ def test_clients_get_the_bytes_that_kafka_sent(name: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-def test_every_version_of_franz_go_gets_what_kafka_answered(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_franz_go_gets_kafka_answers_in_every_version(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     request = golden(f"k20_delete_topics_v{version}_request_franz_go_1.22.2")
     expected = answer_of(request).responses
     present = [result for result in expected if result.error_code == 0]
@@ -77,7 +77,7 @@ def test_every_version_of_franz_go_gets_what_kafka_answered(version: int, monkey
     assert not broker.cluster.topics
 
 
-def test_name_is_free_and_data_gone_at_once() -> None:
+def test_deleted_topic_can_be_recreated_immediately() -> None:
     broker = BrokerInMemory(topics={"orders": 2})
     broker.append("orders", 1, records(10))
     old_id = broker.cluster.topic("orders").topic_id
@@ -90,7 +90,7 @@ def test_name_is_free_and_data_gone_at_once() -> None:
     assert set(broker.restart().cluster.topics) == {"orders"}
 
 
-def test_waiting_fetch_is_answered_when_its_topic_goes() -> None:
+def test_waiting_fetch_is_answered_when_its_topic_is_deleted() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     topic_id = broker.cluster.topic("orders").topic_id
     partition = k01_fetch.Partition(partition=0, fetch_offset=0, partition_max_bytes=1000)
@@ -151,14 +151,14 @@ def test_unknown_id() -> None:
     assert [result.error_message for result in ask(broker, by_id(ABSENT_ID), by_id(ABSENT_ID))] == ["Duplicate topic id."]
 
 
-def test_one_that_fails_does_not_stop_the_others() -> None:
+def test_failing_topic_does_not_affect_others() -> None:
     broker = BrokerInMemory(topics={"a": 1, "b": 1, "c": 1})
     answer = ask(broker, by_name("a"), by_name("nope"), by_id(broker.cluster.topic("b").topic_id), by_name("c"), by_name("c"))
     assert [(result.name, result.error_code) for result in answer] == [("a", 0), ("nope", 3), ("b", 0), ("c", 42)]
     assert set(broker.cluster.topics) == {"c"}
 
 
-def test_who_still_holds_the_old_topic_finds_it_gone() -> None:
+def test_stale_references_to_a_deleted_topic_fail() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     old = broker.cluster.topic("orders")
     ask(broker, by_name("orders"))
@@ -169,7 +169,7 @@ def test_who_still_holds_the_old_topic_finds_it_gone() -> None:
         broker.cluster.partition_by_id(old.topic_id, 0)
 
 
-def test_files_go_after_the_delay() -> None:
+def test_files_are_removed_after_the_delay() -> None:
     broker = BrokerInMemory(topics={"orders": 1, "kept": 1})
     ask(broker, by_name("orders"))
     assert not (broker.folder / "orders-0").exists()
@@ -200,7 +200,7 @@ def test_deletion_disabled(version: int, error_code: int) -> None:
     assert set(broker.cluster.topics) == {"a", "b"}
 
 
-def test_scenario_is_answered_as_by_apache_kafka() -> None:
+def test_scenario_matches_apache_kafka() -> None:
     assert differences("k20_delete_topics") == []
 
 
@@ -218,7 +218,7 @@ def test_many_topics_cost_one_fsync() -> None:
     assert set(broker.restart(clean=False).cluster.topics) == {"orders-0"}
 
 
-def test_a_disk_that_fails_deletes_none_of_them() -> None:
+def test_disk_failure_deletes_no_topic() -> None:
     files = FaultyFiles()
     broker = BrokerInMemory(topics={"orders": 1, "clicks": 1}, files=files)
     files.fail("sync", errno.EIO, path_part="__cluster_metadata")

@@ -30,7 +30,7 @@ def ask(broker: BrokerInMemory, *topics: schema.Topic) -> Told:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_clients_get_the_bytes_that_kafka_sent(client: str) -> None:
+def test_golden_requests_get_kafka_bytes(client: str) -> None:
     request = golden(f"k21_delete_records_v2_request_{client}")
     asked, told = request.decode().topics[0], answer_of(request).topics[0]
     is_gone = told.partitions[0].error_code != 0  # librdkafka's program had sent DeleteTopics right behind
@@ -67,7 +67,7 @@ def test_moves_log_start_offset(offset: int, low_watermark: int, error_code: int
     assert broker.cluster.partition("orders", 0).log.log_start_offset == max(low_watermark, 0)
 
 
-def test_a_lower_offset_moves_nothing() -> None:
+def test_lower_offset_changes_nothing() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     broker.append("orders", 0, records(10))
     assert [ask(broker, topic("orders", (0, offset)))[0][2:] for offset in (3, 5, 2, 0, 7)] == [(3, 0), (5, 0), (5, 0), (5, 0), (7, 0)]
@@ -78,7 +78,7 @@ def test_empty_log() -> None:
     assert [ask(broker, topic("orders", (0, offset)))[0][2:] for offset in (0, -1, 1)] == [(0, 0), (0, 0), (-1, 1)]
 
 
-def test_high_watermark_is_the_limit_and_not_the_log_end() -> None:
+def test_high_watermark_is_the_limit() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     broker.append("orders", 0, records(4))
     broker.hold_high_watermark("orders", 0)
@@ -98,7 +98,7 @@ def told(pending: Pending) -> list[tuple[int, int, int]]:
     return [(each.partition_index, each.low_watermark, each.error_code) for each in pending.answer().topics[0].partitions]
 
 
-def test_replicas_that_do_not_come_along_are_waited_for() -> None:
+def test_request_waits_for_lagging_replicas() -> None:
     broker = BrokerInMemory(topics={"orders": 2})
     pending = held(broker, (0, -1), (1, 2))
     assert [each.log.log_start_offset for each in broker.cluster.topics["orders"].partitions] == [4, 2]
@@ -109,7 +109,7 @@ def test_replicas_that_do_not_come_along_are_waited_for() -> None:
     assert ask(broker, topic("orders", (0, -1))) == [("orders", 0, 4, 0)]
 
 
-def test_replicas_that_do_not_come_along_are_not_waited_for_longer_than_asked() -> None:
+def test_wait_for_lagging_replicas_times_out() -> None:
     broker = BrokerInMemory(topics={"orders": 2})
     pending = held(broker, (0, 3), (1, 2))
     broker.clock.advance(1000)
@@ -118,7 +118,7 @@ def test_replicas_that_do_not_come_along_are_not_waited_for_longer_than_asked() 
     assert ask(broker, topic("orders", (0, 0))) == [("orders", 0, 0, 0)], "nothing to wait for"
 
 
-def test_a_partition_that_is_lost_while_its_replicas_are_waited_for() -> None:
+def test_partition_lost_while_waiting_for_replicas() -> None:
     broker = BrokerInMemory(topics={"orders": 2})
     pending = held(broker, (0, 3))
     broker.cluster.partition("orders", 0).take_offline(KafkaStorageError("the disk is gone"))
@@ -149,7 +149,7 @@ def test_internal_topics_are_refused(name: str) -> None:
     assert ask(broker, topic(name, (0, 1))) == [(name, 0, -1, 17)]
 
 
-def test_one_that_fails_does_not_stop_the_others() -> None:
+def test_failing_partition_does_not_affect_others() -> None:
     broker = BrokerInMemory(topics={"orders": 2, "bills": 1})
     for name, index in [("orders", 0), ("orders", 1), ("bills", 0)]:
         broker.append(name, index, records(10))
@@ -162,20 +162,20 @@ def test_one_that_fails_does_not_stop_the_others() -> None:
     ]
 
 
-def test_of_a_partition_asked_for_twice_the_last_offset_counts() -> None:
+def test_duplicate_partition_uses_its_last_offset() -> None:
     broker = BrokerInMemory(topics={"orders": 2})
     broker.append("orders", 0, records(10))
     told = ask(broker, topic("orders", (0, 50), (0, 6)), topic("orders", (1, 0)), topic("orders"))
     assert told == [("orders", 0, 6, 0), ("orders", 1, 0, 0)]
 
 
-def test_nothing_asked_nothing_answered() -> None:
+def test_empty_request_gets_an_empty_answer() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     assert broker.ask(schema.Request(topics=[topic("orders")], timeout_ms=-1)).topics == []
     assert broker.ask(schema.Request(topics=[], timeout_ms=0)).topics == []
 
 
-def test_readers_see_the_new_start_and_so_does_the_next_broker() -> None:
+def test_new_log_start_offset_is_visible_and_survives_a_restart() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     broker.append("orders", 0, records(10))
     ask(broker, topic("orders", (0, 4)))
@@ -195,5 +195,5 @@ def test_offline_partition() -> None:
     assert ask(broker, topic("orders", (0, 0))) == [("orders", 0, -1, 56)]
 
 
-def test_scenario_is_answered_as_by_apache_kafka() -> None:
+def test_scenario_matches_apache_kafka() -> None:
     assert differences("k21_delete_records") == []

@@ -39,7 +39,7 @@ def ask(
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
+def test_golden_requests_get_kafka_bytes(name: str) -> None:
     request = golden(name)
     answer = answer_of(request)
     transactional_id = request.decode().transactional_id
@@ -56,39 +56,39 @@ def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_every_answer_is_a_new_producer(version: int) -> None:
+def test_every_answer_has_a_new_producer_id(version: int) -> None:
     broker = BrokerInMemory()
     answers = [ask(broker, version=version) for _ in range(3)]
     assert [(answer.error_code, answer.producer_id, answer.producer_epoch) for answer in answers] == [(0, 0, 0), (0, 1, 0), (0, 2, 0)]
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_no_producer_id_is_given_twice(clean: bool) -> None:
+def test_producer_ids_are_never_reused(clean: bool) -> None:
     broker = BrokerInMemory()
     assert [ask(broker).producer_id for _ in range(1001)] == list(range(1001))
     assert ask(broker.restart(clean=clean)).producer_id == 2000  # the block of the broker that ended is not used up
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 2**31 - 1])
-def test_time_out_means_nothing_without_a_transactional_id(timeout_ms: int) -> None:
+def test_timeout_is_ignored_without_a_transactional_id(timeout_ms: int) -> None:
     assert ask(BrokerInMemory(), timeout_ms=timeout_ms).error_code == 0
 
 
 @pytest.mark.parametrize("had", [(5, 3), (-7, -7), (2**63 - 1, 2**15 - 1)])
-def test_the_id_a_producer_had_is_not_given_on(had: tuple[int, int]) -> None:
+def test_given_producer_id_is_ignored_without_a_transactional_id(had: tuple[int, int]) -> None:
     answer = ask(BrokerInMemory(), producer_id=had[0], producer_epoch=had[1])
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("half", [{"producer_id": 5}, {"producer_epoch": 5}])
 @pytest.mark.parametrize("transactional_id", [None, "x"])
-def test_an_id_without_its_epoch(half: dict[str, int], transactional_id: str | None) -> None:
+def test_id_without_epoch_is_refused(half: dict[str, int], transactional_id: str | None) -> None:
     answer = ask(BrokerInMemory(), transactional_id, **half)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (42, *REFUSED_IDS)
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_an_empty_transactional_id(version: int) -> None:
+def test_empty_transactional_id(version: int) -> None:
     broker = BrokerInMemory()
     coordinator_of(broker)
     answer = ask(broker, "", version=version)
@@ -97,7 +97,7 @@ def test_an_empty_transactional_id(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_each_owner_of_a_transactional_id_has_another_epoch(version: int) -> None:
+def test_each_owner_of_a_transactional_id_gets_a_new_epoch(version: int) -> None:
     broker = BrokerInMemory()
     coordinator_of(broker)
     answers = [ask(broker, each, version=version) for each in ("payments", "payments", "orders", "payments")]
@@ -105,7 +105,7 @@ def test_each_owner_of_a_transactional_id_has_another_epoch(version: int) -> Non
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_only_find_coordinator_makes_a_coordinator(version: int) -> None:
+def test_only_find_coordinator_creates_the_state_topic(version: int) -> None:
     broker = BrokerInMemory()
     assert ask(broker, "payments", version=version).error_code == 16
     assert TOPIC not in broker.cluster.topics
@@ -128,7 +128,7 @@ def test_a_fenced_producer(version: int, error_code: int) -> None:
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (error_code, *REFUSED_IDS)
 
 
-def test_a_producer_writes_once_with_what_it_got() -> None:
+def test_idempotent_producer_writes_once() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     producer = ask(broker)
     batch = records(3, producer_id=producer.producer_id, producer_epoch=producer.producer_epoch, base_sequence=0)
@@ -141,7 +141,7 @@ def test_a_producer_writes_once_with_what_it_got() -> None:
     assert broker.cluster.partition("orders", 0).log.log_end_offset == 3
 
 
-def test_a_disk_that_fails_gives_no_id() -> None:
+def test_disk_failure_allocates_no_id() -> None:
     files = FaultyFiles()
     broker = BrokerInMemory(files=files)
     files.fail("write", errno.EIO, path_part="__cluster_metadata")
@@ -149,5 +149,5 @@ def test_a_disk_that_fails_gives_no_id() -> None:
     assert (refused.error_code, refused.producer_id, refused.producer_epoch) == (56, *REFUSED_IDS)
 
 
-def test_scenario_is_answered_as_by_apache_kafka() -> None:
+def test_scenario_matches_apache_kafka() -> None:
     assert differences("k22_init_producer_id") == []

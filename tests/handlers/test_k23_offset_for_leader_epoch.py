@@ -36,7 +36,7 @@ def ask(
 
 @pytest.mark.parametrize("version", range(schema.VERSIONS[0], schema.VERSIONS[1] + 1))
 @pytest.mark.parametrize(("epoch", "answer"), [(0, (0, 2)), (1, (0, 2)), (2, (0, 2)), (3, (3, 3)), (4, (-1, -1)), (-1, (-1, -1))])
-def test_where_an_epoch_ends(broker: BrokerInMemory, version: int, epoch: int, answer: tuple[int, int]) -> None:
+def test_end_offset_of_an_epoch(broker: BrokerInMemory, version: int, epoch: int, answer: tuple[int, int]) -> None:
     result = ask(broker, epoch, version=version)
     assert (result.error_code, result.leader_epoch, result.end_offset) == (0, *answer)
 

@@ -75,7 +75,7 @@ def _is_told_to_wait(name: str) -> bool:
 
 
 @pytest.mark.parametrize("name", [name for name in REQUESTS if not _is_told_to_wait(name)])
-def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
+def test_golden_requests_get_kafka_bytes(name: str) -> None:
     request = golden(name)
     assert serve(_as_it_was(request), request) == kafka_answer(request)
 
@@ -97,7 +97,7 @@ def test_partitions_are_added(version: int) -> None:
 
 @pytest.mark.parametrize("version", range(6))
 @pytest.mark.parametrize("unknown", [("nonsense", 0), ("a", 2), ("a", -1)])
-def test_one_unknown_partition_stops_all(version: int, unknown: tuple[str, int]) -> None:
+def test_unknown_partition_fails_the_whole_request(version: int, unknown: tuple[str, int]) -> None:
     broker = BrokerInMemory(topics={"a": 2})
     ids = init_producer(broker)
 
@@ -110,7 +110,7 @@ def test_one_unknown_partition_stops_all(version: int, unknown: tuple[str, int])
 
 @pytest.mark.parametrize("version", range(6))
 @pytest.mark.parametrize("internal", ["__transaction_state", "__consumer_offsets", "__share_group_state"])  # the last two are not there
-def test_clients_write_nothing_into_the_topics_of_the_broker(version: int, internal: str) -> None:
+def test_internal_topics_are_refused(version: int, internal: str) -> None:
     broker = BrokerInMemory(topics={"a": 1})
     ids = init_producer(broker)
     asked = [("a", 0), (internal, 0), ("nonsense", 0)]
@@ -133,7 +133,7 @@ def test_a_zombie(version: int, error_code: int) -> None:
 
 
 @pytest.mark.parametrize("version", [4, 5])
-def test_verify_only_adds_nothing(version: int) -> None:
+def test_verify_only_adds_no_partitions(version: int) -> None:
     broker = BrokerInMemory(topics={"a": 2})
     ids = init_producer(broker)
     ask(broker, ids, [("a", 0)], version=3)
@@ -147,7 +147,7 @@ def test_verify_only_adds_nothing(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [4, 5])
-def test_each_transaction_has_its_own_answer(version: int) -> None:
+def test_each_transaction_has_its_own_result(version: int) -> None:
     broker = BrokerInMemory(topics={"a": 1})
     first, second = init_producer(broker, "first"), init_producer(broker, "second")
 
@@ -174,7 +174,7 @@ def test_without_a_coordinator(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_a_broker_that_fails_says_so_of_each_partition(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_error_is_returned(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     broker = BrokerInMemory(topics={"a": 2})
     ids = init_producer(broker)
     monkeypatch.setattr(coordinator_of(broker), "add_partitions", None)

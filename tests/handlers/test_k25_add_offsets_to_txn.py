@@ -22,7 +22,7 @@ def ask(broker: BrokerInMemory, ids: ProducerIdAndEpoch, group_id: str = "g", *,
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
+def test_golden_requests_get_kafka_bytes(name: str) -> None:
     request = golden(name)
     asked = request.decode()
     states = state_that_answers(answer_of(request).error_code, asked.transactional_id, (asked.producer_id, asked.producer_epoch))
@@ -30,7 +30,7 @@ def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_the_partition_of_the_group_is_added(version: int) -> None:
+def test_partition_of_the_group_is_added(version: int) -> None:
     broker = BrokerInMemory()
     ids = init_producer(broker)
     assert [ask(broker, ids, group_id, version=version) for group_id in ("g", "other", "", "g")] == [0, 0, 0, 0]

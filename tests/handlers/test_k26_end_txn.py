@@ -21,7 +21,7 @@ def end(broker: BrokerInMemory, ids: ProducerIdAndEpoch, *, version: int = 5, co
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
+def test_golden_requests_get_kafka_bytes(name: str) -> None:
     request = golden(name)
     asked = request.decode()
     states = state_that_answers(answer_of(request).error_code, asked.transactional_id, (asked.producer_id, asked.producer_epoch))
@@ -30,7 +30,7 @@ def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
 
 @pytest.mark.parametrize("version", range(6))
 @pytest.mark.parametrize("commit", [True, False])
-def test_an_end_and_its_repetition(version: int, commit: bool) -> None:
+def test_end_can_be_retried(version: int, commit: bool) -> None:
     broker = BrokerInMemory(topics={"a": 1})
     ids = init_producer(broker)
     begin(broker, ids, ("a", 0))
@@ -51,7 +51,7 @@ def test_a_zombie(version: int, error_code: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_an_id_that_nobody_knows(version: int) -> None:
+def test_unknown_transactional_id(version: int) -> None:
     broker = BrokerInMemory()
     init_producer(broker, "orders")
     answer = end(broker, ProducerIdAndEpoch(0, 0), version=version)

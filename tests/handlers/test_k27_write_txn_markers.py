@@ -42,14 +42,14 @@ def open_transaction(broker: BrokerInMemory, producer_id: int, topic: str, index
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_everybody_gets_the_bytes_that_kafka_sent(name: str) -> None:
+def test_golden_requests_get_kafka_bytes(name: str) -> None:
     request = golden(name)
     topics = {topic.name: 3 for each in request.decode().markers for topic in each.topics}
     assert serve(kafka_like(topics=topics), request) == kafka_answer(request)
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_transaction_ends_for_readers(version: int) -> None:
+def test_marker_ends_the_transaction_for_readers(version: int) -> None:
     broker = BrokerInMemory(topics={"a": 1, "b": 2})
     opened = [open_transaction(broker, 7, *place) for place in (("a", 0), ("b", 1))]
     assert [each.log.last_stable_offset for each in opened] == [0, 0]
@@ -61,7 +61,7 @@ def test_a_transaction_ends_for_readers(version: int) -> None:
     assert opened[0].log.aborted_transactions(0, 4) == [(7, 0)]
 
 
-def test_one_that_fails_does_not_stop_the_others() -> None:
+def test_failing_partition_does_not_affect_others() -> None:
     broker = BrokerInMemory(topics={"a": 2})
     open_transaction(broker, 7, "a", 0, epoch=5)
     open_transaction(broker, 7, "a", 1)
@@ -77,21 +77,21 @@ def test_one_that_fails_does_not_stop_the_others() -> None:
 
 
 @pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (7, -1)])
-def test_a_marker_of_nobody(producer_id: int, epoch: int) -> None:
+def test_invalid_producer_id_or_epoch(producer_id: int, epoch: int) -> None:
     broker = BrokerInMemory(topics={"a": 1})
     assert ask(broker, marker(producer_id, ("a", [0]), producer_epoch=epoch)) == {producer_id: [("a", 0, -1)]}
     assert broker.cluster.partition("a", 0).log.log_end_offset == 0
 
 
 @pytest.mark.parametrize(("epoch", "transaction_version", "code"), [(0, 0, 0), (0, 1, 0), (0, 2, 47), (1, 2, 0)])
-def test_from_transaction_version_2_on_a_marker_has_its_own_epoch(epoch: int, transaction_version: int, code: int) -> None:
+def test_transaction_version_2_markers_have_a_new_epoch(epoch: int, transaction_version: int, code: int) -> None:
     broker = BrokerInMemory(topics={"a": 1})
     open_transaction(broker, 7, "a", 0)
     asked = marker(7, ("a", [0]), producer_epoch=epoch, transaction_version=transaction_version)
     assert ask(broker, asked) == {7: [("a", 0, code)]}
 
 
-def test_it_is_answered_when_it_is_synced() -> None:
+def test_marker_is_answered_after_the_sync() -> None:
     broker = BrokerInMemory(topics={"a": 1}, config={"log.flush.interval.messages": "1"})
     partition = open_transaction(broker, 7, "a", 0)
     pending = broker.begin(schema.Request(markers=[marker(7, ("a", [0]))]))
@@ -114,7 +114,7 @@ def codes(pending: Pending) -> list[int]:
     return [each.error_code for each in pending.answer().markers[0].topics[0].partitions]
 
 
-def test_it_is_answered_when_readers_see_it() -> None:
+def test_marker_is_answered_when_visible_to_readers() -> None:
     broker = BrokerInMemory(topics={"a": 2})
     partition, pending = held(broker)
     broker.clock.advance(29_999)
@@ -124,7 +124,7 @@ def test_it_is_answered_when_readers_see_it() -> None:
     assert partition.log.last_stable_offset == 2
 
 
-def test_it_is_waited_for_no_longer_than_brokers_wait_for_each_other() -> None:
+def test_wait_for_replicas_times_out() -> None:
     broker = BrokerInMemory(topics={"a": 2}, config={"request.timeout.ms": "500"})
     partition, pending = held(broker)
     broker.clock.advance(500)
@@ -141,7 +141,7 @@ class _Elsewhere(Nodes):
         return 7 if self.moved else super().leader_of(partition)
 
 
-def test_another_broker_leads_before_readers_see_it() -> None:
+def test_leadership_lost_while_waiting() -> None:
     broker = BrokerInMemory(topics={"a": 2})
     nodes = broker.services.nodes = _Elsewhere(broker.cluster.node)
     partition, pending = held(broker)
@@ -151,7 +151,7 @@ def test_another_broker_leads_before_readers_see_it() -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_it_is_synced_and_seen(fails: bool) -> None:
+def test_marker_is_synced_and_visible_before_the_answer(fails: bool) -> None:
     files = FaultyFiles()
     broker = BrokerInMemory(topics={"a": 2}, config={"log.flush.interval.messages": "1"}, files=files)
     partition, pending = held(broker)

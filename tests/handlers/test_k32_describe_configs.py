@@ -21,7 +21,7 @@ def test_answers_as_apache_kafka_does() -> None:
     assert differences("k32_describe_configs") == []
 
 
-def test_a_topic_without_overrides_looks_as_on_apache_kafka() -> None:
+def test_topic_without_overrides_matches_apache_kafka() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     broker.cluster.configs.alter_broker("", {"min.insync.replicas": "1"})  # Kafka's formatting stores it
 
@@ -42,7 +42,7 @@ def test_every_config_is_documented() -> None:
         assert undocumented == []
 
 
-def test_where_a_value_comes_from() -> None:
+def test_config_sources() -> None:
     broker = BrokerInMemory(config={"log.retention.hours": "2", "log.segment.bytes": "1000"})
     broker.cluster.create_topic("orders", configs={"retention.ms": "5"})
     broker.cluster.create_topic("clicks")
@@ -55,7 +55,7 @@ def test_where_a_value_comes_from() -> None:
     assert clicks["flush.ms"].config_source == SOURCE_DEFAULT
 
 
-def test_version_0_says_what_is_default() -> None:
+def test_version_0_reports_defaults() -> None:
     broker = BrokerInMemory(config={"log.segment.bytes": "1000"})
     broker.cluster.create_topic("orders", configs={"retention.ms": "5"})
     keys = ["retention.ms", "segment.bytes", "flush.ms"]

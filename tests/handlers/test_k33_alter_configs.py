@@ -32,7 +32,7 @@ def test_overrides_are_replaced() -> None:
     assert (log.config.retention_ms, log.config.segment_bytes) == (7, 1024**3)
 
 
-def test_a_resource_that_is_named_twice_is_refused() -> None:
+def test_duplicate_resource_is_refused() -> None:
     # Apache Kafka 4.3.1 never answers this one.
     answers = BrokerInMemory(topics={"orders": 1}).ask(request("orders", times=2, retention_ms="7")).responses
     assert [answer.error_code for answer in answers] == [InvalidRequest.code] * 2

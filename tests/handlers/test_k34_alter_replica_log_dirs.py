@@ -53,11 +53,11 @@ def test_requests_of_clients_are_answered(name: str, tmp_path: Path) -> None:
     assert {(topic.topic_name, each.partition_index) for topic in answer.results for each in topic.partitions} == asked
 
 
-def test_every_version_has_frames() -> None:
+def test_every_version_has_golden_frames() -> None:
     assert {all_golden()[name].version for name in REQUESTS} == {1, 2}
 
 
-def test_the_copy_is_listed_as_a_future_log_until_it_takes_the_place(tmp_path: Path) -> None:
+def test_future_log_is_listed_until_it_replaces_the_log(tmp_path: Path) -> None:
     broker, paths = broker_of(tmp_path, replica_alter_log_dirs_io_max_bytes_per_second="100")
     broker.cluster.configs.alter_topic("golden", {"segment.bytes": "150"})
     for _ in range(6):
@@ -80,7 +80,7 @@ def test_the_copy_is_listed_as_a_future_log_until_it_takes_the_place(tmp_path: P
     assert found == {destination: [(size, 0, False)]}
 
 
-def test_many_partitions_are_begun_in_slices(tmp_path: Path) -> None:
+def test_many_moves_are_started_in_slices(tmp_path: Path) -> None:
     broker, paths = broker_of(tmp_path)
     broker.cluster.create_topic("many", partition_count=40)
     now = iter(range(10_000))

@@ -36,7 +36,7 @@ def partitions(result: schema.LogDirResult) -> dict[str, list[int]]:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_clients_are_told_what_kafka_told_them(name: str) -> None:
+def test_golden_requests_match_kafka(name: str) -> None:
     """Of the topics that the clients' programs had made: Kafka's directory had more."""
     request = golden(name)
     expected = answer_of(request)
@@ -52,7 +52,7 @@ def test_clients_are_told_what_kafka_told_them(name: str) -> None:
     assert (ours.total_bytes == -1, ours.usable_bytes == -1) == (theirs.total_bytes == -1, theirs.usable_bytes == -1)
 
 
-def test_sizes_are_those_of_the_log_files() -> None:
+def test_sizes_match_the_log_files() -> None:
     broker = BrokerInMemory(topics={"orders": 2})
     broker.append("orders", 1, records(10))
 
@@ -84,13 +84,13 @@ def test_sizes_are_those_of_the_log_files() -> None:
     ],
     ids=["null", "empty", "unknown topic", "unknown partitions", "no partitions", "metadata log", "some"],
 )
-def test_which_partitions(asked: dict[str, list[int]] | None, expected: dict[str, list[int]]) -> None:
+def test_requested_partitions(asked: dict[str, list[int]] | None, expected: dict[str, list[int]]) -> None:
     (result,) = ask(BrokerInMemory(topics={"d1": 3, "d2": 2}), asked).results
     assert result.error_code == 0
     assert partitions(result) == expected
 
 
-def test_a_topic_asked_for_in_two_places() -> None:
+def test_topic_listed_twice() -> None:
     broker = BrokerInMemory(topics={"d1": 3})
     topics = [schema.Topic(topic="d1", partitions=[2]), schema.Topic(topic="d1", partitions=[1])]
     (result,) = broker.ask(schema.Request(topics=topics)).results
@@ -98,7 +98,7 @@ def test_a_topic_asked_for_in_two_places() -> None:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_volume_is_told_from_version_4_on(version: int) -> None:
+def test_volume_size_is_returned_from_version_4(version: int) -> None:
     broker = BrokerInMemory()
     (result,) = ask(broker, None, version).results
     if version < 4:
@@ -127,7 +127,7 @@ def test_deleted_topics_are_not_listed() -> None:
     assert partitions(result) == {"orders": [0]}
 
 
-def test_a_volume_that_cannot_be_read() -> None:
+def test_unreadable_volume() -> None:
     broker = BrokerInMemory(topics={"orders": 1}, files=UnknownVolumes())
     answer = ask(broker, None)
     assert answer.error_code == 0
@@ -136,5 +136,5 @@ def test_a_volume_that_cannot_be_read() -> None:
     assert result.log_dir == os.fspath(broker.folder)
 
 
-def test_scenario_is_answered_as_by_apache_kafka() -> None:
+def test_scenario_matches_apache_kafka() -> None:
     assert differences("k35_describe_log_dirs") == []

@@ -13,7 +13,7 @@ from tests.support.broker_in_memory import BrokerInMemory
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_it_is_illegal_without_a_handshake(version: int) -> None:
+def test_illegal_state_without_handshake(version: int) -> None:
     (kafkas,) = json.loads(FILE.read_text())["answers"]["SaslAuthenticate without SASL"]
     broker = BrokerInMemory()
     assert shown(broker.ask(schema.Request(auth_bytes=b"\0alice\0secret"), version)) == kafkas

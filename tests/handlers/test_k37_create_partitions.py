@@ -31,7 +31,7 @@ def count_of(broker: BrokerInMemory, name: str) -> int:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_clients_get_the_bytes_that_kafka_sent(client: str) -> None:
+def test_golden_requests_get_kafka_bytes(client: str) -> None:
     request = golden(f"k37_create_partitions_{client}")
     (asked,) = request.decode().topics
     broker = kafka_like(topics={asked.name: 1})
@@ -50,7 +50,7 @@ def test_every_version_of_franz_go(version: int) -> None:
     assert sorted(answer.results, key=repr) == sorted(answer_of(request).results, key=repr)  # Kafka's are in no order
 
 
-def test_new_partitions_take_records_and_old_ones_keep_theirs() -> None:
+def test_new_partitions_accept_records_and_old_ones_keep_theirs() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     broker.append("orders", 0, records(10))
 
@@ -114,27 +114,27 @@ def test_validate_only_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", ["h", "nope"])
-def test_a_topic_that_is_there_twice_is_answered_once(name: str) -> None:
+def test_duplicate_topic_is_answered_once(name: str) -> None:
     broker = BrokerInMemory(topics={"h": 3, "i": 2})
     assert ask(broker, topic(name, 5), topic(name, 6), topic("i", 3)) == [(name, 42, "Duplicate topic name."), ("i", 0, None)]
     assert (count_of(broker, "h"), count_of(broker, "i")) == (3, 3)
 
 
-def test_one_that_fails_does_not_stop_the_others() -> None:
+def test_failing_topic_does_not_affect_others() -> None:
     broker = BrokerInMemory(topics={"i": 2, "j": 2})
     told = ask(broker, topic("i", 1), topic("nope", 4), topic("j", 4), version=2)
     assert [result[:2] for result in told] == [("i", 37), ("nope", 3), ("j", 0)]
     assert (count_of(broker, "i"), count_of(broker, "j")) == (2, 4)
 
 
-def test_nothing_asked_nothing_answered() -> None:
+def test_empty_request_gets_an_empty_answer() -> None:
     assert ask(BrokerInMemory()) == []
 
 
-def test_internal_topics_may_grow() -> None:
+def test_internal_topics_can_be_extended() -> None:
     broker = BrokerInMemory(topics={"__consumer_offsets": 1})
     assert ask(broker, topic("__consumer_offsets", 2)) == [("__consumer_offsets", 0, None)]
 
 
-def test_scenario_is_answered_as_by_apache_kafka() -> None:
+def test_scenario_matches_apache_kafka() -> None:
     assert differences("k37_create_partitions") == []

@@ -27,7 +27,7 @@ def delete(broker: BrokerInMemory, *groups: str, version: int = 2) -> dict[str, 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_groups_go_with_their_offsets(version: int) -> None:
+def test_groups_are_deleted_with_their_offsets(version: int) -> None:
     broker = broker_with_groups({"a": 2})
     commit(broker, {("a", 0): 1, ("a", 1): 2}, group="simple")
     live, left = stable(broker, group="live"), stable(broker, group="left")
@@ -48,7 +48,7 @@ def test_groups_go_with_their_offsets(version: int) -> None:
     assert describe(broker, "live").members[0].member_id == live.member_id
 
 
-def test_offsets_of_an_open_transaction_go_too() -> None:
+def test_offsets_of_an_open_transaction_are_deleted() -> None:
     broker = broker_with_groups({"a": 1})
     ids = init_producer(broker)
     commit_in_transaction(broker, ids, {("a", 0): 1}, group="simple")
@@ -61,7 +61,7 @@ def test_without_a_coordinator(version: int) -> None:
     assert delete(BrokerInMemory(), "simple", version=version) == {"simple": 16}
 
 
-def test_answered_when_it_is_synced() -> None:
+def test_deletion_is_answered_after_the_sync() -> None:
     files = FaultyFiles()
     broker = broker_with_groups({"a": 1}, {"log.flush.interval.messages": "1"}, files=files)
     offset = NewOffset(("a", 0), 1)

@@ -33,7 +33,7 @@ def ask(broker: BrokerInMemory, kind: int, asked: dict[str, list[int]] | None, *
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
+def test_golden_requests_get_kafka_bytes(name: str) -> None:
     request = golden(name)
     broker = kafka_like(topics={each.topic: 1 for each in ALL_TOPICS.replica_election_results})
     answer = serve(broker, request)
@@ -43,7 +43,7 @@ def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize("kind", [PREFERRED, UNCLEAN])
-def test_this_node_leads_already(kind: int, version: int) -> None:
+def test_election_is_not_needed(kind: int, version: int) -> None:
     broker = BrokerInMemory(topics={"t": 2, "u": 1})
     end = broker.cluster.metadata.last_offset
     assert ask(broker, kind, {"t": [1, 1], "u": []}, version=version) == (0, {"t": [(1, *NOT_NEEDED), (1, *NOT_NEEDED)], "u": []})
@@ -52,7 +52,7 @@ def test_this_node_leads_already(kind: int, version: int) -> None:
     assert broker.cluster.metadata.last_offset == end
 
 
-def test_what_is_not_there() -> None:
+def test_unknown_topics_and_partitions() -> None:
     missing = {
         "t": [(1, 3, "No such partition as t-1"), (-1, 3, "No such partition as t--1")],
         "absent": [(0, 3, "No such topic as absent")],
@@ -61,7 +61,7 @@ def test_what_is_not_there() -> None:
 
 
 @pytest.mark.parametrize("kind", [2, -1])
-def test_another_type(kind: int) -> None:
+def test_unknown_election_type(kind: int) -> None:
     message = f"Unknown election type {kind}"
     broker = BrokerInMemory(topics={"t": 1})
     assert ask(broker, kind, {"t": [0], "absent": [1]}) == (42, {"t": [(0, 42, message)], "absent": [(1, 42, message)]})
@@ -69,7 +69,7 @@ def test_another_type(kind: int) -> None:
 
 
 @pytest.mark.parametrize(("kind", "code"), [(PREFERRED, 80), (UNCLEAN, 83)])
-def test_an_offline_partition_has_no_leader(kind: int, code: int) -> None:
+def test_offline_partition_has_no_leader(kind: int, code: int) -> None:
     broker = BrokerInMemory(topics={"t": 2})
     broker.cluster.partition("t", 1).take_offline(KafkaStorageError())
     for asked in ({"t": [1]}, None):
@@ -77,7 +77,7 @@ def test_an_offline_partition_has_no_leader(kind: int, code: int) -> None:
         assert (error_code, [each[:2] for each in found["t"]]) == (0, [(1, code)])
 
 
-def test_the_preferred_leader_is_a_node_that_is_not_here() -> None:
+def test_preferred_leader_is_not_available() -> None:
     broker = BrokerInMemory(topics={"t": 1})
     broker.cluster.image.apply(PartitionChangeRecord(partition_id=0, topic_id=broker.cluster.topics["t"].topic_id, replicas=[2, 1]))
     assert ask(broker, PREFERRED, None)[1]["t"][0][:2] == (0, 80)

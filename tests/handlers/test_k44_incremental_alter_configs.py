@@ -19,7 +19,7 @@ def test_answers_as_apache_kafka_does() -> None:
     assert differences("k44_incremental_alter_configs") == []
 
 
-def test_a_topic_change_reaches_its_open_log() -> None:
+def test_topic_change_applies_to_its_open_log() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     log = broker.cluster.partition("orders", 0).log
 
@@ -29,7 +29,7 @@ def test_a_topic_change_reaches_its_open_log() -> None:
     assert log.config.segment_bytes == 1024**3
 
 
-def test_a_broker_change_reaches_logs_without_an_override() -> None:
+def test_broker_change_applies_to_logs_without_an_override() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     broker.cluster.create_topic("small", configs={"max.message.bytes": "100"})
 
@@ -42,7 +42,7 @@ def test_a_broker_change_reaches_logs_without_an_override() -> None:
     assert broker.cluster.partition("small", 0).log.config.max_message_bytes == 100
 
 
-def test_the_key_set_of_tokens_cannot_be_changed_by_a_client() -> None:
+def test_token_secret_key_cannot_be_changed() -> None:
     """The broker would read the file, or ask the server, that a client names (CVE-2025-27817)."""
     url = "sasl.oauthbearer.jwks.endpoint.url"
     for name in (url, f"listener.name.x.{url}", f"listener.name.x.oauthbearer.{url}"):

@@ -25,13 +25,13 @@ def ask(broker: BrokerInMemory, topic: str, *partitions: tuple[int, list[int] | 
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
+def test_golden_requests_get_kafka_bytes(name: str) -> None:
     broker = kafka_like(topics={"golden-grouped": 2, "java-groups": 1, "kafka-python-groups": 1})
     assert serve(broker, golden(name)) == kafka_answer(golden(name))
 
 
 @pytest.mark.parametrize("allow", [True, False])
-def test_replicas_must_be_this_node_once(allow: bool) -> None:
+def test_only_this_node_may_be_a_replica(allow: bool) -> None:
     broker = BrokerInMemory(topics={"t": 2})
     end = broker.cluster.metadata.last_offset
     empty, other = "includes an empty replica list.", "includes broker 2, but no such broker is registered."
@@ -46,19 +46,19 @@ def test_replicas_must_be_this_node_once(allow: bool) -> None:
     assert broker.cluster.metadata.last_offset == end
 
 
-def test_what_is_not_there() -> None:
+def test_unknown_topics_and_partitions() -> None:
     broker = BrokerInMemory(topics={"t": 2})
     assert ask(broker, "t", (-1, [1]), (2, None)) == [(-1, 3, "Unable to find partition t:-1."), (2, 3, "Unable to find partition t:2.")]
     assert ask(broker, "absent", (0, None)) == [(0, 3, "Unable to find a topic named absent.")]
 
 
-def test_nothing_asked_for() -> None:
+def test_empty_request() -> None:
     answer = BrokerInMemory().ask(schema.Request(topics=[]))
     assert (answer.error_code, answer.error_message, answer.responses) == (0, "", [])
 
 
 @pytest.mark.parametrize("replicas", [[1], None])
-def test_what_another_kafka_had_begun_stays(replicas: list[int] | None) -> None:
+def test_reassignment_started_by_another_kafka_is_kept(replicas: list[int] | None) -> None:
     broker = BrokerInMemory(topics={"t": 1})
     change = PartitionChangeRecord(partition_id=0, topic_id=broker.cluster.topics["t"].topic_id, replicas=[1, 2], adding_replicas=[2])
     broker.cluster.image.apply(change)

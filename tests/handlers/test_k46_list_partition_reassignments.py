@@ -22,12 +22,12 @@ def ask(broker: BrokerInMemory, topics: dict[str, list[int]] | None) -> dict[str
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
+def test_golden_requests_get_kafka_bytes(name: str) -> None:
     broker = kafka_like(topics={"golden-grouped": 2, "java-groups": 1, "kafka-python-groups": 1})
     assert serve(broker, golden(name)) == kafka_answer(golden(name))
 
 
-def test_what_another_kafka_had_begun_is_told() -> None:
+def test_reassignment_started_by_another_kafka_is_listed() -> None:
     broker = BrokerInMemory(topics={"orders": 2, "other": 1})
     topic_id = broker.cluster.topics["orders"].topic_id
     change = PartitionChangeRecord(partition_id=1, topic_id=topic_id, replicas=[1, 2], adding_replicas=[2], removing_replicas=[1])

@@ -35,14 +35,14 @@ def broker_with_quotas() -> BrokerInMemory:
 @pytest.mark.parametrize(
     "label", ["v0_request_franz_go_1.22.2_groups", "v1_request_franz_go_1.22.2_groups", "v1_request_java_4.3.1_admin_tools_small"]
 )
-def test_clients_get_the_bytes_that_kafka_sent(label: str) -> None:
+def test_golden_requests_get_kafka_bytes(label: str) -> None:
     broker = kafka_like()
     alter(broker, entry((("client-id", None), ("user", "golden")), (PRODUCE, 1024)))
     alter(broker, entry((("user", "golden"),), (PRODUCE, 9)), entry((("client-id", None),), (PRODUCE, 9)))
     assert serve(broker, golden(f"{STEM}_{label}")) == kafka_answer(golden(f"{STEM}_{label}"))
 
 
-def test_all_quotas_in_kafkas_bytes() -> None:
+def test_all_quotas_match_kafka_bytes() -> None:
     """Java's answer to a filter without components: of two entities."""
     broker = kafka_like()
     for user, key, value in (("java", CONSUME, 2048), ("golden", PRODUCE, 1024)):
@@ -52,7 +52,7 @@ def test_all_quotas_in_kafkas_bytes() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_a_type_that_nobody_knows(version: int) -> None:
+def test_unknown_entity_type(version: int) -> None:
     component = schema.Component(entity_type="nonsense", match_type=EXACT, match="a")
     answer = BrokerInMemory().ask(schema.Request(components=[component], strict=False), version)
     assert answer == golden(f"{STEM}_v{version}_response_franz_go_1.22.2_groups_small").decode()
@@ -100,7 +100,7 @@ def test_filters(components: list[tuple[str, int, str | None]], strict: bool, fo
         ),
     ],
 )
-def test_what_is_no_filter(components: list[tuple[str, int, str | None]], message: str) -> None:
+def test_invalid_filters(components: list[tuple[str, int, str | None]], message: str) -> None:
     asked = [schema.Component(entity_type=each, match_type=match_type, match=match) for each, match_type, match in components]
     answer = broker_with_quotas().ask(schema.Request(components=asked, strict=False))
     assert (answer.error_code, answer.error_message, answer.entries) == (42, message, None)

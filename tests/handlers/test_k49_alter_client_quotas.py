@@ -21,12 +21,12 @@ ADDRESS: Entity = (("ip", "1.2.3.4"),)
 
 
 @pytest.mark.parametrize("name", [name for name in REQUESTS if "java" in name])
-def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
+def test_golden_requests_get_kafka_bytes(name: str) -> None:
     assert serve(kafka_like(), golden(name)) == kafka_answer(golden(name))
 
 
 @pytest.mark.parametrize("name", [name for name in REQUESTS if "franz" in name])
-def test_entities_of_a_hash_map_in_another_order(name: str) -> None:
+def test_entities_in_another_order(name: str) -> None:
     def told(answer: schema.Response) -> list[tuple[int, str | None, str]]:
         return sorted((each.error_code, each.error_message or "", str(each.entity)) for each in answer.entries)
 
@@ -37,7 +37,7 @@ def test_entities_of_a_hash_map_in_another_order(name: str) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_set_changed_and_removed_for_good(version: int) -> None:
+def test_quotas_are_set_changed_and_removed(version: int) -> None:
     broker = BrokerInMemory()
     both: Entity = (("client-id", None), ("user", "a"))
     assert alter(broker, entry(both[::-1], (PRODUCE, 1), (CONSUME, 2)), entry(ADDRESS, (CONNECT, 3)), version=version) == [
@@ -55,7 +55,7 @@ def test_set_changed_and_removed_for_good(version: int) -> None:
     assert describe(broker) == describe(broker.restart()) == {}
 
 
-def test_records_are_kafkas() -> None:
+def test_records_match_kafka() -> None:
     broker = BrokerInMemory()
     alter(broker, entry((("user", "a"), ("client-id", None)), (PRODUCE, 1.0)))
     (record,) = broker.cluster.image.kept.quotas.values()
@@ -64,7 +64,7 @@ def test_records_are_kafkas() -> None:
 
 
 @pytest.mark.parametrize("validate_only", [True, False])
-def test_nothing_is_written_that_changes_nothing(validate_only: bool) -> None:
+def test_unchanged_quotas_write_nothing(validate_only: bool) -> None:
     broker = BrokerInMemory()
     alter(broker, entry(USER, (PRODUCE, 1)))
     end = broker.cluster.metadata.last_offset
@@ -112,7 +112,7 @@ def test_refused(entity: Entity, values: list[tuple[str, float | None]], message
 @pytest.mark.parametrize(
     ("key", "value"), [("request_percentage", 1.5), ("controller_mutation_rate", 0.1), (PRODUCE, 2.0000000001), (CONSUME, 2.0**62)]
 )
-def test_values_that_may_be(key: str, value: float) -> None:
+def test_valid_values(key: str, value: float) -> None:
     broker = BrokerInMemory()
     assert alter(broker, entry(USER, (key, value))) == [(USER, 0, None)]
     assert describe(broker) == {USER: {key: value}}
@@ -123,7 +123,7 @@ def test_addresses(address: str) -> None:
     assert alter(BrokerInMemory(), entry((("ip", address),), (CONNECT, 1)))[0][1] == 0
 
 
-def test_an_entity_that_is_there_twice() -> None:
+def test_duplicate_entity() -> None:
     broker = BrokerInMemory()
     both: Entity = (("client-id", "c"), ("user", None))
     message = "Ignoring duplicate entity ClientQuotaEntity(entries={client-id=c, user=null})"
@@ -131,12 +131,12 @@ def test_an_entity_that_is_there_twice() -> None:
     assert describe(broker) == {both: {PRODUCE: 1}}
 
 
-def test_the_last_name_of_a_type_counts() -> None:
+def test_last_name_of_an_entity_type_wins() -> None:
     broker = BrokerInMemory()
     assert alter(broker, entry((("user", "a"), ("user", "b")), (PRODUCE, 1))) == [((("user", "b"),), 0, None)]
 
 
-def test_no_more_than_one_batch_of_the_metadata_log_holds() -> None:
+def test_request_larger_than_a_metadata_batch_is_refused() -> None:
     broker = BrokerInMemory()
     asked = [entry((("user", str(number)),), (PRODUCE, 1)) for number in range(10_001)]
     assert {code for _, code, _ in alter(broker, *asked)} == {44}

@@ -16,7 +16,7 @@ REQUESTS = sorted(name for name, frame in all_golden().items() if frame.stem == 
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
+def test_golden_requests_get_kafka_bytes(name: str) -> None:
     broker = kafka_like()
     known = {"franz": ["librdkafka", "golden"], "java": ["java"], "kafka_python": ["librdkafka"], "librdkafka": ["librdkafka"]}
     for user in next(users for client, users in known.items() if f"_request_{client}" in name):
@@ -35,7 +35,7 @@ def test_all_users_with_all_their_mechanisms(users: list[schema.User] | None) ->
     assert describe(broker) == {"b": [(SHA_512, 16384)], "a": [(SHA_256, 4096), (SHA_512, 5000)]}
 
 
-def test_each_user_is_answered_once() -> None:
+def test_duplicate_user_is_refused_once() -> None:
     broker = BrokerInMemory()
     alter(broker, [upsertion("a"), upsertion("b")])
     answer = broker.ask(schema.Request(users=[schema.User(name=name) for name in ("a", "x", "a", "", "b")]))

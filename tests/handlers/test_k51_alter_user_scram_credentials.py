@@ -32,7 +32,7 @@ def kept(broker: BrokerInMemory, user: str, mechanism: int) -> UserScramCredenti
 
 @pytest.mark.parametrize("left_over", [b"", b"\0"], ids=["whole", "as_librdkafka_leaves_a_byte"])
 @pytest.mark.parametrize("name", [name for name in REQUESTS if "java" in name])
-def test_clients_get_the_bytes_that_kafka_sent(name: str, left_over: bytes) -> None:
+def test_golden_requests_get_kafka_bytes(name: str, left_over: bytes) -> None:
     request = golden(name)
     broker = kafka_like()
     alter(broker, [upsertion(each.name, each.mechanism) for each in request.decode().deletions])
@@ -40,14 +40,14 @@ def test_clients_get_the_bytes_that_kafka_sent(name: str, left_over: bytes) -> N
     assert list(describe(broker)) == [each.name for each in request.decode().upsertions]
 
 
-def test_users_of_a_hash_map_in_another_order() -> None:
+def test_users_in_another_order() -> None:
     (name,) = [name for name in REQUESTS if "franz" in name]
     answer = kafka_like().ask(golden(name).decode())
     assert sorted(map(str, answer.results)) == sorted(map(str, answer_of(golden(name)).results))
     assert (answer.results[0].user, answer.results[0].error_code) == ("golden", 0)
 
 
-def test_keys_are_those_of_rfc_7677() -> None:
+def test_keys_match_rfc_7677() -> None:
     """The example of section 3: what is kept proves the client to the server and the server to the client."""
     salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
     salted_password = hashlib.pbkdf2_hmac("sha256", b"pencil", salt, 4096)
@@ -64,7 +64,7 @@ def test_keys_are_those_of_rfc_7677() -> None:
     assert (record.salt, record.iterations) == (salt, 4096)
 
 
-def test_kept_for_good_until_they_are_deleted() -> None:
+def test_credentials_are_kept_until_deleted() -> None:
     broker = BrokerInMemory()
     assert alter(broker, [upsertion("a"), upsertion("b", SHA_512, 16384, salted_password=bytes(64))]) == {"a": DONE, "b": DONE}
     assert len(kept(broker, "b", SHA_512).stored_key) == len(kept(broker, "b", SHA_512).server_key) == 64
@@ -79,7 +79,7 @@ def test_kept_for_good_until_they_are_deleted() -> None:
     assert describe(broker) == describe(broker.restart()) == {}
 
 
-def test_refused_and_the_others_not() -> None:
+def test_refused_user_does_not_affect_others() -> None:
     broker = BrokerInMemory()
     asked = [upsertion("a"), upsertion("c", SHA_256, 16385), upsertion("d", SHA_512, 4095), upsertion(""), upsertion("f", 9, 1)]
     refused = {"c": MANY, "d": FEW, "": NO_NAME, "f": NO_MECHANISM}
@@ -89,7 +89,7 @@ def test_refused_and_the_others_not() -> None:
     assert alter(broker) == {}
 
 
-def test_a_user_who_is_there_twice() -> None:
+def test_user_listed_twice() -> None:
     broker = BrokerInMemory()
     alter(broker, [upsertion("a"), upsertion("b", SHA_512)])
     end = broker.cluster.metadata.last_offset
@@ -102,21 +102,21 @@ def test_a_user_who_is_there_twice() -> None:
     assert broker.cluster.metadata.last_offset == end
 
 
-def test_a_metadata_version_before_scram() -> None:
+def test_metadata_version_without_scram() -> None:
     broker = BrokerInMemory()
     broker.cluster.image.apply(FeatureLevelRecord(name="metadata.version", feature_level=10))
     message = "The current metadata.version does not support SCRAM"
     assert alter(broker, [upsertion("a")], [("b", SHA_256)]) == {"b": (35, message), "a": (35, message)}
 
 
-def test_no_password_is_repeated_in_an_answer() -> None:
+def test_password_is_not_stored() -> None:
     secret = b"secret-of-the-user" * 2
     broker = BrokerInMemory()
     alter(broker, [upsertion("a", salted_password=secret)])
     assert secret not in b"".join(file.read_bytes() for file in broker.folder.rglob("*.log"))
 
 
-def test_requests_that_fail_as_a_whole_name_every_user() -> None:
+def test_refused_request_lists_every_user() -> None:
     broker = BrokerInMemory()
     asked = [upsertion(str(number)) for number in range(10_001)]
     answer = broker.ask(schema.Request(deletions=[], upsertions=asked))

@@ -47,7 +47,7 @@ def ask(broker: BrokerInMemory, *topics: tuple[str, list[int]], version: int = 2
 
 
 @pytest.mark.parametrize("name", RESPONSES)
-def test_clients_get_the_bytes_that_kafka_sent(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_golden_requests_get_kafka_bytes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     response = golden(name)  # the longer of the two answers is the one to the longer request here
     request = golden(name.replace("_response_", "_request_"))
     answer = serve(like(monkeypatch, response), request)
@@ -56,7 +56,7 @@ def test_clients_get_the_bytes_that_kafka_sent(name: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_this_node_leads_and_has_everything(version: int) -> None:
+def test_this_node_is_the_up_to_date_leader(version: int) -> None:
     broker = BrokerInMemory(topics={"orders": 3})
     (partition,) = ask(broker, (METADATA, [0]), version=version).topics[0].partitions
     (voter,) = partition.current_voters
@@ -65,21 +65,21 @@ def test_this_node_leads_and_has_everything(version: int) -> None:
     assert voter.last_fetch_timestamp == voter.last_caught_up_timestamp == (broker.clock.now_ms() if version else -1)
 
 
-def test_the_epoch_rises_with_the_first_record_behind_a_restart() -> None:
+def test_epoch_rises_with_the_first_record_after_a_restart() -> None:
     broker = BrokerInMemory().restart()
     assert ask(broker, (METADATA, [0])).topics[0].partitions[0].leader_epoch == 1
     broker.cluster.create_topic("orders")
     assert ask(broker, (METADATA, [0])).topics[0].partitions[0].leader_epoch == 2
 
 
-def test_the_voter_is_the_directory() -> None:
+def test_voter_has_the_directory_id() -> None:
     broker = BrokerInMemory()
     answer = ask(broker, (METADATA, [0]))
     assert answer.topics[0].partitions[0].current_voters[0].replica_directory_id == broker.cluster.log_directories[0].directory_id
     assert [(node.node_id, [(each.name, each.port) for each in node.listeners]) for node in answer.nodes] == [(1, [("CONTROLLER", 9093)])]
 
 
-def test_voters_that_the_log_does_not_name() -> None:
+def test_static_voters_have_no_directory_id() -> None:
     broker = BrokerInMemory()
     broker.cluster.metadata.log.quorum = Quorum(leader_voters=frozenset({1}))
     answer = ask(broker, (METADATA, [0]))
@@ -100,7 +100,7 @@ def test_voters_that_the_log_does_not_name() -> None:
         [],
     ],
 )
-def test_nothing_else_is_known(topics: list[tuple[str, list[int]]], version: int) -> None:
+def test_other_topics_are_unknown(topics: list[tuple[str, list[int]]], version: int) -> None:
     answer = ask(BrokerInMemory(topics={"orders": 1}), *topics, version=version)
     message = "This server does not host this topic-partition." if version == 2 else ""
     assert (answer.error_code, answer.error_message, answer.nodes) == (0, "", [])

@@ -62,12 +62,12 @@ def finalized(broker: BrokerInMemory) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
+def test_golden_requests_get_kafka_bytes(name: str) -> None:
     assert serve(kafka_like(), golden(name)) in kafka_answers(golden(name))
 
 
 @pytest.mark.parametrize("name", [f"{STEM}_v{version}_response_franz_go_1.22.2_groups_small" for version in (0, 1, 2)])
-def test_success_in_kafkas_bytes(name: str) -> None:
+def test_success_matches_kafka_bytes(name: str) -> None:
     response = golden(name)
     updates = [schema.FeatureUpdate(feature=TRANSACTION, max_version_level=2)]
     answer = kafka_like().ask(schema.Request(feature_updates=updates), response.version)
@@ -108,13 +108,13 @@ def test_refused(update: Asked, reason: str, validate_only: bool) -> None:
 
 @pytest.mark.parametrize("level", [7, 8, 14, 17, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29])
 @pytest.mark.parametrize(("kind", "why"), [(SAFE, REFUSING), (UNSAFE, UNSAFE_NOT)])
-def test_no_metadata_version_below_the_newest(level: int, kind: int, why: str) -> None:
+def test_metadata_version_cannot_be_downgraded(level: int, kind: int, why: str) -> None:
     message = f"{FAILED}Unsupported metadata.version downgrade from 30 to {level}. {why}"
     assert ask(BrokerInMemory(), (METADATA, level, kind)) == (95, message)
 
 
 @pytest.mark.parametrize(("current", "lowest"), [(29, 23), (22, 17), (16, 15), (14, 14), (12, 11), (10, 8), (7, 7)])
-def test_metadata_versions_that_did_not_change_records(current: int, lowest: int) -> None:
+def test_compatible_metadata_versions_can_be_downgraded(current: int, lowest: int) -> None:
     """As MetadataVersion.checkIfMetadataChanged of Apache Kafka 4.3.1."""
     for level in range(7, current + 1):
         broker = BrokerInMemory()
@@ -123,7 +123,7 @@ def test_metadata_versions_that_did_not_change_records(current: int, lowest: int
         assert finalized(broker)[METADATA] == (level if level >= lowest else current)
 
 
-def test_an_older_log_is_raised() -> None:
+def test_older_log_is_upgraded() -> None:
     broker = BrokerInMemory()
     for name, level in ((METADATA, 7), (TRANSACTION, 0)):
         broker.cluster.image.apply(FeatureLevelRecord(name=name, feature_level=level))
@@ -138,7 +138,7 @@ def test_an_older_log_is_raised() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_dry_run_changes_nothing(version: int) -> None:
+def test_validate_only_changes_nothing(version: int) -> None:
     broker = BrokerInMemory()
     end = broker.cluster.metadata.last_offset
     for update in ((TRANSACTION, 1, SAFE), (TRANSACTION, 0, UNSAFE), (METADATA, 30, SAFE), (METADATA, 30, UPGRADE)):
@@ -148,19 +148,19 @@ def test_a_dry_run_changes_nothing(version: int) -> None:
     assert finalized(broker) == default_levels() | {KRAFT: 1}
 
 
-def test_allow_downgrade_of_version_0_allows_nothing() -> None:
+def test_allow_downgrade_of_version_0_is_ignored() -> None:
     update = schema.FeatureUpdate(feature=TRANSACTION, max_version_level=1, allow_downgrade=True)
     answer = BrokerInMemory().ask(schema.Request(feature_updates=[update]), 0)
     assert (answer.error_code, answer.error_message) == (95, f"{FAILED}Invalid update version 1 for feature {TRANSACTION}. {NO_DOWNGRADE}")
 
 
-def test_the_last_update_of_a_feature_counts() -> None:
+def test_last_update_of_a_feature_wins() -> None:
     broker = BrokerInMemory()
     assert ask(broker, (TRANSACTION, 1, SAFE), (TRANSACTION, 2, UPGRADE)) == (0, None)
     assert finalized(broker)[TRANSACTION] == 2
 
 
-def test_transaction_version_takes_effect_at_once_and_for_good() -> None:
+def test_transaction_version_applies_immediately_and_survives_a_restart() -> None:
     broker = BrokerInMemory()
     written = []
     for level, kind in ((1, SAFE), (0, UNSAFE), (2, UPGRADE)):
@@ -184,7 +184,7 @@ def _version_of_last_transaction_record(broker: BrokerInMemory, transactional_id
     return int.from_bytes((values[-1] or b"")[:2], "big")
 
 
-def test_a_feature_that_is_not_served_can_only_go() -> None:
+def test_unsupported_feature_can_only_be_removed() -> None:
     broker = BrokerInMemory()
     broker.cluster.image.apply(FeatureLevelRecord(name=NOT_SERVED, feature_level=1))
     assert ask(broker, (NOT_SERVED, 1, UPGRADE))[0] == 95
@@ -193,7 +193,7 @@ def test_a_feature_that_is_not_served_can_only_go() -> None:
     assert NOT_SERVED not in broker.cluster.image.features
 
 
-def test_the_features_of_a_release() -> None:
+def test_features_of_a_release() -> None:
     """As `kafka-features upgrade --release-version 4.3` asks for them."""
     broker = BrokerInMemory()
     wanted = default_levels() | {KRAFT: 1}
@@ -227,7 +227,7 @@ def written_since(broker: BrokerInMemory, offset: int) -> list[Any]:
     return [record.key if batch.is_control else decode_frame(record.value or b"") for batch, record in found]
 
 
-def test_eligible_leader_replicas_make_one_minimum_of_replicas_in_sync() -> None:
+def test_elr_sets_min_insync_replicas_on_the_cluster() -> None:
     """The records that Apache Kafka 4.3.1 wrote for the same requests, in its order (DumpLogSegments)."""
     broker = BrokerInMemory(config={"min.insync.replicas": "1"})
     feature = partial(FeatureLevelRecord, name=ELIGIBLE)
@@ -262,7 +262,7 @@ def with_static_voters(folder: Path) -> BrokerInMemory:
 
 
 @pytest.mark.parametrize("leads", [True, False])
-def test_voters_go_into_the_log(leads: bool, tmp_path: Path) -> None:
+def test_voters_are_written_to_the_log(leads: bool, tmp_path: Path) -> None:
     """kraft.version 0 to 1: Apache Kafka 4.3.1 writes KRaftVersion and KRaftVoters as one batch, and quorum-state with the next epoch."""
     broker = with_static_voters(tmp_path)
     assert KRAFT not in finalized(broker)
@@ -285,7 +285,7 @@ def test_voters_go_into_the_log(leads: bool, tmp_path: Path) -> None:
     assert broker.cluster.metadata.log.quorum.voter_ids == {1}
 
 
-def test_voters_that_cannot_be_written_stay_in_the_configuration(tmp_path: Path) -> None:
+def test_failed_write_keeps_static_voters(tmp_path: Path) -> None:
     files = FaultyFiles()
     with_static_voters(tmp_path)
     broker = BrokerInMemory(folder=tmp_path, files=files)

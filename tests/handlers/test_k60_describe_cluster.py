@@ -29,7 +29,7 @@ def ask(
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
+def test_golden_requests_get_kafka_bytes(name: str) -> None:
     request = golden(name)
     if request.decode().endpoint_type == 2:
         pytest.skip("asked of Kafka's controller listener")
@@ -38,12 +38,12 @@ def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize(("operations", "expected"), [(False, -(2**31)), (True, 8096)])
-def test_authorized_operations_only_when_asked_for(operations: bool, expected: int, version: int) -> None:
+def test_authorized_operations_are_returned_on_request(operations: bool, expected: int, version: int) -> None:
     assert ask(BrokerInMemory(), version, operations=operations).cluster_authorized_operations == expected
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_the_one_node_with_its_rack(version: int) -> None:
+def test_single_node_with_its_rack(version: int) -> None:
     broker = kafka_like(config={"broker.rack": "r1"})
     answer = ask(broker, version)
     assert (answer.error_code, answer.cluster_id, answer.controller_id, answer.endpoint_type) == (0, "AAAAAAAAAAAAAAAAAAAAAQ", 1, 1)
@@ -72,19 +72,19 @@ def test_other_endpoint_types(endpoint_type: int, error_code: int, message: str,
 
 
 @pytest.mark.parametrize(("listener_name", "address"), [("HOST", ("localhost", 40_001)), ("DOCKER", ("broker", 19_092))])
-def test_each_listener_has_its_own_address(listener_name: str, address: tuple[str, int]) -> None:
+def test_address_matches_the_listener(listener_name: str, address: tuple[str, int]) -> None:
     broker = BrokerInMemory(config=LISTENERS)
     broker.cluster.node.set_bound_port("HOST", 40_001)
     broker.connection = ConnectionInfo(listener_name, "127.0.0.1")
     assert [(node.host, node.port) for node in ask(broker).brokers] == [address]
 
 
-def test_the_cluster_keeps_its_id() -> None:
+def test_cluster_id_survives_a_restart() -> None:
     broker = BrokerInMemory()
     cluster_id = ask(broker).cluster_id
     assert len(cluster_id) == 22
     assert ask(broker.restart()).cluster_id == cluster_id
 
 
-def test_scenario_is_answered_as_by_apache_kafka() -> None:
+def test_scenario_matches_apache_kafka() -> None:
     assert differences("k60_describe_cluster") == []

@@ -20,12 +20,12 @@ def describe(broker: BrokerInMemory, index: int = 0) -> schema.PartitionResult:
     return found
 
 
-def test_unknown_partitions_and_topics_as_kafka_names_them() -> None:
+def test_unknown_partitions_match_kafka() -> None:
     request = golden(FRANZ_GO)
     assert serve(kafka_like(topics={"golden-committed": 2}), request) == kafka_answer(request)
 
 
-def test_an_open_transaction_as_kafka_describes_it() -> None:
+def test_open_transaction_matches_kafka() -> None:
     request = golden(JAVA)
     (producer,) = answer_of(request).topics[0].partitions[0].active_producers
     broker = kafka_like(topics={"java-open": 2})
@@ -34,7 +34,7 @@ def test_an_open_transaction_as_kafka_describes_it() -> None:
     assert serve(broker, request) == kafka_answer(request)
 
 
-def test_a_producer_through_its_transactions() -> None:
+def test_producer_state_follows_its_transactions() -> None:
     broker = BrokerInMemory(topics={"a": 1})
     partition = broker.cluster.partition("a", 0)
     assert describe(broker).active_producers == []
@@ -58,7 +58,7 @@ def test_a_producer_through_its_transactions() -> None:
     assert told() == before
 
 
-def test_a_partition_that_is_offline() -> None:
+def test_offline_partition() -> None:
     broker = BrokerInMemory(topics={"a": 1})
     broker.cluster.partition("a", 0).take_offline(KafkaStorageError("its disk failed"))
     found = describe(broker)

@@ -36,14 +36,14 @@ def _state(told: schema.TransactionState) -> TransactionMetadata:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
+def test_golden_requests_get_kafka_bytes(name: str) -> None:
     request = golden(name)
     told = answer_of(request).transaction_states
     broker = broker_that_knows(kafka_like(), [_state(each) for each in told if not each.error_code])
     assert serve(broker, request) == kafka_answer(request)
 
 
-def test_the_life_of_a_transaction() -> None:
+def test_transaction_lifecycle() -> None:
     broker = BrokerInMemory(topics={"a": 2, "b": 1})
     ids = init_producer(broker)
     (told,) = describe(broker, "payments")
@@ -64,7 +64,7 @@ def test_the_life_of_a_transaction() -> None:
     assert told.producer_epoch == ids.producer_epoch + 1
 
 
-def test_each_id_has_its_own_answer() -> None:
+def test_each_id_has_its_own_result() -> None:
     broker = BrokerInMemory()
     assert [each.error_code for each in describe(broker, "payments", "")] == [16, 42]
     init_producer(broker)

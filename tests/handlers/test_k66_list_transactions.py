@@ -44,7 +44,7 @@ def with_ids() -> BrokerInMemory:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_clients_get_what_kafka_sent(name: str) -> None:
+def test_golden_requests_match_kafka(name: str) -> None:
     """Of the ids that Kafka had then, those that pass; in which order is nobody's business."""
     request = golden(name)
     asked = request.decode()
@@ -72,7 +72,7 @@ def test_clients_get_what_kafka_sent(name: str) -> None:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_everything(version: int) -> None:
+def test_all_transactions(version: int) -> None:
     assert ask(BrokerInMemory(), version=version) == schema.Response(error_code=0, unknown_state_filters=[], transaction_states=[])
     assert listed(with_ids(), version=version) == {"empty", "minute", "hour", "committed"}
 
@@ -100,7 +100,7 @@ def test_filters(filters: dict[str, Any], expected: set[str]) -> None:
     assert listed(with_ids(), **filters) == expected
 
 
-def test_states_that_nobody_knows() -> None:
+def test_unknown_states() -> None:
     broker = with_ids()
     answer = ask(broker, state_filters=["Nonsense", "Nonsense", "", "Empty", "ongoing", "Dead", "PrepareEpochFence"])
     assert sorted(answer.unknown_state_filters) == ["", "Nonsense", "ongoing"]
@@ -114,7 +114,7 @@ def test_an_invalid_pattern(pattern: str) -> None:
     assert (answer.error_code, answer.transaction_states) == (128, [])
 
 
-def test_a_pattern_that_is_too_large_for_an_id() -> None:
+def test_pattern_too_expensive_for_an_id() -> None:
     states = [TransactionMetadata("a" * 30_000, 10, 0, 60_000, TransactionState.EMPTY, NOW_MS)]
     broker = broker_that_knows(BrokerInMemory(topics={"a": 1}), states)
     answer = ask(broker, transactional_id_pattern=r"(\b?a?){800}")
@@ -133,7 +133,7 @@ def test_many_ids_are_listed_in_slices() -> None:
     assert len(waiting.answer().transaction_states) == 5
 
 
-def test_what_is_told_of_an_id() -> None:
+def test_listed_fields_of_an_id() -> None:
     broker = BrokerInMemory(topics={"a": 1})
     ids = init_producer(broker)
     begin(broker, ids, ("a", 0))

@@ -39,7 +39,7 @@ GOLDEN = [name for name in all_golden() if name.startswith("k68_") and "_respons
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_answers_of_kafka_are_read_and_written_again(name: str) -> None:
+def test_kafka_answers_round_trip(name: str) -> None:
     frame = golden(name)
     answer = frame.decode()
     assert decode(schema.Response, encode(answer, frame.version, flexible=True), frame.version, flexible=True) == answer
@@ -47,7 +47,7 @@ def test_answers_of_kafka_are_read_and_written_again(name: str) -> None:
 
 
 @pytest.mark.parametrize("size", ["", "_small"])
-def test_a_client_gets_the_bytes_that_kafka_sent(size: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_golden_request_gets_kafka_bytes(size: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A heartbeat, and one of an epoch to come."""
     broker = as_in_the_golden_exchange(monkeypatch, 0)
     request = golden(f"k68_consumer_group_heartbeat_v0_request_franz_go_1.22.2_groups{size}")
@@ -55,7 +55,7 @@ def test_a_client_gets_the_bytes_that_kafka_sent(size: str, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_member_comes_and_goes(version: int) -> None:
+def test_member_joins_and_leaves(version: int) -> None:
     broker = broker_with_consumers()
     answer = join(broker, "a", version=version)
     assert (answer.error_code, answer.error_message, answer.member_id, answer.heartbeat_interval_ms) == (0, None, "a", 1_000)
@@ -66,14 +66,14 @@ def test_a_member_comes_and_goes(version: int) -> None:
     assert listed(broker) == {"readers": ("consumer", "Empty", "consumer")}
 
 
-def test_the_broker_draws_ids_in_version_0() -> None:
+def test_broker_generates_member_ids_in_version_0() -> None:
     broker = broker_with_consumers()
     answer = join(broker, "", version=0)
     assert (answer.error_code, len(answer.member_id), answer.member_epoch) == (0, 22, 2)
     assert beat(broker, "", 0, version=1).error_message == "MemberId can't be empty."
 
 
-def test_two_members_share() -> None:
+def test_two_members_share_partitions() -> None:
     broker = broker_with_consumers()
     two_members(broker)
     assert listed(broker) == {"readers": ("consumer", "Stable", "consumer")}
@@ -100,7 +100,7 @@ REFUSED: list[tuple[dict[str, Any], int, str | None]] = [
 
 
 @pytest.mark.parametrize(("said", "code", "message"), REFUSED)
-def test_who_may_not_join(said: dict[str, Any], code: int, message: str | None) -> None:
+def test_invalid_joins_are_refused(said: dict[str, Any], code: int, message: str | None) -> None:
     broker = broker_with_consumers()
     answer = join(broker, "a", **said)
     assert (answer.error_code, answer.error_message) == (code, message)
@@ -117,13 +117,13 @@ def test_who_may_not_join(said: dict[str, Any], code: int, message: str | None) 
         (-2, 42, "InstanceId can't be null."),
     ],
 )
-def test_a_group_that_is_not_there(epoch: int, code: int, message: str) -> None:
+def test_unknown_group(epoch: int, code: int, message: str) -> None:
     broker = broker_with_consumers()
     answer = beat(broker, "a", epoch)
     assert (answer.error_code, answer.error_message) == (code, message)
 
 
-def test_members_that_are_not_there() -> None:
+def test_unknown_members_and_epochs() -> None:
     broker = broker_with_consumers()
     join(broker, "a")
     answer = beat(broker, "zz", 2)
@@ -133,7 +133,7 @@ def test_members_that_are_not_there() -> None:
     assert answer.error_message.startswith("The consumer group member has a greater member epoch (7) than the one known")
 
 
-def test_the_broker_says_which_assignors_there_are() -> None:
+def test_assignors_are_configured_on_the_broker() -> None:
     broker = broker_with_consumers(config={"group.consumer.assignors": "range"})
     answer = join(broker, "a", server_assignor="uniform")
     assert (answer.error_code, answer.error_message) == (112, "ServerAssignor uniform is not supported. Supported assignors: range.")
@@ -148,14 +148,14 @@ def test_a_full_group() -> None:
     assert (answer.error_code, answer.error_message) == (81, "The consumer group has reached its maximum capacity of 1 members.")
 
 
-def test_before_there_is_a_coordinator() -> None:
+def test_coordinator_does_not_exist_yet() -> None:
     broker = BrokerInMemory({"t": 1})
     assert join(broker, "a").error_code == 16
     broker.ask(k10.Request(key_type=0, coordinator_keys=["readers"]), 6)
     assert join(broker, "a").error_code == 0
 
 
-def test_an_empty_classic_group_becomes_one_and_back() -> None:
+def test_empty_classic_group_is_converted_and_back() -> None:
     broker = broker_with_consumers()
     joined = stable(broker)
     commit(broker, {("t", 0): 5}, generation_id=joined.generation_id, member_id=joined.member_id)
@@ -171,7 +171,7 @@ def test_an_empty_classic_group_becomes_one_and_back() -> None:
     assert listed(again.restart()) == {"readers": ("consumer", "Stable", "classic")}
 
 
-def test_a_simple_group_becomes_one() -> None:
+def test_simple_group_is_converted() -> None:
     broker = broker_with_consumers()
     commit(broker, {("t", 0): 5})
     assert told(broker, join(broker, "a")) == (2, {"t": [0, 1, 2, 3]})
@@ -179,7 +179,7 @@ def test_a_simple_group_becomes_one() -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_members_outlive_the_broker(clean: bool) -> None:
+def test_members_survive_a_restart(clean: bool) -> None:
     broker = broker_with_consumers()
     two_members(broker)
     again = broker.restart(clean=clean)
@@ -191,7 +191,7 @@ def test_members_outlive_the_broker(clean: bool) -> None:
     assert told(again, beat(again, "a", 3)) == (4, {"t": [0, 1, 2, 3]})
 
 
-def test_topics_come_grow_and_go() -> None:
+def test_topics_are_created_grown_and_deleted() -> None:
     broker = broker_with_consumers()
     assert told(broker, join(broker, "a", "t", "u")) == (2, {"t": [0, 1, 2, 3]})
     broker.cluster.create_topic("u", partition_count=1)
@@ -208,7 +208,7 @@ def test_topics_come_grow_and_go() -> None:
     assert answer.assignment.topic_partitions[0].topic_id == before
 
 
-def test_an_expression_follows_the_topics() -> None:
+def test_regex_follows_the_topics() -> None:
     broker = broker_with_consumers()
     said = {"subscribed_topic_names": None, "subscribed_topic_regex": "orders-.*"}
     assert told(broker, join(broker, "a", **said)) == (2, {})
@@ -217,7 +217,7 @@ def test_an_expression_follows_the_topics() -> None:
     assert told(broker, beat(broker, "a", 2)) == (3, {"orders-1": [0]})
 
 
-def test_a_group_may_have_its_own_times() -> None:
+def test_group_configs_override_intervals() -> None:
     broker = broker_with_consumers()
     own = {"consumer.heartbeat.interval.ms": "3000", "consumer.session.timeout.ms": "50000"}
     assert join(broker, "a").heartbeat_interval_ms == 1_000
@@ -229,7 +229,7 @@ def test_a_group_may_have_its_own_times() -> None:
     assert beat(broker, "a", 2).error_code == 25
 
 
-def test_where_it_is_not_served() -> None:
+def test_protocol_or_feature_is_disabled() -> None:
     broker = broker_with_groups({"t": 1}, {"group.coordinator.rebalance.protocols": "classic"})
     assert join(broker, "a").error_code == describe(broker).error_code == 35
     broker = broker_with_consumers()
@@ -242,7 +242,7 @@ def test_where_it_is_not_served() -> None:
     assert join(broker, "a").error_code == 0
 
 
-def test_answered_when_it_is_synced() -> None:
+def test_heartbeat_is_answered_after_the_sync() -> None:
     files = FaultyFiles()
     broker = broker_with_consumers(config={"log.flush.interval.messages": "1"}, files=files)
     pending = begin_join(broker, "a")

@@ -38,14 +38,14 @@ def ask(broker: BrokerInMemory, *types: int, version: int = 1) -> tuple[int, lis
         ("v1_request_kafka_python_3.0.12_admin", "v1_response_kafka_python_3.0.12_admin"),
     ],
 )
-def test_clients_get_the_bytes_that_kafka_sent(request_name: str, response_name: str) -> None:
+def test_golden_requests_get_kafka_bytes(request_name: str, response_name: str) -> None:
     request, response = golden(f"{STEM}_{request_name}"), golden(f"{STEM}_{response_name}")
     answer = serve(with_resources(response.decode().config_resources), request)
     assert answer == response.data[:4] + request.frame[4:8] + response.data[8:]
     assert answer in kafka_answers(request)
 
 
-def test_only_the_types_that_were_asked_for_and_each_once() -> None:
+def test_only_requested_types_are_listed_once() -> None:
     broker = with_resources([schema.Resource(resource_name="orders", resource_type=TOPIC)])
     assert ask(broker, TOPIC, TOPIC, BROKER) == (0, [(BROKER, "1"), (TOPIC, "orders")])
     assert ask(broker, LOGGER) == (0, [(LOGGER, "1")])
@@ -54,16 +54,16 @@ def test_only_the_types_that_were_asked_for_and_each_once() -> None:
 
 
 @pytest.mark.parametrize("types", [(0,), (1,), (3,), (-1,), (TOPIC, 5)])
-def test_a_type_that_nobody_knows(types: tuple[int, ...]) -> None:
+def test_unknown_resource_type(types: tuple[int, ...]) -> None:
     assert ask(BrokerInMemory(topics={"orders": 1}), *types) == (35, [])
 
 
-def test_version_0_knows_client_metrics_alone() -> None:
+def test_version_0_lists_only_client_metrics() -> None:
     names = [schema.Resource(resource_name=name, resource_type=kind) for name, kind in (("m", METRICS), ("g", GROUP), ("t", TOPIC))]
     assert ask(with_resources(names), version=0) == (0, [(METRICS, "m")])
 
 
-def test_a_resource_whose_configs_are_gone_is_not_listed() -> None:
+def test_resource_without_configs_is_not_listed() -> None:
     broker = with_resources([schema.Resource(resource_name="g", resource_type=GROUP)])
     assert ask(broker, GROUP) == (0, [(GROUP, "g")])
     broker.cluster.image.apply(ConfigRecord(resource_type=GROUP, resource_name="g", name="a", value=None))

@@ -36,7 +36,7 @@ def next_of(answer: schema.Response) -> Cursor:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_clients_get_the_bytes_that_kafka_sent(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_golden_requests_get_kafka_bytes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     request = golden(name)
     expected = answer_of(request)
     known = [topic for topic in expected.topics if topic.error_code == 0]
@@ -49,7 +49,7 @@ def test_clients_get_the_bytes_that_kafka_sent(name: str, monkeypatch: pytest.Mo
     assert serve(broker, request) == kafka_answer(request)
 
 
-def test_names_in_order_each_once() -> None:
+def test_sorted_unique_topic_names() -> None:
     names = ["z-9", "m10", "Z", "m1", "m2", "a_1", "m1"]
     expected = [("Z", 0, [0]), ("a_1", 0, [0]), ("m1", 0, [0, 1, 2]), ("m10", 0, [0]), ("m2", 0, [0, 1]), ("z-9", 0, [0, 1])]
     broker = BrokerInMemory(topics=TOPICS)
@@ -59,7 +59,7 @@ def test_names_in_order_each_once() -> None:
         assert next_of(answer) is None
 
 
-def test_what_is_told_of_a_topic() -> None:
+def test_described_fields_of_a_topic() -> None:
     broker = kafka_like(topics={"m1": 1, "__consumer_offsets": 1})
     internal, plain = ask(broker, []).topics
     assert (internal.is_internal, plain.is_internal) == (True, False)
@@ -80,7 +80,7 @@ def test_what_is_told_of_a_topic() -> None:
     ]
 
 
-def test_a_partition_without_its_log_has_no_leader() -> None:
+def test_offline_partition_has_no_leader() -> None:
     broker = kafka_like(topics={"m1": 2})
     broker.cluster.partition("m1", 1).online_log = None
     online, offline = ask(broker, ["m1"]).topics[0].partitions
@@ -101,7 +101,7 @@ def test_a_partition_without_its_log_has_no_leader() -> None:
         ([""], [("", 17, [])]),  # not Kafka's: it fails the whole request with UNKNOWN_SERVER_ERROR
     ],
 )  # fmt: skip
-def test_topics_that_are_not_there(names: list[str], expected: Page) -> None:
+def test_unknown_topics(names: list[str], expected: Page) -> None:
     broker = BrokerInMemory(topics=TOPICS)
     answer = ask(broker, names)
     assert page(answer) == expected
@@ -141,7 +141,7 @@ def test_pages(names: list[str], limit: int, cursor: Cursor, expected: Page, nex
 
 
 @pytest.mark.parametrize("cursor", [("m1", -1), ("m1", -5), ("m10", 0), ("m11", 1), ("zzz", 1), ("a", 0), ("", 0)])
-def test_cursors_that_make_no_sense(cursor: Cursor) -> None:
+def test_invalid_cursors(cursor: Cursor) -> None:
     answer = ask(BrokerInMemory(topics=TOPICS), ["m1", "m2"], cursor=cursor)
     assert page(answer) == [("m1", 42, []), ("m2", 42, [])]
     assert next_of(answer) is None
@@ -163,11 +163,11 @@ def test_pages_hold_every_partition_once(limit: int) -> None:
     assert seen == [(name, index) for name, count in sorted(TOPICS.items()) for index in range(count)]
 
 
-def test_the_broker_has_a_limit_of_its_own() -> None:
+def test_broker_limits_the_page_size() -> None:
     broker = BrokerInMemory(topics={"a": 2, "b": 3}, config={"max.request.partition.size.limit": "3"})
     answer = ask(broker, [], limit=2000)
     assert (page(answer), next_of(answer)) == ([("a", 0, [0, 1]), ("b", 0, [0])], ("b", 1))
 
 
-def test_scenario_is_answered_as_by_apache_kafka() -> None:
+def test_scenario_matches_apache_kafka() -> None:
     assert differences("k75_describe_topic_partitions") == []

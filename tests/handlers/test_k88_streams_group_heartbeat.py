@@ -45,7 +45,7 @@ def state(broker: BrokerInMemory) -> str:
     return str(group.group_state)
 
 
-def test_internal_topics_are_made_as_the_application_asks() -> None:
+def test_internal_topics_are_created_as_requested() -> None:
     broker = broker_with_streams()
     assert active(join(broker, "a", of=COUNTING)) == {"0": [0, 1, 2, 3], "1": [0, 1, 2, 3]}
     topics = broker.cluster.topics
@@ -56,7 +56,7 @@ def test_internal_topics_are_made_as_the_application_asks() -> None:
     assert state(broker) == "Stable"
 
 
-def test_a_topic_that_nobody_can_make_is_told() -> None:
+def test_failed_internal_topic_is_reported() -> None:
     broker = broker_with_streams()
     answer = join(broker, "a", of=topology(subtopology("0", ["t"], state_changelog_topics=[topic("counts", nonsense="1")])))
     detail = "Internal topics are missing: counts; Creation failed: counts (Unknown topic config name: nonsense)."
@@ -65,7 +65,7 @@ def test_a_topic_that_nobody_can_make_is_told() -> None:
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_a_restart_keeps_the_group(is_clean: bool) -> None:
+def test_group_survives_a_restart(is_clean: bool) -> None:
     broker = broker_with_streams()
     join(broker, "a")
     assert active(beat(broker, "a", 0, rebalance_timeout_ms=1, topology=READING, process_id="a", **NONE)) == {"0": [0, 1, 2, 3]}
@@ -77,7 +77,7 @@ def test_a_restart_keeps_the_group(is_clean: bool) -> None:
     assert state(broker) == "Empty"
 
 
-def test_a_topology_of_too_many_subtopologies_is_refused() -> None:
+def test_too_many_subtopologies_are_refused() -> None:
     broker = broker_with_streams()
     for count, code in ((STREAMS_SUBTOPOLOGIES_MAX + 1, StreamsInvalidTopology.code), (STREAMS_SUBTOPOLOGIES_MAX, 0)):
         of = topology(*(subtopology(str(number), ["t"]) for number in range(count)))
@@ -86,7 +86,7 @@ def test_a_topology_of_too_many_subtopologies_is_refused() -> None:
         assert (str(STREAMS_SUBTOPOLOGIES_MAX) in (answer.error_message or "")) == bool(code)
 
 
-def test_not_served_where_the_feature_or_the_protocol_is_off() -> None:
+def test_unsupported_if_the_feature_or_protocol_is_off() -> None:
     broker = broker_with_streams()
     join(broker, "a")
     update = k57.FeatureUpdate(feature=STREAMS_VERSION_FEATURE, max_version_level=0, upgrade_type=SAFE_DOWNGRADE)

@@ -52,7 +52,7 @@ def finish(broker: BrokerInMemory, pending: Pending) -> list[int]:
 
 
 @pytest.mark.parametrize(("request_of", "name"), [(create, "new"), (grow, "grown")])
-def test_prepared_in_steps_and_created_at_once(
+def test_partitions_are_prepared_in_steps_and_created_atomically(
     broker: BrokerInMemory, monkeypatch: pytest.MonkeyPatch, request_of: Callable[..., Any], name: str
 ) -> None:
     work: list[int] = []  # partitions that this turn made or encoded records of
@@ -82,14 +82,14 @@ def test_prepared_in_steps_and_created_at_once(
     assert partition_count(again, name) == before + COUNT
 
 
-def test_topics_of_one_request_are_created_together(broker: BrokerInMemory) -> None:
+def test_topics_of_one_slice_are_created_together(broker: BrokerInMemory) -> None:
     """Those of one piece; each is larger than a step."""
     pending = broker.begin(create(("a", 70), ("b", 70)))
     assert finish(broker, pending) == [NONE, NONE]
     assert (partition_count(broker, "a"), partition_count(broker, "b")) == (70, 70)
 
 
-def test_many_topics_grow_one_in_each_turn(broker: BrokerInMemory) -> None:
+def test_each_step_grows_one_topic(broker: BrokerInMemory) -> None:
     names = [f"t-{number}" for number in range(50)]
     broker.cluster.auto_create_topics(names)
     pending = broker.begin(grow(*((name, 101) for name in names)))
@@ -103,7 +103,7 @@ def test_many_topics_grow_one_in_each_turn(broker: BrokerInMemory) -> None:
 
 
 @pytest.mark.parametrize("other", ["new.topic", "new_topic"])
-def test_a_name_that_another_client_takes_meanwhile(broker: BrokerInMemory, other: str) -> None:
+def test_topic_name_taken_meanwhile(broker: BrokerInMemory, other: str) -> None:
     pending = broker.begin(create(("new.topic", COUNT)))
     turn(broker)
     topic = broker.cluster.create_topic(other, partition_count=2)
@@ -114,7 +114,7 @@ def test_a_name_that_another_client_takes_meanwhile(broker: BrokerInMemory, othe
     assert "new.topic" in broker.cluster.topics or other == "new_topic"
 
 
-def test_a_topic_that_another_client_grows_meanwhile(broker: BrokerInMemory) -> None:
+def test_topic_grown_meanwhile(broker: BrokerInMemory) -> None:
     pending = broker.begin(grow(("grown", COUNT)))
     turn(broker)
     run(broker.cluster.create_partitions_in_steps("grown", 5))
@@ -127,7 +127,7 @@ def test_a_topic_that_another_client_grows_meanwhile(broker: BrokerInMemory) -> 
     assert partition_count(broker, "grown") == 2 * COUNT
 
 
-def test_a_topic_that_another_client_deletes_meanwhile(broker: BrokerInMemory) -> None:
+def test_topic_deleted_meanwhile(broker: BrokerInMemory) -> None:
     pending = broker.begin(grow(("grown", COUNT)))
     turn(broker)
     broker.cluster.delete_topic("grown")
@@ -143,7 +143,7 @@ def test_a_topic_that_another_client_deletes_meanwhile(broker: BrokerInMemory) -
     assert len(topic.partitions) == COUNT
 
 
-def test_nothing_is_created_for_a_client_that_is_gone(broker: BrokerInMemory) -> None:
+def test_closed_connection_cancels_the_creation(broker: BrokerInMemory) -> None:
     pending = broker.begin(create(("new", COUNT)))
     turn(broker)
     pending.in_flight.cancel()

@@ -45,7 +45,7 @@ def broker(files: FaultyFiles) -> Iterator[BrokerInMemory]:
 
 
 @pytest.mark.parametrize("request_of", [auto_create, create])
-def test_created_in_turns(broker: BrokerInMemory, files: FaultyFiles, request_of: Any) -> None:
+def test_topics_are_created_in_steps(broker: BrokerInMemory, files: FaultyFiles, request_of: Any) -> None:
     shortest_slices(broker)
     syncs = files.counts["sync"]
     pending = broker.begin(request_of())
@@ -60,7 +60,7 @@ def test_created_in_turns(broker: BrokerInMemory, files: FaultyFiles, request_of
     assert set(broker.restart(clean=False).cluster.topics) == set(NAMES)
 
 
-def test_deleted_in_turns(broker: BrokerInMemory, files: FaultyFiles) -> None:
+def test_topics_are_deleted_in_steps(broker: BrokerInMemory, files: FaultyFiles) -> None:
     broker.ask(create())
     shortest_slices(broker)
     syncs = files.counts["sync"]
@@ -76,7 +76,7 @@ def test_deleted_in_turns(broker: BrokerInMemory, files: FaultyFiles) -> None:
     assert not broker.cluster.topics
 
 
-def test_one_that_is_deleted_meanwhile_is_answered_as_it_was(broker: BrokerInMemory) -> None:
+def test_topic_deleted_meanwhile_is_answered_as_created(broker: BrokerInMemory) -> None:
     """What a piece said stays true: another client's request comes between two pieces."""
     shortest_slices(broker)
     is_deleted = False
@@ -89,14 +89,14 @@ def test_one_that_is_deleted_meanwhile_is_answered_as_it_was(broker: BrokerInMem
     assert set(broker.cluster.topics) == set(NAMES[1:])
 
 
-def test_too_many_partitions_are_refused_before_any_is_made(broker: BrokerInMemory) -> None:
+def test_too_many_partitions_create_no_topic(broker: BrokerInMemory) -> None:
     topics = [k19_create_topics.Topic(name=name, num_partitions=11, replication_factor=1, assignments=[], configs=[]) for name in NAMES]
     answer = broker.ask(k19_create_topics.Request(topics=topics, timeout_ms=1000, validate_only=False))
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [(name, 44) for name in NAMES]
     assert not broker.cluster.topics
 
 
-def test_all_topics_are_described_in_turns_and_in_their_order(broker: BrokerInMemory) -> None:
+def test_all_topics_are_described_in_steps_and_in_order(broker: BrokerInMemory) -> None:
     names = [f"more-{number}" for number in range(1100)]
     broker.cluster.auto_create_topics(names)
     for version in (0, 1, 8, 13):
@@ -111,7 +111,7 @@ def test_all_topics_are_described_in_turns_and_in_their_order(broker: BrokerInMe
     assert [topic.name for topic in pending.answer().topics] == names[:-1]
 
 
-def test_leaders_of_all_topics_are_elected_in_turns(broker: BrokerInMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leaders_of_all_topics_are_elected_in_steps(broker: BrokerInMemory, monkeypatch: pytest.MonkeyPatch) -> None:
     broker.ask(create())
     shortest_slices(broker)
     outcomes: list[str] = []

@@ -81,7 +81,7 @@ def test_fetch(answered: dict[str, bytes], request_: Golden) -> None:
             assert bytes(our_batch.data) == bytes(kafka_batch.data)
 
 
-def test_all_of_it_was_heard() -> None:
+def test_conversation_covers_all_old_versions() -> None:
     heard = {(each.api_key, each.version) for each in conversation()}
     assert heard == {(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (1, 3), (2, 0), (32, 0), (35, 0)}
 

@@ -37,7 +37,7 @@ def request(schema: Any, count: int, epoch: int) -> Any:
 
 
 @pytest.mark.parametrize("schema", [k78_share_fetch, k79_share_acknowledge])
-def test_a_request_of_too_many_partitions(schema: Any) -> None:
+def test_too_many_partitions_in_a_request(schema: Any) -> None:
     broker = BrokerInMemory()
     for count, code in ((SHARE_PARTITIONS_MAX - 1, ShareSessionNotFound.code), (SHARE_PARTITIONS_MAX, InvalidRequest.code)):
         pending = broker.begin(request(schema, count, 1))
@@ -45,7 +45,7 @@ def test_a_request_of_too_many_partitions(schema: Any) -> None:
         assert pending.answer().error_code == code
 
 
-def test_a_session_that_grows_too_large() -> None:
+def test_session_grows_too_large() -> None:
     sessions = ShareSessions()
     sessions.begin(MEMBER, [(TOPIC, 0)], limit=1)
     assert sessions.update(MEMBER, [(TOPIC, index) for index in range(SHARE_PARTITIONS_MAX)], [])
@@ -54,7 +54,7 @@ def test_a_session_that_grows_too_large() -> None:
 
 @pytest.mark.parametrize("schema", [k78_share_fetch, k79_share_acknowledge])
 @pytest.mark.parametrize(("over", "code"), [(0, ShareSessionNotFound.code), (1, InvalidRequest.code)])
-def test_a_request_of_too_many_acknowledgements(schema: Any, over: int, code: int) -> None:
+def test_too_many_acknowledgements_in_a_request(schema: Any, over: int, code: int) -> None:
     broker = BrokerInMemory()
     asked = request(schema, 1, 1)
     types = [1] * (SHARE_ELEMENTS_MAX - 3 + over)  # a topic, a partition and a range are elements, too
@@ -66,7 +66,7 @@ def test_a_request_of_too_many_acknowledgements(schema: Any, over: int, code: in
     assert pending.answer().error_code == code
 
 
-def test_the_work_of_acknowledging_grows_with_what_is_in_flight() -> None:
+def test_acknowledging_cost_is_linear() -> None:
     """One range with a type for each offset, over batches of one record each."""
 
     def acknowledging(count: int) -> Callable[[], Callable[[], object]]:
@@ -84,7 +84,7 @@ def test_the_work_of_acknowledging_grows_with_what_is_in_flight() -> None:
 
 
 @pytest.mark.parametrize("schema", [k78_share_fetch, k79_share_acknowledge])
-def test_a_turn_acknowledges_one_partition(schema: Any) -> None:
+def test_each_step_acknowledges_one_partition(schema: Any) -> None:
     """The answer comes when what was written in all of the turns is on the disk."""
     broker = BrokerInMemory(topics={"orders": PARTITIONS}, config={"log.flush.interval.messages": "1"})
     topic_id = broker.cluster.topic("orders").topic_id
@@ -121,7 +121,7 @@ def test_a_turn_acknowledges_one_partition(schema: Any) -> None:
     assert pending.answer().error_code == 0
 
 
-def test_a_share_fetch_opens_no_log_that_was_never_used() -> None:
+def test_share_fetch_does_not_open_unused_logs() -> None:
     broker = BrokerInMemory()
     broker.cluster.create_topics([broker.cluster.new_topic("orders", partition_count=PARTITIONS)], at_first_use=True)
     topic = broker.cluster.topic("orders")

@@ -49,7 +49,7 @@ def commit_offset(broker: BrokerInMemory, name: str, ids: ProducerIdAndEpoch, ve
 
 
 @pytest.mark.parametrize("version", [3, 10, 11, 12, 13])
-def test_a_partition_refuses_an_old_epoch_by_itself(broker: BrokerInMemory, version: int) -> None:
+def test_partition_refuses_an_old_epoch(broker: BrokerInMemory, version: int) -> None:
     ids = init_producer(broker)
     begin(broker, ids, (TOPIC, 0))
     end(broker, ids)
@@ -61,7 +61,7 @@ def test_a_partition_refuses_an_old_epoch_by_itself(broker: BrokerInMemory, vers
 
 
 @pytest.mark.parametrize("version", [0, 3, 4, 5])
-def test_the_offsets_of_a_group_as_well(broker: BrokerInMemory, version: int) -> None:
+def test_group_offsets_refuse_an_old_epoch(broker: BrokerInMemory, version: int) -> None:
     ids = init_producer(broker)
     assert commit_offset(broker, NOBODY, ids, version) == InvalidProducerIdMapping.code
     assert commit_offset(broker, "payments", ids, 5) == 0

@@ -122,7 +122,7 @@ def describe_producers() -> Any:
         (describe_producers, None),
     ],
 )
-def test_a_turn_opens_few_logs(broker: BrokerInMemory, unopened: Unopened, request_of: Callable[[], Any], version: int | None) -> None:
+def test_each_step_opens_few_logs(broker: BrokerInMemory, unopened: Unopened, request_of: Callable[[], Any], version: int | None) -> None:
     answer = served(broker, unopened, lambda: broker.begin(request_of(), version))
     assert sorted(unopened.opened) == [*range(PARTITIONS)]
     outer = next(getattr(answer, name) for name in ("topics", "responses", "markers") if hasattr(answer, name))
@@ -130,7 +130,7 @@ def test_a_turn_opens_few_logs(broker: BrokerInMemory, unopened: Unopened, reque
     assert [each.error_code for each in topics[0].partitions] == [0] * PARTITIONS
 
 
-def test_a_transactional_produce_opens_few_logs_in_a_turn(broker: BrokerInMemory) -> None:
+def test_transactional_produce_opens_few_logs_per_step(broker: BrokerInMemory) -> None:
     producer = Producer(broker)
     unopened = Unopened(broker)
     batches = [producer.batch(index) for index in range(PARTITIONS)]
@@ -150,14 +150,14 @@ def test_a_fetch_of_new_partitions_waits_for_records(broker: BrokerInMemory, uno
     assert [each.error_code for each in pending.answer().responses[0].partitions] == [0] * PARTITIONS
 
 
-def test_a_log_that_cannot_be_opened_is_an_error_of_its_partition(broker: BrokerInMemory, unopened: Unopened) -> None:
+def test_failing_log_is_an_error_of_its_partition(broker: BrokerInMemory, unopened: Unopened) -> None:
     unopened.broken = {7}
     for answer in (broker.ask(list_offsets(), 7).topics, broker.ask(fetch(), 12).responses):
         assert [each.partition_index for each in answer[0].partitions if each.error_code] == [7]
         assert {each.error_code for each in answer[0].partitions} == {0, KafkaStorageError.code}
 
 
-def test_a_fetch_that_waits_opens_few_logs_of_a_topic_created_meanwhile(broker: BrokerInMemory) -> None:
+def test_waiting_fetch_opens_few_logs_of_a_topic_created_meanwhile(broker: BrokerInMemory) -> None:
     """Partitions that did not exist when the waiting began, and all of them in the turn that ends it."""
     asked = fetch()
     clicks = k01_fetch.Topic(topic="clicks", partitions=asked.topics[0].partitions)

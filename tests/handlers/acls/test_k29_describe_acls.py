@@ -14,7 +14,7 @@ from tests.support.golden_exchange import kafka_answers, kafka_like, serve
 
 
 @pytest.mark.parametrize("name", requests_of("k29_describe_acls"))
-def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
+def test_golden_requests_get_kafka_bytes(name: str) -> None:
     assert serve(kafka_like(), golden(name)) in kafka_answers(golden(name))
 
 

@@ -14,7 +14,7 @@ from tests.support.golden_exchange import kafka_answers, kafka_like, serve
 
 
 @pytest.mark.parametrize("name", requests_of("k30_create_acls"))
-def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
+def test_golden_requests_get_kafka_bytes(name: str) -> None:
     assert serve(kafka_like(), golden(name)) in kafka_answers(golden(name))
 
 
@@ -38,7 +38,7 @@ def test_a_number_of_0_closes_the_connection(field: str) -> None:
     expect_close(schema.Request(creations=[creation(), creation(**{field: 0})]))
 
 
-def test_each_entry_has_its_refusal() -> None:
+def test_each_entry_is_refused_without_authorizer() -> None:
     """Nothing else of an entry is looked at."""
     odd = [creation(**{field: 1}) for field in NUMBERS] + [creation(resource_name=""), creation(principal="nonsense")]
     answer = BrokerInMemory().ask(schema.Request(creations=odd))

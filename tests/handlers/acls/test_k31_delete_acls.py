@@ -14,7 +14,7 @@ from tests.support.golden_exchange import kafka_answers, kafka_like, serve
 
 
 @pytest.mark.parametrize("name", requests_of("k31_delete_acls"))
-def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
+def test_golden_requests_get_kafka_bytes(name: str) -> None:
     assert serve(kafka_like(), golden(name)) in kafka_answers(golden(name))
 
 
@@ -32,7 +32,7 @@ def test_a_number_of_0_closes_the_connection(field: str) -> None:
     expect_close(schema.Request(filters=[matching(), matching(**{field: 0})]))
 
 
-def test_each_filter_has_its_refusal() -> None:
+def test_each_filter_is_refused_without_authorizer() -> None:
     odd = [matching(**{field: 99}) for field in NUMBERS] + [matching(resource_name_filter="", principal_filter="", host_filter="")]
     answer = BrokerInMemory().ask(schema.Request(filters=odd))
     told = [(each.error_code, each.error_message, each.matching_acls) for each in answer.filter_results]

@@ -65,7 +65,7 @@ def resources(answer: k29.Response) -> list[tuple[Any, ...]]:
         ({"permission_type": 1}, "Invalid permissionType ANY"),
     ],
 )
-def test_entries_are_checked_one_by_one(changes: dict[str, Any], message: str | None) -> None:
+def test_entries_are_validated_one_by_one(changes: dict[str, Any], message: str | None) -> None:
     made = broker()
     answer = made.ask(k30.Request(creations=[creation(**changes), creation(resource_name="other")]))
     first = (0, "") if message is None else (42, message)
@@ -73,7 +73,7 @@ def test_entries_are_checked_one_by_one(changes: dict[str, Any], message: str | 
     assert len(made.ask(request()).resources) == (2 if message is None else 1)
 
 
-def test_what_exists_makes_no_second_record() -> None:
+def test_existing_entry_is_not_stored_twice() -> None:
     made = broker()
     for _ in range(2):
         answer = made.ask(k30.Request(creations=[creation(), creation()]))
@@ -96,7 +96,7 @@ def test_entries_are_described_by_pattern() -> None:
     assert resources(made.ask(request(resource_type_filter=4, resource_name_filter="x"))) == []
 
 
-def test_each_filter_has_what_it_matches() -> None:
+def test_each_filter_returns_its_matches() -> None:
     made = broker("anna READ TOPIC t", "bob READ TOPIC t")
     answer = made.ask(k31.Request(filters=[matching(), matching(principal_filter="User:bob"), matching(principal_filter="eve")]))
     assert [[each.principal for each in result.matching_acls] for result in answer.filter_results] == [

@@ -16,7 +16,7 @@ from tests.support.token_users import ask_as, broker_with_tokens, connection_of,
 
 
 @pytest.mark.parametrize("name", requests_of("k38_create_delegation_token"))
-def test_clients_get_the_bytes_that_kafka_sent(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_golden_requests_get_kafka_bytes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     request, expected = golden(name), answer_of(golden(name))
     broker = broker_with_tokens()
     broker.connection = connection_of("alice")
@@ -26,19 +26,19 @@ def test_clients_get_the_bytes_that_kafka_sent(name: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("protocol, user, code", [("SSL", "ANONYMOUS", 64), ("SSL", "CN=alice", 0), ("SASL_SSL", "alice", 0)])
-def test_who_may_ask(protocol: str, user: str, code: int) -> None:
+def test_token_requests_need_an_authenticated_user(protocol: str, user: str, code: int) -> None:
     broker = broker_with_tokens()
     broker.connection = connection_of(user, security_protocol=protocol)
     assert broker.ask(schema.Request(renewers=[], max_lifetime_ms=-1)).error_code == code
 
 
-def test_without_an_authorizer_everybody_may_ask_for_everybody() -> None:
+def test_any_user_may_request_tokens_for_others_without_authorizer() -> None:
     broker = broker_with_tokens(acls=None)
     answer = create(broker, "alice", owner="bob")
     assert (answer.error_code, answer.principal_name, answer.token_requester_principal_name) == (0, "bob", "alice")
 
 
-def test_a_denial_is_in_the_audit_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_denial_is_written_to_the_audit_log(monkeypatch: pytest.MonkeyPatch) -> None:
     denied: list[str] = []
     monkeypatch.setattr(AuditLog, "denied", lambda _log, entry: denied.append(str(entry)))
     broker = broker_with_tokens()
@@ -50,7 +50,7 @@ def test_a_denial_is_in_the_audit_log(monkeypatch: pytest.MonkeyPatch) -> None:
     assert line.endswith("for request = CreateDelegationToken with resourceRefCount = 1 based on rule DefaultDeny")
 
 
-def test_life_times_are_those_of_the_properties() -> None:
+def test_lifetimes_follow_the_properties() -> None:
     limits = {"delegation.token.max.lifetime.ms": "5000", "delegation.token.expiry.time.ms": "7000"}
     broker = broker_with_tokens(limits)
     for asked, most in ((-1, 5000), (4000, 4000), (6000, 5000)):
@@ -58,7 +58,7 @@ def test_life_times_are_those_of_the_properties() -> None:
         assert (answer.max_timestamp_ms - answer.issue_timestamp_ms, answer.expiry_timestamp_ms) == (most, answer.max_timestamp_ms)
 
 
-def test_life_times_end_with_the_calendar() -> None:
+def test_lifetimes_do_not_overflow() -> None:
     longest = {"delegation.token.max.lifetime.ms": str((1 << 63) - 1), "delegation.token.expiry.time.ms": str((1 << 63) - 1)}
     broker = broker_with_tokens(longest)
     answer = create(broker, "alice")
@@ -66,7 +66,7 @@ def test_life_times_end_with_the_calendar() -> None:
     assert ask_as(broker, "alice", k39.Request(hmac=answer.hmac, renew_period_ms=-1)).expiry_timestamp_ms == (1 << 63) - 1
 
 
-def test_ids_are_random_and_of_kafkas_form() -> None:
+def test_token_ids_are_random_and_in_kafka_format() -> None:
     ids = {rules.new_token_id() for _ in range(1000)}
     assert len(ids) == 1000
     assert {len(each) for each in ids} == {22}

@@ -27,7 +27,7 @@ def record(token_id: str, issue_ms: int) -> DelegationTokenRecord:
 
 
 @pytest.mark.parametrize("name", requests_of("k39_renew_delegation_token"))
-def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
+def test_golden_requests_get_kafka_bytes(name: str) -> None:
     """Kafka found the token by an HMAC, which is that of its id with the key of the capture."""
     request = golden(name)
     asked, expected = request.decode(), answer_of(request)

@@ -12,7 +12,7 @@ from tests.support.token_users import broker_with_tokens, connection_of, load, t
 
 
 @pytest.mark.parametrize("name", requests_of("k40_expire_delegation_token"))
-def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
+def test_golden_requests_get_kafka_bytes(name: str) -> None:
     request = golden(name)
     asked, expected = request.decode(), answer_of(request)
     broker = broker_with_tokens()

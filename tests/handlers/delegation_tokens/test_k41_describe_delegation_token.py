@@ -29,7 +29,7 @@ def record(token: schema.Token) -> DelegationTokenRecord:
 
 
 @pytest.mark.parametrize("name", requests_of("k41_describe_delegation_token"))
-def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
+def test_golden_requests_get_kafka_bytes(name: str) -> None:
     """Kafka's order is that of a hash map; here it is that of the creation."""
     request = golden(name)
     broker = broker_with_tokens()
@@ -54,7 +54,7 @@ def test_many_tokens_are_described_in_slices() -> None:
     assert [each.token_id for each in pending.answer().tokens] == ids
 
 
-def test_an_expired_token_is_listed_until_it_is_removed() -> None:
+def test_expired_token_is_listed_until_it_is_removed() -> None:
     broker = broker_with_tokens({"delegation.token.expiry.check.interval.ms": "10000"})
     answer = create(broker, "alice", lifetime_ms=9000)
     broker.clock.advance(9500)

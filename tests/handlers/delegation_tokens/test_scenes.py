@@ -24,7 +24,7 @@ def as_json(notes: list[list[Any]]) -> Any:
 
 
 @pytest.mark.parametrize("title, key", [("with a key", token_scenes.SECRET), ("without a key", "")])
-def test_every_user_gets_kafkas_answers(title: str, key: str) -> None:
+def test_answers_match_kafka_for_every_user(title: str, key: str) -> None:
     broker = broker_with_tokens({"delegation.token.secret.key": key}, ACLS)
     play = token_scenes.play if key else token_scenes.play_without_key
     assert as_json(play(scenes_of(broker))) == KAFKA[title]

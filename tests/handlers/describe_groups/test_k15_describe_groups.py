@@ -18,7 +18,7 @@ NOT_ASKED_FOR = -(2**31)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_stable_group(version: int) -> None:
+def test_stable_group(version: int) -> None:
     broker = broker_with_groups()
     joined = stable(broker, instance="one")
     group = describe(broker, version=version)
@@ -29,7 +29,7 @@ def test_a_stable_group(version: int) -> None:
     assert member.group_instance_id == ("one" if version >= 4 else None)
 
 
-def test_the_other_states() -> None:
+def test_other_group_states() -> None:
     broker = broker_with_groups({"a": 1})
     commit(broker, {("a", 0): 1}, group="simple")
     simple = describe(broker, "simple")
@@ -48,7 +48,7 @@ def test_the_other_states() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("group", ["absent", ""])
-def test_a_group_that_is_not_there(version: int, group: str) -> None:
+def test_unknown_group(version: int, group: str) -> None:
     found = describe(broker_with_groups(), group, version=version)
     expected = (69, f"Group {group} not found.") if version >= 6 else (0, None)
     assert (found.error_code, found.error_message, found.group_state, found.protocol_type) == (*expected, "Dead", "")

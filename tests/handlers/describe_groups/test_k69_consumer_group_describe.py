@@ -37,14 +37,14 @@ def members(broker: BrokerInMemory) -> dict[str, Has]:
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_answers_of_kafka_are_read_and_written_again(name: str) -> None:
+def test_kafka_answers_round_trip(name: str) -> None:
     frame = golden(name)
     answer = frame.decode()
     assert decode(schema.Response, encode(answer, frame.version, flexible=True), frame.version, flexible=True) == answer
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_client_gets_the_bytes_that_kafka_sent(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_golden_request_gets_kafka_bytes(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     broker = as_in_the_golden_exchange(monkeypatch, version)
     request = golden(f"k69_consumer_group_describe_v{version}_request_franz_go_1.22.2_groups")
     living, gone = sorted(kafka_answers(request), key=len, reverse=True)
@@ -55,7 +55,7 @@ def test_a_client_gets_the_bytes_that_kafka_sent(version: int, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_group(version: int) -> None:
+def test_group_with_members(version: int) -> None:
     broker = broker_with_consumers()
     two_members(broker)
     group = describe(broker, version=version)
@@ -69,7 +69,7 @@ def test_a_group(version: int) -> None:
     assert [each.topic_name for each in first.assignment.topic_partitions] == ["t"]
 
 
-def test_what_must_be_given_up_is_still_there() -> None:
+def test_partitions_to_revoke_are_still_assigned() -> None:
     broker = broker_with_consumers()
     everything = {"t": [0, 1, 2, 3]}
     join(broker, "a")
@@ -95,7 +95,7 @@ def test_states() -> None:
     assert (group.group_state, group.group_epoch, group.members) == ("Empty", 5, [])
 
 
-def test_deleted_topics_are_left_out() -> None:
+def test_deleted_topics_are_omitted() -> None:
     broker = broker_with_consumers({"t": 1, "u": 1})
     join(broker, "a", "t", "u")
     broker.cluster.delete_topic("t")
@@ -103,7 +103,7 @@ def test_deleted_topics_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_others(version: int) -> None:
+def test_unknown_classic_and_empty_group_ids(version: int) -> None:
     broker = broker_with_consumers()
     stable(broker, group="classic")
     found = [describe(broker, name, version=version) for name in ("nope", "classic", "")]
@@ -124,5 +124,5 @@ def test_operations() -> None:
     assert describe(broker, "nope", include_authorized_operations=True).authorized_operations == -(2**31)
 
 
-def test_before_there_is_a_coordinator() -> None:
+def test_coordinator_does_not_exist_yet() -> None:
     assert describe(BrokerInMemory()).error_code == 16

@@ -14,7 +14,7 @@ from tests.support.share_groups import CONFIG, share_broker
 UNSUPPORTED = 35
 
 
-def test_answers_are_those_of_kafka() -> None:
+def test_answers_match_kafka() -> None:
     broker = share_broker(config={"group.share.heartbeat.interval.ms": "5000"})
 
     def settle(member_id: str, partition_count: int) -> k76.Response:
@@ -38,7 +38,7 @@ def test_without_a_coordinator() -> None:
     assert broker.ask(forget("s", "t")).error_code == 16
 
 
-def test_where_share_groups_are_not_finalized() -> None:
+def test_share_version_disabled() -> None:
     broker = share_broker()
     update = k57.FeatureUpdate(feature="share.version", max_version_level=0, upgrade_type=2)
     assert broker.ask(k57.Request(timeout_ms=1, feature_updates=[update], validate_only=False)).error_code == 0

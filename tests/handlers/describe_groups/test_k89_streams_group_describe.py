@@ -52,15 +52,15 @@ def by_member(data: bytes) -> schema.Response:
     return answer
 
 
-def test_a_group_at_work() -> None:
+def test_active_group() -> None:
     assert by_member(serve(broker_at(4), golden(CLIENT))) == by_member(kafka_answer(golden(CLIENT)))
 
 
-def test_a_group_without_members() -> None:
+def test_group_without_members() -> None:
     assert serve(broker_at(6), golden(f"{CLIENT}_tools")) == kafka_answer(golden(f"{CLIENT}_tools"))
 
 
-def test_a_group_that_is_not_there() -> None:
+def test_unknown_group() -> None:
     assert serve(broker_with_groups(), golden(f"{CLIENT}_small")) == kafka_answer(golden(f"{CLIENT}_small"))
 
 

@@ -76,7 +76,7 @@ def test_every_version_reads(broker: BrokerInMemory, version: int) -> None:
     assert (result.high_watermark, result.last_stable_offset) == (10, 10)
 
 
-def test_records_are_what_was_produced(broker: BrokerInMemory) -> None:
+def test_fetched_records_equal_the_produced_batch(broker: BrokerInMemory) -> None:
     result = fetch(broker, request(partition(3, max_bytes=1)))
     (batch,) = split_batches(result.records or b"")
     assert (batch.base_offset, batch.check_crc(), bytes(batch.payload)) == (3, True, BATCH[61:])
@@ -87,7 +87,7 @@ class TestLimits:
         assert offsets(fetch(broker, request(partition(0, max_bytes=3 * len(BATCH) + 5)))) == [0, 1, 2]
 
     @pytest.mark.parametrize("max_bytes", [0, 1, -1])
-    def test_at_least_one_batch(self, broker: BrokerInMemory, max_bytes: int) -> None:
+    def test_at_least_one_batch_is_returned(self, broker: BrokerInMemory, max_bytes: int) -> None:
         assert offsets(fetch(broker, request(partition(4, max_bytes=max_bytes)))) == [4]
         assert offsets(fetch(broker, request(partition(4), max_bytes=max_bytes))) == [4]
 
@@ -96,7 +96,7 @@ class TestLimits:
         both = request(partition(0), partition(0, 1), max_bytes=10 * len(BATCH))
         assert [offsets(result) for result in results(broker.ask(both, 12))] == [list(range(10)), []]
 
-    def test_only_the_first_partition_with_records_may_exceed(self, broker: BrokerInMemory) -> None:
+    def test_only_the_first_partition_with_records_may_exceed_max_bytes(self, broker: BrokerInMemory) -> None:
         broker.append("orders", 1, BATCH)
         both = request(partition(10), partition(0, 1), partition(0), max_bytes=1)
         # the same partition twice counts once, at its first place and with its last offset
@@ -116,14 +116,14 @@ class TestWaiting:
         assert not pending.is_done
         return pending
 
-    def test_an_append_answers_at_the_end_of_the_turn(self, broker: BrokerInMemory) -> None:
+    def test_append_completes_the_fetch_at_the_end_of_the_turn(self, broker: BrokerInMemory) -> None:
         pending = self.park(broker, request(partition(10), wait_ms=500))
         broker.append("orders", 0, BATCH)
         broker.append("orders", 0, BATCH)
         broker.clock.advance(0)
         assert offsets(results(pending.answer())[0]) == [10, 11]
 
-    def test_an_append_elsewhere_does_not(self, broker: BrokerInMemory) -> None:
+    def test_append_to_another_partition_does_not_complete_the_fetch(self, broker: BrokerInMemory) -> None:
         pending = self.park(broker, request(partition(10), wait_ms=500))
         broker.append("orders", 1, BATCH)
         broker.clock.advance(499)
@@ -141,28 +141,28 @@ class TestWaiting:
         broker.clock.advance(0)
         assert offsets(results(pending.answer())[0]) == [9, 10, 11]
 
-    def test_min_bytes_never_asks_for_more_than_max_bytes(self, broker: BrokerInMemory) -> None:
+    def test_min_bytes_is_capped_at_max_bytes(self, broker: BrokerInMemory) -> None:
         assert broker.begin(request(partition(0), wait_ms=500, min_bytes=1 << 30, max_bytes=100), 12).is_done
 
-    def test_a_limit_that_is_full_counts_as_full_though_only_whole_batches_fit(self, broker: BrokerInMemory) -> None:
+    def test_full_limit_satisfies_min_bytes_with_whole_batches(self, broker: BrokerInMemory) -> None:
         limit = 2 * len(BATCH) + 5
         assert broker.begin(request(partition(0, max_bytes=limit), wait_ms=500, min_bytes=limit), 12).is_done
         assert not broker.begin(request(partition(8, max_bytes=limit), wait_ms=500, min_bytes=limit), 12).is_done
 
-    def test_min_bytes_0_and_no_wait_answer_at_once(self, broker: BrokerInMemory) -> None:
+    def test_zero_min_bytes_or_wait_is_answered_immediately(self, broker: BrokerInMemory) -> None:
         assert broker.begin(request(partition(10), wait_ms=500, min_bytes=0), 12).is_done
         assert broker.begin(request(partition(10), wait_ms=0), 12).is_done
         assert broker.begin(request(wait_ms=500), 12).is_done
 
-    def test_stepping_aside_answers_with_what_there_is(self, broker: BrokerInMemory) -> None:
+    def test_step_aside_answers_with_available_records(self, broker: BrokerInMemory) -> None:
         pending = self.park(broker, request(partition(8), wait_ms=500, min_bytes=1000))
         pending.in_flight.step_aside()
         assert offsets(results(pending.answer())[0]) == [8, 9]
 
-    def test_an_error_ends_the_wait(self, broker: BrokerInMemory) -> None:
+    def test_partition_error_completes_the_fetch(self, broker: BrokerInMemory) -> None:
         assert broker.begin(request(partition(10), partition(99, 1), wait_ms=500), 12).is_done
 
-    def test_an_unknown_partition_waits_with_the_others_but_not_alone(self, broker: BrokerInMemory) -> None:
+    def test_unknown_partition_does_not_complete_a_wait_for_others(self, broker: BrokerInMemory) -> None:
         assert broker.begin(request(partition(0, 9), wait_ms=500), 12).is_done
         pending = self.park(broker, request(partition(10), partition(0, 9), wait_ms=500))
         broker.append("orders", 0, BATCH)
@@ -175,7 +175,7 @@ class TestWaiting:
         broker.clock.advance(0)
         assert results(pending.answer())[0].error_code == UnknownTopicOrPartition.code
 
-    def test_a_held_high_watermark_is_waited_for(self, broker: BrokerInMemory) -> None:
+    def test_fetch_waits_for_the_high_watermark(self, broker: BrokerInMemory) -> None:
         held = broker.cluster.partition("orders", 0)
         broker.hold_high_watermark("orders", 0)
         pending = self.park(broker, request(partition(10), wait_ms=500))
@@ -204,7 +204,7 @@ class TestErrors:
         unknown = schema.Topic(topic_id=uuid.UUID(int=5), partitions=[partition(0)])
         assert fetch(broker, schema.Request(max_wait_ms=0, min_bytes=1, topics=[unknown]), 17).error_code == UnknownTopicId.code
 
-    def test_a_topic_made_anew_has_another_id(self, broker: BrokerInMemory) -> None:
+    def test_recreated_topic_has_another_id(self, broker: BrokerInMemory) -> None:
         wanted = by_id(broker, request(partition(3)))
         broker.cluster.delete_topic("orders")
         broker.cluster.create_topic("orders", partition_count=1)
@@ -216,7 +216,7 @@ class TestErrors:
         assert fetch(broker, request(partition(0, current_leader_epoch=epoch))).error_code == 0
         assert fetch(broker, request(partition(0, current_leader_epoch=epoch + 1))).error_code == UnknownLeaderEpoch.code
 
-    def test_a_fenced_client_is_told_the_leader(self, broker: BrokerInMemory) -> None:
+    def test_fenced_leader_epoch_returns_the_current_leader(self, broker: BrokerInMemory) -> None:
         broker.cluster.partition("orders", 0).leader_epoch = 1
         wanted = by_id(broker, request(partition(0, current_leader_epoch=0)))
         assert fetch(broker, wanted, 15).current_leader.leader_id == -1
@@ -239,23 +239,23 @@ class TestErrors:
         assert fetch(broker, request(partition(-5, last_fetched_epoch=0))).error_code == OffsetOutOfRange.code
 
     @pytest.mark.parametrize("version", [4, 12, 17])
-    def test_an_unknown_isolation_level_fails_as_a_whole(self, broker: BrokerInMemory, version: int) -> None:
+    def test_unknown_isolation_level_fails_the_request(self, broker: BrokerInMemory, version: int) -> None:
         wanted = request(partition(0), isolation_level=7)
         response = broker.ask(by_id(broker, wanted) if version >= 13 else wanted, version)
         codes = [result.error_code for result in results(response)]
         assert (codes, response.error_code) == ([], -1) if version >= 13 else (codes == [-1])
 
-    def test_one_partition_that_fails_does_not_stop_the_others(self, broker: BrokerInMemory) -> None:
+    def test_failing_partition_does_not_affect_others(self, broker: BrokerInMemory) -> None:
         answers = results(broker.ask(request(partition(0, 7), partition(99), partition(0, 1)), 12))
         assert [(result.partition_index, result.error_code) for result in answers] == [(7, 3), (0, 1), (1, 0)]
 
 
 class TestIsolation:
-    def test_read_committed_lists_aborted_transactions_and_read_uncommitted_does_not(self, broker: BrokerInMemory) -> None:
+    def test_only_read_committed_lists_aborted_transactions(self, broker: BrokerInMemory) -> None:
         assert fetch(broker, request(partition(0), isolation_level=1)).aborted_transactions == []
         assert fetch(broker, request(partition(0))).aborted_transactions is None
 
-    def test_each_stops_at_its_own_end(self, broker: BrokerInMemory) -> None:
+    def test_isolation_levels_stop_at_their_own_end_offset(self, broker: BrokerInMemory) -> None:
         log = broker.cluster.partition("orders", 0).log
         log.last_stable_offset = 4
         assert offsets(fetch(broker, request(partition(2), isolation_level=1))) == [2, 3]
@@ -296,7 +296,7 @@ class TestSessions:
         broker.clock.advance(0)
         assert [result.error_code for result in results(parked.answer())] == [3, 3, 0]  # of an id, too: tests/golden/captures/waiting.py
 
-    def test_records_that_are_deleted_meanwhile_do_not_hide_those_that_come(self, broker: BrokerInMemory) -> None:
+    def test_deleted_records_do_not_reduce_counted_bytes(self, broker: BrokerInMemory) -> None:
         parked = broker.begin(request(partition(10), wait_ms=500, min_bytes=200), 12)
         log = broker.cluster.partition("orders", 0).log
         size = log.segments.size
@@ -315,24 +315,24 @@ class TestSessions:
         assert [result.error_code for result in results(response)] == [UnknownTopicId.code]
 
 
-def test_neighbours_of_one_topic_share_an_entry(broker: BrokerInMemory) -> None:
+def test_adjacent_partitions_of_a_topic_share_an_entry(broker: BrokerInMemory) -> None:
     wanted = request(partition(0), partition(0, 1))
     wanted.topics.append(schema.Topic(topic="clicks", partitions=[partition(0)]))
     response = broker.ask(wanted, 12)
     assert [(topic.topic, len(topic.partitions)) for topic in response.responses] == [("orders", 2), ("clicks", 1)]
 
 
-def test_any_negative_epoch_means_none(broker: BrokerInMemory) -> None:
+def test_negative_epochs_mean_unset(broker: BrokerInMemory) -> None:
     assert fetch(broker, request(partition(9, current_leader_epoch=-2, last_fetched_epoch=-3))).error_code == 0
 
 
-def test_a_request_that_fails_as_a_whole_keeps_its_session(broker: BrokerInMemory) -> None:
+def test_failed_request_keeps_its_session(broker: BrokerInMemory) -> None:
     opened = broker.ask(request(partition(9), session_epoch=0), 12)
     failed = broker.ask(request(session_id=opened.session_id, session_epoch=1, isolation_level=7), 12)
     assert (failed.error_code, failed.session_id) == (-1, opened.session_id)
 
 
-def test_a_disk_that_is_gone_fails_the_fetch_of_a_large_slice_and_not_the_connection() -> None:
+def test_disk_failure_fails_a_large_fetch_but_keeps_the_connection() -> None:
     """Many bytes leave by sendfile, behind the head of the answer: what can be known before is known before."""
     files = FaultyFiles()
     broker = BrokerInMemory(topics={"orders": 1}, files=files)

@@ -21,12 +21,12 @@ def broker() -> BrokerInMemory:
     return broker
 
 
-def test_everything_was_asked() -> None:
+def test_captured_answers_cover_every_fetch() -> None:
     assert set(KAFKA) == set(FETCHES)
 
 
 @pytest.mark.parametrize("what", [what for what, (_, _, asked) in FETCHES.items() if not {"plain", "other"} & set(asked)])
-def test_every_version_is_given_every_codec(broker: BrokerInMemory, what: str) -> None:
+def test_every_version_gets_every_codec_like_kafka(broker: BrokerInMemory, what: str) -> None:
     ours = fetch(broker.ask, *FETCHES[what])
     theirs = KAFKA[what]
     for answers in (ours, theirs):
@@ -36,7 +36,7 @@ def test_every_version_is_given_every_codec(broker: BrokerInMemory, what: str) -
 
 
 @pytest.mark.parametrize("what", [what for what, (_, _, asked) in FETCHES.items() if {"plain", "other"} & set(asked)])
-def test_an_answer_ends_with_a_whole_batch_where_kafka_cuts_one(broker: BrokerInMemory, what: str) -> None:
+def test_answer_stops_at_a_whole_batch(broker: BrokerInMemory, what: str) -> None:
     ours = fetch(broker.ask, *FETCHES[what])
     size = 1070
     left = FETCHES[what][1]

@@ -108,7 +108,7 @@ def conversation(broker: BrokerInMemory, ask: Any) -> list[Any]:
     return answers
 
 
-def test_the_answers_are_those_of_a_small_fetch(monkeypatch: pytest.MonkeyPatch, few: None) -> None:
+def test_sliced_fetch_equals_a_small_fetch(monkeypatch: pytest.MonkeyPatch, few: None) -> None:
     sliced = broker_of(in_slices=True)
 
     def ask_in_slices(asked: schema.Request) -> Any:
@@ -125,7 +125,7 @@ def test_the_answers_are_those_of_a_small_fetch(monkeypatch: pytest.MonkeyPatch,
         each.cluster.close(clean=False)
 
 
-def test_a_turn_reads_a_step_and_opens_one_log(broker: BrokerInMemory) -> None:
+def test_each_slice_reads_a_step_and_opens_one_log(broker: BrokerInMemory) -> None:
     broker.clock.advance(0)
     partitions = broker.cluster.topic("orders").partitions
 
@@ -152,7 +152,7 @@ def test_waits_until_a_partition_moves(broker: BrokerInMemory) -> None:
     assert sum(1 for *_, size in keys(pending.answer()) if size) == OPENED_BEFORE // 2 + 1
 
 
-def test_a_move_between_two_slices_is_not_missed(broker: BrokerInMemory) -> None:
+def test_append_between_two_slices_is_not_missed(broker: BrokerInMemory) -> None:
     """At each turn of a Fetch that waits, something is appended to what was read already, or will be."""
     for turn_number in range(0, 40, 3):
         for index in (0, 11):
@@ -176,7 +176,7 @@ def test_a_move_between_two_slices_is_not_missed(broker: BrokerInMemory) -> None
             assert any(topic == "clicks" and partition == 2 and size for topic, partition, _, size in seen + keys(after.answer()))
 
 
-def test_time_is_up(broker: BrokerInMemory) -> None:
+def test_max_wait_completes_the_fetch(broker: BrokerInMemory) -> None:
     pending = broker.begin(request(wait_ms=500, min_bytes=1 << 20), 12)
     broker.clock.advance(0)
     assert not pending.is_done
@@ -184,7 +184,7 @@ def test_time_is_up(broker: BrokerInMemory) -> None:
     assert len(keys(pending.answer())) == PARTITIONS + 3 + 2
 
 
-def test_another_request_of_the_connection_ends_the_wait(broker: BrokerInMemory) -> None:
+def test_another_request_of_the_connection_completes_the_fetch(broker: BrokerInMemory) -> None:
     pending = broker.begin(request(wait_ms=500, min_bytes=1 << 20), 12)
     assert isinstance(pending.in_flight, Delayed)
     assert not pending.in_flight.keeps_frame
@@ -193,7 +193,7 @@ def test_another_request_of_the_connection_ends_the_wait(broker: BrokerInMemory)
     assert broker.clock.now_ms() == BrokerInMemory().clock.now_ms()
 
 
-def test_a_deleted_topic_ends_the_wait(broker: BrokerInMemory) -> None:
+def test_deleted_topic_completes_the_fetch(broker: BrokerInMemory) -> None:
     pending = broker.begin(request(wait_ms=500, min_bytes=1 << 20), 12)
     broker.clock.advance(0)
     broker.cluster.delete_topic("clicks")
@@ -201,7 +201,7 @@ def test_a_deleted_topic_ends_the_wait(broker: BrokerInMemory) -> None:
     assert ("clicks", 0, UnknownTopicOrPartition.code, 0) in keys(pending.answer())
 
 
-def test_nothing_stays_when_the_client_is_gone(broker: BrokerInMemory) -> None:
+def test_closed_connection_removes_all_subscriptions(broker: BrokerInMemory) -> None:
     pending = broker.begin(request(wait_ms=500, min_bytes=1 << 20), 12)
     broker.clock.advance(0)
     partitions = broker.cluster.topic("orders").partitions
@@ -211,7 +211,7 @@ def test_nothing_stays_when_the_client_is_gone(broker: BrokerInMemory) -> None:
     assert not broker.services.purgatory.count
 
 
-def test_another_request_went_on_with_the_session(broker: BrokerInMemory) -> None:
+def test_overtaken_request_fails_with_invalid_session_epoch(broker: BrokerInMemory) -> None:
     session_id = served(broker, request(session_epoch=0)).session_id
     first = broker.begin(request(session_id=session_id, session_epoch=1), 12)
     for _ in range(15):
@@ -222,7 +222,7 @@ def test_another_request_went_on_with_the_session(broker: BrokerInMemory) -> Non
 
 
 @pytest.mark.parametrize("quota", [1e9, 20.0])
-def test_the_size_that_counts_for_a_quota_is_found_in_slices(monkeypatch: pytest.MonkeyPatch, few: None, quota: float) -> None:
+def test_quota_size_is_computed_in_slices(monkeypatch: pytest.MonkeyPatch, few: None, quota: float) -> None:
     """The larger quota is never exceeded, the smaller one by the first answer."""
     told: list[int] = []
 

@@ -42,7 +42,7 @@ def read(result: schema.PartitionResult) -> list[Record]:
 
 
 @pytest.mark.parametrize("version", OLD)
-def test_the_format_is_that_of_the_version(broker: BrokerInMemory, version: int) -> None:
+def test_record_format_matches_the_version(broker: BrokerInMemory, version: int) -> None:
     result = fetch(broker, request(partition(0)), version)
     assert {batch.magic for batch in split_batches(result.records or b"")} == {MAGIC[version]}
     assert [record.offset for record in read(result)] == list(range(20))
@@ -50,7 +50,7 @@ def test_the_format_is_that_of_the_version(broker: BrokerInMemory, version: int)
 
 
 @pytest.mark.parametrize("version", OLD)
-def test_what_old_producers_sent(broker: BrokerInMemory, version: int) -> None:
+def test_message_sets_of_old_producers_are_returned(broker: BrokerInMemory, version: int) -> None:
     """A set of format v0 or v1 is stored as v2, and comes back as it was but for its offset."""
     sets = {
         0: "0000000000000063000000109c3f52cd0000000000016b0000000161",
@@ -82,17 +82,17 @@ def test_log_append_time(version: int, codec: Compression) -> None:
 
 
 @pytest.mark.parametrize("version", OLD)
-def test_a_batch_above_the_limit_is_given_whole(broker: BrokerInMemory, version: int) -> None:
+def test_batch_above_the_limit_is_returned_whole(broker: BrokerInMemory, version: int) -> None:
     assert len(read(fetch(broker, request(partition(0, max_bytes=1)), version))) == 10
 
 
 @pytest.mark.parametrize(("version", "counts"), [(0, [10, 10]), (2, [10, 10]), (3, [10, 0])])
-def test_only_version_3_has_a_limit_over_all_partitions(broker: BrokerInMemory, version: int, counts: list[int]) -> None:
+def test_only_version_3_limits_all_partitions(broker: BrokerInMemory, version: int, counts: list[int]) -> None:
     both = request(partition(0, max_bytes=1), partition(0, 1, max_bytes=1), max_bytes=1)
     assert [len(read(result)) for result in results(broker.ask(both, version))] == counts
 
 
-def test_the_limit_of_the_broker_holds_for_all() -> None:
+def test_broker_limit_applies_to_every_version() -> None:
     broker = BrokerInMemory(topics={"orders": 2}, config={"fetch.max.bytes": "1024"})
     for index in (0, 1):
         for _ in range(10):
@@ -124,7 +124,7 @@ def test_waiting_for_more_bytes(broker: BrokerInMemory) -> None:
 
 
 @pytest.mark.parametrize("min_bytes", [1, 100])
-def test_control_batches_are_waited_behind(broker: BrokerInMemory, min_bytes: int) -> None:
+def test_fetch_skips_control_batches(broker: BrokerInMemory, min_bytes: int) -> None:
     """An old client has no way to pass over them: an empty answer at once would make it ask in circles."""
     log = broker.cluster.partition("orders", 0).log
     producer_id = broker.cluster.metadata.allocate_producer_id()
@@ -150,7 +150,7 @@ def test_errors(broker: BrokerInMemory, version: int) -> None:
 
 
 @pytest.mark.parametrize(("version", "code"), [(0, NotLeaderOrFollower.code), (5, NotLeaderOrFollower.code), (6, KafkaStorageError.code)])
-def test_a_storage_error_is_told_in_words_that_the_version_knows(version: int, code: int) -> None:
+def test_storage_error_is_mapped_for_old_versions(version: int, code: int) -> None:
     files = FaultyFiles()
     broker = BrokerInMemory(topics={"orders": 1}, files=files)
     broker.append("orders", 0, BATCH)

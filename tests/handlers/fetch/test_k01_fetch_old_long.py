@@ -62,7 +62,7 @@ def records_in(result: schema.PartitionResult) -> list[Record]:
 
 @pytest.mark.parametrize("kind", CODECS)
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_a_long_batch_is_read_in_parts(broker: BrokerInMemory, turns: SliceTurns, kind: Compression, version: int) -> None:
+def test_long_batch_is_read_in_parts(broker: BrokerInMemory, turns: SliceTurns, kind: Compression, version: int) -> None:
     written = some(broker, LONG)
     append(broker, written, kind)
     append(broker, [Record(0, broker.clock.now_ms(), b"next", b"")], kind)
@@ -81,7 +81,7 @@ def test_a_long_batch_is_read_in_parts(broker: BrokerInMemory, turns: SliceTurns
 
 
 @pytest.mark.parametrize("kind", CODECS[1:])
-def test_a_large_content_takes_little_memory(broker: BrokerInMemory, kind: Compression) -> None:
+def test_converting_large_content_uses_little_memory(broker: BrokerInMemory, kind: Compression) -> None:
     append(broker, some(broker, 64, MIB // 2), kind)
     begin(broker, 0, 3)
     gc.collect()
@@ -95,7 +95,7 @@ def test_a_large_content_takes_little_memory(broker: BrokerInMemory, kind: Compr
     assert len(result.records or b"") > CONVERTED_BYTES
 
 
-def test_each_partition_has_its_part(broker: BrokerInMemory, turns: SliceTurns) -> None:
+def test_each_partition_returns_a_part(broker: BrokerInMemory, turns: SliceTurns) -> None:
     for index in (0, 1):
         append(broker, some(broker, LONG), Compression.GZIP, index)
     pending = begin(broker, 5, 2, indexes=(0, 1))
@@ -103,7 +103,7 @@ def test_each_partition_has_its_part(broker: BrokerInMemory, turns: SliceTurns) 
     assert [records_in(result)[0].offset for result in results(pending)] == [5, 5]
 
 
-def test_a_request_that_waited_is_answered_and_asks_again(broker: BrokerInMemory, turns: SliceTurns) -> None:
+def test_waiting_request_is_answered_empty_before_conversion(broker: BrokerInMemory, turns: SliceTurns) -> None:
     pending = begin(broker, 0, 2, wait_ms=1000)
     assert not pending.is_done
     append(broker, some(broker, LONG), Compression.LZ4)
@@ -126,7 +126,7 @@ def test_a_damaged_batch(broker: BrokerInMemory, turns: SliceTurns) -> None:
 
 
 @pytest.mark.parametrize(("count", "kind"), [(LONG, Compression.NONE), (LONG, Compression.LZ4), (4, Compression.LZ4)])
-def test_readers_that_wait_for_their_turn_keep_no_batch(broker: BrokerInMemory, turns: SliceTurns, count: int, kind: Compression) -> None:
+def test_queued_readers_hold_no_batch(broker: BrokerInMemory, turns: SliceTurns, count: int, kind: Compression) -> None:
     size = 8 * MIB
     append(broker, some(broker, count, size=size // count), kind)
     append(broker, some(broker, LONG), Compression.NONE, index=1)
@@ -147,7 +147,7 @@ def test_readers_that_wait_for_their_turn_keep_no_batch(broker: BrokerInMemory, 
         assert records_in(results(each)[0])
 
 
-def test_records_that_are_deleted_before_their_reader_has_its_turn(broker: BrokerInMemory, turns: SliceTurns) -> None:
+def test_records_deleted_while_a_reader_is_queued(broker: BrokerInMemory, turns: SliceTurns) -> None:
     append(broker, some(broker, LONG), Compression.NONE)
     first, second = begin(broker, 0, 1), begin(broker, 0, 1)
     broker.cluster.partition("orders", 0).advance_log_start_offset(LONG)

@@ -91,13 +91,13 @@ def test_idle_partitions_are_not_read(broker: BrokerInMemory) -> None:
         assert slices.call_count == 2
 
 
-def test_what_was_not_taken_is_told_again(broker: BrokerInMemory) -> None:
+def test_unread_records_are_reported_again(broker: BrokerInMemory) -> None:
     session = Session(broker)
     broker.append("orders", 7, records(1))
     assert [session.poll() for _ in range(3)] == [[("orders", 7)]] * 3
 
 
-def test_those_that_gave_records_go_to_the_end_of_the_line(broker: BrokerInMemory) -> None:
+def test_served_partitions_move_to_the_end_of_the_line(broker: BrokerInMemory) -> None:
     session = Session(broker)
     for index in (9, 2, 5):
         broker.append("orders", index, records(1))
@@ -106,7 +106,7 @@ def test_those_that_gave_records_go_to_the_end_of_the_line(broker: BrokerInMemor
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_wait_is_ended_by_a_settled_partition(broker: BrokerInMemory, is_first: bool) -> None:
+def test_settled_partition_completes_a_wait(broker: BrokerInMemory, is_first: bool) -> None:
     session = Session(broker)
     changed = () if is_first else (("orders", 1),)
     pending = session.begin(*changed, wait_ms=500)
@@ -128,7 +128,7 @@ def test_min_bytes_of_several_settled_partitions(broker: BrokerInMemory) -> None
     assert told(pending) == [("orders", 4), ("orders", 11)]
 
 
-def test_another_isolation_level_sees_more(broker: BrokerInMemory) -> None:
+def test_changed_isolation_level_sees_more_records(broker: BrokerInMemory) -> None:
     producer = broker.cluster.metadata.allocate_producer_id()
     session = Session(broker, isolation_level=1)
     batch = records(1, producer_id=producer, producer_epoch=0, base_sequence=0, is_transactional=True)
@@ -172,7 +172,7 @@ def failed_log(broker: BrokerInMemory) -> None:
     ],
 )
 @pytest.mark.parametrize("is_waited_for", [True, False])
-def test_what_happens_to_a_settled_partition_is_told(
+def test_events_of_a_settled_partition_are_reported(
     broker: BrokerInMemory, happens: Callable[[BrokerInMemory], None], error_code: int, is_waited_for: bool
 ) -> None:
     session = Session(broker)
@@ -189,7 +189,7 @@ def test_what_happens_to_a_settled_partition_is_told(
     assert result.error_code == error_code
 
 
-def test_a_session_that_nobody_waits_in_is_told_once(broker: BrokerInMemory) -> None:
+def test_idle_session_is_notified_once(broker: BrokerInMemory) -> None:
     before = listeners(broker)
     session = Session(broker)
     assert session.poll() == []
@@ -202,14 +202,14 @@ def test_a_session_that_nobody_waits_in_is_told_once(broker: BrokerInMemory) -> 
 
 
 @pytest.mark.parametrize("epoch", [-1, 0])
-def test_a_session_that_is_over_listens_no_more(broker: BrokerInMemory, epoch: int) -> None:
+def test_closed_session_is_unsubscribed(broker: BrokerInMemory, epoch: int) -> None:
     before = listeners(broker)
     session = Session(broker)
     broker.ask(schema.Request(max_wait_ms=0, min_bytes=1, session_id=session.session_id, session_epoch=epoch, topics=[]), VERSION)
     assert listeners(broker) == before
 
 
-def test_a_forgotten_partition_is_not_listened_to(broker: BrokerInMemory) -> None:
+def test_forgotten_partition_is_unsubscribed(broker: BrokerInMemory) -> None:
     before = listeners(broker)
     session = Session(broker)
     session.poll(forgotten_topics_data=[schema.ForgottenTopic(topic="orders", partitions=list(range(20)))])
@@ -218,7 +218,7 @@ def test_a_forgotten_partition_is_not_listened_to(broker: BrokerInMemory) -> Non
     assert session.poll() == []
 
 
-def test_a_session_that_is_ended_while_its_client_waits(broker: BrokerInMemory) -> None:
+def test_session_closed_during_a_wait(broker: BrokerInMemory) -> None:
     """By eviction, or by another connection: it would hear of nothing any more, so it is answered; and nothing is left of it."""
     session = Session(broker)
     pending = session.begin(wait_ms=500)

@@ -90,7 +90,7 @@ def log() -> Iterator[Log]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("after", ["as it is", "stopped", "killed"])
-def test_any_range_shows_exactly_what_was_committed(seed: int, after: str) -> None:
+def test_read_committed_returns_exactly_the_committed_records(seed: int, after: str) -> None:
     """Small segments, so that transactions span them, and markers lie in others than their records."""
     rng = Random(seed)
     log = Log(segment_bytes="300", index_interval_bytes="1")
@@ -119,7 +119,7 @@ def test_any_range_shows_exactly_what_was_committed(seed: int, after: str) -> No
     del broker
 
 
-def test_the_first_open_transaction_is_the_end(log: Log) -> None:
+def test_fetch_stops_at_the_first_open_transaction(log: Log) -> None:
     first, second = log.producers[:2]
     log.plain()
     log.write(first)
@@ -135,7 +135,7 @@ def test_the_first_open_transaction_is_the_end(log: Log) -> None:
     assert (result.last_stable_offset, list(visible(result))) == (6, [2, 3])
 
 
-def test_an_abort_is_told_to_a_reader_that_begins_in_the_middle(log: Log) -> None:
+def test_abort_is_reported_to_a_reader_starting_inside_it(log: Log) -> None:
     producer = log.producers[0]
     first = log.write(producer)
     for _ in range(3):
@@ -148,7 +148,7 @@ def test_an_abort_is_told_to_a_reader_that_begins_in_the_middle(log: Log) -> Non
     assert log.fetch(first + 5).aborted_transactions == []
 
 
-def test_what_was_aborted_behind_the_answer_is_not_told(log: Log) -> None:
+def test_abort_after_the_returned_records_is_not_reported(log: Log) -> None:
     log.plain()
     log.write(log.producers[0])
     log.end(log.producers[0], ControlType.ABORT)
@@ -156,7 +156,7 @@ def test_what_was_aborted_behind_the_answer_is_not_told(log: Log) -> None:
     assert len(log.fetch(0).aborted_transactions or ()) == 1
 
 
-def test_many_bytes_stay_in_their_file_when_there_are_aborted_transactions(log: Log) -> None:
+def test_aborted_transactions_do_not_disable_sendfile(log: Log) -> None:
     log.write(log.producers[0])
     log.end(log.producers[0], ControlType.ABORT)
     large = build_batch([Record(0, log.broker.clock.now_ms(), None, bytes(LEAST_SIZE))])
@@ -171,7 +171,7 @@ def test_many_bytes_stay_in_their_file_when_there_are_aborted_transactions(log: 
 class TestWaiting:
     @pytest.mark.parametrize("min_bytes", [1, 100, 150])
     @pytest.mark.parametrize("ends", [ControlType.COMMIT, ControlType.ABORT])
-    def test_the_end_of_a_transaction_answers(self, log: Log, ends: ControlType, min_bytes: int) -> None:
+    def test_end_of_a_transaction_completes_the_fetch(self, log: Log, ends: ControlType, min_bytes: int) -> None:
         log.write(log.producers[0])
         pending = log.broker.begin(log.request(0, wait_ms=500, min_bytes=min_bytes), 12)
         log.write(log.producers[0], 20)
@@ -181,7 +181,7 @@ class TestWaiting:
         log.broker.clock.advance(0)
         assert list(visible(result_of(pending.answer()))) == ([0, 1] if ends is ControlType.COMMIT else [])
 
-    def test_records_behind_an_open_transaction_count_for_nothing(self, log: Log) -> None:
+    def test_records_after_an_open_transaction_do_not_count_for_min_bytes(self, log: Log) -> None:
         size = len(records(1))
         log.write(log.producers[0])
         pending = log.broker.begin(log.request(0, wait_ms=500, min_bytes=3 * size), 12)
@@ -192,7 +192,7 @@ class TestWaiting:
         log.broker.clock.advance(1)
         assert end_of(result_of(pending.answer()), 0) == 0
 
-    def test_min_bytes_of_what_became_stable(self, log: Log) -> None:
+    def test_min_bytes_counts_newly_stable_records(self, log: Log) -> None:
         """The end of one transaction lets the reader see up to the next one that is open: too little."""
         first, second = log.producers[:2]
         log.write(first)
@@ -222,7 +222,7 @@ class TestWaiting:
             log.broker.clock.advance(0)
             assert pending.is_done is done
 
-    def test_read_uncommitted_waits_for_nobody(self, log: Log) -> None:
+    def test_read_uncommitted_does_not_wait_for_transactions(self, log: Log) -> None:
         pending = log.broker.begin(log.request(0, wait_ms=500, isolation=0), 12)
         log.write(log.producers[0])
         log.broker.clock.advance(0)

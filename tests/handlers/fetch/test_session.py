@@ -52,13 +52,13 @@ def ask(sessions: FetchSessionCache, wanted: Request, **changes: PartitionAnswer
     return session_id, [answer.partition_index for _, answer in told]
 
 
-def test_without_a_session_everything_is_answered() -> None:
+def test_sessionless_fetch_returns_everything() -> None:
     sessions = cache()
     assert ask(sessions, request(0, -1, {0: 0, 1: 0})) == (0, [0, 1])
     assert len(sessions) == 0
 
 
-def test_a_session_from_its_opening_to_its_end() -> None:
+def test_session_lifecycle() -> None:
     sessions = cache()
     assert ask(sessions, request(0, 0, {0: 0, 1: 0})) == (1, [0, 1])
     assert ask(sessions, request(1, 1)) == (1, [])
@@ -69,7 +69,7 @@ def test_a_session_from_its_opening_to_its_end() -> None:
         ask(sessions, request(1, 4))
 
 
-def test_what_is_news() -> None:
+def test_changed_partitions_are_returned() -> None:
     sessions = cache()
     ask(sessions, request(0, 0, {0: 0}))
     for epoch, (news, is_news) in enumerate(
@@ -95,7 +95,7 @@ def test_partitions_are_added_changed_and_forgotten() -> None:
     assert [(asked.partition, asked.fetch_offset) for _, asked in context.partitions()] == [(1, 7), (2, 3)]
 
 
-def test_one_that_gave_records_goes_to_the_end_of_the_line() -> None:
+def test_served_partition_moves_to_the_end_of_the_line() -> None:
     sessions = cache()
     ask(sessions, request(0, 0, {0: 0, 1: 0, 2: 0}))
     ask(sessions, request(1, 1), p0=result(0, records=b"batch"))
@@ -103,21 +103,21 @@ def test_one_that_gave_records_goes_to_the_end_of_the_line() -> None:
     assert [asked.partition for _, asked in context.partitions()] == [1, 2, 0]
 
 
-def test_a_session_may_go_back_to_an_earlier_offset() -> None:
+def test_session_may_return_to_an_earlier_offset() -> None:
     sessions = cache()
     ask(sessions, request(0, 0, {0: 100}))
     context = sessions.context(request(1, 1, {0: 5}), uses_topic_ids=False)
     assert [asked.fetch_offset for _, asked in context.partitions()] == [5]
 
 
-def test_forgetting_everything_ends_the_session() -> None:
+def test_forgetting_all_partitions_closes_the_session() -> None:
     sessions = cache()
     ask(sessions, request(0, 0, {0: 0}))
     assert ask(sessions, request(1, 1, forget=[0])) == (0, [])
     assert len(sessions) == 0
 
 
-def test_opening_anew_closes_the_old_one() -> None:
+def test_new_session_replaces_the_old_one() -> None:
     sessions = cache()
     ask(sessions, request(0, 0, {0: 0}))
     assert ask(sessions, request(1, 0, {0: 0})) == (2, [0])
@@ -143,7 +143,7 @@ def test_errors(session_id: int, epoch: int, uses_topic_ids: bool, error: type[K
     assert ask(sessions, request(1, 1)) == (1, [])  # the session is unharmed
 
 
-def test_a_request_that_was_overtaken_fails_when_it_answers() -> None:
+def test_overtaken_request_fails_on_answer() -> None:
     sessions = cache()
     ask(sessions, request(0, 0, {0: 0}))
     parked = sessions.context(request(1, 1), uses_topic_ids=False)
@@ -160,13 +160,13 @@ def test_epochs_wrap_to_one() -> None:
     assert ask(sessions, request(1, 1)) == (1, [])
 
 
-def test_a_full_cache_opens_no_session() -> None:
+def test_full_cache_opens_no_session() -> None:
     sessions = cache(slots=2)
     assert [ask(sessions, request(0, 0, {0: 0}))[0] for _ in range(3)] == [1, 2, 0]
     assert ask(cache(slots=0), request(0, 0, {0: 0}))[0] == 0
 
 
-def test_all_sessions_together_hold_so_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_total_number_of_partitions_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX", 10)
     clock = ManualClock()
     sessions = cache(clock=clock)
@@ -185,7 +185,7 @@ def test_all_sessions_together_hold_so_many_partitions(monkeypatch: pytest.Monke
     assert len(sessions) == 1
 
 
-def test_the_one_unused_for_longest_makes_room() -> None:
+def test_least_recently_used_session_is_evicted() -> None:
     clock = ManualClock()
     sessions = cache(2, clock)
     ask(sessions, request(0, 0, {0: 0}))
@@ -198,7 +198,7 @@ def test_the_one_unused_for_longest_makes_room() -> None:
         ask(sessions, request(2, 1))
 
 
-def test_an_old_small_one_makes_room_for_a_larger_one() -> None:
+def test_smaller_old_session_is_evicted_for_a_larger_one() -> None:
     clock = ManualClock()
     sessions = cache(2, clock)
     ask(sessions, request(0, 0, {0: 0, 1: 0}))
@@ -212,7 +212,7 @@ def test_an_old_small_one_makes_room_for_a_larger_one() -> None:
         ask(sessions, request(1, 2))
 
 
-def test_a_partition_named_twice_counts_once_with_its_last_offset() -> None:
+def test_duplicate_partition_uses_its_last_offset() -> None:
     sessions = cache()
     twice = request(0, -1, {0: 1})
     twice.topics.append(request(0, -1, {0: 2}).topics[0])
@@ -220,7 +220,7 @@ def test_a_partition_named_twice_counts_once_with_its_last_offset() -> None:
     assert [asked.fetch_offset for _, asked in context.partitions()] == [2]
 
 
-def test_a_large_session_lets_go_of_its_partitions_in_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_session_is_released_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = ManualClock()
     cache = FetchSessionCache(clock, 10)
     asked = [Partition(partition=index, fetch_offset=0, partition_max_bytes=1) for index in range(7)]

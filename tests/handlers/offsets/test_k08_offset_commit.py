@@ -28,7 +28,7 @@ REQUESTS = sorted(
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_clients_get_the_bytes_that_kafka_sent(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_golden_requests_get_kafka_bytes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     request = golden(name)
     topics = {topic.topic_id if request.version >= 10 else topic.name: topic for topic in answer_of(request).topics}
     known = [key for key, topic in topics.items() if any(each.error_code == 0 for each in topic.partitions)]
@@ -56,21 +56,21 @@ def test_by_topic_id() -> None:
     assert fetch(broker, version=10) == {(topic_id, 1): 7}
 
 
-def test_what_does_not_exist_comes_first() -> None:
+def test_unknown_partitions_are_answered_first() -> None:
     broker = broker_with_groups(topics={"a": 2, "b": 1})
     offsets = {("a", 0): 1, ("a", 9): 1, ("a", 1): 2, ("absent", 0): 1, ("b", 0): 3, ("a", -1): 1}
     assert commit(broker, offsets) == [("a", [(9, 3), (-1, 3), (0, 0), (1, 0)]), ("absent", [(0, 3)]), ("b", [(0, 0)])]
     assert fetch(broker) == {("a", 0): 1, ("a", 1): 2, ("b", 0): 3}
 
 
-def test_topic_ids_that_do_not_exist() -> None:
+def test_unknown_topic_ids() -> None:
     broker = broker_with_groups(topics={"a": 2})
     known, other = broker.cluster.topic("a").topic_id, uuid4()
     offsets = {(known, 0): 1, (known, 9): 1, (other, 0): 1, (NIL_UUID, 0): 1}
     assert commit(broker, offsets, version=10) == [(known, [(9, 3), (0, 0)]), (other, [(0, 100)]), (NIL_UUID, [(0, 100)])]
 
 
-def test_a_partition_that_is_there_twice() -> None:
+def test_partition_listed_twice() -> None:
     broker = broker_with_groups(topics={"a": 1})
     once = commit_request({("a", 0): 1}).topics
     request = schema.Request(group_id=GROUP, member_id="", topics=[*once, *commit_request({("a", 0): 2}).topics])
@@ -80,7 +80,7 @@ def test_a_partition_that_is_there_twice() -> None:
 
 
 @pytest.mark.parametrize("version", NAMED)
-def test_a_generation_of_a_group_that_is_not_known(version: int) -> None:
+def test_generation_of_an_unknown_group(version: int) -> None:
     broker = broker_with_groups(topics={"a": 1})
     code = 69 if version >= 9 else 22
     assert commit(broker, {("a", 0): 1, ("a", 9): 1}, version=version, generation_id=5, member_id="m") == [("a", [(9, 3), (0, code)])]
@@ -96,7 +96,7 @@ def test_a_generation_of_a_group_without_members(generation_id: int, member_id: 
 
 
 @pytest.mark.parametrize(("generation_id", "member_id"), [(-1, ""), (-1, "m"), (-5, "")])
-def test_without_a_generation_anybody_may_commit(generation_id: int, member_id: str) -> None:
+def test_commit_without_generation(generation_id: int, member_id: str) -> None:
     broker = broker_with_groups(topics={"a": 1})
     assert commit(broker, {("a", 0): -7}, group="", generation_id=generation_id, member_id=member_id) == [("a", [(0, 0)])]
     assert fetch(broker, group="") == {("a", 0): -7}
@@ -106,13 +106,13 @@ def test_without_a_generation_anybody_may_commit(generation_id: int, member_id: 
     ("metadata", "code"),
     [("x" * 4096, 0), ("x" * 4097, 12), ("é" * 4096, 0), ("\U0001f600" * 2048, 0), ("\U0001f600" * 2049, 12), (None, 0)],
 )
-def test_metadata_counts_as_java_counts(metadata: str | None, code: int) -> None:
+def test_metadata_length_is_counted_like_java(metadata: str | None, code: int) -> None:
     broker = broker_with_groups(topics={"a": 1})
     assert commit(broker, {("a", 0): 1}, metadata=metadata) == [("a", [(0, code)])]
     assert fetch(broker) == ({} if code else {("a", 0): 1})
 
 
-def test_more_than_a_batch_holds() -> None:
+def test_commit_larger_than_a_batch_is_refused() -> None:
     broker = broker_with_groups(topics={"a": 300})
     answer = commit(broker, {("a", index): 1 for index in range(300)}, metadata="x" * 4000)
     assert {code for _, code in answer[0][1]} == {-1}
@@ -126,12 +126,12 @@ def test_without_a_coordinator(version: int) -> None:
     assert commit(broker, {(topic, 0): 1}, version=version) == [(topic, [(0, 16)])]
 
 
-def test_nothing_asked_for() -> None:
+def test_empty_request() -> None:
     broker = BrokerInMemory(topics={"a": 1})
     assert commit(broker, {}) == []
 
 
-def test_answered_when_it_is_synced() -> None:
+def test_commit_is_answered_after_the_sync() -> None:
     broker = broker_with_groups(topics={"a": 1}, config={"log.flush.interval.messages": "1"})
     pending = broker.begin(commit_request({("a", 0): 1, ("a", 9): 1}), 9)
     assert not pending.is_done
@@ -139,7 +139,7 @@ def test_answered_when_it_is_synced() -> None:
     assert [(each.partition_index, each.error_code) for each in pending.answer().topics[0].partitions] == [(9, 3), (0, 0)]
 
 
-def test_a_sync_that_fails_is_no_commit() -> None:
+def test_failed_sync_fails_the_commit() -> None:
     files = FaultyFiles()
     broker = broker_with_groups(topics={"a": 1}, config={"log.flush.interval.messages": "1"}, files=files)
     pending = broker.begin(commit_request({("a", 0): 1}), 9)

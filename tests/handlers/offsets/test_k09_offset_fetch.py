@@ -66,7 +66,7 @@ def know(broker: BrokerInMemory, group_id: str, topic: str, partitions: Iterable
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_clients_get_the_bytes_that_kafka_sent(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_golden_requests_get_kafka_bytes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     request = golden(name)
     broker = kafka_like(config={"offsets.topic.num.partitions": "1"})
     groups_of(broker)
@@ -85,7 +85,7 @@ def test_clients_get_the_bytes_that_kafka_sent(name: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("version", NAMED)
-def test_what_is_not_committed_is_minus_one(version: int) -> None:
+def test_uncommitted_offset_is_minus_one(version: int) -> None:
     broker = broker_with_groups({"a": 2})
     commit(broker, {("a", 0): 5}, leader_epoch=3)
     assert fetch(broker, [("a", 0), ("a", 1), ("a", 9), ("absent", 1)], version=version) == {
@@ -97,7 +97,7 @@ def test_what_is_not_committed_is_minus_one(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", NAMED)
-def test_a_group_that_is_not_known(version: int) -> None:
+def test_unknown_group(version: int) -> None:
     broker = broker_with_groups({"a": 1})
     assert fetch(broker, [("a", 0)], version=version) == {("a", 0): -1}
     if version >= 2:
@@ -123,7 +123,7 @@ def test_metadata_and_leader_epoch() -> None:
     assert [each.partitions for each in answer.groups[0].topics] == [[expected, expected], [expected, expected]]
 
 
-def test_topic_ids_that_are_not_known_come_last() -> None:
+def test_unknown_topic_ids_are_last() -> None:
     broker = broker_with_groups({"a": 1})
     known, other = broker.cluster.topic("a").topic_id, uuid4()
     commit(broker, {(known, 0): 5}, version=10)
@@ -131,7 +131,7 @@ def test_topic_ids_that_are_not_known_come_last() -> None:
     assert list(found.items()) == [((known, 0), 5), ((known, 9), -1), ((other, 0), "error 100"), ((NIL_UUID, 0), "error 100")]
 
 
-def test_several_groups_and_none() -> None:
+def test_several_or_no_groups() -> None:
     broker = broker_with_groups({"a": 1})
     commit(broker, {("a", 0): 5}, group="one")
     topic = schema.GroupTopic(name="a", partition_indexes=[0])
@@ -142,7 +142,7 @@ def test_several_groups_and_none() -> None:
 
 
 @pytest.mark.parametrize("version", [7, 8, 9])
-def test_stable_offsets_alone(version: int) -> None:
+def test_require_stable_hides_pending_offsets(version: int) -> None:
     broker = broker_with_groups({"a": 3})
     commit(broker, {("a", 0): 1, ("a", 1): 2})
     groups = broker.services.coordinators.groups

@@ -36,7 +36,7 @@ REQUESTS = sorted(
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
+def test_golden_requests_get_kafka_bytes(name: str) -> None:
     request = golden(name)
     asked = request.decode()
     codes = {topic.name: topic.partitions[0].error_code for topic in answer_of(request).topics}
@@ -64,7 +64,7 @@ def end(broker: BrokerInMemory, ids: ProducerIdAndEpoch, *, commit: bool = True)
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_an_offset_goes_with_its_transaction(version: int, is_commit: bool) -> None:
+def test_offset_is_committed_or_aborted_with_its_transaction(version: int, is_commit: bool) -> None:
     broker = broker_with_groups({"a": 1})
     ids = init_producer(broker)
     if version < 5:
@@ -78,7 +78,7 @@ def test_an_offset_goes_with_its_transaction(version: int, is_commit: bool) -> N
 
 
 @pytest.mark.parametrize(("version", "code"), [(0, 48), (1, 48), (2, 48), (3, 48), (4, 120)])
-def test_a_group_that_was_not_announced(version: int, code: int) -> None:
+def test_group_not_added_to_the_transaction(version: int, code: int) -> None:
     broker = broker_with_groups({"a": 1})
     ids = init_producer(broker)
     assert commit_in_transaction(broker, ids, {("a", 0): 5}, version=version) == [("a", [(0, code)])]
@@ -118,7 +118,7 @@ def test_generations(version: int) -> None:
     assert code(5, "m") == [("a", [(0, 25)])]
 
 
-def test_a_refused_request_of_version_5_has_begun_a_transaction() -> None:
+def test_refused_v5_request_starts_a_transaction() -> None:
     broker = broker_with_groups({"a": 1})
     ids = init_producer(broker)
     assert commit_in_transaction(broker, ids, {("a", 0): 5}, generation_id=5) == [("a", [(0, 22)])]
@@ -126,7 +126,7 @@ def test_a_refused_request_of_version_5_has_begun_a_transaction() -> None:
 
 
 @pytest.mark.parametrize("offsets", [{}, {("absent", 0): 1}, {("a", 9): 1}])
-def test_without_a_partition_that_exists_there_is_no_transaction(offsets: dict[tuple[str, int], int]) -> None:
+def test_only_unknown_partitions_start_no_transaction(offsets: dict[tuple[str, int], int]) -> None:
     broker = broker_with_groups({"a": 1})
     ids = init_producer(broker)
     answer = commit_in_transaction(broker, ids, offsets)
@@ -134,7 +134,7 @@ def test_without_a_partition_that_exists_there_is_no_transaction(offsets: dict[t
     assert end(broker, ids) == 48
 
 
-def test_metadata_that_is_too_long() -> None:
+def test_metadata_too_long() -> None:
     broker = broker_with_groups({"a": 1})
     ids = init_producer(broker)
     assert commit_in_transaction(broker, ids, {("a", 0): 5}, metadata="x" * 4097) == [("a", [(0, 12)])]
@@ -173,7 +173,7 @@ def request_of(ids: ProducerIdAndEpoch) -> schema.Request:
     )
 
 
-def test_answered_when_both_logs_are_synced() -> None:
+def test_commit_is_answered_after_both_syncs() -> None:
     broker, ids = durable()
     pending = broker.begin(request_of(ids), 5)
     assert not pending.is_done
@@ -183,7 +183,7 @@ def test_answered_when_both_logs_are_synced() -> None:
     assert [log.flusher.unflushed_messages for log in logs] == [0]
 
 
-def test_a_sync_that_fails_is_no_commit() -> None:
+def test_failed_sync_fails_the_commit() -> None:
     files = FaultyFiles()
     broker, ids = durable(files)
     pending = broker.begin(request_of(ids), 5)
@@ -192,7 +192,7 @@ def test_a_sync_that_fails_is_no_commit() -> None:
     assert pending.answer().topics[0].partitions[0].error_code == 16
 
 
-def test_the_later_commit_counts_whoever_made_it() -> None:
+def test_later_commit_wins() -> None:
     broker = broker_with_groups({"a": 2})
     ids = init_producer(broker)
     commit_in_transaction(broker, ids, {("a", 0): 50, ("a", 1): 1})
@@ -203,7 +203,7 @@ def test_the_later_commit_counts_whoever_made_it() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_group_whose_log_is_offline(version: int) -> None:
+def test_group_with_an_offline_log(version: int) -> None:
     broker = broker_with_groups({"a": 1})
     ids = init_producer(broker)
     announce(broker, ids)

@@ -31,7 +31,7 @@ def test_offsets_of_a_simple_group() -> None:
     assert fetch(broker.restart(clean=False)) == {("a", 1): 2}
 
 
-def test_what_a_consumer_is_subscribed_to_stays() -> None:
+def test_offsets_of_subscribed_topics_cannot_be_deleted() -> None:
     broker = broker_with_groups({"a": 1, "b": 1})
     commit(broker, {("a", 0): 1, ("b", 0): 2})
     joined = stable(broker)
@@ -51,7 +51,7 @@ def test_when_all_have_left() -> None:
     assert fetch(broker) == {}
 
 
-def test_refused_as_a_whole() -> None:
+def test_request_is_refused_as_a_whole() -> None:
     broker = broker_with_groups({"a": 1})
     assert delete(broker, "absent", ("a", 0)) == (69, [])
     assert delete(broker, "", ("a", 0)) == (24, [])
@@ -70,7 +70,7 @@ def test_refused_as_a_whole() -> None:
     assert delete(broker, "workers", ("absent", 0)) == (68, [])
 
 
-def test_answered_when_it_is_synced() -> None:
+def test_deletion_is_answered_after_the_sync() -> None:
     broker = broker_with_groups({"a": 1}, {"log.flush.interval.messages": "1"})
     broker.services.coordinators.groups.commit("readers", [NewOffset(("a", 0), 1)], Membership())
     asked = [schema.Topic(name="a", partitions=[schema.Partition(partition_index=0)])]

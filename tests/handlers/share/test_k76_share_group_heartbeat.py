@@ -11,7 +11,7 @@ from tests.support.share_groups import members, share_broker, told
 INTERVALS = {"share.heartbeat.interval.ms": "6000", "share.session.timeout.ms": "50000"}
 
 
-def test_the_first_answer_has_partitions() -> None:
+def test_first_answer_assigns_partitions() -> None:
     broker = share_broker()
     assert told(broker.ask(beat(A, 0, "t"))) == (0, 2, [0, 1, 2, 3])
     assert told(broker.ask(beat(A, 2))) == (0, 2, None)
@@ -20,7 +20,7 @@ def test_the_first_answer_has_partitions() -> None:
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_members_outlive_the_broker_for_a_session(is_clean: bool) -> None:
+def test_members_survive_a_restart_for_a_session_timeout(is_clean: bool) -> None:
     broker = share_broker()
     broker.ask(beat(A, 0, "t"))
     broker.ask(beat(B, 0, "t"))
@@ -34,7 +34,7 @@ def test_members_outlive_the_broker_for_a_session(is_clean: bool) -> None:
     assert told(broker.ask(beat(A, 3))) == (0, 4, [0, 1, 2, 3])
 
 
-def test_configs_of_the_group_hold_at_once() -> None:
+def test_group_configs_apply_immediately() -> None:
     broker = share_broker()
     config = [k44.Config(name=name, config_operation=0, value=value) for name, value in INTERVALS.items()]
     broker.ask(k44.Request(resources=[k44.Resource(resource_type=32, resource_name="s", configs=config)], validate_only=False))
@@ -45,7 +45,7 @@ def test_configs_of_the_group_hold_at_once() -> None:
     assert members(broker) == []
 
 
-def test_who_is_gone_is_told() -> None:
+def test_removed_members_are_reported() -> None:
     broker = share_broker()
     gone: list[tuple[str, str]] = []
     broker.services.coordinators.groups.on_share_member_gone.append(lambda *each: gone.append(each))

@@ -38,7 +38,7 @@ def with_records() -> list[Any]:
 
 
 @pytest.mark.parametrize("golden", with_records())
-def test_kafkas_answers_with_the_same_records(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_match_kafka_for_the_same_records(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a log that has what Kafka's had, the same bytes are given, and the answer is Kafka's to the byte."""
     expected = golden.decode()
     theirs = expected.responses[0].partitions[0]
@@ -56,7 +56,7 @@ def test_kafkas_answers_with_the_same_records(golden: Golden, monkeypatch: pytes
     assert encode(answer, golden.version, flexible=True) == golden.body
 
 
-def test_what_is_appended_ends_the_wait() -> None:
+def test_append_completes_the_wait() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     member = Member(broker, "orders")
     pending = member.begin_fetch(max_wait_ms=500)
@@ -66,7 +66,7 @@ def test_what_is_appended_ends_the_wait() -> None:
     assert acquired(pending.answer().responses[0].partitions[0]) == [(0, 1, 1)]
 
 
-def test_and_so_does_what_others_give_up() -> None:
+def test_released_records_complete_the_wait() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     one, two, three = (Member(broker, "orders", name) for name in "abc")
     one.produce(2)
@@ -80,7 +80,7 @@ def test_and_so_does_what_others_give_up() -> None:
     assert acquired(pending.answer().responses[0].partitions[0]) == [(0, 0, 3), (1, 1, 2)]
 
 
-def test_time_ends_the_wait() -> None:
+def test_max_wait_completes_the_wait() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     member = Member(broker, "orders")
     member.take()
@@ -91,7 +91,7 @@ def test_time_ends_the_wait() -> None:
     assert pending.answer().responses == []
 
 
-def test_there_are_min_bytes_or_as_many_records_as_are_wanted() -> None:
+def test_fetch_waits_for_min_bytes_or_max_records() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     member = Member(broker, "orders")
     pending = member.begin_fetch(max_wait_ms=500, min_bytes=10_000, max_records=3)
@@ -103,7 +103,7 @@ def test_there_are_min_bytes_or_as_many_records_as_are_wanted() -> None:
     assert acquired(pending.answer().responses[0].partitions[0]) == [(0, 2, 1)]
 
 
-def test_what_was_read_ends_with_what_was_acquired() -> None:
+def test_returned_bytes_end_with_the_acquired_records() -> None:
     """The bytes that are allowed are many more."""
     broker = BrokerInMemory(topics={"orders": 1})
     member = Member(broker, "orders")
@@ -114,7 +114,7 @@ def test_what_was_read_ends_with_what_was_acquired() -> None:
     assert len(result.records) == 2 * broker.cluster.partition("orders", 0).log.segments.size // 20
 
 
-def test_a_connection_that_is_gone_gives_up_what_its_members_had() -> None:
+def test_closed_connection_releases_acquired_records() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     one, two = Member(broker, "orders", "a"), Member(broker, "orders", "b")
     one.produce(2)
@@ -124,7 +124,7 @@ def test_a_connection_that_is_gone_gives_up_what_its_members_had() -> None:
     assert two.take() == [(0, 1, 2)]
 
 
-def test_sessions_leave_nothing_with_their_connection() -> None:
+def test_closed_sessions_leave_no_connection_callbacks() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     for number in range(50):
         member = Member(broker, "orders", f"m{number}")
@@ -134,7 +134,7 @@ def test_sessions_leave_nothing_with_their_connection() -> None:
     assert not broker.connection.endings
 
 
-def test_a_member_that_left_its_group_has_no_session() -> None:
+def test_member_that_left_has_no_session() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     member = Member(broker, "orders")
     member.produce(1)
@@ -145,7 +145,7 @@ def test_a_member_that_left_its_group_has_no_session() -> None:
     assert Member(broker, "orders", "b").take() == [(0, 0, 2)]
 
 
-def test_a_member_that_is_gone_gets_nothing_though_its_fetch_waits() -> None:
+def test_waiting_fetch_of_a_removed_member_gets_no_records() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     one, two = Member(broker, "orders", "a"), Member(broker, "orders", "b")
     one.produce(2)
@@ -157,7 +157,7 @@ def test_a_member_that_is_gone_gets_nothing_though_its_fetch_waits() -> None:
     assert two.take() == [(0, 1, 2)]
 
 
-def test_acknowledgements_that_come_with_a_fetch_are_synced_first() -> None:
+def test_piggybacked_acknowledgements_are_synced_first() -> None:
     broker = BrokerInMemory(topics={"orders": 1}, config={"log.flush.interval.messages": "1"})
     member = Member(broker, "orders")
     member.produce(2, 1)
@@ -169,7 +169,7 @@ def test_acknowledgements_that_come_with_a_fetch_are_synced_first() -> None:
     assert acquired(pending.answer().responses[0].partitions[0]) == [(2, 2, 1)]
 
 
-def test_more_sessions_than_there_may_be() -> None:
+def test_session_limit() -> None:
     broker = BrokerInMemory(topics={"orders": 1}, config={"group.share.max.share.sessions": "1", "group.share.max.size": "1"})
     Member(broker, "orders", "a").take()
     pending = Member(broker, "orders", "b").begin_fetch(max_wait_ms=300)
@@ -178,7 +178,7 @@ def test_more_sessions_than_there_may_be() -> None:
     assert pending.answer().error_code == 133
 
 
-def test_more_partitions_in_all_sessions_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partition_limit_of_all_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "PARTITIONS_MAX", 3)
     broker = BrokerInMemory(topics={"orders": 4})
     first, second = Member(broker, "orders", "a"), Member(broker, "orders", "b")
@@ -205,7 +205,7 @@ def test_more_partitions_in_all_sessions_than_there_may_be(monkeypatch: pytest.M
     assert fetch(first, 1, [2]) == 0
 
 
-def test_a_topic_that_is_made_anew_begins_anew() -> None:
+def test_recreated_topic_starts_from_scratch() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     member = Member(broker, "orders")
     member.produce(3)
@@ -220,7 +220,7 @@ def test_a_topic_that_is_made_anew_begins_anew() -> None:
     assert again.take() == [(0, 0, 1)]
 
 
-def test_a_state_that_is_made_anew_is_read_anew() -> None:
+def test_reinitialized_state_is_read_again() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     member = Member(broker, "orders")
     member.produce(3)
@@ -231,7 +231,7 @@ def test_a_state_that_is_made_anew_is_read_anew() -> None:
 
 
 @pytest.mark.parametrize(("where", "first"), [("earliest", 0), ("latest", None), ("by_duration:PT1H", 3), ("by_duration:PT0S", None)])
-def test_where_a_group_begins(where: str, first: int | None) -> None:
+def test_auto_offset_reset_of_a_group(where: str, first: int | None) -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     config = k44.Config(name="share.auto.offset.reset", config_operation=0, value=where)
     broker.ask(
@@ -247,14 +247,14 @@ def test_where_a_group_begins(where: str, first: int | None) -> None:
     assert (taken[0][0] if taken else None) == first
 
 
-def test_who_renews_fetches_nothing() -> None:
+def test_renewal_must_not_fetch() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     member = Member(broker, "orders")
     request = member.request(is_renew_ack=True, max_wait_ms=5)
     assert broker.ask(request).error_code == 42
 
 
-def test_a_session_that_ended_takes_no_records_any_more() -> None:
+def test_closed_session_acquires_no_records() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     one, two = Member(broker, "orders", "a"), Member(broker, "orders", "b")
     one.take()

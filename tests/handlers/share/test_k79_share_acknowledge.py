@@ -21,7 +21,7 @@ SYNCED = {"log.flush.interval.messages": "1"}
 
 
 @pytest.mark.parametrize("request_frame", requests_of("k79_share_acknowledge"))
-def test_kafkas_answers(request_frame: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_match_kafka(request_frame: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
     """To a member that has acquired the first records of both partitions."""
     value = request_frame.decode()
     topic_id = value.topics[0].topic_id if value.topics else UUID(int=5)
@@ -41,7 +41,7 @@ def test_kafkas_answers(request_frame: Golden, monkeypatch: pytest.MonkeyPatch) 
     assert serve(broker, request_frame) in kafka_answers(request_frame)
 
 
-def test_what_was_done_is_said_when_it_is_synced() -> None:
+def test_acknowledgement_is_answered_after_the_sync() -> None:
     broker = BrokerInMemory(topics={"orders": 1}, config=SYNCED)
     member = Member(broker, "orders")
     member.produce(3)
@@ -55,7 +55,7 @@ def test_what_was_done_is_said_when_it_is_synced() -> None:
     assert answer.acquisition_lock_timeout_ms == 30_000
 
 
-def test_what_is_not_on_the_disk_was_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_sync_fails_the_acknowledgement(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = BrokerInMemory(topics={"orders": 1}, config=SYNCED)
     member = Member(broker, "orders")
     member.produce(3)
@@ -73,7 +73,7 @@ def test_version_1_cannot_renew() -> None:
     assert broker.ask(member.acknowledgement((0, 0, [4])), 1).responses[0].partitions[0].error_code == 42
 
 
-def test_a_cluster_without_share_groups_serves_none() -> None:
+def test_disabled_share_version_is_unsupported() -> None:
     broker = BrokerInMemory()
     broker.cluster.image.features["share.version"] = 0
     request = k79.Request(group_id="g", member_id="m", share_session_epoch=1, topics=[])

@@ -11,11 +11,11 @@ from tests.support.share_states import answers_as_kafka, broker_for, requests_of
 
 
 @pytest.mark.parametrize("request_frame", requests_of("k83_initialize_share_group_state"))
-def test_kafkas_answers(request_frame: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_match_kafka(request_frame: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
     assert answers_as_kafka(broker_for(request_frame, monkeypatch, is_initialized=False), request_frame)
 
 
-def test_nothing_asked_is_nothing_answered() -> None:
+def test_empty_request_gets_an_empty_answer() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     topic = k83.Topic(topic_id=broker.cluster.topics["orders"].topic_id, partitions=[])
     asked = k83.Partition(partition=0, state_epoch=1, start_offset=0)
@@ -25,7 +25,7 @@ def test_nothing_asked_is_nothing_answered() -> None:
     assert broker.ask(k83.Request(group_id="g", topics=[full, topic])).results == []
 
 
-def test_it_is_answered_when_it_is_synced() -> None:
+def test_initialization_is_answered_after_the_sync() -> None:
     broker = BrokerInMemory(topics={"orders": 1}, config={"log.flush.interval.messages": "1"})
     asked = k83.Topic(
         topic_id=broker.cluster.topics["orders"].topic_id, partitions=[k83.Partition(partition=0, state_epoch=1, start_offset=0)]

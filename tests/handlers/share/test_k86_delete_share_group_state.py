@@ -10,5 +10,5 @@ from tests.support.share_states import answers_as_kafka, broker_for, requests_of
 
 @pytest.mark.parametrize("is_initialized", [True, False])
 @pytest.mark.parametrize("request_frame", requests_of("k86_delete_share_group_state"))
-def test_kafkas_answers(request_frame: Golden, is_initialized: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_match_kafka(request_frame: Golden, is_initialized: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     assert answers_as_kafka(broker_for(request_frame, monkeypatch, is_initialized=is_initialized), request_frame)

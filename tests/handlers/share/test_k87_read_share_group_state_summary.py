@@ -11,7 +11,7 @@ FRANZ_GO = [each for each in requests_of("k87_read_share_group_state_summary") i
 
 
 @pytest.mark.parametrize("request_frame", FRANZ_GO)
-def test_kafkas_answers(request_frame: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_match_kafka(request_frame: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
     broker = broker_for(request_frame, monkeypatch, is_initialized=True)
     write_as_franz_go_did(broker, request_frame)
     assert answers_as_kafka(broker, request_frame)

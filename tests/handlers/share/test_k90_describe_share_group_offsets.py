@@ -7,7 +7,7 @@ from tests.support.broker_in_memory import records
 from tests.support.share_groups import known, share_broker, told
 
 
-def test_offsets_and_lag_outlive_the_broker() -> None:
+def test_offsets_and_lag_survive_a_restart() -> None:
     broker = share_broker()
     broker.append("t", 0, records(10))
     broker.ask(alter("s", {"t": {0: 4}}))
@@ -20,7 +20,7 @@ def test_offsets_and_lag_outlive_the_broker() -> None:
     assert (answer.start_offset, answer.lag) == (4, -1)
 
 
-def test_a_deleted_topic_is_forgotten() -> None:
+def test_deleted_topic_is_forgotten() -> None:
     broker = share_broker()
     broker.ask(alter("s", {"t": {0: 4}, "u": {0: 1}}))
     broker.cluster.delete_topic("t")

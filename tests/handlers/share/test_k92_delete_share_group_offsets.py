@@ -8,7 +8,7 @@ from tests.support.broker_in_memory import records
 from tests.support.share_groups import known, share_broker, told
 
 
-def test_a_deleted_group_leaves_nothing() -> None:
+def test_deleted_group_leaves_no_state() -> None:
     broker = share_broker()
     broker.append("t", 0, records(10))
     broker.ask(alter("s", {"t": {0: 4}}))
@@ -19,7 +19,7 @@ def test_a_deleted_group_leaves_nothing() -> None:
         broker = broker.restart(clean=False)
 
 
-def test_a_group_goes_also_where_somebody_deleted_the_states() -> None:
+def test_group_can_be_deleted_after_its_state_topic() -> None:
     broker = share_broker()
     broker.ask(alter("s", {"t": {0: 4}}))
     broker.cluster.delete_topic("__share_group_state")
@@ -27,7 +27,7 @@ def test_a_group_goes_also_where_somebody_deleted_the_states() -> None:
     assert broker.ask(listed()).groups == []
 
 
-def test_states_that_somebody_deleted_are_made_anew_after_the_next_start() -> None:
+def test_deleted_states_are_recreated_after_a_restart() -> None:
     broker = share_broker()
     broker.ask(alter("s", {"t": {0: 4}}))
     broker.cluster.delete_topic("__share_group_state")
@@ -38,14 +38,14 @@ def test_states_that_somebody_deleted_are_made_anew_after_the_next_start() -> No
     assert [each.state_epoch for each in found if isinstance(each, StateSummary)] == [2, 2, 2, 2]
 
 
-def test_a_group_that_nobody_needs_stays_until_it_is_deleted() -> None:
+def test_unused_share_group_does_not_expire() -> None:
     broker = share_broker(config={"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "1000"})
     broker.ask(alter("s", {"t": {0: 4}}))
     broker.clock.advance(600_000)
     assert known(broker) == {("t", 0): (4, -4)}
 
 
-def test_a_forgotten_topic_begins_anew() -> None:
+def test_topic_with_deleted_offsets_starts_from_scratch() -> None:
     broker = share_broker()
     broker.append("t", 0, records(10))
     broker.ask(alter("s", {"t": {0: 4}, "u": {0: 1}}))
