@@ -46,7 +46,7 @@ def found(offset: int, error_code: int = 0) -> Any:
     return script
 
 
-def test_the_next_bootstrap_server_takes_over() -> None:
+def test_next_bootstrap_server_is_tried() -> None:
     broker = FakeBroker(topics={"orders": 1})
 
     def connect(address: Address, deadline: Deadline) -> Connection:
@@ -58,7 +58,7 @@ def test_the_next_bootstrap_server_takes_over() -> None:
     assert [topic.name for topic in client.metadata(None).topics] == ["orders"]
 
 
-def test_nobody_there_fails_at_once_and_names_the_first() -> None:
+def test_unreachable_brokers_fail_immediately_with_the_first_address() -> None:
     broker = FakeBroker()
     broker.reachable = False
     client = Client("one:1,two:2", timeout_ms=None, connect=broker.connect)
@@ -66,21 +66,21 @@ def test_nobody_there_fails_at_once_and_names_the_first() -> None:
         client.metadata(None)
 
 
-def test_a_broken_connection_is_made_anew() -> None:
+def test_broken_connection_is_reopened() -> None:
     broker = FakeBroker(topics={"orders": 1})
     broker.in_turn(k03_metadata, lost, lost, broker._metadata)
     assert len(client_of(broker).metadata(None).topics) == 1
     assert broker.connection_count == 3
 
 
-def test_a_broker_that_never_comes_back_times_out_with_the_reason() -> None:
+def test_unavailable_broker_times_out_with_the_reason() -> None:
     broker = FakeBroker()
     broker.on(k03_metadata, lost)
     with pytest.raises(TimedOut, match=r"gave up after 0\.2 s: .*closed the connection"):
         client_of(broker, 200).metadata(None)
 
 
-def test_an_unknown_topic_fails_at_once_and_says_what_to_do() -> None:
+def test_unknown_topic_fails_immediately_with_advice() -> None:
     broker = FakeBroker()
     with pytest.raises(UnknownTopicOrPartition, match="minibroker topics create orders"):
         client_of(broker).topic("orders")
@@ -137,14 +137,14 @@ def test_offsets_of_several_partitions_come_in_one_request() -> None:
     assert len(broker.asked(k02_list_offsets)) == 1
 
 
-def test_a_leader_that_moved_is_asked_again() -> None:
+def test_moved_leader_is_retried() -> None:
     broker = FakeBroker(topics={"orders": 1})
     broker.in_turn(k02_list_offsets, found(0, error_code=6), lost, found(7))
     answers = list_offsets(client_of(broker), {("orders", 0): LATEST})
     assert answers["orders", 0] == FoundOffset(7, -1, -1)
 
 
-def test_what_does_not_exist_is_an_error_beside_the_others() -> None:
+def test_missing_partition_is_an_error_of_its_own_entry() -> None:
     broker = FakeBroker(topics={"orders": 1})
     broker.on(k02_list_offsets, found(7))
     answers = list_offsets(client_of(broker), {("orders", 0): LATEST, ("orders", 5): LATEST, ("nope", 0): LATEST})
@@ -161,7 +161,7 @@ def test_a_special_time_is_not_sent_to_a_broker_that_would_take_it_for_a_timesta
     assert broker.asked(k02_list_offsets) == []
 
 
-def test_each_leader_is_asked_for_its_own_partitions() -> None:
+def test_each_leader_gets_its_own_partitions() -> None:
     broker = FakeBroker(topics={"orders": 5})
     broker.nodes = 3
     broker.on(k02_list_offsets, found(100))

@@ -21,7 +21,7 @@ def connected(broker: FakeBroker) -> Connection:
     return broker.connect(ADDRESS, Deadline(60_000))
 
 
-def test_asks_at_the_highest_version_that_both_know() -> None:
+def test_highest_common_version_is_used() -> None:
     broker = FakeBroker(versions={3: (2, 7)})
     connected(broker).ask(k03_metadata, k03_metadata.Request(topics=[]), Deadline(60_000))
     assert [(key, version) for key, version, _ in broker.requests] == [(18, 4), (3, 7)]
@@ -33,14 +33,14 @@ def test_a_limit_of_the_caller_is_kept() -> None:
     assert connection.version_for(k03_metadata, most=9) == 9
 
 
-def test_an_older_broker_answers_api_versions_in_version_0_and_is_asked_again() -> None:
+def test_api_versions_is_retried_at_the_supported_version() -> None:
     broker = FakeBroker(versions={18: (0, 2)})
     connection = connected(broker)
     assert [version for key, version, _ in broker.requests if key == 18] == [4, 2]
     assert connection.version_for(k03_metadata) == 13
 
 
-def test_a_broker_that_answers_unsupported_without_a_list_is_asked_at_version_0() -> None:
+def test_api_versions_without_a_list_is_retried_at_version_0() -> None:
     broker = FakeBroker(versions={18: (0, 0)})
     broker.in_turn(
         k18_api_versions,
@@ -56,13 +56,13 @@ def test_a_broker_that_answers_unsupported_without_a_list_is_asked_at_version_0(
     [((12, 14), "serves ListOffsets 12 to 14, and 1 to 11 would be needed"), ((0, 0), "serves ListOffsets 0 to 0")],
     ids=["too new", "too old"],
 )
-def test_no_common_version_is_told(versions: tuple[int, int], words: str) -> None:
+def test_missing_common_version_is_reported(versions: tuple[int, int], words: str) -> None:
     connection = connected(FakeBroker(versions={2: versions}))
     with pytest.raises(UnsupportedByBroker, match=words):
         connection.version_for(k02_list_offsets)
 
 
-def test_an_api_that_is_not_served_is_told() -> None:
+def test_unsupported_api_is_reported() -> None:
     broker = FakeBroker()
     del broker.versions[2]
     with pytest.raises(UnsupportedByBroker, match="does not serve ListOffsets"):
@@ -78,7 +78,7 @@ def test_requests_sent_ahead_are_answered_in_their_order() -> None:
     assert [connection.receive(deadline).topics[0].name for _ in range(2)] == ["a", "b"]
 
 
-def test_a_question_between_requests_sent_ahead_gets_its_own_answer() -> None:
+def test_request_between_pipelined_requests_gets_its_own_answer() -> None:
     broker = FakeBroker(topics={"a": 1, "b": 2, "c": 3})
     connection = connected(broker)
     deadline = Deadline(60_000)
@@ -94,7 +94,7 @@ def test_a_question_between_requests_sent_ahead_gets_its_own_answer() -> None:
 
 
 @pytest.mark.parametrize("answer", [b"", b"\0\0\0\2", b"\0\0\0\2garbage", b"\0\0\0\x63\0"], ids=["empty", "cut", "garbage", "other id"])
-def test_an_answer_that_is_none_closes_the_connection(answer: bytes) -> None:
+def test_invalid_answer_closes_the_connection(answer: bytes) -> None:
     broker = FakeBroker()
     connection = connected(broker)
     broker.on(k03_metadata, lambda request, version: answer)
@@ -149,13 +149,13 @@ def test_another_protocol_is_named(peer: Callable[..., Address], answer: bytes, 
         connect(address, Deadline(60_000))
 
 
-def test_a_peer_that_hangs_up_is_told_with_a_guess(peer: Callable[..., Address]) -> None:
+def test_disconnect_is_reported_with_a_hint(peer: Callable[..., Address]) -> None:
     address = peer(lambda connection: None)
     with pytest.raises(BrokerUnreachable, match="without TLS or SASL"):
         connect(address, Deadline(60_000))
 
 
-def test_a_peer_that_says_nothing_times_out(peer: Callable[..., Address]) -> None:
+def test_silent_peer_times_out(peer: Callable[..., Address]) -> None:
     done = threading.Event()
     address = peer(lambda connection: (done.wait(10), None)[1])
     try:
@@ -165,7 +165,7 @@ def test_a_peer_that_says_nothing_times_out(peer: Callable[..., Address]) -> Non
         done.set()
 
 
-def test_nobody_listens() -> None:
+def test_refused_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(BrokerUnreachable, match="does a broker listen there"):

@@ -75,7 +75,7 @@ def test_records_come_once_and_the_position_moves_on() -> None:
     assert [request.topics[0].partitions[0].fetch_offset for request in consuming.broker.asked(k01_fetch)] == [0, 2, 3]
 
 
-def test_a_batch_that_begins_before_the_position_is_read_from_the_middle() -> None:
+def test_batch_starting_before_the_position_is_read_from_the_middle() -> None:
     consuming = Consuming({0: 5})
     consuming.fetched(batch(0, "0", "1") + batch(2, *"234567"))
     assert consuming.values() == list("567")
@@ -147,7 +147,7 @@ def test_a_wrong_crc_is_an_error() -> None:
         consuming.poll()
 
 
-def test_an_offset_that_is_not_there_is_told_with_what_is() -> None:
+def test_offset_out_of_range_is_reported_with_the_range() -> None:
     consuming = Consuming({0: 50})
     consuming.fetched(b"", error_code=1)
 
@@ -178,7 +178,7 @@ def test_errors_without_end_time_out() -> None:
         consuming.values(1000)
 
 
-def test_a_topic_that_was_created_anew_is_not_read_on() -> None:
+def test_recreated_topic_is_not_consumed() -> None:
     consuming = Consuming()
     consuming.broker.topic_ids.clear()
     consuming.fetched(b"", error_code=UnknownTopicId.code)

@@ -90,7 +90,7 @@ def no_streams(request: k89_streams_group_describe.Request, error_code: int) -> 
     return k89_streams_group_describe.Response(groups=groups)
 
 
-def test_list_asks_every_broker(broker: FakeBroker) -> None:
+def test_list_queries_every_broker(broker: FakeBroker) -> None:
     def script(names: list[str]) -> Any:
         groups = [
             k16_list_groups.Group(group_id=name, protocol_type="consumer", group_state="Empty", group_type="classic") for name in names
@@ -122,7 +122,7 @@ def test_list_of_an_old_broker(broker: FakeBroker) -> None:
 
 
 @pytest.mark.parametrize("code", [NO_SUCH_GROUP, UNSUPPORTED_VERSION])
-def test_describe_asks_for_both_kinds(broker: FakeBroker, code: int) -> None:
+def test_describe_queries_both_group_types(broker: FakeBroker, code: int) -> None:
     def new(request: k69_consumer_group_describe.Request, _: int) -> k69_consumer_group_describe.Response:
         return k69_consumer_group_describe.Response(groups=[consumer(key, 0 if key == "new" else code) for key in request.group_ids])
 
@@ -178,7 +178,7 @@ def test_subscriptions_of_all_versions(version: int) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\x00\x00", b"\x00\x00\x00\x00\x00\x09", b"\x00\x00\xff\xff\xff\xf0", ASSIGNMENT[:9]])
-def test_bytes_that_are_none(data: bytes) -> None:
+def test_invalid_bytes_are_empty(data: bytes) -> None:
     assert assigned_partitions(data) == ()
     assert subscribed_topics(data) == ()
 

@@ -88,7 +88,7 @@ def test_an_election_is_waited_for(time: Time) -> None:
     assert [type(found[key]) for key in WANTED] == [FoundOffset, FoundOffset]
 
 
-def test_who_waits_until_the_deadline_is_told_of_the_partition(time: Time) -> None:
+def test_timeout_names_the_partition(time: Time) -> None:
     with pytest.raises(TimedOut, match=r"gave up after 30 s: topic orders partition 1 has no leader \[LEADER_NOT_AVAILABLE\]"):
         answers(broker_without_leader(float("inf"), time))
     assert time.now_s >= 28

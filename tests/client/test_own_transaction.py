@@ -157,7 +157,7 @@ def test_a_transaction_without_records_is_not_ended(transaction_version: int) ->
     assert writing.steps == [(22, 5)]
 
 
-def test_what_is_still_being_ended_is_waited_for() -> None:
+def test_ending_transaction_is_waited_for() -> None:
     writing = Writing(1)
     writing.broker.in_turn(k24_add_partitions_to_txn, added(CONCURRENT), added(CONCURRENT), added(0))
     writing.broker.in_turn(k26_end_txn, ended(CONCURRENT), ended(0))
@@ -178,7 +178,7 @@ def test_a_batch_on_its_way_is_no_obstacle_to_an_end() -> None:
     assert writing.steps == [(22, 5), (0, 13), (0, 13), (26, 5)]
 
 
-def test_who_is_fenced_is_told() -> None:
+def test_fencing_is_reported() -> None:
     writing = Writing(1)
     writing.broker.on(k24_add_partitions_to_txn, added(FENCED))
     _, producer = writing.begin()
@@ -214,7 +214,7 @@ def test_offsets_of_a_group_are_part_of_it(transaction_version: int, steps: list
     assert (topic.name, partition.partition_index, partition.committed_offset, partition.committed_metadata) == ("orders", 1, 17, "so far")
 
 
-def test_offsets_alone_make_a_transaction_and_wait_for_their_coordinator() -> None:
+def test_transaction_with_only_offsets_waits_for_the_group_coordinator() -> None:
     writing = Writing(2)
     writing.broker.in_turn(k28_txn_offset_commit, offsets_committed(14), offsets_committed(0))
     transaction, _ = writing.begin()
@@ -226,7 +226,7 @@ def test_offsets_alone_make_a_transaction_and_wait_for_their_coordinator() -> No
         transaction.commit_offsets("readers", {("orders", 1): (18, "")})
 
 
-def test_one_transaction_follows_the_other_with_the_epoch_that_the_end_told() -> None:
+def test_next_transaction_uses_the_returned_epoch() -> None:
     writing = Writing(2)
     writing.broker.on(k26_end_txn, lambda request, version: k26_end_txn.Response(error_code=0, producer_id=7, producer_epoch=4))
     transaction, producer = writing.begin()

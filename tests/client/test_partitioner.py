@@ -32,7 +32,7 @@ def test_hashes_as_another_client(key: bytes) -> None:
     assert murmur2(key) == theirs(key) & 0xFFFFFFFF
 
 
-def test_a_key_always_goes_to_the_partition_of_its_hash() -> None:
+def test_key_selects_the_partition_by_its_hash() -> None:
     partitioner = Partitioner(7, 1000)
     assert {partitioner.partition_of(b"foobar", 10) for _ in range(20)} == {(-790332482 & 0x7FFFFFFF) % 7}
 

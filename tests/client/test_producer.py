@@ -89,7 +89,7 @@ def test_nothing_is_sent_before_a_batch_is_full_or_flushed() -> None:
     assert producing.values() == ["a" * 30, "b" * 30, "c" * 30]
 
 
-def test_a_record_larger_than_a_batch_goes_alone() -> None:
+def test_record_larger_than_a_batch_is_sent_alone() -> None:
     producing = Producing(batch_bytes=100)
     producing.add("a", "b" * 1000, "c")
     producing.producer.flush()
@@ -130,7 +130,7 @@ def test_batches_go_to_the_leaders_of_their_partitions() -> None:
     assert dict(zip(asked, partitions, strict=True)) == {1: [0, 2], 2: [1, 3]}
 
 
-def test_a_lost_answer_is_asked_for_with_the_same_sequence() -> None:
+def test_lost_answer_is_retried_with_the_same_sequence() -> None:
     producing = Producing()
     producing.answers(lose_the_answer, stored)
     producing.add("a", "b")
@@ -167,7 +167,7 @@ def test_order_is_kept_when_a_batch_is_sent_again() -> None:
 
 
 @pytest.mark.parametrize("code", [10, 18], ids=["too large for the topic", "too large for a segment"])
-def test_a_batch_that_is_too_large_is_halved_until_it_fits(code: int) -> None:
+def test_too_large_batch_is_split_until_it_fits(code: int) -> None:
     producing = Producing(batch_bytes=100_000)
 
     def picky(index: int, batch: RecordBatch) -> k00_produce.PartitionResult:
@@ -181,7 +181,7 @@ def test_a_batch_that_is_too_large_is_halved_until_it_fits(code: int) -> None:
     assert [sequence for sequence, _ in kept] == [sum(count for _, count in kept[:index]) for index in range(len(kept))]
 
 
-def test_one_record_that_is_too_large_fails() -> None:
+def test_too_large_record_fails() -> None:
     producing = Producing()
     producing.answers(refused(10, error_message="too large"))
     producing.add("a")
@@ -189,7 +189,7 @@ def test_one_record_that_is_too_large_fails() -> None:
         producing.producer.flush()
 
 
-def test_what_the_broker_says_of_a_record_is_told() -> None:
+def test_record_error_of_the_broker_is_reported() -> None:
     producing = Producing()
     error = k00_produce.RecordError(batch_index=3, batch_index_error_message="no key")
     producing.answers(refused(87, error_message="compacted", record_errors=[error]))
@@ -215,12 +215,12 @@ def test_without_acknowledgement_no_answer_is_waited_for() -> None:
     assert producing.batches[0][1].producer_id == -1
 
 
-def test_a_partition_that_is_not_there_is_refused() -> None:
+def test_unknown_partition_is_refused() -> None:
     with pytest.raises(UnknownTopicOrPartition, match="has no partition 3: it has 2"):
         Producing(partitions=2).add("a", partition=3)
 
 
-def test_a_topic_that_was_created_anew_is_not_written_to() -> None:
+def test_recreated_topic_is_not_written_to() -> None:
     producing = Producing()
 
     def recreate(index: int, batch: RecordBatch) -> k00_produce.PartitionResult:

@@ -83,7 +83,7 @@ def described(**answers: Any) -> Callable[[k65_describe_transactions.Request, in
 
 
 @pytest.mark.parametrize("newest", [1, 3, 4, 6])
-def test_each_coordinator_is_asked_for_its_own(broker: FakeBroker, newest: int) -> None:
+def test_each_coordinator_describes_its_own_transactions(broker: FakeBroker, newest: int) -> None:
     broker.versions[10] = (1, newest)
     broker.on(k65_describe_transactions, described(a2=state("a2", topics={"orders": [1, 0]}), b1=state("b1", NO_SUCH_ID)))
     found = describe_transactions(client_of(broker), ["b1", "a1", "a2", "a1"])
@@ -98,7 +98,7 @@ def test_each_coordinator_is_asked_for_its_own(broker: FakeBroker, newest: int) 
     assert sorted(asked) == [(1, ["a1", "a2"]), (2, ["b1"])]
 
 
-def test_coordinators_that_are_not_ready_are_asked_again(broker: FakeBroker) -> None:
+def test_loading_coordinator_is_retried(broker: FakeBroker) -> None:
     broker.in_turn(
         k10_find_coordinator,
         lambda request, version: k10_find_coordinator.Response(coordinators=[coordinator("a", UNAVAILABLE)]),
@@ -109,7 +109,7 @@ def test_coordinators_that_are_not_ready_are_asked_again(broker: FakeBroker) -> 
     assert len(broker.asked(k10_find_coordinator)) == 4
 
 
-def test_a_coordinator_that_never_comes(broker: FakeBroker) -> None:
+def test_missing_coordinator_times_out(broker: FakeBroker) -> None:
     broker.on(k10_find_coordinator, lambda request, version: k10_find_coordinator.Response(coordinators=[coordinator("a", UNAVAILABLE)]))
     with pytest.raises(TimedOut, match="coordinator of transactional id a: "):
         describe_transactions(client_of(broker, 100), ["a"])
@@ -123,7 +123,7 @@ def listing(*states: tuple[str, int, str], error_code: int = 0) -> k66_list_tran
     return k66_list_transactions.Response(error_code=error_code, unknown_state_filters=[], transaction_states=rows)
 
 
-def test_all_brokers_list_theirs(broker: FakeBroker) -> None:
+def test_all_brokers_list_their_transactions(broker: FakeBroker) -> None:
     broker.in_turn(
         k66_list_transactions,
         lambda request, version: listing(error_code=LOADING),
@@ -137,7 +137,7 @@ def test_all_brokers_list_theirs(broker: FakeBroker) -> None:
     assert (request.duration_filter, request.transactional_id_pattern) == (5, "[ab]")
 
 
-def test_filters_that_a_broker_does_not_know_are_not_left_out(broker: FakeBroker) -> None:
+def test_unsupported_filters_are_refused(broker: FakeBroker) -> None:
     broker.versions[66] = (0, 1)
     broker.on(k66_list_transactions, lambda request, version: listing())
     assert list_transactions(client_of(broker), duration_ms=5) == []
@@ -188,7 +188,7 @@ def test_producers_of_a_replica(broker: FakeBroker) -> None:
     assert [address.port for key, address in broker.addressees if key == 61] == [2]
 
 
-def test_what_hangs(broker: FakeBroker) -> None:
+def test_hanging_transactions_are_found(broker: FakeBroker) -> None:
     """Producer 1 hangs: nobody knows it. 2 is known in partition 1 alone, 3 is closed, 4 wrote lately, 5's id expired meanwhile."""
     lately = 2**53
     rows = [producer(1, 10), producer(2, 20), producer(3), producer(4, 40, lately), producer(5, 50)]
@@ -210,7 +210,7 @@ def test_what_hangs(broker: FakeBroker) -> None:
     assert sorted(request.producer_id_filters) == [1, 2, 5]
 
 
-def test_no_coordinator_is_asked_where_nothing_is_open(broker: FakeBroker) -> None:
+def test_no_coordinator_is_queried_without_open_transactions(broker: FakeBroker) -> None:
     broker.on(k61_describe_producers, producers({0: [producer(1)], 1: 29}))
     found, errors = find_hanging(client_of(broker), [("orders", 0), ("orders", 1)], older_than_ms=0)
     assert found == []
@@ -231,7 +231,7 @@ def abort(broker: FakeBroker) -> None:
     abort_in_partition(client_of(broker), ("orders", 1), producer_id=7, producer_epoch=3, coordinator_epoch=-1)
 
 
-def test_a_marker_goes_to_the_leader(broker: FakeBroker) -> None:
+def test_marker_is_sent_to_the_leader(broker: FakeBroker) -> None:
     broker.on(k27_write_txn_markers, markers(0))
     abort(broker)
     (request,) = broker.asked(k27_write_txn_markers)
@@ -270,7 +270,7 @@ def initialized(error_code: int) -> Callable[[k22_init_producer_id.Request, int]
 
 
 @pytest.mark.parametrize("words", ["Empty", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"])
-def test_what_is_not_open_is_not_fenced(broker: FakeBroker, words: str) -> None:
+def test_closed_transaction_is_not_fenced(broker: FakeBroker, words: str) -> None:
     broker.on(k65_describe_transactions, described(b=state("b", words=words)))
     with pytest.raises(InvalidTxnState, match=f"its state is {words}"):
         abort_open(client_of(broker), "b")

@@ -68,7 +68,7 @@ def test_so_is_a_read() -> None:
     assert k02_list_offsets.API_KEY not in apis(a)
 
 
-def test_an_address_of_the_same_cluster_is_asked_once_and_the_first_one_never() -> None:
+def test_each_address_of_the_cluster_is_verified_once() -> None:
     mapped = broker("cluster-b")
     network = Network({A: mapped, B: mapped})
     with Client("localhost:19501", connect=network.connect) as client:
@@ -97,13 +97,13 @@ def test_bootstrap_servers_of_two_clusters() -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [(None, "cluster-a"), ("cluster-b", None)])
-def test_a_broker_that_does_not_know_its_cluster_is_believed(first: str | None, second: str | None) -> None:
+def test_broker_without_a_cluster_id_is_trusted(first: str | None, second: str | None) -> None:
     network = Network({A: broker(second), B: broker(first)})
     with Client("localhost:19501", connect=network.connect) as client:
         assert client.to_controller(client.deadline()).address == A
 
 
-def test_a_broker_before_cluster_ids_is_not_asked() -> None:
+def test_broker_before_cluster_ids_is_not_queried() -> None:
     """Metadata v0 would answer with all topics."""
     old = broker(None)
     old.versions[3] = (0, 1)
@@ -123,7 +123,7 @@ def test_a_cluster_that_was_replaced_at_its_address_is_taken_as_it_is() -> None:
         assert (client.cluster_id, client.to_controller(client.deadline()).address) == ("cluster-new", A)
 
 
-def test_brokers_that_others_will_ask_are_verified_and_those_that_are_down_passed_over() -> None:
+def test_advertised_brokers_are_verified_and_unreachable_ones_skipped() -> None:
     b = broker("cluster-b")
     network = Network({B: b})
     with Client("localhost:19501", connect=network.connect) as client:

@@ -118,7 +118,7 @@ def test_a_null_client_id_is_one(broker: BrokerInMemory) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 9])
-def test_the_plan_reads_headers_as_the_definition_does(broker: BrokerInMemory, version: int) -> None:
+def test_decode_plan_reads_headers_like_the_schema(broker: BrokerInMemory, version: int) -> None:
     api = api_of(k03_metadata)
     written = RequestHeader(api_key=3, api_version=version, correlation_id=-5, client_id="rdkafka")
     frame = encode_request_header(written, 2 if api.flexible(version) else 1) + encode(REQUEST, version, flexible=api.flexible(version))
@@ -130,7 +130,7 @@ def test_the_plan_reads_headers_as_the_definition_does(broker: BrokerInMemory, v
     assert request == decode(k03_metadata.Request, frame[position:], version, flexible=api.flexible(version))
 
 
-def test_an_error_of_ours_is_answered_and_logged(broker: BrokerInMemory, caplog: pytest.LogCaptureFixture) -> None:
+def test_internal_error_is_answered_and_logged(broker: BrokerInMemory, caplog: pytest.LogCaptureFixture) -> None:
     def fail(ctx: Any, request: Any) -> Any:
         raise ZeroDivisionError("a mistake")
 
@@ -171,7 +171,7 @@ def test_a_delayed_answer(broker: BrokerInMemory) -> None:
     assert serving.response(waiting.answer) == EMPTY
 
 
-def test_a_delayed_answer_that_was_there_first(broker: BrokerInMemory) -> None:
+def test_delayed_answer_that_is_already_complete(broker: BrokerInMemory) -> None:
     delayed = Delayed()
     delayed.complete(EMPTY)
     with Serving(broker, lambda ctx, request: delayed) as serving:
@@ -195,7 +195,9 @@ def test_an_error_while_waiting_is_answered(broker: BrokerInMemory, error: Excep
 
 
 @pytest.mark.parametrize("error", [RuntimeError("on top"), CorruptMessage("on top"), None])
-def test_an_error_whose_answer_fails_too_closes(broker: BrokerInMemory, error: Exception | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_error_answer_closes_the_connection(
+    broker: BrokerInMemory, error: Exception | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """At once, and behind a wait: there the connection must not go on waiting for an answer that never comes."""
 
     def fail(*_: Any) -> Any:

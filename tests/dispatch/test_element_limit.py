@@ -90,7 +90,7 @@ def test_the_answer_to_a_refused_request_is_an_error() -> None:
     assert broker.ask(k57.Request(timeout_ms=1, feature_updates=updates)).error_code == InvalidRequest.code
 
 
-def test_too_many_credentials_are_refused_and_none_is_set() -> None:
+def test_too_many_credentials_change_none() -> None:
     broker = BrokerInMemory()
     most = request_limits.SCRAM_CHANGES_MAX
     users = [upsertion(f"user-{number}") for number in range(most)]
@@ -103,7 +103,7 @@ def test_too_many_credentials_are_refused_and_none_is_set() -> None:
     assert {each.error_code for each in answer.results} == {0}
 
 
-def test_a_resource_of_too_many_configs_is_refused_alone() -> None:
+def test_resource_with_too_many_configs_is_refused_alone() -> None:
     broker = BrokerInMemory(topics={"a": 1, "b": 1})
     names = [f"config-{number}" for number in range(request_limits.CONFIGS_OF_RESOURCE_MAX + 1)]
     alter = k33.Request(

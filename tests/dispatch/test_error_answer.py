@@ -113,7 +113,7 @@ def test_a_null_list_has_no_answers() -> None:
     assert error_answer(k03_metadata.Response, k03_metadata.Request(topics=None), UnknownServerError(), 12).topics == []
 
 
-def test_only_what_identifies_is_repeated() -> None:
+def test_error_answer_repeats_only_identifiers() -> None:
     asked = k02_list_offsets.Topic(name="orders", partitions=[k02_list_offsets.Partition(partition_index=3, timestamp=-2)])
     answer = error_answer(k02_list_offsets.Response, k02_list_offsets.Request(replica_id=-1, topics=[asked]), UnknownServerError(), 3)
     (partition,) = answer.topics[0].partitions

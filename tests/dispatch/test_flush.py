@@ -89,7 +89,7 @@ def test_one_sync_for_all_of_a_turn_and_another_for_the_next() -> None:
     assert [name for name, _ in fixture.done][-1] == "e"
 
 
-def test_one_that_fails_does_not_stop_the_others() -> None:
+def test_failing_log_does_not_affect_others() -> None:
     fixture, bad, good = Fixture(), Log(fails=True), Log()
     fixture.flush("a", bad, good)
     fixture.clock.advance(0)
@@ -125,7 +125,7 @@ def test_many_logs_are_synced_in_groups_and_answered_once() -> None:
     assert {id(log) for log in failures} == {id(logs[3]), id(logs[990])}
 
 
-def test_everybody_is_told_though_one_fails_at_it() -> None:
+def test_all_callbacks_run_if_one_fails() -> None:
     fixture, log = Fixture(), Log()
 
     def stumble(_: FlushFailures) -> None:

@@ -61,7 +61,7 @@ def visible(log: PartitionLog) -> tuple[int, int]:
     return log.high_watermark, log.last_stable_offset
 
 
-def test_nobody_reads_what_is_not_on_the_disk_yet() -> None:
+def test_unsynced_records_are_not_readable() -> None:
     """As with Apache Kafka, whose append returns behind its flush: a power loss takes back nothing that a consumer has seen."""
     broker = BrokerInMemory(topics={"orders": 1}, config={"log.flush.interval.messages": "3"})
     log = broker.cluster.partition("orders", 0).log
@@ -76,7 +76,7 @@ def test_nobody_reads_what_is_not_on_the_disk_yet() -> None:
     assert visible(log) == (5, 5)
 
 
-def test_nobody_reads_what_could_not_be_synced() -> None:
+def test_records_are_not_readable_after_a_failed_sync() -> None:
     files = FaultyFiles()
     broker = BrokerInMemory(topics={"orders": 1}, config={"log.flush.interval.messages": "1"}, files=files)
     log = broker.cluster.partition("orders", 0).log
@@ -89,7 +89,7 @@ def test_nobody_reads_what_could_not_be_synced() -> None:
     assert not fetch.answer().responses[0].partitions[0].records
 
 
-def test_what_ended_behind_a_flush_is_not_stable_with_it() -> None:
+def test_transaction_ended_during_a_flush_is_not_yet_stable() -> None:
     """Records that came while a flush ran are not shown by it, nor that a transaction in front of them has ended."""
     broker = BrokerInMemory(topics={"orders": 1}, config={"log.flush.interval.messages": "1"})
     log = broker.cluster.partition("orders", 0).log
@@ -104,7 +104,7 @@ def test_what_ended_behind_a_flush_is_not_stable_with_it() -> None:
 
 
 @pytest.mark.parametrize(("flushed", "start", "expected"), [(2, 0, (2, 2)), (3, 0, (3, 2)), (4, 3, (4, 3))])
-def test_what_a_flush_shows_is_in_order(flushed: int, start: int, expected: tuple[int, int]) -> None:
+def test_flushed_offsets_are_ordered(flushed: int, start: int, expected: tuple[int, int]) -> None:
     """The order of the offsets holds wherever the oldest transaction begins, and when records are deleted meanwhile."""
     broker = BrokerInMemory(topics={"orders": 1}, config={"log.flush.interval.messages": "1"})
     log = broker.cluster.partition("orders", 0).log
@@ -132,7 +132,7 @@ def test_the_rule_may_change_while_the_topic_is_written_to() -> None:
 
 
 @pytest.mark.parametrize("is_flushed", [True, False])
-def test_a_recovery_begins_at_what_was_flushed(is_flushed: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_recovery_starts_at_the_flushed_offset(is_flushed: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Damage below the recovery point is not looked at, and costs no record behind it."""
     broker = BrokerInMemory(folder=tmp_path, config={"log.segment.bytes": "200", "log.roll.jitter.ms": "0"})
     broker.cluster.create_topic("orders", partition_count=1, configs={"flush.ms": "1000"} if is_flushed else {})

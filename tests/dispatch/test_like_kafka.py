@@ -52,7 +52,7 @@ def create(broker: BrokerInMemory, *names: str, validate_only: bool = False) -> 
     return [each.error_code for each in broker.ask(k19.Request(topics=topics, validate_only=validate_only)).topics]
 
 
-def test_a_topic_that_metadata_creates_is_there_later() -> None:
+def test_topic_created_by_metadata_is_available_later() -> None:
     broker = broker_like_kafka()
     assert metadata(broker, "new", "also-new", "old") == {"new": (UNKNOWN, 0), "also-new": (UNKNOWN, 0), "old": (0, 1)}
     assert "new" not in broker.cluster.topics
@@ -108,7 +108,7 @@ def test_a_topic_that_was_created_is_known_to_brokers_later() -> None:
 
 
 @pytest.mark.parametrize(("key_type", "key"), [(k10.GROUP, "readers"), (k10.TRANSACTION, "payments")])
-def test_nobody_coordinates_before_the_internal_topic_is_there(key_type: int, key: str) -> None:
+def test_coordinator_is_unavailable_before_the_internal_topic_exists(key_type: int, key: str) -> None:
     broker = broker_like_kafka()
     assert coordinator(broker, key_type, key) == (NO_COORDINATOR, -1)
     assert coordinator(broker, key_type, key) == (NO_COORDINATOR, -1)

@@ -110,7 +110,7 @@ def broker() -> Iterator[BrokerInMemory]:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_no_turn_does_much_and_the_answer_is_the_same(broker: BrokerInMemory, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_step_is_bounded_and_the_answer_is_unchanged(broker: BrokerInMemory, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LogDirectory, "volume_bytes", lambda _: (10, 5))  # others write to the disk as well
     request = REQUESTS[name]
     broker.services.slices.now_s = lambda: 0.0
@@ -159,7 +159,7 @@ def test_pieces_with_long_answers_are_joined() -> None:
     assert [each.partition_index for each in answer.topics[-1].partitions] == list(range(COUNT))
 
 
-def test_what_a_function_around_the_handler_leaves_out_is_not_in_a_long_answer() -> None:
+def test_middleware_filters_long_answers() -> None:
     """With minibroker.like.kafka brokers do not know a new topic yet."""
     config = {"auto.create.topics.enable": "false", "minibroker.like.kafka": "true"}
     broker = BrokerInMemory(config=config, folder=Path("/data"), files=MemoryFiles())

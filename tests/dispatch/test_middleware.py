@@ -55,7 +55,7 @@ def test_a_wrapped_registry_serves_the_same_and_keeps_each_modules_shape_of_erro
     assert [handler.api.key for handler in wrapped(plain, lambda handler: handler)] == [api.key for api in plain.apis()]
 
 
-def test_an_answer_that_is_there_is_changed_at_once(broker: BrokerInMemory) -> None:
+def test_immediate_answer_is_changed(broker: BrokerInMemory) -> None:
     def watch(handler: Handler, ctx: Any, request: Any) -> Any:
         def changed(response: Any) -> Any:
             response.throttle_time_ms = 7
@@ -79,7 +79,7 @@ def test_silence_is_not_changed_but_seen(broker: BrokerInMemory) -> None:
     assert seen == [NO_RESPONSE]
 
 
-def test_an_answer_that_comes_later_is_changed_then_and_the_wait_is_over(broker: BrokerInMemory) -> None:
+def test_delayed_answer_is_changed_on_completion(broker: BrokerInMemory) -> None:
     def watch(handler: Handler, ctx: Any, request: Any) -> Any:
         def changed(response: Any) -> Any:
             response.throttle_time_ms = 7
@@ -98,7 +98,7 @@ def test_an_answer_that_comes_later_is_changed_then_and_the_wait_is_over(broker:
     assert broker.services.purgatory.count == 0
 
 
-def test_stepping_aside_and_cancelling_reach_the_handlers_own_wait(broker: BrokerInMemory) -> None:
+def test_step_aside_and_cancel_reach_the_inner_wait(broker: BrokerInMemory) -> None:
     around(broker, lambda handler, ctx, request: after(handler.handle(ctx, request), lambda response: response))
     waiting = broker.begin(fetch(), 11)
     waiting.in_flight.step_aside()
@@ -158,7 +158,7 @@ def test_time_that_is_waited_for_in_vain_leaves_no_timer(broker: BrokerInMemory)
     assert broker.begin(LIST).is_done is False
 
 
-def test_what_is_resolved_before_anybody_waits_is_answered() -> None:
+def test_answer_resolved_before_binding_is_delivered() -> None:
     inner = Delayed()
     inner.complete(1)
     ran: list[Any] = []
@@ -232,7 +232,7 @@ def test_a_connection_that_is_to_be_closed_is_closed_at_once_and_later(broker: B
     assert "closing a connection from 127.0.0.1: a fault" in caplog.text
 
 
-def test_refusals_have_the_apis_own_shape_and_silence_is_a_close(broker: BrokerInMemory) -> None:
+def test_refusals_use_the_response_schema_or_close(broker: BrokerInMemory) -> None:
     registry = load()
     seen = []
 

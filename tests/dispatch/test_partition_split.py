@@ -236,7 +236,7 @@ def errors_in(answer: Any, above: tuple[str, UUID] = ("", NIL_UUID)) -> dict[Pla
 @pytest.mark.parametrize("name", REQUESTS)
 @examples(25)
 @given(data=st.data())
-def test_what_is_refused_and_what_is_left_are_the_request(name: str, data: st.DataObject) -> None:
+def test_refused_and_remaining_partitions_cover_the_request(name: str, data: st.DataObject) -> None:
     request, version = REQUESTS[name]
     api = api_of(load_schema(request))
     places = list(places_in(request))
@@ -285,7 +285,7 @@ def test_a_topic_of_both_is_answered_once() -> None:
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_a_transaction_adds_all_partitions_or_none(version: int) -> None:
+def test_transaction_adds_all_partitions_or_no_partition(version: int) -> None:
     schema = k24_add_partitions_to_txn
     topics = [schema.Topic(name=name, partitions=[0, 1]) for name in "ab"]
     if version == 4:
@@ -368,7 +368,7 @@ def test_an_overlay_puts_errors_over_an_answer(name: str) -> None:
     assert told == {place: NotLeaderOrFollower.code if place in failed else CorruptMessage.code for place in places}
 
 
-def test_an_overlay_of_a_topic_takes_its_partitions_and_of_a_partition_that_one() -> None:
+def test_overlays_replace_topics_or_partitions() -> None:
     def answer() -> k03_metadata.Response:
         partitions = [
             k03_metadata.PartitionResult(error_code=0, partition_index=index, leader_id=1, replica_nodes=[1], isr_nodes=[1])

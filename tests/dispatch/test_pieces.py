@@ -142,7 +142,7 @@ def test_a_topic_in_several_pieces_is_one_in_the_answer() -> None:
     assert [each.partition_index for each in response.topics[1].partitions] == [index % 4 for index in range(20)]
 
 
-def test_too_much_of_what_cannot_be_cut_is_refused_and_nothing_is_done() -> None:
+def test_request_too_large_to_split_is_refused() -> None:
     memory = BrokerInMemory()
     for count, error_code in ((QUOTA_ALTERATIONS_MAX, 0), (QUOTA_ALTERATIONS_MAX + 1, PolicyViolation.code)):
         entries = [
@@ -160,7 +160,7 @@ def test_too_much_of_what_cannot_be_cut_is_refused_and_nothing_is_done() -> None
         assert len(memory.cluster.image.kept.quotas) == QUOTA_ALTERATIONS_MAX // 3
 
 
-def test_an_entity_of_too_many_types_is_refused_and_not_repeated() -> None:
+def test_entity_with_too_many_types_is_refused() -> None:
     memory = BrokerInMemory()
     parts = [k49_alter_client_quotas.Entity(entity_type=f"type-{number}", entity_name="a") for number in range(QUOTA_ALTERATIONS_MAX)]
     request = k49_alter_client_quotas.Request(entries=[k49_alter_client_quotas.Entry(entity=parts, ops=[])], validate_only=False)
@@ -176,7 +176,7 @@ def test_equal_elements_are_in_one_piece() -> None:
 
 
 @pytest.mark.parametrize("repeated", [REPEATED_MAX, REPEATED_MAX + 1])
-def test_elements_that_are_alike_too_often_are_refused_alone(repeated: int) -> None:
+def test_excessive_duplicates_are_refused_alone(repeated: int) -> None:
     memory = BrokerInMemory()
     names = ["often"] * repeated + ["once"]
     topics = [k19.Topic(name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[]) for name in names]

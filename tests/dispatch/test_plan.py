@@ -21,7 +21,7 @@ def decode(frame: bytes) -> tuple[str | None, Any]:
     return Plan(handler, version).decode(memoryview(frame), len(frame), int.from_bytes(frame[8:10], "big", signed=True))
 
 
-def test_a_request_for_all_topics_with_three_bytes_behind_it() -> None:
+def test_request_for_all_topics_with_trailing_bytes() -> None:
     client_id, request = decode(ALL_TOPICS)
     assert client_id == "rdkafka"
     assert request.topics is None

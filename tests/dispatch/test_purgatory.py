@@ -50,7 +50,7 @@ class Attempts:
         return "late" if is_last else "enough" if self.enough else None
 
 
-def test_waits_until_there_is_enough() -> None:
+def test_waits_for_enough_bytes() -> None:
     clock, source, attempts = ManualClock(), Source(), Attempts()
     purgatory = Purgatory(clock)
     owner = Owner(purgatory.park([source], 500, attempts))

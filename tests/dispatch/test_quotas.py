@@ -68,7 +68,7 @@ def fetch(broker: BrokerInMemory, *, session_id: int = 0, epoch: int = -1, max_b
     return response
 
 
-def test_without_quotas_nobody_counts() -> None:
+def test_usage_is_not_counted_without_quotas() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     assert not has_quotas(broker)
     limit(broker, PRODUCER_BYTES, 10_000)
@@ -103,7 +103,7 @@ def test_quotas_outlive_a_restart() -> None:
     assert produce(broker.restart(), 20_000) > 5_000
 
 
-def test_what_a_client_did_counts_under_another_quota_too() -> None:
+def test_usage_counts_under_a_changed_quota() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     limit(broker, PRODUCER_BYTES, 10_000)
     assert produce(broker, 90_000) == 0
@@ -111,7 +111,7 @@ def test_what_a_client_did_counts_under_another_quota_too() -> None:
     assert produce(broker, 10) > 70_000
 
 
-def test_one_more_quota_costs_the_same_however_many_there_are() -> None:
+def test_cost_of_a_quota_is_independent_of_their_number() -> None:
     broker = BrokerInMemory()
     values = iter(range(1000, 2000))
 
@@ -162,7 +162,7 @@ def test_a_consumer_above_its_quota_is_answered_without_records() -> None:
     assert fetch(broker).throttle_time_ms == 0
 
 
-def test_a_session_stays_as_it_was_when_its_answer_was_too_much() -> None:
+def test_throttled_answer_does_not_advance_the_session() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     broker.append("orders", 0, records(1))
     opened = fetch(broker, epoch=0)
@@ -206,7 +206,7 @@ def test_a_quota_that_leaves_nothing_can_be_taken_away_again(value: float) -> No
     assert not has_quotas(broker)
 
 
-def test_a_wait_that_no_answer_could_tell_is_the_longest_that_one_can() -> None:
+def test_throttle_time_is_capped_at_the_maximum() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     limit(broker, PRODUCER_BYTES, 1)
     assert max(produce(broker, 1_000_000) for _ in range(4)) == held_ms(broker) == 2**31 - 1
@@ -218,7 +218,7 @@ def create(broker: BrokerInMemory, name: str, count: int, version: int = 7) -> t
     return answer.topics[0].error_code, answer.topics[0].error_message, answer.throttle_time_ms
 
 
-def test_changes_of_topics_are_refused_once_there_were_too_many() -> None:
+def test_topic_mutations_over_quota_are_refused() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     limit(broker, MUTATIONS, 0.5)
     assert create(broker, "first", 6) == (0, None, 0)  # whoever has any left may do as much as he likes
@@ -238,7 +238,7 @@ def test_changes_of_topics_are_refused_once_there_were_too_many() -> None:
     assert create(broker, "second", 1) == (0, None, 0)
 
 
-def test_old_clients_are_held_behind_changes_instead() -> None:
+def test_old_clients_are_throttled_after_mutations() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     limit(broker, MUTATIONS, 0.5)
     assert create(broker, "first", 6, version=5) == (0, None, 1000)
@@ -305,7 +305,7 @@ def test_the_default_of_users_holds_for_each_of_them() -> None:
     assert produce(of_user(broker, "alice"), 20_000, client_id="other") > 5_000
 
 
-def test_a_user_who_changes_too_many_topics_leaves_the_others_alone() -> None:
+def test_mutation_quota_of_a_user_does_not_affect_others() -> None:
     broker = BrokerInMemory()
     limit(broker, MUTATIONS, 0.5, (("user", "alice"),))
     assert create(of_user(broker, "alice"), "first", 6) == (0, None, 0)
@@ -332,7 +332,7 @@ def test_a_client_without_a_name_is_of_no_client_id(client_id: str | None) -> No
     assert produce(broker, 4_000, client_id=client_id) > 0
 
 
-def test_an_address_that_makes_too_many_connections() -> None:
+def test_connection_rate_of_an_address_is_limited() -> None:
     broker = BrokerInMemory()
     limit(broker, CONNECTIONS, 2, (("ip", "10.0.0.7"),))
     quotas = broker.services.quotas
@@ -347,7 +347,7 @@ def test_an_address_that_makes_too_many_connections() -> None:
     assert [again.connection_throttle_ms("10.0.0.8") for _ in range(11)] == [0] * 10 + [1000]
 
 
-def test_records_that_a_share_group_acquired_go_and_the_client_is_held_behind_them() -> None:
+def test_share_fetch_is_throttled_after_its_records() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     broker.cluster.configs.alter_group("readers", {"share.auto.offset.reset": "earliest"})
     broker.append("orders", 0, records(50))

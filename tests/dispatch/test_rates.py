@@ -27,7 +27,7 @@ def test_clients_are_held_as_long_as_by_apache_kafka(samples: int, seconds: int,
     assert ours == [event[2:] for event in events]
 
 
-def test_a_client_that_waits_as_it_is_told_gets_its_quota() -> None:
+def test_throttled_client_reaches_its_quota() -> None:
     rate, now_ms, done = Rate(Window(11, 1000)), 0, 0
     while now_ms < 60_000:
         rate.record(500, now_ms)
@@ -48,7 +48,7 @@ def test_silence_is_forgiveness() -> None:
 
 
 @pytest.mark.parametrize("back_ms", [5_000, 86_400_000])
-def test_a_clock_that_goes_back_holds_nobody_for_longer(back_ms: int) -> None:
+def test_clock_set_back_does_not_extend_throttling(back_ms: int) -> None:
     window, now_ms = Window(11, 1000), 200_000_000
     rate, bucket = Rate(window), TokenBucket(window)
     rate.record(2000, now_ms)
@@ -60,7 +60,7 @@ def test_a_clock_that_goes_back_holds_nobody_for_longer(back_ms: int) -> None:
     assert bucket.throttle_ms(100, now_ms + bucket_ms) == 0
 
 
-def test_who_stays_within_the_quota_is_not_held_however_far_the_clock_went_back() -> None:
+def test_client_within_quota_is_not_throttled_after_the_clock_is_set_back() -> None:
     rate, day_ms = Rate(Window(11, 1000)), 86_400_000
     rate.record(100, 2 * day_ms)
     for second in range(1_000):
@@ -69,7 +69,7 @@ def test_who_stays_within_the_quota_is_not_held_however_far_the_clock_went_back(
 
 
 @pytest.mark.parametrize(("quota", "held_ms"), [(5e-324, THROTTLE_MAX_MS), (0.001, THROTTLE_MAX_MS), (math.inf, 0), (math.nan, 0)])
-def test_every_quota_makes_a_time_that_can_be_told(quota: float, held_ms: int) -> None:
+def test_every_quota_has_a_valid_throttle_time(quota: float, held_ms: int) -> None:
     window = Window(11, 1000)
     rate, bucket = Rate(window), TokenBucket(window)
     rate.record(1e8, 1000)

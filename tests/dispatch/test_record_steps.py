@@ -56,7 +56,7 @@ def test_only_so_many_are_worked_on() -> None:
 
 
 @pytest.mark.parametrize("is_gone_early", [True, False])
-def test_a_client_that_goes_gives_its_turn_on(is_gone_early: bool) -> None:
+def test_closed_connection_releases_its_turn(is_gone_early: bool) -> None:
     all_steps = RecordSteps(Later())
     active = [all_steps.do(steps(number)) for number in range(LONG_BATCHES_MAX)]
     for work in active:

@@ -109,7 +109,7 @@ def test_only_so_many_take_turns(bench: Bench) -> None:
     assert [owner.response for owner in owners] == names
 
 
-def test_waits_for_what_comes_later(bench: Bench) -> None:
+def test_steps_wait_for_delayed_results(bench: Bench) -> None:
     inner = Delayed()
 
     def steps() -> Steps:
@@ -132,7 +132,7 @@ def test_waits_for_what_comes_later(bench: Bench) -> None:
     assert inner.is_done
 
 
-def test_an_error_of_what_is_awaited_is_raised_where_it_is_awaited(bench: Bench) -> None:
+def test_error_of_an_awaited_result_is_raised_in_the_steps(bench: Bench) -> None:
     inner = Delayed()
 
     def fail() -> None:
@@ -180,7 +180,7 @@ def test_cancelled_work_is_closed_and_let_go(bench: Bench) -> None:
     assert not len(bench.slices)
 
 
-def test_waiting_work_is_cancelled_with_what_it_waits_for(bench: Bench) -> None:
+def test_cancelling_work_cancels_its_awaited_result(bench: Bench) -> None:
     inner = Delayed()
 
     def steps() -> Steps:

@@ -32,7 +32,7 @@ class Brokers:
         self.nodes.broker.clock.advance(ms)
 
 
-def test_waiting_ends_as_with_three_kafkas() -> None:
+def test_waits_end_like_on_three_kafka_brokers() -> None:
     found = converse(Brokers(NodesInMemory(3, racks=("a", "b", "c"))))
 
     expected = json.loads(ANSWERS.read_text())["answers"]
@@ -52,7 +52,7 @@ def codes(pending: Pending) -> list[int]:
     return [each.error_code for topic in pending.answer().responses for each in topic.partitions]
 
 
-def test_a_leader_that_is_taken_away_is_told_at_once_and_nothing_else_ends_the_wait() -> None:
+def test_leadership_change_ends_the_wait() -> None:
     nodes = NodesInMemory(3, {"orders": 1, "other": 1})
     leader = nodes.leader("orders")
     nodes.leadership.move(nodes.partition("other"), leader)
@@ -68,7 +68,7 @@ def test_a_leader_that_is_taken_away_is_told_at_once_and_nothing_else_ends_the_w
     assert codes(other) == [0]
 
 
-def test_records_that_come_behind_a_move_are_not_read_at_the_leader_before() -> None:
+def test_records_appended_after_a_move_are_not_read_at_the_old_leader() -> None:
     nodes = NodesInMemory(3, {"orders": 1})
     leader = nodes.leader("orders")
     pending = waiting(nodes, "orders", at=leader)
@@ -80,7 +80,7 @@ def test_records_that_come_behind_a_move_are_not_read_at_the_leader_before() -> 
     assert codes(pending) == [NotLeaderOrFollower.code]
 
 
-def test_a_partition_of_which_all_was_told_ends_the_wait_of_its_session() -> None:
+def test_settled_partition_ends_the_wait_of_its_session() -> None:
     nodes = NodesInMemory(3, {"orders": 1})
     leader = nodes.leader("orders")
     opened = waiting(nodes, "orders", at=leader, session_epoch=0, max_wait_ms=0).answer().session_id
@@ -94,7 +94,7 @@ def test_a_partition_of_which_all_was_told_ends_the_wait_of_its_session() -> Non
     assert codes(pending) == [NotLeaderOrFollower.code]
 
 
-def test_a_follower_that_is_read_from_hears_of_the_new_leader() -> None:
+def test_follower_fetch_is_notified_of_a_new_leader() -> None:
     nodes = NodesInMemory(3, {"orders": 1})
     partition = nodes.partition("orders")
     leader, follower, other = nodes.leadership.of(partition).replicas

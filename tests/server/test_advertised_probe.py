@@ -103,7 +103,7 @@ def test_the_same_broker_answers(on_loop: OnLoop, tmp_path: Path, probes: Probes
 
 
 @pytest.mark.parametrize("words", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\5\0\0\0\0\1"])
-def test_what_is_not_a_broker_is_left_to_the_doctor(
+def test_listener_that_is_not_a_broker_is_not_logged(
     on_loop: OnLoop, tmp_path: Path, probes: Probes, caplog: pytest.LogCaptureFixture, words: bytes
 ) -> None:
     async def main() -> None:
@@ -119,7 +119,7 @@ def test_what_is_not_a_broker_is_left_to_the_doctor(
     on_loop(main())
 
 
-def test_an_address_that_is_evidently_its_own_is_not_asked(on_loop: OnLoop, tmp_path: Path, probes: Probes) -> None:
+def test_own_bound_address_is_not_probed(on_loop: OnLoop, tmp_path: Path, probes: Probes) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
             assert broker.addresses == [f"PLAINTEXT://127.0.0.1:{broker.listeners[0].port}"]
@@ -140,5 +140,5 @@ def test_an_address_that_is_evidently_its_own_is_not_asked(on_loop: OnLoop, tmp_
         (("localhost", 9092), ("10.0.0.5", 9092), False),
     ],
 )
-def test_which_addresses_are_evidently_the_bound_one(advertised: tuple[str, int], bound: tuple[str, int], leads: bool) -> None:
+def test_advertised_address_matches_the_bound_one(advertised: tuple[str, int], bound: tuple[str, int], leads: bool) -> None:
     assert leads_to(Listener("PLAINTEXT", *advertised), Listener("PLAINTEXT", *bound)) is leads

@@ -29,7 +29,7 @@ class Reader:
         self.is_closed = True
 
 
-def test_who_took_nothing_for_longest_is_closed_first() -> None:
+def test_longest_stalled_reader_is_closed_first() -> None:
     memory = AnswerMemory(10 * MB)
     stalled = [Reader(memory) for _ in range(4)]
     slow = Reader(memory)

@@ -215,7 +215,7 @@ def test_a_parked_fetch_is_answered_by_a_produce_of_another_connection(on_loop: 
     on_loop(main())
 
 
-def test_list_offsets_behind_a_parked_fetch_does_not_wait(on_loop: OnLoop, tmp_path: Path) -> None:
+def test_list_offsets_does_not_wait_for_a_parked_fetch(on_loop: OnLoop, tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
             client = await with_orders(broker)
@@ -244,7 +244,7 @@ def test_flush_before_the_acknowledgement(on_loop: OnLoop, tmp_path: Path) -> No
     on_loop(main())
 
 
-def test_stopping_answers_what_was_asked_and_closes_cleanly(on_loop: OnLoop, tmp_path: Path) -> None:
+def test_stop_answers_pending_requests_and_closes_cleanly(on_loop: OnLoop, tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
             client = await with_orders(broker)
@@ -258,7 +258,7 @@ def test_stopping_answers_what_was_asked_and_closes_cleanly(on_loop: OnLoop, tmp
     on_loop(main())
 
 
-def test_stopping_cuts_a_client_that_does_not_take_its_answers(on_loop: OnLoop, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_stop_disconnects_a_client_that_does_not_read(on_loop: OnLoop, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
             client = await with_orders(broker)

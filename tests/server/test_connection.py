@@ -56,7 +56,7 @@ def test_one_that_pipelines_much_lets_others_have_their_turn(on_loop: OnLoop) ->
     on_loop(main())
 
 
-def test_answers_wait_behind_one_that_is_not_there_yet(on_loop: OnLoop) -> None:
+def test_answers_are_sent_in_request_order(on_loop: OnLoop) -> None:
     async def main() -> None:
         script = Script()
         async with listening(script) as listener:
@@ -98,7 +98,7 @@ def test_a_request_in_slices_keeps_its_bytes_and_its_connection_serves_nothing_e
     on_loop(main())
 
 
-def test_a_connection_that_is_being_made_does_not_read_over_the_request_in_slices_of_another(on_loop: OnLoop) -> None:
+def test_new_connection_does_not_overwrite_a_request_decoded_in_slices(on_loop: OnLoop) -> None:
     """The loop makes the protocol first and calls `connection_made` in a later turn."""
 
     async def main() -> None:
@@ -140,7 +140,7 @@ def test_a_request_in_slices_is_cancelled_with_its_connection(on_loop: OnLoop) -
     on_loop(main())
 
 
-def test_a_parked_request_steps_aside_for_the_one_behind_it(on_loop: OnLoop) -> None:
+def test_parked_request_steps_aside_for_the_next_one(on_loop: OnLoop) -> None:
     async def main() -> None:
         script = Script()
         async with listening(script) as listener:
@@ -158,7 +158,7 @@ def test_a_parked_request_steps_aside_for_the_one_behind_it(on_loop: OnLoop) -> 
     on_loop(main())
 
 
-def test_answers_behind_one_that_waits_are_counted(on_loop: OnLoop) -> None:
+def test_queued_answers_are_counted(on_loop: OnLoop) -> None:
     """Fetches step aside for each other behind a Produce that waits for its fsync: their answers must not pile up without a bound."""
 
     async def main() -> None:
@@ -181,7 +181,7 @@ def test_answers_behind_one_that_waits_are_counted(on_loop: OnLoop) -> None:
     on_loop(main())
 
 
-def test_a_client_that_does_not_read_is_held(on_loop: OnLoop) -> None:
+def test_client_that_does_not_read_is_paused(on_loop: OnLoop) -> None:
     async def main() -> None:
         script = Script()
         async with listening(script) as listener:
@@ -224,7 +224,7 @@ def test_many_waiting_requests_hold_the_client(on_loop: OnLoop) -> None:
     on_loop(main())
 
 
-def test_what_was_held_is_not_served_inside_of_the_request_that_ends_the_wait(on_loop: OnLoop) -> None:
+def test_paused_request_is_not_served_reentrantly(on_loop: OnLoop) -> None:
     class Ending(Script):
         """`end` answers what waits."""
 
@@ -251,7 +251,7 @@ def test_what_was_held_is_not_served_inside_of_the_request_that_ends_the_wait(on
     on_loop(main())
 
 
-def test_large_answers_behind_a_waiting_one_hold_the_client(on_loop: OnLoop) -> None:
+def test_large_queued_answers_pause_the_client(on_loop: OnLoop) -> None:
     async def main() -> None:
         script = Script()
         async with listening(script) as listener:
@@ -280,9 +280,7 @@ def test_large_answers_behind_a_waiting_one_hold_the_client(on_loop: OnLoop) -> 
     ],
     ids=["http", "tls", "-1", "0", "2^31-1"],
 )
-def test_what_is_no_frame_closes_that_connection_alone(
-    on_loop: OnLoop, first: bytes, looks_like: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_invalid_frame_closes_only_its_connection(on_loop: OnLoop, first: bytes, looks_like: str, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with listening() as listener:
             client, other = await Client.connect(listener), await Client.connect(listener)
@@ -329,7 +327,7 @@ def test_an_answer_that_cannot_be_given_closes(on_loop: OnLoop) -> None:
     on_loop(main())
 
 
-def test_a_client_that_leaves_cancels_what_waits(on_loop: OnLoop) -> None:
+def test_disconnect_cancels_pending_requests(on_loop: OnLoop) -> None:
     async def main() -> None:
         script = Script()
         async with listening(script) as listener:
@@ -343,7 +341,7 @@ def test_a_client_that_leaves_cancels_what_waits(on_loop: OnLoop) -> None:
     on_loop(main())
 
 
-def test_close_answers_what_was_read_first(on_loop: OnLoop) -> None:
+def test_close_answers_received_requests_first(on_loop: OnLoop) -> None:
     async def main() -> None:
         script = Script()
         async with listening(script) as listener:

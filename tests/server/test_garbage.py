@@ -37,5 +37,5 @@ def test_nothing_is_collected_while_a_broker_starts() -> None:
     assert run(PUT_OFF) == ["False"]
 
 
-def test_what_a_start_made_is_never_looked_at_and_what_comes_is() -> None:
+def test_startup_objects_are_frozen_and_later_ones_collected() -> None:
     assert run(SETTLED) == ["True", "False", "4"]

@@ -49,7 +49,7 @@ def test_a_clock_that_jumps_closes_nothing(on_loop: OnLoop) -> None:
     on_loop(main())
 
 
-def test_what_one_large_request_left_is_taken_back_from_a_busy_connection(on_loop: OnLoop) -> None:
+def test_receive_buffer_shrinks_after_a_large_request(on_loop: OnLoop) -> None:
     async def main() -> None:
         clock = ManualClock()
         async with listening(None, ConnectionLimits(max_idle_ms=1000), clock) as listener:
@@ -92,7 +92,7 @@ def test_a_negative_idle_time_keeps_connections_and_gives_their_memory_back(on_l
     ],
     ids=["in all", "per ip", "override"],
 )
-def test_one_connection_too_many_is_closed(on_loop: OnLoop, limits: ConnectionLimits, caplog: pytest.LogCaptureFixture) -> None:
+def test_connection_over_the_limit_is_closed(on_loop: OnLoop, limits: ConnectionLimits, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with listening(None, limits) as listener:
             first, second = await Client.connect(listener), await Client.connect(listener)

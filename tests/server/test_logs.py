@@ -47,7 +47,7 @@ def test_text() -> None:
 
 
 @pytest.mark.parametrize("log_format", logs.FORMATS)
-def test_clients_write_no_lines_of_their_own(log_format: str) -> None:
+def test_client_text_cannot_forge_log_lines(log_format: str) -> None:
     stream = io.StringIO()
     logs.set_up(log_format, "info", stream)
     logging.getLogger("minibroker.test").info("group %s", "g\n2026-11-21 ERROR all is lost\x1b[2J\u2028é")

@@ -16,7 +16,7 @@ from minibroker.storage.files import RealFiles
 from tests.server.serving import OnLoop, until
 
 
-def test_work_runs_elsewhere_and_its_result_comes_back(on_loop: OnLoop) -> None:
+def test_background_work_returns_its_result_to_the_loop(on_loop: OnLoop) -> None:
     async def main() -> None:
         background = LoopBackground(asyncio.get_running_loop(), 2)
         seen: list[tuple[object, bool]] = []

@@ -59,7 +59,7 @@ def test_requests_wait_until_the_time_is_over(on_loop: OnLoop) -> None:
     on_loop(main())
 
 
-def test_an_answer_that_comes_late_mutes_too(on_loop: OnLoop) -> None:
+def test_delayed_answer_also_mutes(on_loop: OnLoop) -> None:
     async def main() -> None:
         script, clock = Quota(), StandingClock()
         async with listening(script, clock=clock) as listener:
@@ -99,7 +99,7 @@ def test_two_quotas_hold_until_the_longer_is_over(on_loop: OnLoop) -> None:
     on_loop(main())
 
 
-def test_a_connection_too_many_is_not_served_and_closed_in_time(on_loop: OnLoop) -> None:
+def test_connection_over_the_limit_is_muted_and_closed(on_loop: OnLoop) -> None:
     async def main() -> None:
         script, clock = Script(), StandingClock()
         async with listening(script, clock=clock, connection_throttle_ms=lambda _host: 70 if listening_for else 0) as listener:
@@ -122,7 +122,7 @@ def test_a_connection_too_many_is_not_served_and_closed_in_time(on_loop: OnLoop)
     on_loop(main())
 
 
-def test_nothing_is_left_of_a_muted_client_that_is_gone(on_loop: OnLoop) -> None:
+def test_disconnect_of_a_muted_client_cancels_its_timer(on_loop: OnLoop) -> None:
     async def main() -> None:
         clock = StandingClock()
         async with listening(Quota(), clock=clock) as listener:
@@ -138,7 +138,7 @@ def test_nothing_is_left_of_a_muted_client_that_is_gone(on_loop: OnLoop) -> None
     on_loop(main())
 
 
-def test_a_muted_client_is_closed_when_it_was_idle_for_too_long(on_loop: OnLoop) -> None:
+def test_idle_muted_client_is_closed(on_loop: OnLoop) -> None:
     """It is not read, so that nobody notices when it goes."""
 
     async def main() -> None:

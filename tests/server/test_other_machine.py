@@ -49,7 +49,7 @@ def machines() -> Iterator[Machines]:
             subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
 
-def test_localhost_told_to_another_machine(machines: Machines, tmp_path: Path) -> None:
+def test_localhost_advertised_to_another_machine(machines: Machines, tmp_path: Path) -> None:
     """The log says so, doctor says so, and what doctor advises helps."""
     assert findings(machines, tmp_path / "told", [])[0] == (
         "tells clients to come to localhost:9092, which is the machine of the client itself, not the broker's, and nothing listens there",

@@ -38,7 +38,7 @@ def watch(host: str, port: int = 9092, *, known: bool = True, error: OSError = U
 
 
 @pytest.mark.parametrize("told", ["localhost", "127.0.0.1", "::1", "LOCALHOST"])
-def test_a_client_of_another_machine_is_told_localhost(told: str, warnings: pytest.LogCaptureFixture) -> None:
+def test_remote_client_with_localhost_advertised_is_logged(told: str, warnings: pytest.LogCaptureFixture) -> None:
     listener = watch(told)
     listener.look("10.0.0.7", OWN)
     (record,) = warnings.records
@@ -66,12 +66,12 @@ def test_a_client_of_another_machine_is_told_localhost(told: str, warnings: pyte
         ("fe80::1%eth0", "127.0.0.1", "127.0.0.1"),
     ],
 )
-def test_of_what_may_work_nothing_is_said(told: str, peer: str, own: str, warnings: pytest.LogCaptureFixture) -> None:
+def test_plausible_addresses_are_not_logged(told: str, peer: str, own: str, warnings: pytest.LogCaptureFixture) -> None:
     watch(told).look(peer, own)
     assert not warnings.records
 
 
-def test_a_client_of_this_machine_is_told_a_name_that_is_unknown_here(warnings: pytest.LogCaptureFixture) -> None:
+def test_local_client_with_an_unresolvable_name_is_logged(warnings: pytest.LogCaptureFixture) -> None:
     listener = watch("broker", 19092, known=False)
     listener.look("127.0.0.1", "127.0.0.1")
     listener.look("::1", "::1")
@@ -92,7 +92,7 @@ def test_the_number_of_clients_that_are_remembered_is_bounded() -> None:
     assert len(listener.seen) == SEEN_MAX
 
 
-def test_gateways_are_read_as_linux_tells_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_gateways_are_read_from_proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     routes = tmp_path / "route"
     head = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
     routes.write_text(
@@ -104,12 +104,14 @@ def test_gateways_are_read_as_linux_tells_them(tmp_path: Path, monkeypatch: pyte
     assert peer_watch.default_gateways.__wrapped__() == frozenset()
 
 
-def test_what_loopback_is() -> None:
+def test_loopback_addresses() -> None:
     assert all(map(is_loopback, ("localhost", "127.1.2.3", "::1", "localhost.", "ip6-localhost")))
     assert not any(map(is_loopback, ("10.0.0.1", "broker", "localhost.example.com", "", "unknown")))
 
 
-async def test_a_broker_looks_at_who_connects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warnings: pytest.LogCaptureFixture) -> None:
+async def test_broker_checks_connecting_clients(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warnings: pytest.LogCaptureFixture
+) -> None:
     def nobody(host: str) -> object:
         raise UNKNOWN
 
@@ -131,7 +133,7 @@ async def test_a_broker_looks_at_who_connects(tmp_path: Path, monkeypatch: pytes
         await broker.stop(timeout_s=1)
 
 
-async def test_a_look_up_that_takes_long_stops_no_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_name_resolution_does_not_block_the_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, is_answered, ended = Event(), Event(), Event()
 
     def slow(host: str) -> object:

@@ -59,7 +59,7 @@ def test_nothing_is_held_before_anything_arrives() -> None:
     assert new_buffer().capacity == 0
 
 
-def test_memory_follows_what_arrived_not_what_a_size_claims() -> None:
+def test_memory_follows_received_bytes_not_the_declared_size() -> None:
     buffer = new_buffer(104_857_600)
     assert feed(buffer, struct.pack(">i", 104_857_600)) == []
     buffer.space()
@@ -100,7 +100,7 @@ def test_whole_frames_take_no_memory_of_the_connection() -> None:
     assert buffer.capacity == 0
 
 
-def test_a_large_frame_costs_what_arrived_and_is_not_copied_while_it_grows() -> None:
+def test_large_frame_grows_without_copying() -> None:
     buffer = new_buffer(104_857_600)
     body = random.Random(1).randbytes(20_000_000)
     stream = frame(body) + frame(b"next")

@@ -108,7 +108,7 @@ def test_requests_that_are_sent_together_arrive_one_after_the_other(memory: Requ
     assert not memory.is_short
 
 
-def test_stalled_clients_are_closed_and_an_honest_one_goes_on(memory: RequestMemory, clock: ManualClock) -> None:
+def test_stalled_senders_are_closed_and_active_ones_continue(memory: RequestMemory, clock: ManualClock) -> None:
     stalled = senders(memory, clock, 30)
     for each in stalled:
         each.send(2 * MB)
@@ -171,7 +171,7 @@ def test_a_slow_client_that_makes_progress_is_not_closed(memory: RequestMemory, 
     assert not any(each.is_closed for each in stalled), "memory is there again"
 
 
-def test_who_waits_for_the_broker_is_not_closed(memory: RequestMemory, clock: ManualClock) -> None:
+def test_sender_paused_by_the_broker_is_not_closed(memory: RequestMemory, clock: ManualClock) -> None:
     waiting, *stalled = senders(memory, clock, 4)
     waiting.is_stopped_by_us = True  # its request is the oldest one
     for each in (waiting, *stalled):

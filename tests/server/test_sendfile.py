@@ -113,7 +113,7 @@ def open_descriptors(path: Path) -> int:
     return sum(link.resolve() == path for link in Path("/proc/self/fd").iterdir())
 
 
-def test_what_a_client_does_not_read_stays_in_the_file(on_loop: OnLoop, tmp_path: Path) -> None:
+def test_unread_bytes_stay_in_the_file(on_loop: OnLoop, tmp_path: Path) -> None:
     async def main() -> None:
         script = Slices(tmp_path)
         async with listening(script) as listener:
@@ -174,7 +174,7 @@ def test_a_client_that_keeps_up_lets_others_have_their_turn(on_loop: OnLoop, tmp
     on_loop(main())
 
 
-def test_where_sendfile_does_not_work_the_file_is_read_in_pieces(on_loop: OnLoop, tmp_path: Path) -> None:
+def test_file_is_read_in_pieces_without_sendfile(on_loop: OnLoop, tmp_path: Path) -> None:
     async def main() -> None:
         script = Slices(tmp_path)
         script.files.can_send = False
@@ -260,7 +260,7 @@ def test_a_client_that_stalls_is_closed_as_idle(on_loop: OnLoop, tmp_path: Path)
     on_loop(main())
 
 
-def test_a_slice_behind_an_answer_that_waits_outlives_its_file(on_loop: OnLoop, tmp_path: Path) -> None:
+def test_queued_slice_outlives_its_file(on_loop: OnLoop, tmp_path: Path) -> None:
     async def main() -> None:
         script = Slices(tmp_path)
         async with listening(script) as listener:
@@ -299,7 +299,7 @@ def test_a_disk_that_fails_while_the_answer_leaves_closes_the_connection(
     assert [error.errno for error in script.errors] == [errno.ENODATA]
 
 
-def test_a_client_that_leaves_takes_its_slices_along(on_loop: OnLoop, tmp_path: Path) -> None:
+def test_disconnect_releases_file_slices(on_loop: OnLoop, tmp_path: Path) -> None:
     script = Slices(tmp_path)
 
     async def main() -> None:

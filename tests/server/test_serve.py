@@ -47,7 +47,7 @@ def test_one_ready_line_then_served_then_a_clean_stop(tmp_path: Path, loop: str,
     assert (broker.data_dir / ".kafka_cleanshutdown").exists()
 
 
-def test_several_brokers_say_that_nothing_is_replicated(tmp_path: Path) -> None:
+def test_several_brokers_print_that_nothing_is_replicated(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path, "--brokers", "2", "--racks", "a,b") as broker:
         (line,) = broker.output.splitlines()
         listeners = r"PLAINTEXT://localhost:(\d+), PLAINTEXT://localhost:(\d+)"
@@ -77,7 +77,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
         assert broker._process.wait(timeout_s=60) == 130  # 0 once it has cut that client
 
 
-def test_it_exits_when_its_only_log_directory_is_gone(tmp_path: Path) -> None:
+def test_exits_when_its_only_log_directory_is_removed(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path) as broker:
         shutil.rmtree(broker.data_dir)
         assert broker._process is not None
@@ -100,7 +100,7 @@ def test_with_a_lab_it_lives_on_without_a_log_directory(tmp_path: Path) -> None:
         assert broker.stop() == 0
 
 
-def test_it_takes_as_many_descriptors_as_it_may_have(tmp_path: Path) -> None:
+def test_descriptor_limit_is_raised_to_the_hard_limit(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     ours = max(int(path.name) for path in Path("/proc/self/fd").iterdir())  # a long test run has many open itself
     few = min(256 + ours, hard)
@@ -131,7 +131,7 @@ def test_json_logs(tmp_path: Path) -> None:
         (["--set", "listeners=PLAINTEXT://no.such.host.invalid:9092"], "cannot listen on PLAINTEXT://no.such.host.invalid:9092"),
     ],
 )
-def test_what_cannot_be_served_is_one_line_and_exit_code_1(tmp_path: Path, arguments: list[str], message: str) -> None:
+def test_startup_error_is_one_line_and_exit_code_1(tmp_path: Path, arguments: list[str], message: str) -> None:
     ended = serve("--data-dir", str(tmp_path / "data"), *arguments)
     assert (ended.returncode, ended.stdout) == (1, "")
     (line,) = ended.stderr.splitlines()

@@ -130,7 +130,7 @@ def test_a_request_in_torn_records_is_served(on_loop: OnLoop, folder: Path) -> N
     on_loop(main())
 
 
-def test_who_a_client_is(on_loop: OnLoop, folder: Path) -> None:
+def test_client_certificate_sets_the_principal(on_loop: OnLoop, folder: Path) -> None:
     async def main() -> None:
         async with listening(secure=secured(folder, ssl_client_auth="required")) as listener:
             client = await connect(listener, client_context(folder, "client.pem"))

@@ -56,7 +56,7 @@ def test_requests_now_and_then_never_do(loop: Loop) -> None:
     assert loop.due == []
 
 
-def test_one_gap_begins_the_streak_anew(loop: Loop) -> None:
+def test_single_gap_restarts_the_streak(loop: Loop) -> None:
     subject = wakefulness(loop)
     turns(loop, subject, STREAK - 1, GAP_S / 2)
     turns(loop, subject, 1, GAP_S * 2)

@@ -202,7 +202,7 @@ def test_timers_and_results_of_a_running_broker(on_loop: OnLoop, time: Time, cap
     assert len(lines(caplog)) == 1
 
 
-def test_what_a_dispatcher_says_of_a_request() -> None:
+def test_dispatcher_describes_a_request() -> None:
     memory = BrokerInMemory(topics={"orders": 1})
     try:
         frame = memoryview(frame_of(k03_metadata.Request(topics=None), 12, client_id="x"))

@@ -89,7 +89,7 @@ async def test_two_works_at_one_time_have_two_processes() -> None:
         assert first != second
 
 
-async def test_what_work_raises_comes_back() -> None:
+async def test_exception_of_the_work_is_returned() -> None:
     with processes() as pool:
         error = await result_of(pool, partial(fail, KafkaStorageError("no disk")))
         assert isinstance(error, KafkaStorageError)

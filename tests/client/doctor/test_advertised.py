@@ -48,7 +48,7 @@ def advice(reached: Reached, came_by: Address) -> str:
         (HOST, at("broker", 9093, Outcome.FAILS), PROBLEM, "where a broker fails: why"),
     ],
 )
-def test_what_is_found(came_by: Address, reached: Reached, severity: str, words: str) -> None:
+def test_finding_for_each_outcome(came_by: Address, reached: Reached, severity: str, words: str) -> None:
     found = judge(1, came_by, reached, "mine", [])
     assert (found.subject, found.severity) == ("broker 1", severity)
     assert found.text.startswith("tells clients to come to ")
@@ -56,7 +56,7 @@ def test_what_is_found(came_by: Address, reached: Reached, severity: str, words:
     assert bool(found.advice) == (severity != OK)
 
 
-def test_what_to_set() -> None:
+def test_advice_for_each_address() -> None:
     assert advice(at("localhost", 9092, Outcome.REFUSED), REMOTE) == f"Set advertised.listeners=A://kafka.example.com:9092{ENVIRONMENT}"
     mapped = advice(at("localhost", 9092, Outcome.REFUSED), Address("localhost", 32768))
     assert mapped == (
@@ -98,7 +98,7 @@ def test_other_listeners_stay_as_they_are() -> None:
         ),
     ],
 )
-def test_nobody_is_told_to_take_the_address_of_another_broker(reached: Reached, severity: str, words: str, advice: str) -> None:
+def test_address_of_another_broker_is_not_advised(reached: Reached, severity: str, words: str, advice: str) -> None:
     """One of several brokers, to which the client did not come yet."""
     found = judge(2, None, reached, "mine", [Advertised("A", reached.address)])
     assert found.severity == severity

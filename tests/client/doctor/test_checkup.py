@@ -76,7 +76,7 @@ def test_nothing_is_created() -> None:
     assert not any(request.allow_auto_topic_creation and request.topics != [] for request in broker.asked(k03))
 
 
-def test_settings_that_need_more_brokers_than_there_are() -> None:
+def test_settings_needing_more_brokers_are_reported() -> None:
     broker = cluster({"transaction.state.log.replication.factor": "3", "offsets.topic.replication.factor": "1"})
     (finding,) = worst(found(broker))
     assert finding.text == "transaction.state.log.replication.factor is 3, and there is 1 broker: transactions do not work"
@@ -86,7 +86,7 @@ def test_settings_that_need_more_brokers_than_there_are() -> None:
     assert finding.advice == "Start the others, or set min.insync.replicas=2 before its topic is first used"
 
 
-def test_minibroker_asks_for_no_more_replicas_than_there_are_brokers() -> None:
+def test_minibroker_needs_no_more_replicas_than_brokers() -> None:
     assert worst(found(cluster({"offsets.topic.replication.factor": "3", "topic.partition.count.map": ""}))) == []
 
 
@@ -265,12 +265,12 @@ def answering(request: pytest.FixtureRequest) -> Iterator[Callable[[bytes | None
         (None, Outcome.SILENT),
     ],
 )
-def test_what_listens_at_an_address(answering: Any, answer: bytes | None, outcome: Outcome) -> None:
+def test_outcome_of_reaching_an_address(answering: Any, answer: bytes | None, outcome: Outcome) -> None:
     reached = reach(answering(answer), Network(resolve), 200 if answer is None else 5_000)
     assert (reached.outcome, reached.ip_addresses) == (outcome, ("127.0.0.1",))
     assert reached.words
 
 
-def test_nobody_listens() -> None:
+def test_unreachable_address() -> None:
     assert reach(Address("127.0.0.1", 1), Network(resolve), 5_000).outcome is Outcome.REFUSED
     assert reach(Address("a..b", 1), Network(resolve), 5_000).outcome is Outcome.UNKNOWN_NAME

@@ -64,7 +64,7 @@ def test_scram_rejects_a_broker_that_breaks_the_rules(answer: bytes, words: str)
         client.send(answer)
 
 
-def test_scram_rejects_a_broker_that_does_not_know_the_password() -> None:
+def test_scram_rejects_a_broker_without_the_password() -> None:
     client = scram("SCRAM-SHA-256", "user", "pencil", nonce="mine")
     next(client)
     client.send(b"r=mine1,s=c2FsdA==,i=4096")

@@ -58,7 +58,7 @@ def test_a_delegation_token_is_a_user_of_scram() -> None:
     assert found.is_delegation_token
 
 
-def test_a_token_comes_from_a_file(tmp_path: Path) -> None:
+def test_token_is_read_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("a.b.c\n")
     found = settings(
         f"security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\nsasl.oauthbearer.token.endpoint.url=file://{tmp_path}/token"

@@ -56,7 +56,7 @@ def ids(made: BrokerInMemory, *names: str) -> list[Any]:
 # Fetch sessions
 
 
-def test_a_fetch_of_a_refused_topic_does_not_wait_and_does_not_read() -> None:
+def test_denied_topic_is_neither_read_nor_waited_for() -> None:
     made = broker("alice READ TOPIC orders")
     made.append("secret", 0, records(1))
     answer = made.ask(fetch(*ids(made, "orders", "secret")))
@@ -93,7 +93,7 @@ def test_after_a_refused_topic_was_forgotten_the_session_waits_again() -> None:
     assert not waiting.is_done
 
 
-def test_another_principal_in_a_session_has_its_own_rights() -> None:
+def test_session_checks_the_rights_of_each_principal() -> None:
     made = broker("alice READ TOPIC orders")
     opened = made.ask(fetch(*ids(made, "orders"), max_wait_ms=0))
     made.append("orders", 0, records(1))
@@ -124,7 +124,7 @@ def produce(acks: int, *names: str) -> k00.Request:
     return k00.Request(acks=acks, timeout_ms=1000, topic_data=topics)
 
 
-def test_produce_without_an_answer_writes_what_is_allowed_and_closes() -> None:
+def test_produce_without_acks_appends_allowed_topics_and_closes() -> None:
     made = broker("alice WRITE TOPIC orders")
     with pytest.raises(WireError, match="refused"):
         made.ask(produce(0, "orders", "secret"), 9)
@@ -136,7 +136,7 @@ def test_produce_without_an_answer_writes_what_is_allowed_and_closes() -> None:
 # Groups
 
 
-def test_a_regular_expression_matches_only_what_its_client_may_describe() -> None:
+def test_regex_matches_only_describable_topics() -> None:
     made = broker("alice READ GROUP g", "alice DESCRIBE TOPIC orders", topics=("orders", "orders-secret"))
     joins = k68.Request(
         group_id="g", member_id=MEMBER, member_epoch=0, rebalance_timeout_ms=1000, subscribed_topic_regex="orders.*", topic_partitions=[]
@@ -150,7 +150,7 @@ def test_a_regular_expression_matches_only_what_its_client_may_describe() -> Non
     assert [each.topic_name for member in group.members for each in member.target_assignment.topic_partitions] == ["orders"]
 
 
-def test_a_member_that_leaves_does_not_resolve_expressions_with_the_rights_of_the_broker() -> None:
+def test_leaving_member_does_not_resolve_regexes_as_the_broker() -> None:
     made = broker("alice READ GROUP g", "alice DESCRIBE TOPIC orders", topics=("orders", "orders-secret"))
     for member in (MEMBER, "tqOq6pKTRtyfbWTSmVXuIg"):
         made.ask(
@@ -209,7 +209,7 @@ def test_simulated_brokers_do_not_reveal_refused_topics() -> None:
     assert listed("missing", 1) == [29, 29, 29]
 
 
-def test_functions_around_handlers_do_not_see_what_is_refused() -> None:
+def test_middleware_does_not_see_denied_resources() -> None:
     made = broker("alice DESCRIBE TOPIC orders")
     seen: list[Any] = []
 
@@ -256,7 +256,7 @@ def test_the_rights_of_a_client_cost_nothing_without_an_authorizer() -> None:
     assert not any(name.startswith("minibroker.dispatch.authorization") for name in vars(sys.modules[type(plan).__module__]))
 
 
-def test_the_number_of_entries_does_not_matter() -> None:
+def test_cost_is_independent_of_the_number_of_acls() -> None:
     def cost(count: int) -> int:
         others = [f"user{number} ALL TOPIC orders" for number in range(count)]
         return least_opcodes(heartbeats(broker("alice READ GROUP g", *others)))

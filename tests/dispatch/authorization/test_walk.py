@@ -57,7 +57,7 @@ def _without_ids(outcome: str) -> str:
     return " ".join(sorted(each for each in outcome.split() if "topic_id" not in each))
 
 
-def test_every_api_is_asked() -> None:
+def test_every_api_is_covered() -> None:
     setting = Setting(dict.fromkeys(("seen", "secret", "seen-lost", "secret-lost"), UUID(int=5)), 0)
     asked = {int(type(case.request(setting)).__module__.rpartition(".")[2][1:3]) for case in CASES}
     served = {api.key for api in registry.load().apis() if api.authorizes != UNRESTRICTED}
