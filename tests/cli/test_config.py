@@ -24,7 +24,7 @@ def test_all_properties_are_listed(offline: Commands) -> None:
     assert offline("config", "list", "--kind", "client-metrics", "-o", "name").lines == ["interval.ms", "match", "metrics"]
 
 
-def test_what_differs_from_kafka(offline: Commands) -> None:
+def test_properties_different_from_kafka(offline: Commands) -> None:
     names = offline("config", "list", "--kind", "broker", "--different", "-o", "name").lines
     assert {"node.id", "cluster.id", "log.preallocate", "listeners", "log.segment.bytes"} <= set(names)
     assert {"num.partitions", "message.max.bytes"}.isdisjoint(names)
@@ -70,7 +70,7 @@ def test_differences_explained(offline: Commands) -> None:
     assert "process.roles\n  A property of Apache Kafka without effect here: " in offline("config", "explain", "process.roles").out
 
 
-def test_a_property_that_is_none(offline: Commands) -> None:
+def test_unknown_property(offline: Commands) -> None:
     said = offline("config", "explain", "log.retention.hour", code=1)
     assert said.err == "Error: there is no property log.retention.hour: did you mean log.retention.hours?\n"
 

@@ -39,14 +39,14 @@ def test_a_cluster_that_is_well(cli: Commands, cluster: Cluster) -> None:
     assert f"log directory {cluster.data_dir} is online" in {item["text"] for item in items}
 
 
-def test_nobody_there(offline: Commands) -> None:
+def test_no_broker_listens(offline: Commands) -> None:
     said = offline("doctor", code=1)
     assert said.lines[0] == "problem  127.0.0.1:1: nothing listens there"
     assert said.lines[-1] == "1 problem found"
     assert said.err == ""
 
 
-def test_a_broker_that_tells_a_wrong_address(tmp_path: Path, offline: Commands) -> None:
+def test_wrong_advertised_address(tmp_path: Path, offline: Commands) -> None:
     port = free_port()
     settings = [f"listeners=PLAINTEXT://127.0.0.1:{port}", "advertised.listeners=PLAINTEXT://localhost:1"]
     words = [sys.executable, "-m", "minibroker", "serve", "--data-dir", str(tmp_path), "--set", settings[0], "--set", settings[1]]

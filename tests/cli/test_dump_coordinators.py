@@ -75,7 +75,7 @@ def test_what_consumers_told_each_other(offline: Commands, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("wrong", [b"", b"\0", b"\0\4" + SUBSCRIPTION[2:], SUBSCRIPTION[:-1], SUBSCRIPTION + b"\0"])
-def test_what_is_no_subscription_is_told(offline: Commands, tmp_path: Path, wrong: bytes) -> None:
+def test_invalid_subscription_is_reported(offline: Commands, tmp_path: Path, wrong: bytes) -> None:
     log = write(tmp_path, group(wrong, ASSIGNMENT))
     assert "the batch at offset 0 cannot be read: " in offline("dump-log", log, "--offsets-decoder", code=1).err
 

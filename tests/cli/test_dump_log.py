@@ -49,7 +49,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("old_content", OLD_LOGS[:1], ["--print-data-log", "--skip-record-metadata"]),
     ],
 )
-def test_prints_what_kafka_prints(offline: Commands, folder: Path, expected: str, files: list[str], options: list[str]) -> None:
+def test_output_matches_kafka(offline: Commands, folder: Path, expected: str, files: list[str], options: list[str]) -> None:
     ran = offline("dump-log", *files, *options)
     assert ran.out == (folder / f"{expected}.txt").read_text()
     assert ran.err == ""
@@ -89,14 +89,14 @@ def test_json_lines(offline: Commands, folder: Path) -> None:
     assert (found[7]["control"], found[7]["control_value"]) == ("COMMIT", {"coordinatorEpoch": 0})
 
 
-def test_a_directory_stands_for_its_files(offline: Commands, folder: Path) -> None:
+def test_directory_means_all_its_files(offline: Commands, folder: Path) -> None:
     ran = offline("dump-log", "tx-0")
     dumped = [line.removeprefix("Dumping tx-0/") for line in ran.lines if line.startswith("Dumping")]
     assert dumped == [Path(name).name for name in sorted(DATA_FILES)] + ["leader-epoch-checkpoint"]
     assert ran.lines[-1] == "epoch: 0 startOffset: 0"
 
 
-def test_a_directory_with_an_index_option_stands_for_its_indexes(offline: Commands, folder: Path) -> None:
+def test_directory_with_an_index_option_means_its_indexes(offline: Commands, folder: Path) -> None:
     for option in ("--index-sanity-check", "--verify-index-only"):
         names = [item["file"] for item in items(offline, "tx-0", option) if item["type"] == "file"]
         assert names == [f"tx-0/{ZEROS}.index", f"tx-0/{ZEROS}.timeindex"]
@@ -116,7 +116,7 @@ def spoil(file: Path, position: int) -> None:
     file.write_bytes(data)
 
 
-def test_a_wrong_crc_is_told_and_the_rest_still_shown(offline: Commands, folder: Path) -> None:
+def test_wrong_crc_is_reported_and_the_rest_is_printed(offline: Commands, folder: Path) -> None:
     spoil(folder / LOG, 300)
     ran = offline("dump-log", LOG, "--print-data-log", code=1)
     assert ran.err == f"Error: {LOG} at position 199: the batch at offset 5 has a wrong CRC\n"
@@ -124,7 +124,7 @@ def test_a_wrong_crc_is_told_and_the_rest_still_shown(offline: Commands, folder:
 
 
 @pytest.mark.parametrize("size", [1, 11, 16, 60, 120, 499])
-def test_a_torn_tail_is_told(offline: Commands, folder: Path, size: int) -> None:
+def test_torn_last_batch_is_reported(offline: Commands, folder: Path, size: int) -> None:
     file = folder / LOG
     file.write_bytes(file.read_bytes()[:size])
     position = 0 if size < 121 else 398
@@ -139,18 +139,18 @@ def test_a_torn_tail_is_told(offline: Commands, folder: Path, size: int) -> None
     [bytes(100), b"\xff" * 100, b"GET / HTTP/1.1\r\n" * 8, b"\0" * 8 + b"\x7f\xff\xff\xff" + b"\0" * 4 + b"\x02" + b"\0" * 100],
     ids=["zeros", "ones", "text", "two gigabytes"],
 )
-def test_garbage_is_told(offline: Commands, folder: Path, garbage: bytes) -> None:
+def test_garbage_is_reported(offline: Commands, folder: Path, garbage: bytes) -> None:
     (folder / LOG).write_bytes(garbage)
     assert f"{LOG} at position 0: " in offline("dump-log", LOG, "--print-data-log", code=1).err
 
 
-def test_offsets_that_do_not_grow_are_told(offline: Commands, folder: Path) -> None:
+def test_non_increasing_offsets_are_reported(offline: Commands, folder: Path) -> None:
     batch = bytes(build_batch([Record(0, 1, None, b"v")] * 3, base_offset=5))
     (folder / LOG).write_bytes(batch + bytes(build_batch([Record(0, 1, None, b"v")], base_offset=7)))
     assert offline("dump-log", LOG, code=1).err == f"Error: {LOG} at position {len(batch)}: offset 7 follows 7\n"
 
 
-def test_a_record_that_cannot_be_read_is_told(offline: Commands, folder: Path) -> None:
+def test_unreadable_record_is_reported(offline: Commands, folder: Path) -> None:
     (folder / LOG).write_bytes(build_batch([Record(0, 1, None, b"no metadata")]))
     error = offline("dump-log", LOG, "--cluster-metadata-decoder", code=1).err
     assert error.startswith(f"Error: {LOG} at position 0: the batch at offset 0 cannot be read: ")
@@ -168,7 +168,7 @@ def test_a_record_that_cannot_be_read_is_told(offline: Commands, folder: Path) -
         ("tx-0/leader-epoch-checkpoint", 0, "no checkpoint"),
     ],
 )
-def test_small_files_that_are_wrong_are_told(offline: Commands, folder: Path, name: str, position: int, words: str) -> None:
+def test_damaged_small_files_are_reported(offline: Commands, folder: Path, name: str, position: int, words: str) -> None:
     spoil(folder / name, position)
     error = offline("dump-log", name, code=1).err
     assert error.startswith(f"Error: {name}")
@@ -178,7 +178,7 @@ def test_small_files_that_are_wrong_are_told(offline: Commands, folder: Path, na
         assert offline("dump-log", name, "--verify-index-only", code=1).err == error
 
 
-def test_an_index_that_is_cut_or_does_not_grow_fails_its_sanity_check(offline: Commands, folder: Path) -> None:
+def test_damaged_index_fails_its_sanity_check(offline: Commands, folder: Path) -> None:
     index = folder / f"tx-0/{ZEROS}.index"
     data = index.read_bytes()
     index.write_bytes(data[:-3])
@@ -197,7 +197,7 @@ def test_a_file_of_no_known_kind(offline: Commands, folder: Path) -> None:
     assert "does not exist" in offline("dump-log", "nowhere.log", code=2).err
 
 
-def test_says_what_dump_log_segments_says(cli: Commands, cluster: Cluster, fresh: Callable[..., str], tmp_path: Path) -> None:
+def test_output_matches_dump_log_segments(cli: Commands, cluster: Cluster, fresh: Callable[..., str], tmp_path: Path) -> None:
     topic = fresh(**{"index.interval.bytes": "200"})
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
         cli(

@@ -220,7 +220,7 @@ def test_group_of_kip_848(cli: Commands, fresh: Callable[..., str], join: Join) 
     assert refused.startswith(f"Error: group {group} is Stable, members: 2: ")
 
 
-def test_what_is_not_there(cli: Commands, cluster: Cluster, fresh: Callable[..., str]) -> None:
+def test_unknown_groups_and_topics(cli: Commands, cluster: Cluster, fresh: Callable[..., str]) -> None:
     group, gone = new_group(), fresh()
     for view in ("--offsets", "--members", "--state"):
         assert cli("groups", "describe", group, view, code=1).err.endswith("[GROUP_ID_NOT_FOUND]\n")
@@ -267,7 +267,7 @@ def test_delete_offsets(cli: Commands, cluster: Cluster, fresh: Callable[..., st
     assert cli("groups", "delete-offsets", "nobody", "-t", left, code=1).err.endswith("[GROUP_ID_NOT_FOUND]\n")
 
 
-def test_says_what_consumer_group_command_says(cli: Commands, cluster: Cluster, fresh: Callable[..., str], join: Join) -> None:
+def test_output_matches_consumer_group_command(cli: Commands, cluster: Cluster, fresh: Callable[..., str], join: Join) -> None:
     topic, group = fresh(partitions=3), new_group()
     cli("produce", topic, "-p", "1", stdin="a\nb\n")
     commit(cluster, group, **{f"{topic}-1": 1})

@@ -59,13 +59,13 @@ def test_a_script_is_refused(broker: FakeBroker) -> None:
     assert deleted(broker) == []
 
 
-def test_a_script_says_yes(broker: FakeBroker) -> None:
+def test_yes_option_skips_the_prompt(broker: FakeBroker) -> None:
     assert delete("orders", "__consumer_offsets", "--yes").exit_code == 0
     assert deleted(broker) == ["orders", "__consumer_offsets"]
 
 
 @pytest.mark.parametrize(("answer", "code"), [(b"y\n", 0), (b"n\n", 1), (b"\n", 1)])
-def test_a_person_is_asked(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, answer: bytes, code: int) -> None:
+def test_interactive_user_is_prompted(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, answer: bytes, code: int) -> None:
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _self: True, raising=False)
     ended = delete("__consumer_offsets", stdin=Terminal(answer))
     assert ended.exit_code == code

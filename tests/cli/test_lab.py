@@ -236,11 +236,11 @@ def test_leaders_and_brokers(tmp_path: Path) -> None:
         (["advance"], 2, "give a time, such as --hours 2"),
     ],
 )
-def test_what_is_wrong_is_one_line(lab: Commands, arguments: list[str], code: int, message: str) -> None:
+def test_errors_are_one_line(lab: Commands, arguments: list[str], code: int, message: str) -> None:
     assert message in lab(*arguments, code=code).err
 
 
-def test_no_lab_there(served: tuple[str, str]) -> None:
+def test_no_lab_is_running(served: tuple[str, str]) -> None:
     nowhere = Commands("", before=("lab", "--lab-url", "127.0.0.1:1"))
     assert nowhere("info", code=1).err.startswith("Error: http://127.0.0.1:1: no lab there: Connection refused. Start")
     broker = Commands("", before=("lab", "--lab-url", f"http://{served[0]}"))

@@ -59,7 +59,7 @@ def test_directories_and_partitions(cli: Commands, cluster: Cluster, fresh: Call
     ]
 
 
-def test_what_is_not_there(cli: Commands) -> None:
+def test_unknown_topics_and_brokers(cli: Commands) -> None:
     error = cli("log-dirs", "--partitions", "-t", "nowhere", code=1).err
     assert error == "Error: topic nowhere is in no log directory [UNKNOWN_TOPIC_OR_PARTITION]\n"
     ran = cli("log-dirs", "--broker-id", "1", "--broker-id", "99", "-o", "json", code=1)
@@ -67,7 +67,7 @@ def test_what_is_not_there(cli: Commands) -> None:
     assert ran.err.startswith("Error: broker 99 is not in the cluster's metadata")
 
 
-def test_says_what_log_dirs_command_says(cli: Commands, cluster: Cluster, fresh: Callable[..., str]) -> None:
+def test_output_matches_log_dirs_command(cli: Commands, cluster: Cluster, fresh: Callable[..., str]) -> None:
     topic = fresh(partitions=3)
     cli("produce", topic, "-p", "2", stdin="a\nb\n")
     said = java.run_tool(java.LOG_DIRS_COMMAND, "--bootstrap-server", cluster.bootstrap, "--describe", "--topic-list", topic)

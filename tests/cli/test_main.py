@@ -33,7 +33,7 @@ def test_each_command_has_help_with_examples(offline: Commands, name: str) -> No
 
 
 @pytest.mark.parametrize("name", sorted(entry.COMMANDS))
-def test_the_listing_says_what_the_command_says(name: str) -> None:
+def test_listing_matches_the_command_help(name: str) -> None:
     command = entry.main.get_command(click.Context(entry.main), name)
     assert command is not None
     assert command.get_short_help_str(limit=500) == entry.COMMANDS[name][2]
@@ -77,11 +77,11 @@ def test_a_misspelt_option(offline: Commands) -> None:
         (("serve", "--racks", "a,b"), "--racks names 2 racks for --brokers 1: at most one for each broker. Try 'minibroker serve --help'."),
     ],
 )
-def test_what_was_meant(offline: Commands, words: tuple[str, ...], said: str) -> None:
+def test_suggestions_for_misspelled_commands(offline: Commands, words: tuple[str, ...], said: str) -> None:
     assert offline(*words, code=2).err == f"Error: {said}\n"
 
 
-def test_a_tool_of_kafkas_that_is_none_of_ours(offline: Commands) -> None:
+def test_unsupported_kafka_tool(offline: Commands) -> None:
     """Each of ours once; scripts may say it with `.sh`."""
     said = offline("kafka-tool", "kafka-mirror-maker.sh", code=2).err
     assert said.startswith("Error: Invalid value for 'NAME': 'kafka-mirror-maker' is not one of 'cub', 'kafka-acls', ")
@@ -135,7 +135,7 @@ def test_failures(monkeypatch: pytest.MonkeyPatch, error: BaseException, code: i
     assert (result.exit_code, result.stderr) == (code, words)
 
 
-def test_mistakes_of_ours_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     assert failure_of(ZeroDivisionError()) is None
     assert isinstance(failing_with(monkeypatch, ZeroDivisionError("ours")).exception, ZeroDivisionError)
 

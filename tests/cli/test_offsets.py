@@ -54,7 +54,7 @@ def test_partitions(cli: Commands, topic: str, partitions: str, expected: list[s
     assert shell(cli, topic, "--partitions", partitions) == expected
 
 
-def test_what_is_not_there_is_told_beside_what_is(cli: Commands, topic: str) -> None:
+def test_missing_partitions_are_reported_next_to_results(cli: Commands, topic: str) -> None:
     ran = cli("offsets", "-t", topic, "-t", "gone", "-p", "0,7", "-o", "shell", code=1)
     assert ran.lines == [f"{topic}:0:6"]
     assert f"topic {topic} has no partition 7: it has 3" in ran.err
@@ -79,7 +79,7 @@ def test_other_forms(cli: Commands, topic: str) -> None:
     assert rows == [["TOPIC", "PARTITION", "OFFSET"], [topic, "0", "6"], [topic, "1", "2"], [topic, "2", "0"]]
 
 
-def test_both_isolation_levels_are_asked_for(cli: Commands, topic: str) -> None:
+def test_both_isolation_levels_are_supported(cli: Commands, topic: str) -> None:
     for isolation in ("read_uncommitted", "read_committed"):
         assert shell(cli, topic, "--isolation", isolation) == [":0:6", ":1:2", ":2:0"]
 
@@ -103,7 +103,7 @@ def test_senseless_times_are_refused(offline: Commands) -> None:
         assert "Invalid value for '--time'" in offline("offsets", "--time", time, code=2).err
 
 
-def test_says_what_get_offset_shell_says(cli: Commands, cluster: Cluster, topic: str) -> None:
+def test_output_matches_get_offset_shell(cli: Commands, cluster: Cluster, topic: str) -> None:
     for more in (
         ("--time", "-1"),
         ("--time", "-2"),

@@ -76,7 +76,7 @@ def test_partition_of_keys_is_that_of_java(cli: Commands, fresh: Callable[..., s
     assert dict(line.split() for line in cli("consume", topic, "-e", "-f", "%k %p\\n").lines) == {k: str(p) for k, p in expected.items()}
 
 
-def test_produce_tells_offsets(cli: Commands, fresh: Callable[..., str]) -> None:
+def test_produce_prints_offsets(cli: Commands, fresh: Callable[..., str]) -> None:
     topic = fresh(partitions=2)
     cli("produce", topic, "-p", "1", stdin="a\n")
     ran = cli("produce", topic, "-p", "1", "-o", "json", "--batch-bytes", "20", stdin="b\nc\nd\n")
@@ -203,7 +203,7 @@ def test_failures_are_one_line(cli: Commands, fresh: Callable[..., str]) -> None
         assert error.count("\n") == 1
 
 
-def test_large_records_and_batches_that_are_too_large(cli: Commands, fresh: Callable[..., str]) -> None:
+def test_large_records_and_split_batches(cli: Commands, fresh: Callable[..., str]) -> None:
     topic = fresh(**{"max.message.bytes": "1000"})
     lines = "".join(f"{number:0100}\n" for number in range(100))
     cli("produce", topic, stdin=lines)
@@ -231,7 +231,7 @@ def start(cluster: Cluster, *arguments: str, **pipes: int) -> subprocess.Popen[b
     return subprocess.Popen(command, stderr=subprocess.PIPE, **pipes)  # type: ignore[call-overload,no-any-return]  # pipes are pipes
 
 
-def test_a_reader_that_goes_away_ends_it_quietly(cli: Commands, cluster: Cluster, fresh: Callable[..., str]) -> None:
+def test_closed_pipe_ends_the_command_quietly(cli: Commands, cluster: Cluster, fresh: Callable[..., str]) -> None:
     topic = fresh()
     cli("produce", topic, stdin="line\n" * 50_000)
     with start(cluster, "consume", topic, stdout=subprocess.PIPE) as process:

@@ -31,7 +31,7 @@ def lines(number: int) -> str:
     return "".join(f"{value}\n" for value in range(number))
 
 
-def test_all_records_are_seen_when_all_are_there(cli: Commands, fresh: Callable[..., str], name: str) -> None:
+def test_all_records_are_committed_together(cli: Commands, fresh: Callable[..., str], name: str) -> None:
     topic = fresh(partitions=3)
     cli("produce", topic, "--transactional-id", name, "--batch-bytes", "300", stdin=lines(500))
     wait_until_complete(cli, name)
@@ -43,7 +43,7 @@ def test_all_records_are_seen_when_all_are_there(cli: Commands, fresh: Callable[
     assert all(item["last_stable_offset"] == item["log_end_offset"] for item in bounds)
 
 
-def test_none_are_seen_when_one_is_refused(cli: Commands, fresh: Callable[..., str], name: str) -> None:
+def test_refused_record_aborts_the_transaction(cli: Commands, fresh: Callable[..., str], name: str) -> None:
     topic = fresh(**{"max.message.bytes": "1000"})
     whole = ("--input", "jsonl", "--batch-bytes", "100")
     records = [json.dumps({"value": f"record {number}"}) for number in range(20)]
@@ -71,7 +71,7 @@ def test_how_it_ends(cli: Commands, fresh: Callable[..., str], name: str) -> Non
     assert count(cli, topic, "read_committed") == 2
 
 
-def test_the_broker_aborts_what_takes_too_long(cli: Commands, name: str) -> None:
+def test_transaction_timeout_above_the_broker_maximum_is_refused(cli: Commands, name: str) -> None:
     assert (
         "[INVALID_TRANSACTION_TIMEOUT]" in cli("produce", "any", "--transactional-id", name, "--transaction-timeout", "2000000", code=1).err
     )
@@ -84,7 +84,7 @@ def test_transactions_are_of_idempotent_producers(offline: Commands, more: list[
 
 
 @pytest.mark.parametrize("option", [["--transaction-end", "abort"], ["--transaction-end", "commit"], ["--transaction-timeout", "60"]])
-def test_what_is_said_of_a_transaction_needs_its_id(offline: Commands, option: list[str]) -> None:
+def test_transaction_options_need_a_transactional_id(offline: Commands, option: list[str]) -> None:
     assert f"{option[0]} needs --transactional-id" in offline("produce", "any", *option, code=2).err
     assert "--transactional-id must not be empty" in offline("produce", "any", "--transactional-id", "", *option, code=2).err
 

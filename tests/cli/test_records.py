@@ -76,7 +76,7 @@ def test_little_is_needed_of_a_json_record() -> None:
     [[], 1, {"value": 1}, {"key": {"base64": "?"}}, {"timestamp": "now"}, {"partition": 1.5}, {"headers": [1]}, {"headers": "a=1"}],
     ids=str,
 )
-def test_what_is_no_record_is_refused(item: object) -> None:
+def test_invalid_record_is_refused(item: object) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         from_json(item, now_ms=0)
 

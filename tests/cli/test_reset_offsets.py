@@ -90,7 +90,7 @@ def test_dry_run_comes_first(cli: Commands, cluster: Cluster, topic: str) -> Non
     assert committed(cli, group) == {0: 10}
 
 
-def test_which_partitions(cli: Commands, topic: str, fresh: Callable[..., str]) -> None:
+def test_partition_selection(cli: Commands, topic: str, fresh: Callable[..., str]) -> None:
     group, other = new_group(), fresh()
     cli("groups", "reset-offsets", group, "-t", f"{topic}:0,2", "-t", other, "--to-earliest", "--execute")  # the group is new
     assert [(row["topic"], row["partition"]) for row in items(cli, "describe", group)] == sorted([(topic, 0), (topic, 2), (other, 0)])
@@ -149,7 +149,7 @@ def test_file(cli: Commands, cluster: Cluster, topic: str, tmp_path: Path) -> No
     assert ran.err == "Error: group nobody: the file has no line for it [UNKNOWN_TOPIC_OR_PARTITION]\n"
 
 
-def test_plans_what_consumer_group_command_plans(cli: Commands, cluster: Cluster, topic: str, tmp_path: Path) -> None:
+def test_plan_matches_consumer_group_command(cli: Commands, cluster: Cluster, topic: str, tmp_path: Path) -> None:
     group, path = new_group(), tmp_path / "exported.csv"
     commit(cluster, group, **{f"{topic}-0": 4, f"{topic}-1": 0})
 
@@ -189,12 +189,12 @@ def test_usage(offline: Commands, options: list[str], words: str) -> None:
 @pytest.mark.parametrize(
     "line", ["orders,0", "orders,0,1,2,3", "orders,x,1", "orders,0,x", "orders,-1,0", "orders,0,-1", ",0,1", "g,orders,0,", "orders,0,9e3"]
 )
-def test_a_line_of_a_file_that_is_none(line: str) -> None:
+def test_invalid_line_of_a_file(line: str) -> None:
     with pytest.raises(click.BadParameter, match="line 2 is not topic,partition,offset"):
         read_offsets(["payments,0,1", line], ["g"])
 
 
-def test_a_file_that_is_none(offline: Commands, tmp_path: Path) -> None:
+def test_invalid_file(offline: Commands, tmp_path: Path) -> None:
     path = tmp_path / "offsets.csv"
     path.write_bytes(b"orders,0," + b"1" * 200_000)
     assert f"{path} is not CSV: field larger" in offline("groups", "reset-offsets", "g", "--from-file", str(path), code=2).err

@@ -18,7 +18,7 @@ HEAVY = {"pyspark", "py4j", "pyarrow", "pandas", "numpy", "numba", "matplotlib"}
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_the_listing_says_what_the_command_says(offline: Commands, name: str) -> None:
+def test_listing_matches_the_command_help(offline: Commands, name: str) -> None:
     group = main.get_command(click.Context(main), "spark")
     assert isinstance(group, click.Group)
     command = group.get_command(click.Context(group), name)

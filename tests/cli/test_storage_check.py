@@ -49,7 +49,7 @@ def test_a_healthy_directory(data: Path) -> None:
     assert result.stderr == ""
 
 
-def test_damage_is_told_with_file_and_position(data: Path) -> None:
+def test_damage_is_reported_with_file_and_position(data: Path) -> None:
     path = damage(data)
     result = run(data)
     assert result.exit_code == 1
@@ -58,7 +58,7 @@ def test_damage_is_told_with_file_and_position(data: Path) -> None:
     assert result.stdout.rstrip().endswith("1 error, 0 warnings")
 
 
-def test_warnings_alone_are_no_failure(data: Path) -> None:
+def test_warnings_do_not_fail(data: Path) -> None:
     (data / "orders-1/partition.metadata").unlink()
     result = run(data)
     assert result.exit_code == 0
@@ -155,14 +155,14 @@ def test_a_configuration_names_the_directory_of_the_metadata_log_too(tmp_path: P
     assert result.stdout.rstrip().endswith("0 errors, 0 warnings")
 
 
-def test_a_directory_that_is_none(tmp_path: Path) -> None:
+def test_directory_without_an_owner(tmp_path: Path) -> None:
     result = run(tmp_path)
     assert result.exit_code == 1
     assert "the owner of this directory is unknown" in result.stdout
     assert run(tmp_path / "absent").exit_code == 2
 
 
-def test_a_running_broker_is_told_and_left_alone(tmp_path: Path) -> None:
+def test_directory_of_a_running_broker_is_reported(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path) as broker:
         command = [sys.executable, "-m", "minibroker", "storage", "check", str(broker.data_dir)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -252,11 +252,11 @@ def test_abort_by_producer(cli: Commands, fresh: Callable[..., str], begin: Open
         (["--transactional-id", ""], "--transactional-id must not be empty"),
     ],
 )
-def test_abort_must_know_which(offline: Commands, options: list[str], words: str) -> None:
+def test_abort_needs_a_transaction(offline: Commands, options: list[str], words: str) -> None:
     assert words in offline("transactions", "abort", *options, code=2).err
 
 
-def test_what_a_coordinator_knows_does_not_hang(cli: Commands, fresh: Callable[..., str], begin: OpenTransaction) -> None:
+def test_transaction_known_to_its_coordinator_is_not_hanging(cli: Commands, fresh: Callable[..., str], begin: OpenTransaction) -> None:
     topic = fresh(partitions=2)
     producer = begin(topic, 0)
     for scope in (["--topic", topic], ["--topic", topic, "--partition", "0"], []):
@@ -333,7 +333,7 @@ def test_a_transaction_that_hangs_is_found_and_ended(
     assert cli("consume", topic, "-e", "--isolation", "read_committed").lines == ["value"]
 
 
-def test_says_what_transactions_command_says(cli: Commands, cluster: Cluster, fresh: Callable[..., str], begin: OpenTransaction) -> None:
+def test_output_matches_transactions_command(cli: Commands, cluster: Cluster, fresh: Callable[..., str], begin: OpenTransaction) -> None:
     topic = fresh(partitions=2)
     producer = begin(topic, 0, 1)
 

@@ -88,7 +88,7 @@ class Changes:
 
 
 @pytest.mark.parametrize("seed", range(times(10, soak=200)))
-def test_what_is_put_back_is_what_was_copied(tmp_path: Path, seed: int) -> None:
+def test_restored_files_equal_the_copy(tmp_path: Path, seed: int) -> None:
     path = tmp_path / "data"
     put(path, FOREIGN)
     chance = random.Random(seed)
@@ -117,7 +117,7 @@ def inodes(path: Path) -> dict[str, int]:
     return {str(each.relative_to(path)): each.stat().st_ino for each in path.rglob("*") if each.is_file() and "-delete/" not in str(each)}
 
 
-def test_what_has_not_changed_stays_where_it_is(tmp_path: Path) -> None:
+def test_unchanged_files_are_kept_on_restore(tmp_path: Path) -> None:
     path = tmp_path / "data"
     put(path, {f"{folder}/{name}": b"1234" for folder in FOLDERS for name in NAMES})
     folder = BrokerFolder(str(path))
@@ -221,7 +221,7 @@ def test_replicas_are_where_they_were_when_the_copy_was_made(tmp_path: Path, pla
         assert not file.exists()
 
 
-def test_a_copy_goes_when_nobody_has_it_any_more(tmp_path: Path) -> None:
+def test_copy_is_deleted_with_its_last_reference(tmp_path: Path) -> None:
     path = tmp_path / "data"
     put(path, {"orders-0/" + NAMES[0]: b"1234"})
     target = tmp_path / "copy"

@@ -269,7 +269,7 @@ def own_threads() -> set[threading.Thread]:
     return {each for each in threading.enumerate() if each.name.startswith("minibroker")}
 
 
-def test_memory_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_memory_broker_leaves_no_files_or_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     threads = own_threads()
     with BrokerThread(topics=["orders"], config={"message.max.bytes": 5_000_000}) as broker:
@@ -284,7 +284,7 @@ def test_memory_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("place", ["temporary", "folder"])
-def test_folders_leave_nothing_behind(form: Form, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_temporary_folders_are_removed(form: Form, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (temporary := tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     with form(topics=["orders"], data_dir=TEMPORARY if place == "temporary" else tmp_path / "data", port=free_port()) as broker:
@@ -300,7 +300,7 @@ def test_folders_leave_nothing_behind(form: Form, place: str, tmp_path: Path, mo
     assert list(temporary.iterdir()) == []
 
 
-def test_what_others_keep_in_its_folder_is_theirs(tmp_path: Path) -> None:
+def test_unrelated_files_in_its_folder_are_kept(tmp_path: Path) -> None:
     theirs = {"notes.txt": "mine", "pictures/cat.png": "cat"}
     for name, text in theirs.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -314,7 +314,7 @@ def test_what_others_keep_in_its_folder_is_theirs(tmp_path: Path) -> None:
     assert {name: (tmp_path / name).read_text() for name in theirs} == theirs
 
 
-def test_what_cannot_start_says_why_in_one_line(form: Form) -> None:
+def test_failed_start_is_a_one_line_error(form: Form) -> None:
     taken = socket.create_server(("127.0.0.1", 0))
     with (
         taken,
@@ -328,7 +328,7 @@ def test_what_cannot_start_says_why_in_one_line(form: Form) -> None:
     idle.stop()
 
 
-def test_options_that_are_wrong_are_told_in_one_line(tmp_path: Path) -> None:
+def test_invalid_options_are_one_line_errors(tmp_path: Path) -> None:
     form = BrokerThread
     with form(data_dir=tmp_path), pytest.raises(BrokerError, match="another broker uses this log directory"):
         form(data_dir=tmp_path).start()
@@ -387,7 +387,7 @@ def test_config_and_port_are_taken(form: Form) -> None:
         assert [record.partition for record in broker.records("new")] == [3]
 
 
-def test_an_answer_that_nobody_waited_for_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_abandoned_answer_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> Any:
         raise KeyboardInterrupt
 
@@ -408,7 +408,7 @@ def test_what_a_process_logs_may_be_read_while_it_goes_on(tmp_path: Path) -> Non
             assert broker.output.count("belongs to no topic") == count
 
 
-def test_a_process_that_hangs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_process_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     with BrokerProcess() as broker:
         monkeypatch.setattr(broker_process, "TIMEOUT_S", 0.05)
         os.kill(broker.pid, signal.SIGSTOP)
@@ -435,7 +435,7 @@ def test_behind_a_kill_from_outside_it_starts_again_and_nothing_is_left_of_the_p
         assert Path(broker._scratch.name).exists()
 
 
-def test_a_process_that_dies_is_told() -> None:
+def test_dead_process_is_reported() -> None:
     with BrokerProcess() as broker:
         broker._running().kill()
         with pytest.raises(BrokerError, match=r"^reset: the broker's process is gone"):

@@ -54,7 +54,7 @@ def test_the_recipe_of_the_security_page() -> None:
     exec(recipe, {})  # noqa: S102  as above
 
 
-def test_the_tables_name_what_there_is() -> None:
+def test_tables_list_all_options_and_methods() -> None:
     from minibroker.testing import BrokerOptions, Surface, plugin
 
     page = PAGE.read_text()

@@ -38,7 +38,7 @@ COMMITTED = {"group-d": 5}
         ({HERE: GOOD[HERE], THERE: [*GOOD[THERE], (5, "g"), (6, "h")]}, COMMITTED | {"group-g": 7}),
     ],
 )
-def test_what_may_be_there(rows: Rows, committed: Mapping[str, int]) -> None:
+def test_allowed_histories(rows: Rows, committed: Mapping[str, int]) -> None:
     assert history().complaints(rows, committed) == []
 
 
@@ -59,7 +59,7 @@ def test_what_may_be_there(rows: Rows, committed: Mapping[str, int]) -> None:
         (GOOD, COMMITTED | {"group-f": 6}, "make: the offset of group-f is 6, and None"),
     ],
 )
-def test_what_may_not_be_there(rows: Rows, committed: Mapping[str, int], said: str) -> None:
+def test_forbidden_histories(rows: Rows, committed: Mapping[str, int], said: str) -> None:
     complaints = history().complaints(rows, committed)
     assert len([each for each in complaints if each.startswith(said)]) == 1, complaints
 

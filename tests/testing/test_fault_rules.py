@@ -114,7 +114,7 @@ def broker() -> Faulty:
         ({"kind": "silence", "api": "Fetch", "often": 3}, "often must be an object, got 3"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_one_line(broker: Faulty, rule: dict[str, Any], says: str) -> None:
+def test_invalid_rules_are_one_line_errors(broker: Faulty, rule: dict[str, Any], says: str) -> None:
     with pytest.raises(BrokerError) as refused:
         broker.faults.inject(rule)
     assert says in str(refused.value)
@@ -133,7 +133,7 @@ def test_what_makes_no_sense_is_refused_in_one_line(broker: Faulty, rule: dict[s
         {"kind": "silence", "api": "JoinGroup", "when": "after", "group": "g", "often": {}},
     ],
 )
-def test_a_rule_goes_through_json_as_it_is(broker: Faulty, rule: dict[str, Any]) -> None:
+def test_rule_round_trips_through_json(broker: Faulty, rule: dict[str, Any]) -> None:
     number = broker.faults.inject(json.loads(json.dumps(rule)))
     (found,) = broker.faults.list()
     assert json.loads(json.dumps(found)) == rule | {"id": number, "calls": 0, "hits": 0}
@@ -144,7 +144,7 @@ def test_a_rule_goes_through_json_as_it_is(broker: Faulty, rule: dict[str, Any])
 # -- handlers -----------------------------------------------------------------------------------------------------------
 
 
-def test_without_rules_the_handlers_are_the_brokers_own(broker: Faulty) -> None:
+def test_handlers_are_unchanged_without_rules(broker: Faulty) -> None:
     def own() -> list[bool]:
         found = []
         for handler in load():
@@ -202,7 +202,7 @@ def test_scopes(broker: Faulty) -> None:
     assert broker.noted == ["CORRUPT_MESSAGE"]
 
 
-def test_the_tests_own_requests_are_spared(broker: Faulty) -> None:
+def test_requests_of_the_test_itself_are_not_affected(broker: Faulty) -> None:
     broker.inject("error", "Produce", error=NOT_LEADER)
     assert broker.produce(0, client_id=CLIENT_ID) == [""]
     broker.inject("error", "Produce", error=NOT_LEADER, client_id=CLIENT_ID)
@@ -267,7 +267,7 @@ def test_the_work_may_be_done_and_the_answer_fail(broker: Faulty) -> None:
 
 
 @pytest.mark.parametrize("more", [{}, {"topic": "orders"}, {"after": True}])
-def test_who_wants_no_answer_is_disconnected(broker: Faulty, more: dict[str, Any]) -> None:
+def test_request_without_an_answer_is_disconnected(broker: Faulty, more: dict[str, Any]) -> None:
     broker.inject("error", "Produce", error=NOT_LEADER, **more)
     with pytest.raises(WireError):
         broker.produce(0, 1, acks=0)
@@ -404,7 +404,7 @@ def test_the_work_is_late_and_what_comes_behind_it_waits(broker: Faulty) -> None
     assert broker.end(0) == 3
 
 
-def test_throttling_tells_the_client_and_mutes_it(broker: Faulty) -> None:
+def test_throttling_sets_the_throttle_time_and_mutes_the_client(broker: Faulty) -> None:
     broker.inject("throttle", "ListOffsets", ms=300)
     assert broker.ask(list_offsets(0)).throttle_time_ms == 300
     assert broker.connection.throttle_ms == 300

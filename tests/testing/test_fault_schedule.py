@@ -42,7 +42,7 @@ def seeds() -> list[int]:
 
 @pytest.mark.timeout(1800 if IS_SOAK else 900)
 @pytest.mark.parametrize("nodes", [1, 3])
-def test_what_is_acknowledged_is_read_once_whatever_happens(nodes: int, makes: Mapping[str, Clients], tmp_path: Path) -> None:
+def test_acknowledged_records_are_read_exactly_once(nodes: int, makes: Mapping[str, Clients], tmp_path: Path) -> None:
     for seed in seeds():
         found = play(seed, nodes, makes)
         print(f"MINIBROKER_FAULT_SEED={seed}", *found.summary, sep="\n")

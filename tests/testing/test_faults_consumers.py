@@ -210,7 +210,7 @@ def start(request: pytest.FixtureRequest, broker: BrokerThread, group: str) -> I
         consumer.close()
 
 
-def test_what_is_lost_or_late_is_asked_for_again(broker: BrokerThread, group: str, start: Start) -> None:
+def test_lost_or_late_answers_are_retried(broker: BrokerThread, group: str, start: Start) -> None:
     consumer = start()
     broker.produce("orders", "first", partition=0)
     assert read(consumer, 1) == ["first"]
@@ -250,7 +250,7 @@ def test_a_heartbeat_that_is_refused_makes_the_member_join_again(broker: BrokerT
     assert len(broker.wait_assigned(group)) == 1
 
 
-def test_commits_are_retried_or_told_to_the_application(broker: BrokerThread, group: str, start: Start) -> None:
+def test_commits_are_retried_or_raise(broker: BrokerThread, group: str, start: Start) -> None:
     consumer = start()
     for error in ("COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR"):
         broker.produce("orders", error, partition=0)
@@ -268,7 +268,7 @@ def test_commits_are_retried_or_told_to_the_application(broker: BrokerThread, gr
     consumer.commit()
 
 
-def test_what_nobody_may_read_is_told_to_the_application(broker: BrokerThread, group: str, start: Start) -> None:
+def test_authorization_errors_are_raised(broker: BrokerThread, group: str, start: Start) -> None:
     consumer = start()
     broker.produce("orders", "a", partition=0)
     read(consumer, 1)

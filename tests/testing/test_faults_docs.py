@@ -33,7 +33,7 @@ def test_the_programs(number: int) -> None:
     exec(PROGRAMS[number], {})  # noqa: S102  that is what it is for
 
 
-def test_the_tables_name_what_there_is() -> None:
+def test_tables_list_all_faults() -> None:
     happens = PAGE.partition("## What happens")[2].partition("`api` is")[0]
     logins = PAGE.partition("## Logins")[2].partition("The last word")[0]
     found = [re.findall(r"^\| `(\w+)\(", each, re.MULTILINE) for each in (happens, logins)]

@@ -190,7 +190,7 @@ def texts(broker: BrokerThread) -> list[str]:
 
 
 @pytest.mark.parametrize("make", MAKES)
-def test_what_is_lost_or_late_is_sent_again_and_there_once(broker: BrokerThread, make: Make) -> None:
+def test_lost_or_late_answers_are_retried_without_duplicates(broker: BrokerThread, make: Make) -> None:
     patient, impatient = make(broker.bootstrap_servers), make(broker.bootstrap_servers, timeout_ms=IMPATIENT_MS)
     patient.send("first")
     for name, (kind, more) in LOST_OR_LATE.items():
@@ -224,7 +224,7 @@ def test_requests_in_flight_together_keep_their_order(broker: BrokerThread, name
 
 
 @pytest.mark.parametrize("make", MAKES)
-def test_what_cannot_be_retried_is_told_to_the_application(broker: BrokerThread, make: Make) -> None:
+def test_non_retriable_errors_are_raised(broker: BrokerThread, make: Make) -> None:
     plain = {"enable.idempotence": False} if make is Confluent else {"enable_idempotence": False}
     producer = make(broker.bootstrap_servers, **plain)
     for error in ("MESSAGE_TOO_LARGE", "INVALID_RECORD"):
@@ -242,7 +242,7 @@ def test_what_cannot_be_retried_is_told_to_the_application(broker: BrokerThread,
     ("api", "error"),
     [("EndTxn", "PRODUCER_FENCED"), ("Produce", "INVALID_PRODUCER_EPOCH"), ("AddPartitionsToTxn", "INVALID_PRODUCER_EPOCH")],
 )
-def test_who_is_fenced_is_told_so_and_another_goes_on(broker: BrokerThread, make: Make, api: str, error: str) -> None:
+def test_fenced_producer_raises_and_the_next_one_continues(broker: BrokerThread, make: Make, api: str, error: str) -> None:
     zombie = make(broker.bootstrap_servers, transactional_id="till")
     zombie.begin()
     zombie.send("1")
@@ -271,7 +271,7 @@ def test_who_is_fenced_is_told_so_and_another_goes_on(broker: BrokerThread, make
 
 
 @pytest.mark.parametrize("make", MAKES)
-def test_a_transaction_gets_through_what_may_be_retried(broker: BrokerThread, make: Make) -> None:
+def test_transaction_survives_retriable_errors(broker: BrokerThread, make: Make) -> None:
     faults = [
         inject(broker, "inject", "FindCoordinator", error="COORDINATOR_NOT_AVAILABLE", transactional_id="till"),
         inject(broker, "inject", "InitProducerId", error="COORDINATOR_LOAD_IN_PROGRESS", transactional_id="till"),

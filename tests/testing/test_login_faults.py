@@ -241,7 +241,7 @@ def test_the_test_kit_is_spared_and_reset_ends_all(broker: BrokerThread) -> None
     Producer(broker).write()
 
 
-def test_what_is_refused(broker: BrokerThread) -> None:
+def test_invalid_login_faults_are_refused(broker: BrokerThread) -> None:
     with pytest.raises(BrokerError, match=r"^faults: there is no problem 'expird': did you mean expired\?$"):
         broker.faults.certificate("expird").always()
     with pytest.raises(BrokerError, match=r"^faults: ms must be from 1 to 604800000, got 0$"):

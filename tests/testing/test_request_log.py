@@ -51,7 +51,7 @@ def fetch(client: Client, *topics: str, max_wait_ms: int = 0) -> k01_fetch.Reque
     return k01_fetch.Request(max_wait_ms=max_wait_ms, min_bytes=1, topics=wanted)
 
 
-def test_topics_groups_and_errors_are_told(broker: BrokerThread, client: Client) -> None:
+def test_topics_groups_and_errors_are_logged(broker: BrokerThread, client: Client) -> None:
     produce(client, "orders", 0)
     produce(client, "orders", 7)
     client.ask(k01_fetch, fetch(client, "orders", "prices"))
@@ -72,7 +72,7 @@ def test_topics_groups_and_errors_are_told(broker: BrokerThread, client: Client)
     assert log[0].time_ms <= log[-1].time_ms
 
 
-def test_what_waits_and_what_has_no_answer(broker: BrokerThread, client: Client) -> None:
+def test_unanswered_requests_are_logged(broker: BrokerThread, client: Client) -> None:
     produce(client, "orders", 0, acks=0)
     client.metadata([])
     assert broker.request_log.of("Produce")[0].outcome == "not answered"
@@ -91,7 +91,7 @@ def test_what_waits_and_what_has_no_answer(broker: BrokerThread, client: Client)
     assert broker._hosted._dispatcher._pending == {}
 
 
-def test_what_waited_is_answered(broker: BrokerThread, client: Client) -> None:
+def test_parked_request_is_logged_as_answered(broker: BrokerThread, client: Client) -> None:
     connection = client.to_any(Deadline(10_000))
     connection.send(k01_fetch, fetch(client, "prices", max_wait_ms=60_000), Deadline(10_000))
     broker.produce("prices", "1.20")

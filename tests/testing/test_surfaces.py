@@ -42,7 +42,7 @@ def signature(kind: type, name: str) -> Any:
         (operations.Nodes, handles.AsyncNodes, set()),
     ],
 )
-def test_what_one_has_the_other_has(one: type, other: type, more: set[str]) -> None:
+def test_both_surfaces_have_the_same_methods(one: type, other: type, more: set[str]) -> None:
     assert public(other) - more == public(one) - {"sync"}
     for name in public(one) - {"sync"}:
         expected, found = signature(one, name), signature(other, name)
@@ -55,7 +55,7 @@ def test_they_are_started_with_the_same() -> None:
     assert signature(BrokerThread, "__init__") == signature(BrokerProcess, "__init__") == signature(Broker, "__init__")
 
 
-def test_what_is_awaited_is_awaited_in_each() -> None:
+def test_same_methods_are_coroutines_in_each_surface() -> None:
     for name in public(AsyncSurface) & public(Broker):
         found = [inspect.iscoroutinefunction(inspect.getattr_static(kind, name)) for kind in (AsyncSurface, Broker)]
         assert found[0] == found[1], name
@@ -66,7 +66,7 @@ def test_what_is_awaited_is_awaited_in_each() -> None:
 
 @pytest.mark.parametrize("kind", [Surface, AsyncSurface])
 @pytest.mark.parametrize("method", ["records", "produce", "wait_assigned"])
-def test_a_wrong_argument_is_told_of_the_broker_and_of_no_inner_class(kind: Any, method: str) -> None:
+def test_wrong_argument_names_the_public_method(kind: Any, method: str) -> None:
     with pytest.raises(TypeError, match=rf"^broker\.{method}\(\) got an unexpected keyword argument 'nope'"):
         getattr(kind, method)(None, "orders", nope=1)
 

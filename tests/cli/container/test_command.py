@@ -29,7 +29,7 @@ from tests.support.sasl_broker import SaslBroker
         ("KAFKA_ADVERTISED_LISTENERS", "localhost:9092", "advertised.listeners: 'localhost:9092' is not NAME://HOST:PORT"),
     ],
 )
-def test_what_makes_no_sense_is_one_line(tmp_path: Path, variable: str, value: str, message: str) -> None:
+def test_invalid_settings_are_one_line_errors(tmp_path: Path, variable: str, value: str, message: str) -> None:
     environment = {**os.environ, "KAFKA_LOG_DIRS": str(tmp_path), variable: value}
     command = [sys.executable, "-m", "minibroker", "container", "--config", str(tmp_path / "none")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
@@ -39,7 +39,7 @@ def test_what_makes_no_sense_is_one_line(tmp_path: Path, variable: str, value: s
     assert not done.stdout
 
 
-def test_health_asks_where_the_options_say(tmp_path: Path) -> None:
+def test_health_uses_the_configured_listener(tmp_path: Path) -> None:
     """As a health check does: the same environment, and a broker that listens by an option."""
     with BrokerProcess(tmp_path) as broker:
         port = broker.bootstrap.rpartition(":")[2]

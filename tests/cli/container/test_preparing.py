@@ -27,12 +27,12 @@ def test_forms_of_topics() -> None:
 
 
 @pytest.mark.parametrize("text", ["orders:x", "orders:0:1", "orders:1:1:keep", "or ders/", "a:1:1:compact:more", ":1:1"])
-def test_what_is_no_topic_is_told(text: str) -> None:
+def test_invalid_topic_specification_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"^KAFKA_CREATE_TOPICS: .* is not name:partitions:replicas"):
         parse_topics(text)
 
 
-def test_a_topic_twice_is_told() -> None:
+def test_duplicate_topic_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="orders is listed twice"):
         parse_topics("orders:1:1,orders:2:1")
 
@@ -72,7 +72,7 @@ def test_they_are_made_once(tmp_path: Path) -> None:
     assert records(tmp_path / "data", "orders") == first
 
 
-def test_what_was_not_finished_is_made_anew(tmp_path: Path) -> None:
+def test_unfinished_preparation_is_repeated(tmp_path: Path) -> None:
     seed = tmp_path / "orders.txt"
     seed.write_text("one\ntwo\n")
     data = tmp_path / "data"
@@ -88,7 +88,7 @@ def test_what_was_not_finished_is_made_anew(tmp_path: Path) -> None:
     assert not (data / UNFINISHED).exists()
 
 
-def test_a_wrong_line_is_told_and_made_good_by_the_next_start(tmp_path: Path) -> None:
+def test_invalid_seed_line_is_reported_and_can_be_fixed(tmp_path: Path) -> None:
     seed = tmp_path / "orders.jsonl"
     seed.write_text('{"value": "x"}\n{"value": 5}\n')
     properties = {"log.dirs": str(tmp_path / "data")}
@@ -98,7 +98,7 @@ def test_a_wrong_line_is_told_and_made_good_by_the_next_start(tmp_path: Path) ->
     assert prepare(properties, with_seeds({}, tmp_path)) == ["created topic orders: 1 partitions, 2 records"]
 
 
-def test_what_the_broker_refuses_is_told(tmp_path: Path) -> None:
+def test_broker_error_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"^topics of this container: topic orders: .*INVALID_REPLICATION_FACTOR"):
         prepare({"log.dirs": str(tmp_path / "data")}, list(parse_topics("orders:1:2").values()))
     assert prepare({"log.dirs": str(tmp_path / "data")}, list(parse_topics("orders:1:2").values()), broker_count=2)

@@ -25,7 +25,7 @@ def table() -> OperationTable:
     return table
 
 
-def test_a_command_is_called_with_what_was_said(table: OperationTable) -> None:
+def test_command_receives_its_arguments(table: OperationTable) -> None:
     assert table.call("leaders.move", {"topic": "orders", "partition": 0, "to": 2}) == ["orders", 0, 2, 1.0, None]
     assert table.call("leaders.move", {"topic": "orders", "partition": 0, "share": 1, "rule": {"api": "Fetch"}})[3:] == [
         1,
@@ -52,7 +52,7 @@ def test_a_command_is_called_with_what_was_said(table: OperationTable) -> None:
         ("leaders.move", {"topic": "orders", "partition": 0, "rule": []}, r"^leaders.move: rule=\[\] must be dict"),
     ],
 )
-def test_what_is_wrong_is_one_line(table: OperationTable, name: str, arguments: dict[str, Any], message: str) -> None:
+def test_errors_are_one_line(table: OperationTable, name: str, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(BrokerError, match=message):
         table.call(name, arguments)
 

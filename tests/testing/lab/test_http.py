@@ -63,7 +63,7 @@ def kcat(served: Served, *arguments: str, text: str = "") -> subprocess.Complete
     return subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_it_tells_its_commands(served: Served) -> None:
+def test_commands_are_listed(served: Served) -> None:
     status, answer = served.send("")
     commands = {each["command"]: each for each in answer["commands"]}
     assert status == 200
@@ -102,9 +102,7 @@ def test_it_tells_its_commands(served: Served) -> None:
         ("requests?since=5", None, {}, 400, "requests: POST arguments as JSON, not in the query string"),
     ],
 )
-def test_what_is_wrong_is_one_line(
-    served: Served, path: str, body: bytes | None, headers: dict[str, str], status: int, message: str
-) -> None:
+def test_errors_are_one_line(served: Served, path: str, body: bytes | None, headers: dict[str, str], status: int, message: str) -> None:
     code, answer = served.send(path, body, **headers)
     assert (code, list(answer)) == (status, ["error"])
     assert answer["error"].startswith(message)

@@ -193,7 +193,7 @@ def test_what_is_held_stays_so_when_the_disk_is_healed(broker: Surface) -> None:
     assert broker._execute("high_watermark.list", {}) == []
 
 
-def test_a_topic_that_is_created_anew_is_not_held(broker: Surface) -> None:
+def test_recreated_topic_is_not_held(broker: Surface) -> None:
     broker.create_topic("prices")
     before = broker.hold_high_watermark("prices", 0)
     broker.delete_topic("prices")
@@ -207,7 +207,7 @@ def test_a_topic_that_is_created_anew_is_not_held(broker: Surface) -> None:
         assert (held["topic"], held["high_watermark"]) == ("prices", 1)
 
 
-def test_a_fault_that_never_happens_is_told(broker: Surface) -> None:
+def test_unused_fault_warns(broker: Surface) -> None:
     with pytest.warns(UserWarning, match=r"^this fault never happens: it needs \.once\(\)"):
         broker.faults.inject("Produce", "NOT_LEADER_OR_FOLLOWER")
     assert broker.faults.list() == []

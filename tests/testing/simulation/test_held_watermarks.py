@@ -90,7 +90,7 @@ class _Elsewhere(Nodes):
         return 7 if self.moved and partition.index == 0 else super().leader_of(partition)
 
 
-def test_another_broker_leads_meanwhile(broker: BrokerInMemory) -> None:
+def test_leadership_moves_during_the_wait(broker: BrokerInMemory) -> None:
     nodes = broker.services.nodes = _Elsewhere(broker.cluster.node)
     partition = broker.cluster.partition("orders", 0)
     broker.hold_high_watermark("orders", 0)
@@ -105,7 +105,7 @@ def test_another_broker_leads_meanwhile(broker: BrokerInMemory) -> None:
 
 
 @pytest.mark.parametrize("acks", [0, 1])
-def test_who_asks_for_less_does_not_wait(broker: BrokerInMemory, acks: int) -> None:
+def test_acks_below_all_do_not_wait(broker: BrokerInMemory, acks: int) -> None:
     partition = broker.cluster.partition("orders", 0)
     broker.hold_high_watermark("orders", 0)
     pending = produce(broker, 0, acks=acks)

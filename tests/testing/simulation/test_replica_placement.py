@@ -31,7 +31,7 @@ def test_a_topic_is_always_in_the_same_place_and_others_elsewhere() -> None:
 
 
 @pytest.mark.parametrize("racks", [{1: "a", 2: "a", 3: "b", 4: "b"}, {1: "a", 2: "a", 3: "a", 4: "b"}])
-def test_replicas_are_in_different_racks_as_long_as_there_are_any(racks: dict[int, str | None]) -> None:
+def test_replicas_are_spread_over_racks(racks: dict[int, str | None]) -> None:
     for replicas in spread("orders", range(12), 2, racks):
         assert {racks[node] for node in replicas} == {"a", "b"}
     assert all(len(set(replicas)) == 4 for replicas in spread("orders", range(12), 4, racks))

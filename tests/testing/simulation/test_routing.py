@@ -91,7 +91,7 @@ def test_metadata_is_the_same_at_each_broker(nodes: NodesInMemory) -> None:
     assert [broker.broker_id for broker in cluster.brokers] == [1, 3]
 
 
-def test_a_produce_is_taken_by_leaders_alone(nodes: NodesInMemory) -> None:
+def test_only_leaders_accept_produce(nodes: NodesInMemory) -> None:
     leader = nodes.leader("orders", 0)
     response = nodes.ask(produce(nodes, 0, 1, 2), at=leader)
 
@@ -110,7 +110,7 @@ def test_a_produce_to_a_leader_that_was_moved_away(nodes: NodesInMemory) -> None
     assert results(nodes.ask(produce(nodes, 0), at=nodes.leader("orders")))[0].error_code == 0
 
 
-def test_too_few_replicas_in_sync_for_who_asks_for_all(nodes: NodesInMemory) -> None:
+def test_acks_all_needs_min_insync_replicas(nodes: NodesInMemory) -> None:
     nodes.broker.cluster.configs.alter_topic("orders", {"min.insync.replicas": "2"})
     leader, follower = nodes.leadership.of(nodes.partition("orders")).replicas
     nodes.leadership.stop(follower)
@@ -192,7 +192,7 @@ def test_a_partition_of_a_fetch_session_that_moves_away(nodes: NodesInMemory) ->
     assert (moved.error_code, moved.current_leader.leader_id) == (NotLeaderOrFollower.code, stranger)
 
 
-def test_offsets_are_told_by_leaders(nodes: NodesInMemory) -> None:
+def test_only_leaders_answer_list_offsets(nodes: NodesInMemory) -> None:
     partitions = [k02_list_offsets.Partition(partition_index=index, timestamp=-1) for index in range(3)]
     asked = k02_list_offsets.Request(replica_id=-1, topics=[k02_list_offsets.Topic(name="orders", partitions=partitions)])
 
@@ -269,7 +269,7 @@ def test_each_broker_lists_the_groups_that_it_coordinates(nodes: NodesInMemory) 
         assert {each.group_id for each in listed} == {group for group, node_id in groups.items() if node_id == at}
 
 
-def test_transactional_ids_have_their_coordinators_too(nodes: NodesInMemory) -> None:
+def test_transactional_ids_have_coordinators(nodes: NodesInMemory) -> None:
     node_id = coordinator(nodes, "t", k10_find_coordinator.TRANSACTION)
     asked = k22_init_producer_id.Request(transactional_id="t", transaction_timeout_ms=1000)
 

@@ -74,7 +74,7 @@ def test_the_end_of_one_session_gives_back_what_was_read_there(nodes: NodesInMem
     assert told(begin(nodes, second, 1)) == {}
 
 
-def test_who_leaves_the_group_has_no_session_anywhere(nodes: NodesInMemory) -> None:
+def test_member_that_left_has_no_session_on_any_broker(nodes: NodesInMemory) -> None:
     for index in range(2):
         begin(nodes, nodes.leader("orders", index), 0, index)
 
@@ -86,7 +86,7 @@ def test_who_leaves_the_group_has_no_session_anywhere(nodes: NodesInMemory) -> N
         assert told(begin(nodes, at, 0, index, member=OTHER)) == {index: (0, 1)}
 
 
-def test_who_waits_at_a_leader_that_moves_hears_of_it_at_once(nodes: NodesInMemory) -> None:
+def test_waiting_fetch_is_answered_when_leadership_moves(nodes: NodesInMemory) -> None:
     leader, other = nodes.leader("orders", 0), nodes.other("orders", 0)
     assert told(begin(nodes, leader, 0, 0)) == {0: (0, 1)}
     pending = begin(nodes, leader, 1, max_wait_ms=60_000)
