@@ -62,7 +62,7 @@ def entries(*lines: str) -> set[Acl]:
     return set(map(acl, lines))
 
 
-def test_acls_go_there_and_back(tmp_path: Path) -> None:
+def test_acls_survive_moving_to_kafka_and_back(tmp_path: Path) -> None:
     (tmp_path / "kafka").mkdir()
     with BrokerProcess(tmp_path, *OPTIONS) as broker:
         create(broker.bootstrap, [*OURS, "eve READ TOPIC gone"])

@@ -31,7 +31,7 @@ def create(admin: Any, name: str, partitions: int = 1, replication: int = 1, con
     return result(admin.create_topics([NewTopic(name, partitions, replication, config=config or {})], **more))
 
 
-def test_a_topic_comes_and_goes(admin: Any) -> None:
+def test_topic_is_created_described_and_deleted(admin: Any) -> None:
     name = f"comes-and-goes-{os.getpid()}"
     create(admin, name, partitions=3)
     described = admin.list_topics(topic=name, timeout=60).topics[name]

@@ -49,7 +49,7 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walked]:
         yield Walked(ours, kafka, walk(kafka))
 
 
-def test_the_golden_outcomes_are_kafkas(walked: Walked) -> None:
+def test_golden_outcomes_match_kafka(walked: Walked) -> None:
     """So those of minibroker are as well, which tests/dispatch/authorization/test_walk.py compares with the file."""
     found = json.loads(json.dumps(walked.outcomes))
     assert {case.name for case in CASES if found[case.name] != GOLDEN[case.name]} == set()

@@ -92,7 +92,7 @@ COMMITTED: dict[str, Committed] = {"confluent": committed_confluent, "kafka-pyth
 
 
 @pytest.mark.parametrize("writer", COMMITS)
-def test_every_client_finds_what_one_committed(writer: str, bootstrap: str, topic: str) -> None:
+def test_every_client_reads_the_offset_committed_by_another(writer: str, bootstrap: str, topic: str) -> None:
     group = f"readers of {topic}"
     assert {name: find(bootstrap, group, topic) for name, find in COMMITTED.items()} == dict.fromkeys(COMMITTED)
     for offset in (7, 0, 2**40):
@@ -100,7 +100,7 @@ def test_every_client_finds_what_one_committed(writer: str, bootstrap: str, topi
         assert {name: find(bootstrap, group, topic) for name, find in COMMITTED.items()} == dict.fromkeys(COMMITTED, offset)
 
 
-def test_a_consumer_goes_on_where_the_last_one_ended(bootstrap: str, topic: str) -> None:
+def test_consumer_resumes_at_the_committed_offset_of_another(bootstrap: str, topic: str) -> None:
     from confluent_kafka import TopicPartition
 
     from tests.support.confluent import Consumer

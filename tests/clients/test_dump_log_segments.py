@@ -85,7 +85,7 @@ def test_a_recompressing_topic_is_so_on_disk(codec: str, tmp_path: Path) -> None
     assert {batch["compresscodec"] for batch in check_directory(broker.data_dir)["topic-0"]} == {codec}
 
 
-def test_our_dump_reads_what_we_wrote(tmp_path: Path) -> None:
+def test_minibroker_dump_log_reads_its_own_files(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path, *SMALL) as broker:
         CLIENTS["confluent-kafka"].write(broker.bootstrap, "topic", records(100), compression="zstd")
         assert broker.stop() == 0

@@ -48,7 +48,7 @@ def minimum_in_sync(bootstrap: str) -> str | None:
 
 
 @pytest.mark.timeout(600)
-def test_there_and_back(tmp_path: Path) -> None:
+def test_features_survive_moving_to_kafka_and_back(tmp_path: Path) -> None:
     """The log is begun with static voters, as by a Kafka older than 3.9; then they go into the log."""
     data_dir = tmp_path / "data"
     (data_dir / FOLDER).mkdir(parents=True)

@@ -55,7 +55,7 @@ def each_read(kind: Kind, written: Counter[str], *members: Member) -> bool:
 
 
 @each_of([*CLASSIC_KINDS, *CONSUMER_KINDS])
-def test_members_share_what_there_is(kind: Kind, programs: Programs, writer: Writer, new_topic: Callable[..., str]) -> None:
+def test_members_share_the_partitions(kind: Kind, programs: Programs, writer: Writer, new_topic: Callable[..., str]) -> None:
     """One reads all; a second takes half; the first leaves, and the second has all; a third goes on where they ended: each value once."""
     topic = new_topic(PARTITIONS)
     written = writer.write(topic)
@@ -87,7 +87,7 @@ STATIC += [of(make, CONSUMER_KINDS) for make in ("java", "confluent-kafka")]  # 
 
 
 @each_of(STATIC)
-def test_a_static_member_comes_back_to_what_it_had(
+def test_static_member_rejoins_with_its_assignment(
     kind: Kind, programs: Programs, writer: Writer, new_topic: Callable[..., str], admin: Any
 ) -> None:
     topic = new_topic(PARTITIONS)

@@ -99,7 +99,7 @@ def test_lag_as_kadm_counts_it(bootstrap: str, new_topic: Callable[..., str]) ->
         member.leave()
 
 
-def test_a_console_consumer_of_each_protocol_goes_on_where_the_other_ended(bootstrap: str, new_topic: Callable[..., str]) -> None:
+def test_console_consumer_resumes_after_the_other_protocol(bootstrap: str, new_topic: Callable[..., str]) -> None:
     topic = new_topic(1)
     writer = Writer(bootstrap)
     for protocol in (CLASSIC, CONSUMER):

@@ -88,7 +88,7 @@ READERS: dict[str, Callable[[str, str, str, int], list[bytes]]] = {
 }
 
 
-def test_each_client_goes_on_where_the_last_one_ended(bootstrap: str, new_topic: Callable[..., str]) -> None:
+def test_each_client_resumes_after_the_previous_one(bootstrap: str, new_topic: Callable[..., str]) -> None:
     topic = new_topic(PARTITIONS)
     read: list[bytes] = []
     for turn, reader in enumerate([*READERS.values(), read_by_confluent]):
@@ -122,7 +122,7 @@ def owned(*consumers: Any, until: int) -> list[int]:
     return counts
 
 
-def test_a_static_member_comes_back_to_its_partitions(bootstrap: str, new_topic: Callable[..., str]) -> None:
+def test_static_member_rejoins_with_its_partitions(bootstrap: str, new_topic: Callable[..., str]) -> None:
     topic = new_topic(PARTITIONS)
     with confluent(bootstrap, topic, topic, **{"group.instance.id": "one"}) as one:
         before = one
@@ -135,7 +135,7 @@ def test_a_static_member_comes_back_to_its_partitions(bootstrap: str, new_topic:
             assert {each.partition for each in two.assignment()} == had
 
 
-def test_what_an_administrator_sees(bootstrap: str, new_topic: Callable[..., str], admin: Any) -> None:
+def test_admin_client_describes_and_deletes_the_group(bootstrap: str, new_topic: Callable[..., str], admin: Any) -> None:
     topic = new_topic(PARTITIONS)
     fill(bootstrap, topic, 0, 1)
     with confluent(bootstrap, topic, topic, **{"client.id": "reader"}) as consumer:

@@ -40,7 +40,7 @@ NEXT: dict[str, Any] = {"group.protocol": "consumer", "group.instance.id": "one"
 TIMEOUT_S = 60.0
 
 
-def test_there_and_back(tmp_path: Path) -> None:
+def test_groups_survive_moving_to_kafka_and_back(tmp_path: Path) -> None:
     members = []
     with BrokerProcess(tmp_path) as broker:
         members.append(fill(broker.bootstrap))

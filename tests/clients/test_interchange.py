@@ -250,7 +250,7 @@ def gaps(folder: Path) -> bool:
 
 
 @pytest.mark.timeout(600)
-def test_there_and_back_and_there_again(tmp_path: Path) -> None:
+def test_data_survives_repeated_moves_to_kafka_and_back(tmp_path: Path) -> None:
     settings = [word for name, value in (OFTEN | SNAPSHOTS).items() for word in ("--set", f"{name}={value}")]
     story = Story()
     (tmp_path / "kafka").mkdir()
@@ -430,7 +430,7 @@ def create_and_delete(bootstrap: str) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_what_storage_format_prepares_kafka_begins_with(tmp_path: Path) -> None:
+def test_kafka_starts_with_a_directory_formatted_by_minibroker(tmp_path: Path) -> None:
     """And with the properties that `storage info` prints, but for the ports."""
     data_dir = tmp_path / "data"
     CliRunner().invoke(

@@ -86,7 +86,7 @@ def test_topic_command(bootstrap: str) -> None:
     assert name not in topics(bootstrap, "--list").splitlines()
 
 
-def test_topic_command_says_what_is_wrong(bootstrap: str, topic: str) -> None:
+def test_topic_command_prints_errors(bootstrap: str, topic: str) -> None:
     assert f"Topic '{topic}' already exists" in topics(bootstrap, "--create", "--topic", topic, check=False)
     refused = topics(bootstrap, "--create", "--topic", "three-replicas", "--replication-factor", "3", check=False)
     assert "Unable to replicate the partition 3 time(s)" in refused

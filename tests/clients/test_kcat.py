@@ -27,7 +27,7 @@ def consumed(bootstrap: str, topic: str, *arguments: str) -> list[dict[str, Any]
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_what_kcat_writes_others_read(codec: str, bootstrap: str, topic: str) -> None:
+def test_records_of_kcat_are_read_by_others(codec: str, bootstrap: str, topic: str) -> None:
     kcat(bootstrap, "-P", "-t", topic, "-p", "0", "-K", ":", "-Z", "-H", "h=v", "-z", codec, stdin=b"one:1\ntwo:2\nempty:\n")
 
     found = CLIENTS["kafka-python"].read(bootstrap, topic, count=3)
@@ -38,7 +38,7 @@ def test_what_kcat_writes_others_read(codec: str, bootstrap: str, topic: str) ->
     ]
 
 
-def test_kcat_reads_what_others_wrote(bootstrap: str, topic: str) -> None:
+def test_kcat_reads_records_of_others(bootstrap: str, topic: str) -> None:
     records = [Sent(b"k", b"v", (("h", b"x"),), 1_700_000_000_123), Sent(None, b"", (), 5), Sent(b"", None, (), 6)]
     CLIENTS["aiokafka"].write(bootstrap, topic, records)
 

@@ -47,7 +47,7 @@ def create(bootstrap: str) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_there_and_back(tmp_path: Path) -> None:
+def test_data_survives_moving_to_kafka_and_back(tmp_path: Path) -> None:
     writer, reader = CLIENTS["confluent-kafka"], CLIENTS["aiokafka"]
     with BrokerProcess(tmp_path) as broker:
         create(broker.bootstrap)

@@ -100,7 +100,7 @@ def as_read_by(reader: OldJavaClient, written: Written) -> list[Found]:
 
 
 @each_version
-def test_each_reads_what_all_wrote(clients: dict[str, OldJavaClient], written: Written, version: str) -> None:
+def test_each_version_reads_records_of_all(clients: dict[str, OldJavaClient], written: Written, version: str) -> None:
     wanted = as_read_by(clients[version], written)
     assert clients[version].consume(written.topic, BATCHES, 0, len(wanted)) == wanted
 
@@ -112,7 +112,7 @@ def test_from_the_middle_of_a_batch(clients: dict[str, OldJavaClient], written: 
         assert clients[version].consume(written.topic, BATCHES, offset, 20)[:20] == wanted[offset : offset + 20]
 
 
-def test_a_modern_client_reads_what_all_wrote(bootstrap: str, written: Written) -> None:
+def test_modern_client_reads_records_of_all(bootstrap: str, written: Written) -> None:
     def encoded(text: str | None) -> bytes | None:
         return None if text is None else text.encode()
 
@@ -125,7 +125,7 @@ def test_a_modern_client_reads_what_all_wrote(bootstrap: str, written: Written) 
 
 
 @each_version
-def test_where_the_log_begins_and_ends(clients: dict[str, OldJavaClient], written: Written, version: str) -> None:
+def test_log_start_and_end_offsets(clients: dict[str, OldJavaClient], written: Written, version: str) -> None:
     client = clients[version]
     assert client.offsets(written.topic, BATCHES, -2) == [0]
     assert client.offsets(written.topic, BATCHES, -1)[0] == len(written.records)
@@ -143,7 +143,7 @@ def zstd_from_1(clients: dict[str, OldJavaClient], written: Written) -> str:
 
 
 @each_version
-def test_zstd_is_read_by_those_who_know_it(clients: dict[str, OldJavaClient], zstd_from_1: str, version: str) -> None:
+def test_zstd_is_read_by_versions_that_support_it(clients: dict[str, OldJavaClient], zstd_from_1: str, version: str) -> None:
     client = clients[version]
     if client.knows_zstd:
         values = [found.value for found in client.consume(zstd_from_1, ZSTD, 0, 5)]

@@ -20,7 +20,7 @@ WITH_TIMESTAMPS = {"0.10", "0.11", "1.0"}
 
 
 @pytest.mark.parametrize("version", ["1.4.7", "2.0.2"])
-def test_each_pinned_version_reads_what_all_wrote(version: str, bootstrap: str, new_topic: Callable[..., str]) -> None:
+def test_each_pinned_version_reads_records_of_all(version: str, bootstrap: str, new_topic: Callable[..., str]) -> None:
     require_old_versions(bootstrap)
     topic = new_topic(**{"retention.ms": "-1"})
     environment = os.environ | {"PYTHONPATH": str(old_kafka_python(version))}

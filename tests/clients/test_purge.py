@@ -69,7 +69,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("client", sorted(CLIENTS))
-def test_a_purged_topic_goes_on_where_it_was(client: str, broker: BrokerProcess, purged: str) -> None:
+def test_purged_topic_continues_at_its_next_offset(client: str, broker: BrokerProcess, purged: str) -> None:
     assert CLIENTS[client].write(broker.bootstrap, purged, [Sent(b"k", b"new")]) == [COUNT]
     (found,) = CLIENTS[client].read(broker.bootstrap, purged, start=COUNT, count=1)
     assert (found.offset, found.record.value) == (COUNT, b"new")

@@ -64,7 +64,7 @@ def throttle(port: int, bytes_per_second: str | None) -> None:
 
 
 @pytest.mark.slow
-def test_kafkas_tool_moves_a_partition_and_kafka_finds_it(tmp_path: Path) -> None:
+def test_partition_moved_by_the_kafka_tool_is_found_by_kafka(tmp_path: Path) -> None:
     paths = [tmp_path / "data", tmp_path / "two"]
     directories = [str(path) for path in paths]
     (tmp_path / "kafka").mkdir()
@@ -117,7 +117,7 @@ def test_a_move_that_one_broker_began_is_finished_by_the_other(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_a_move_that_kafka_began_begins_again_here(tmp_path: Path) -> None:
+def test_move_started_by_kafka_is_restarted(tmp_path: Path) -> None:
     paths = [tmp_path / "data", tmp_path / "two"]
     directories = [str(path) for path in paths]
     settings = {"log.dirs": ",".join(directories)}

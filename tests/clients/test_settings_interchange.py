@@ -113,7 +113,7 @@ def alter_configs(bootstrap: str, wanted: dict[tuple[int, str], dict[str, str | 
     assert [(each.error_code, each.error_message) for each in answer.responses] == [(0, None)] * len(resources)
 
 
-def test_settings_go_there_and_back(tmp_path: Path) -> None:
+def test_settings_survive_moving_to_kafka_and_back(tmp_path: Path) -> None:
     both = (("user", "a"), ("client-id", None))
     (tmp_path / "kafka").mkdir()
     with BrokerProcess(tmp_path) as broker:

@@ -244,7 +244,7 @@ def something_happens(broker: BrokerProcess, chance: random.Random, topics: list
     return what
 
 
-def test_nothing_is_lost_and_nothing_is_there_twice(broker: BrokerProcess) -> None:
+def test_no_record_is_lost_or_duplicated(broker: BrokerProcess) -> None:
     seed = int(os.environ.get("MINIBROKER_TEST_SEED", "7"))
     chance = random.Random(seed)
     clients = [Progress(make) for make in MAKES]
@@ -275,7 +275,7 @@ def test_nothing_is_lost_and_nothing_is_there_twice(broker: BrokerProcess) -> No
     assert {"NOT_LEADER_OR_FOLLOWER"} & {error for request in broker.request_log for error in request.errors}, happened
 
 
-def test_kafkas_own_tools_see_a_cluster(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_kafka_tools_see_a_cluster(broker: BrokerProcess, tmp_path: Path) -> None:
     from confluent_kafka.admin import NewTopic
 
     from tests.support.confluent import AdminClient
@@ -334,7 +334,7 @@ def test_a_consumer_reads_from_the_replica_in_its_rack(broker: BrokerProcess) ->
 
 
 @pytest.mark.timeout(600)
-def test_a_broker_alone_and_apache_kafka_open_what_several_left(tmp_path: Path) -> None:
+def test_data_of_several_brokers_is_opened_by_one_broker_and_by_kafka(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     with BrokerProcess(brokers=3, data_dir=data_dir, topics={"orders": 2}) as several:
         for step in range(4):

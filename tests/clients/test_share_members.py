@@ -118,7 +118,9 @@ def test_each_record_is_one_members(members: ShareMembers, bootstrap: str, group
     members.leave("three")
 
 
-def test_what_a_member_says_of_records(members: ShareMembers, bootstrap: str, group: str, new_topic: Callable[..., str]) -> None:
+def test_member_accepts_releases_rejects_and_renews(
+    members: ShareMembers, bootstrap: str, group: str, new_topic: Callable[..., str]
+) -> None:
     topic = new_topic()
     members.join("one", group, topic, **EXPLICIT)
     assert members.poll("one", 1, 300) == []
@@ -155,7 +157,9 @@ def test_a_lock_is_over_in_time(members: ShareMembers, bootstrap: str, group: st
     members.leave("other")
 
 
-def test_what_a_dead_member_had_is_others_at_once(members: ShareMembers, bootstrap: str, group: str, new_topic: Callable[..., str]) -> None:
+def test_records_of_a_dead_member_are_released_immediately(
+    members: ShareMembers, bootstrap: str, group: str, new_topic: Callable[..., str]
+) -> None:
     topic = new_topic()
     configure(bootstrap, group, **{"share.record.lock.duration.ms": "60000"})
     with ShareMembers(bootstrap) as mortal:
@@ -172,7 +176,7 @@ def test_what_a_dead_member_had_is_others_at_once(members: ShareMembers, bootstr
     members.leave("other")
 
 
-def test_a_group_may_see_what_is_committed_alone(members: ShareMembers, bootstrap: str, group: str, new_topic: Callable[..., str]) -> None:
+def test_share_group_may_read_committed_only(members: ShareMembers, bootstrap: str, group: str, new_topic: Callable[..., str]) -> None:
     topic = new_topic()
     configure(bootstrap, group, **{"share.isolation.level": "read_committed"})
     members.join("one", group, topic)
@@ -192,7 +196,7 @@ def test_a_group_may_see_what_is_committed_alone(members: ShareMembers, bootstra
     members.leave("one")
 
 
-def test_nothing_is_lost_and_nothing_acknowledged_comes_again(
+def test_no_record_is_lost_and_acknowledged_ones_are_not_redelivered(
     members: ShareMembers, broker: BrokerProcess | None, bootstrap: str, group: str, new_topic: Callable[..., str]
 ) -> None:
     if broker is None:

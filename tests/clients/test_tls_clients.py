@@ -100,7 +100,7 @@ def test_confluent(broker: BrokerProcess) -> None:
         ("PLAINTEXT", {}, "SSL"),
     ],
 )
-def test_confluent_says_what_is_wrong(broker: BrokerProcess, listener: str, more: dict[str, str], problem: str) -> None:
+def test_confluent_reports_tls_errors(broker: BrokerProcess, listener: str, more: dict[str, str], problem: str) -> None:
     from confluent_kafka import KafkaError
 
     from tests.support.confluent import Producer

@@ -52,7 +52,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory, *, like_kafka: bool) -> Iter
 
 
 @pytest.mark.parametrize("chapter", [pytest.param(each, id=f"{each.__module__.rpartition('.')[2]}-{each.__name__}") for each in CHAPTERS])
-def test_tools_say_the_same(sides: Sides, chapter: Callable[[Side], None], *, like_kafka: bool) -> None:
+def test_tools_print_the_same_as_with_kafka(sides: Sides, chapter: Callable[[Side], None], *, like_kafka: bool) -> None:
     ours, kafka = sides()
     for side in (ours, kafka):
         chapter(side)

@@ -36,7 +36,7 @@ def clients(bootstrap: str) -> Iterator[Clients]:
 
 
 @each_of(NAMES)
-def test_a_transaction_that_nobody_ends_is_aborted(name: str, clients: Clients, topic: str) -> None:
+def test_abandoned_transaction_is_aborted(name: str, clients: Clients, topic: str) -> None:
     reader, place, transactional_id = IN_PROCESS["confluent-kafka"], Place(topic, 0), unique("slow")
     producer = clients[name].open(clients.bootstrap, transactional_id, timeout_ms=TIMEOUT_MS)
     producer.begin()
@@ -59,7 +59,7 @@ def test_a_transaction_that_nobody_ends_is_aborted(name: str, clients: Clients, 
 
 
 @pytest.mark.parametrize("ends_with", ["commit", "abort"])
-def test_a_fetch_that_waits_hears_of_the_end(ends_with: str, clients: Clients, topic: str) -> None:
+def test_waiting_fetch_is_answered_when_the_transaction_ends(ends_with: str, clients: Clients, topic: str) -> None:
     """The records have been there for long when the last stable offset passes them: no append of data wakes the reader."""
     from confluent_kafka import TopicPartition
 

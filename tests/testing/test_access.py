@@ -49,7 +49,7 @@ async def test_in_the_loop_of_the_test() -> None:
         await producer.stop()
 
 
-def test_users_alone_let_everybody_who_logs_in_do_everything() -> None:
+def test_users_without_acls_may_do_everything() -> None:
     with BrokerThread(users={"alice": "a"}) as broker:
         producer = KafkaProducer(**broker.client_config("kafka-python", user="alice"))
         producer.send("orders", b"x").get(timeout=30)
@@ -102,14 +102,14 @@ async def test_a_secure_broker_in_the_loop_of_the_test() -> None:
         assert len(await broker.records("orders")) == 1
 
 
-def test_the_name_in_a_client_certificate_is_the_user_where_nobody_logs_in() -> None:
+def test_client_certificate_name_is_the_user_without_logins() -> None:
     with BrokerThread(topics=["orders"], mtls=True, acls=["alice allow WRITE TOPIC orders"]) as broker:
         assert _produce(broker.client_config("confluent", user="alice"), "orders") is None
         assert _produce(broker.client_config("confluent", user="bob"), "orders") == "TOPIC_AUTHORIZATION_FAILED"
         assert len(broker.records("orders")) == 1
 
 
-def test_tls_alone() -> None:
+def test_tls_without_logins() -> None:
     with BrokerThread(topics=["orders"], tls=True) as broker:
         assert _produce(broker.client_config("confluent"), "orders") is None
         assert broker.client_config("java").keys() == {
@@ -132,7 +132,7 @@ def test_secure_is_in_the_package() -> None:
         minibroker.secure(form="ruby")  # type: ignore[call-overload]
 
 
-def test_what_is_refused() -> None:
+def test_invalid_options_are_refused() -> None:
     with pytest.raises(BrokerError, match="super_users and acls need users"):
         BrokerThread(acls=["alice allow READ TOPIC t"])
     with pytest.raises(BrokerError, match="is not an access control entry"):

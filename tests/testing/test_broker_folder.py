@@ -140,7 +140,7 @@ def test_unchanged_files_are_kept_on_restore(tmp_path: Path) -> None:
     assert len([*path.glob("orders-1.*-delete")]) == 1
 
 
-def test_what_was_written_at_the_moment_of_the_copy_proves_nothing(tmp_path: Path) -> None:
+def test_file_written_during_the_copy_is_not_reused(tmp_path: Path) -> None:
     path = tmp_path / "data"
     old, new = (f"orders-0/{name}" for name in NAMES[:2])
     put(path, {old: b"1234", new: b"1234"})
@@ -236,7 +236,7 @@ class Killed(BaseException):
     """As a SIGKILL: nothing of the process goes on."""
 
 
-def test_who_is_killed_meanwhile_starts_with_nothing_and_not_with_a_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kill_during_start_leaves_no_partial_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = tmp_path / "data"
     with BrokerThread(data_dir=data, topics=["orders", "prices"]) as broker:
         broker.produce("orders", "one")
@@ -278,9 +278,7 @@ def test_who_is_killed_meanwhile_starts_with_nothing_and_not_with_a_part(tmp_pat
 
 
 @pytest.mark.parametrize("seeded", [False, True])
-def test_a_disk_that_takes_nothing_more_is_told_and_the_broker_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, seeded: bool
-) -> None:
+def test_full_disk_fails_the_snapshot_and_the_broker_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, seeded: bool) -> None:
     with BrokerThread(data_dir=tmp_path / "data", topics=["orders"] if seeded else []) as broker:
         broker.create_topic("prices")
         kept = broker.snapshot()

@@ -61,7 +61,7 @@ def values(consumer: Any, count: int, timeout_s: float = 60) -> list[bytes]:
     return found
 
 
-def test_what_is_asked_over_the_wire(broker: Surface) -> None:
+def test_topics_and_records_over_the_wire(broker: Surface) -> None:
     assert broker.create_topic("prices", partitions=2, cleanup_policy="compact", retention_ms=1000) == "prices"
     assert broker.topics() == ["orders", "prices"]
     broker.produce("prices", "1.20", b"1.30", key="apples", headers={"currency": "EUR", "note": None}, timestamp_ms=1_700_000_000_000)
@@ -159,7 +159,7 @@ def test_clients_live_through_a_reset(broker: Surface) -> None:
     consumer.close()
 
 
-def test_what_waits_is_answered_before_a_reset(broker: Surface) -> None:
+def test_pending_requests_are_answered_before_a_reset(broker: Surface) -> None:
     """A Fetch is answered; a member that waits for others is disconnected, and comes again."""
     from kafka import KafkaConsumer
 
@@ -400,7 +400,7 @@ def test_abandoned_answer_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
         broker.reset()
 
 
-def test_what_a_process_logs_may_be_read_while_it_goes_on(tmp_path: Path) -> None:
+def test_process_output_can_be_read_while_it_runs(tmp_path: Path) -> None:
     with BrokerProcess(data_dir=tmp_path) as broker:
         (tmp_path / "stray-0").mkdir()
         for count in range(1, 4):
@@ -417,7 +417,7 @@ def test_hanging_process_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
         broker.kill()
 
 
-def test_behind_a_kill_from_outside_it_starts_again_and_nothing_is_left_of_the_process(tmp_path: Path) -> None:
+def test_broker_restarts_after_an_external_kill(tmp_path: Path) -> None:
     with BrokerProcess(topics=["orders"], data_dir=tmp_path, port=free_port()) as broker:
         broker.produce("orders", "one")
         before, scratch = broker._running(), broker._scratch
@@ -495,7 +495,7 @@ async def test_a_thread_beside_a_loop() -> None:
         await aside.advance(days=8)
 
 
-def test_a_test_does_not_pay_for_the_modules_of_a_broker_that_runs_elsewhere() -> None:
+def test_broker_process_does_not_import_the_broker_into_the_test() -> None:
     program = "import sys, minibroker.testing.broker_process; print([name for name in sys.modules if name.startswith('minibroker.server')])"
     assert subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.strip() == "[]"
 

@@ -14,7 +14,7 @@ from tests.support.kafka_cluster import RACKS
 
 
 @pytest.mark.parametrize(("what", "talk"), [("answers", converse), ("without_eligible", converse_without_eligible)])
-def test_brokers_leave_and_come_back_as_three_kafkas_do(what: str, talk: Callable[[Elections], dict[str, Any]]) -> None:
+def test_leader_changes_match_three_kafka_brokers(what: str, talk: Callable[[Elections], dict[str, Any]]) -> None:
     with BrokerThread(brokers=3, racks=RACKS) as broker:
         said = talk(Elections([*broker.nodes.addresses.values()], broker.nodes.stop, broker.nodes.start))
 

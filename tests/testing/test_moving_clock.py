@@ -151,7 +151,7 @@ while True:
 """
 
 
-def test_a_member_that_is_gone_is_timed_out(broker: Surface) -> None:
+def test_dead_member_times_out(broker: Surface) -> None:
     member = subprocess.Popen([sys.executable, "-c", MEMBER, broker.bootstrap_servers])
     try:
         (gone,) = broker.wait_assigned("readers", timeout_s=60)

@@ -67,7 +67,7 @@ def test_a_broker_is_empty_and_the_same_for_each_test(suite: pytest.Pytester, fo
     suite.runpytest_inprocess().assert_outcomes(passed=7)
 
 
-def test_the_report_of_a_failed_test_tells_what_was_asked(suite: pytest.Pytester) -> None:
+def test_failure_report_lists_the_requests(suite: pytest.Pytester) -> None:
     suite.makepyfile(
         """
         from confluent_kafka import Producer
@@ -141,7 +141,7 @@ def test_a_secured_broker(suite: pytest.Pytester) -> None:
     suite.runpytest_inprocess("--minibroker-bootstrap", "127.0.0.1:1").assert_outcomes(skipped=3)
 
 
-def test_each_worker_has_a_broker_of_its_own(suite: pytest.Pytester) -> None:
+def test_each_worker_has_its_own_broker(suite: pytest.Pytester) -> None:
     suite.makepyfile(test_a=EMPTY_EACH_TIME, test_b=EMPTY_EACH_TIME, test_c=EMPTY_EACH_TIME)
     ran = suite.runpytest_subprocess("-n", "2", "--dist", "load", "--minibroker-keep-data", "kept")
     ran.assert_outcomes(passed=9)
@@ -150,7 +150,7 @@ def test_each_worker_has_a_broker_of_its_own(suite: pytest.Pytester) -> None:
     assert (suite.path / "kept" / "gw0" / "orders-0").is_dir()
 
 
-def test_what_is_wrong_is_told_in_one_line(suite: pytest.Pytester) -> None:
+def test_errors_are_one_line(suite: pytest.Pytester) -> None:
     suite.makepyfile("def test_one(minibroker): pass")
     wrong = [
         ("minibroker_form = threads", [], "minibroker_form=threads: use thread or process"),
@@ -214,7 +214,7 @@ def test_how_many_brokers_clients_see(suite: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize("form", ["thread", "process"])
-def test_a_broker_that_a_test_has_stopped_is_there_for_the_next_one(suite: pytest.Pytester, form: str) -> None:
+def test_broker_stopped_by_a_test_is_restarted_for_the_next(suite: pytest.Pytester, form: str) -> None:
     with_ini(suite, f"minibroker_form = {form}")
     suite.makeconftest(SEED.format(name="prices"))
     suite.makepyfile(
@@ -298,7 +298,7 @@ def test_each_folder_finds_its_own_seed(suite: pytest.Pytester) -> None:
     ran.stdout.fnmatch_lines(["minibroker_options differ from those with which this run's broker was started: *"])
 
 
-def test_a_run_without_a_broker_imports_none(suite: pytest.Pytester) -> None:
+def test_run_without_a_broker_imports_no_broker_modules(suite: pytest.Pytester) -> None:
     suite.makepyfile(
         """
         import sys
@@ -311,7 +311,7 @@ def test_a_run_without_a_broker_imports_none(suite: pytest.Pytester) -> None:
     suite.runpytest_subprocess().assert_outcomes(passed=1)
 
 
-def test_nothing_of_it_has_a_name_that_our_own_tests_use() -> None:
+def test_fixture_names_do_not_collide_with_our_own_tests() -> None:
     own = {name for name in vars(own_conftest) if not name.startswith("_")}
     theirs = {name for name in vars(plugin) if not name.startswith("_")} - set(vars(pytest))
     fixtures = {name for name in theirs if name.startswith("minibroker")}
@@ -397,7 +397,7 @@ def test_a_given_cluster_that_sends_clients_to_another_one_is_refused(suite: pyt
         assert other.topics() == []
 
 
-def test_a_given_cluster_that_does_not_answer_is_one_line(suite: pytest.Pytester) -> None:
+def test_unreachable_given_cluster_is_a_one_line_error(suite: pytest.Pytester) -> None:
     suite.makepyfile("def test_one(minibroker): pass")
     port = free_port()
     ran = suite.runpytest_inprocess("--minibroker-bootstrap", f"127.0.0.1:{port}", "-q")

@@ -62,7 +62,7 @@ def test_nodes_stop_and_start_and_a_reset_has_all_again(broker: BrokerThread | B
     assert {request.node for request in broker.request_log} <= {1, 2, 3, None}
 
 
-def test_a_node_whose_port_was_taken_stays_stopped_and_leads_nothing() -> None:
+def test_node_whose_port_is_taken_stays_stopped() -> None:
     with BrokerThread(brokers=3, topics={TOPIC: 3}) as broker:
         host, _, port = broker.nodes.addresses[3].rpartition(":")
         broker.nodes.stop(3)
@@ -99,7 +99,7 @@ def test_leaders_are_moved_and_taken_away(broker: BrokerThread | BrokerProcess) 
         broker.leaders.elect(TOPIC, 0)
 
 
-def test_one_broker_alone_may_lose_its_leaders_too() -> None:
+def test_leadership_can_be_taken_from_a_single_broker() -> None:
     with BrokerThread(topics={TOPIC: 1}) as broker:
         broker.produce(TOPIC, "v")
         broker.leaders.take_away(TOPIC, 0)

@@ -9,7 +9,7 @@ from tests.golden.captures.several_brokers import GOLDEN, Cluster, converse
 from tests.support.kafka_cluster import RACKS
 
 
-def test_the_conversation_is_that_of_three_kafkas() -> None:
+def test_conversation_matches_three_kafka_brokers() -> None:
     with BrokerThread(brokers=3, racks=RACKS) as broker:
         said = converse(Cluster([*broker.nodes.addresses.values()], broker.nodes.stop))
 

@@ -46,7 +46,7 @@ def texts(broker: Surface, **options: Any) -> list[str]:
     return [record.text for record in broker.records("orders", **options)]
 
 
-def test_nobody_reads_above_a_held_high_watermark_and_acks_all_waits(broker: Surface) -> None:
+def test_records_above_a_held_high_watermark_are_hidden_and_acks_all_waits(broker: Surface) -> None:
     from kafka import KafkaProducer
 
     broker.produce("orders", "seen", partition=0)
@@ -62,7 +62,7 @@ def test_nobody_reads_above_a_held_high_watermark_and_acks_all_waits(broker: Sur
     producer.close()
 
 
-def test_acks_all_is_refused_in_the_end_and_the_record_is_there_nevertheless(broker: Surface) -> None:
+def test_acks_all_times_out_but_the_record_is_stored(broker: Surface) -> None:
     from confluent_kafka import KafkaError
 
     from tests.support.confluent import Producer
@@ -115,7 +115,7 @@ def test_the_next_transaction_waits_for_the_markers_of_the_last_one(broker: Surf
     assert texts(broker) == ["first", "second"]
 
 
-def test_a_topic_that_nobody_has_used_fails_as_any_other(broker: Surface) -> None:
+def test_storage_fault_on_an_unused_topic(broker: Surface) -> None:
     broker.faults.storage("orders", on="write", error="EIO").once()
     with Client(broker.bootstrap_servers, timeout_ms=300) as client:
         producer = Producer(client, "orders", idempotent=False)
@@ -126,7 +126,7 @@ def test_a_topic_that_nobody_has_used_fails_as_any_other(broker: Surface) -> Non
 
 
 @pytest.mark.parametrize("on", ["write", "sync"])
-def test_a_full_disk_takes_the_directory_offline_until_it_is_healed(broker: Surface, on: str) -> None:
+def test_full_disk_takes_the_directory_offline_until_healed(broker: Surface, on: str) -> None:
     from tests.support.confluent import Producer
 
     broker.produce("orders", "before", partition=0)
@@ -184,7 +184,7 @@ def test_reset_and_restore_take_everything_back(broker: Surface) -> None:
             _ = fault.hits
 
 
-def test_what_is_held_stays_so_when_the_disk_is_healed(broker: Surface) -> None:
+def test_healing_the_disk_does_not_release_held_watermarks(broker: Surface) -> None:
     hold = broker.hold_high_watermark("orders", 0)
     broker.faults.heal()
     (found,) = broker._execute("high_watermark.list", {})
@@ -240,7 +240,7 @@ def test_refusals_are_one_line(broker: Surface, ask: Callable[[Surface], Any], m
         ask(broker)
 
 
-def test_data_that_cannot_be_copied_are_told(tmp_path: Path) -> None:
+def test_failed_snapshot_is_reported(tmp_path: Path) -> None:
     for number, form in enumerate((BrokerThread, BrokerProcess)):
         with form(data_dir=tmp_path / str(number)) as broker:
             shutil.rmtree(tmp_path / str(number))

@@ -113,7 +113,7 @@ def test_a_topic_is_all_its_partitions_and_no_other_topic() -> None:
         assert not wanted.is_for("write", path)
 
 
-def test_nothing_stands_between_while_nothing_is_to_fail() -> None:
+def test_file_operations_are_not_wrapped_without_faults() -> None:
     files = FailingFiles(RealFiles())
     assert files.read_at is os.pread
     assert files.write is os.write

@@ -42,7 +42,7 @@ def test_a_new_topic_is_led_by_its_first_replica() -> None:
     assert seen(nodes) == (PartitionNodes(2, [2, 3], [2, 3], []), 0)
 
 
-def test_leaders_of_a_stopped_broker_go_to_others_and_stay_there() -> None:
+def test_leadership_of_a_stopped_broker_moves_and_stays() -> None:
     nodes = NodesInMemory(3)
     placed(nodes, 2, 3, 1)
     leadership = nodes.leadership
@@ -56,7 +56,7 @@ def test_leaders_of_a_stopped_broker_go_to_others_and_stay_there() -> None:
     assert seen(nodes) == (PartitionNodes(2, [2, 3, 1], [2, 3, 1], []), 2)
 
 
-def test_a_follower_that_stops_leaves_the_in_sync_set_alone() -> None:
+def test_stopped_follower_leaves_the_isr() -> None:
     nodes = NodesInMemory(3)
     placed(nodes, 2, 3)
 
@@ -94,7 +94,7 @@ def test_an_unclean_leader_where_the_topic_allows_it() -> None:
     assert seen(nodes)[0] == PartitionNodes(3, [2, 3], [3], [2])
 
 
-def test_elections_that_are_asked_for() -> None:
+def test_requested_elections() -> None:
     nodes = NodesInMemory(3)
     placed(nodes, 2, 3)
     leadership, partition = nodes.leadership, nodes.partition("orders")
@@ -128,7 +128,7 @@ def test_a_leader_is_moved_also_to_a_broker_without_a_replica() -> None:
         leadership.move(partition, 3)
 
 
-def test_a_leader_that_was_taken_away_comes_back_when_it_is_given() -> None:
+def test_leadership_taken_away_can_be_given_back() -> None:
     nodes = NodesInMemory(3)
     placed(nodes, 2, 3)
     leadership, partition = nodes.leadership, nodes.partition("orders")
@@ -212,7 +212,7 @@ def test_a_restart_finds_replicas_again(tmp_path: Path) -> None:
     assert list(json.loads((tmp_path / ASSIGNMENTS_FILE).read_text())["topics"].values()) == [[[3, 1]]]
 
 
-def test_what_is_created_or_grows_while_a_broker_is_stopped_has_leaders_and_stays_there(tmp_path: Path) -> None:
+def test_topics_created_while_a_broker_is_stopped_keep_their_leaders(tmp_path: Path) -> None:
     nodes = NodesInMemory(3, replication_factor=2, folder=tmp_path)
     nodes.leadership.stop(2)
     cluster = nodes.broker.cluster
@@ -235,7 +235,7 @@ def replicas_of(nodes: NodesInMemory, topic: str) -> list[list[int]]:
     return [nodes.leadership.of(partition).replicas for partition in nodes.broker.cluster.topic(topic).partitions]
 
 
-def test_fewer_brokers_than_before_and_a_damaged_file_spread_replicas_anew(tmp_path: Path) -> None:
+def test_replicas_are_spread_again_after_damage_or_fewer_brokers(tmp_path: Path) -> None:
     nodes = NodesInMemory(3, folder=tmp_path)
     placed(nodes, 3, 1)
     nodes.broker.services.coordinators.stop()
@@ -249,7 +249,7 @@ def test_fewer_brokers_than_before_and_a_damaged_file_spread_replicas_anew(tmp_p
     assert sorted(*replicas_of(NodesInMemory(2, replication_factor=2, folder=tmp_path), "orders")) == [1, 2]
 
 
-def test_a_broker_alone_opens_what_several_wrote(tmp_path: Path) -> None:
+def test_single_broker_opens_data_of_several(tmp_path: Path) -> None:
     nodes = NodesInMemory(3, {"orders": 2}, folder=tmp_path)
     nodes.leadership.stop(1)
     nodes.broker.append("orders", 0, records(3))
@@ -262,7 +262,7 @@ def test_a_broker_alone_opens_what_several_wrote(tmp_path: Path) -> None:
     assert alone.cluster.image.partition_record(alone.cluster.partition("orders", 0)).replicas == [1]
 
 
-def test_who_led_last_is_known_where_nobody_can() -> None:
+def test_last_leader_is_known_without_an_eligible_replica() -> None:
     nodes = NodesInMemory(2, {"orders": 1}, replication_factor=1)
     leadership, partition = nodes.leadership, nodes.partition("orders")
     leader_id = leadership.state(partition).leader_id

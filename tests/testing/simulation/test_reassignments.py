@@ -88,7 +88,7 @@ def test_one_without_new_replicas_is_done_at_once() -> None:
     assert (running(nodes), seen(nodes)) == ([], PartitionNodes(1, [2, 1], [2, 1], []))
 
 
-def test_a_replica_that_is_to_be_added_does_not_lead() -> None:
+def test_replica_being_added_does_not_lead() -> None:
     nodes = four_nodes()
     alter(nodes, 3, 4)
     nodes.leadership.stop(1)
@@ -101,7 +101,7 @@ def test_a_replica_that_is_to_be_added_does_not_lead() -> None:
     assert seen(nodes) == PartitionNodes(3, [3, 4], [3, 4], [])
 
 
-def test_a_topic_that_is_deleted_takes_it_along() -> None:
+def test_deleting_a_topic_cancels_its_reassignments() -> None:
     nodes = four_nodes()
     alter(nodes, 3, 4)
     nodes.ask(k20.Request(topics=[k20.Topic(name="orders", topic_id=NIL_UUID)], timeout_ms=1000), at=1)

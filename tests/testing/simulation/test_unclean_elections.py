@@ -44,7 +44,7 @@ def lose(nodes: NodesInMemory) -> None:
     nodes.leadership.start(3)
 
 
-def test_what_the_new_leader_lacks_is_lost() -> None:
+def test_records_missing_on_the_new_leader_are_lost() -> None:
     nodes = three_nodes()
     write(nodes, 3)
     lose(nodes)
@@ -86,7 +86,7 @@ def test_records_of_many_segments_are_lost() -> None:
     assert again.cluster.partition("orders", 0).log.log_end_offset == 25
 
 
-def test_a_producer_goes_on_with_what_the_leader_knows() -> None:
+def test_producer_continues_with_the_state_of_the_new_leader() -> None:
     nodes = three_nodes()
     producer_id = nodes.broker.cluster.metadata.allocate_producer_id()
     write(nodes, 3, producer_id=producer_id, first=0)
