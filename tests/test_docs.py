@@ -17,7 +17,7 @@ README = (ROOT / "README.md").read_text()
 PAGES = ["README.md", "ARCHITECTURE.md", "BENCHMARKS.md", "CONTRIBUTING.md", "NOT_DONE.md"]
 
 
-def test_the_table_of_apis_is_what_is_served() -> None:
+def test_api_table_matches_the_served_apis() -> None:
     table = re.findall(r"^\| (\d+) \| (\w+) \| (\d+) to (\d+) \|$", README, re.MULTILINE)
     served = [(api.key, api.name, api.min_version, api.max_version) for api in registry.load().apis()]
     assert [(int(key), name, int(low), int(high)) for key, name, low, high in table] == served

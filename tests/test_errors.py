@@ -16,7 +16,7 @@ def kafka_table() -> dict[int, tuple[str, bool]]:
     return {int(code): (name, retriable == "true") for code, name, retriable in rows}
 
 
-def test_every_code_name_and_retriable_is_kafkas() -> None:
+def test_codes_names_and_retriable_flags_match_kafka() -> None:
     expected = kafka_table()
     assert expected.pop(errors.NONE) == ("NONE", False)
     assert {code: (error.name, error.retriable) for code, error in errors.BY_CODE.items()} == expected
@@ -31,7 +31,7 @@ def test_each_class_is_found_under_its_camel_case_name() -> None:
 @pytest.mark.parametrize(
     ("error", "text"), [(errors.InvalidConfig("no such key"), "no such key"), (errors.InvalidConfig(), "Configuration is invalid.")]
 )
-def test_message_is_the_given_one_else_kafkas(error: errors.KafkaError, text: str) -> None:
+def test_default_message_is_the_one_of_kafka(error: errors.KafkaError, text: str) -> None:
     assert str(error) == text
 
 
@@ -43,6 +43,6 @@ def test_a_message_fits_into_a_string_of_an_answer() -> None:
     assert len(message.encode()) <= 32767
 
 
-def test_what_is_no_answer_has_no_code() -> None:
+def test_internal_errors_have_no_code() -> None:
     for kind in (errors.WireError, errors.CorruptLogError, errors.ConfigurationError):
         assert not issubclass(kind, errors.KafkaError)

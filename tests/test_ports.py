@@ -20,7 +20,7 @@ PROGRAM = "from tests.support.ports import free_port; print(*(free_port() for _ 
     not ports.EPHEMERAL_RANGE.exists() or ports._first_ephemeral_port() < ports.FIRST_PORT + 2 * ports.BLOCK_PORTS,
     reason="the kernel does not tell its ephemeral range, or it leaves no room for two blocks",
 )
-def test_processes_have_ports_of_their_own_that_the_kernel_gives_to_nobody() -> None:
+def test_processes_get_separate_ports_outside_the_ephemeral_range() -> None:
     with subprocess.Popen([sys.executable, "-c", PROGRAM], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         theirs = [int(word) for word in other.stdout.readline().split()]
@@ -50,7 +50,7 @@ def taken(first: int, monkeypatch: pytest.MonkeyPatch) -> set[int]:
     return found
 
 
-def test_a_port_that_somebody_listens_on_is_not_free() -> None:
+def test_port_in_use_is_not_free() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         assert not ports._is_free(listener.getsockname()[1])
 

@@ -29,19 +29,19 @@ def test_no_file_shares_unseen(folder: str, fixture: str, request: pytest.Fixtur
         ("tests/cli/test_records.py", None),
     ],
 )
-def test_who_goes_with_whom(file: str, expected: str | None) -> None:
+def test_grouping_of_tests(file: str, expected: str | None) -> None:
     scheduler = TogetherOrByFile.__new__(TogetherOrByFile)
     assert scheduler._split_scope(f"{file}::Class::test_name[a::b]") == (expected or file)
 
 
-def test_spark_goes_first_and_what_is_short_last() -> None:
+def test_spark_tests_run_first_and_short_ones_last() -> None:
     paths: list[Path] = sorted(sorted(TESTS.rglob("test_*.py")), key=rank)
     is_of_spark = [shared_by(path) == "spark" for path in paths]
     assert is_of_spark == sorted(is_of_spark, reverse=True)
     assert rank(TESTS / "crash" / "test_sigkill.py") < rank(TESTS / "cli" / "test_main.py") < rank(Path(__file__))
 
 
-def test_what_goes_first_is_there() -> None:
+def test_prioritized_paths_exist() -> None:
     """But for folders that are still to come, a name that leads nowhere is one that was not changed with its file."""
     assert [name for name in LONG if name.endswith(".py") and not (TESTS / name).exists()] == []
     assert (

@@ -29,7 +29,7 @@ def test_the_classes_that_were_kept_are_taken() -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-def test_sparks_python_processes_take_what_is_installed(tmp_path: Path) -> None:
+def test_spark_python_processes_use_the_installed_packages(tmp_path: Path) -> None:
     program = spark_classes.python_without_archives(tmp_path)
     python_path = "/spark/python/lib/pyspark.zip:/spark/python/lib/py4j-0.10-src.zip:/one/a b:/other"
     environment = {**os.environ, "PYTHONPATH": python_path}

@@ -49,7 +49,7 @@ def starts_nothing() -> None:
         (starts_nothing, set()),
     ],
 )
-def test_what_a_function_starts(function: object, markers: set[str]) -> None:
+def test_markers_of_a_function(function: object, markers: set[str]) -> None:
     assert started_by(function) == markers
 
 

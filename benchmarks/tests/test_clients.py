@@ -35,7 +35,7 @@ def test_figures_of_producer_performance_are_of_the_steady_state() -> None:
     }
 
 
-def test_figures_of_consumers_stand_under_their_names() -> None:
+def test_consumer_figures_are_read_by_column_name() -> None:
     found = table_of("[a line of a logger, with, some, commas, in, it]\n" + SHARED)
     assert found["nMsg.sec"] == 7736.6186
     assert found["data.consumed.in.nMsg"] == 60129

@@ -18,11 +18,11 @@ from minibroker.schemas import k01_fetch
 from minibroker.wire.compiled import decode_all
 
 
-def test_each_load_says_what_it_does() -> None:
+def test_each_load_has_a_summary() -> None:
     assert {name for name, load in LOADS.items() if not load.summary or name != load.name} == set()
 
 
-def test_a_load_is_synced_when_its_name_says_so() -> None:
+def test_synced_loads_are_named_synced() -> None:
     assert [load.name for load in LOADS.values() if load.is_synced] == [
         "produce 64 x 1 kB, synced",
         "produce 1 x 100 B, synced",
@@ -32,7 +32,7 @@ def test_a_load_is_synced_when_its_name_says_so() -> None:
         assert (load.properties == SYNCED_PROPERTIES) == load.name.endswith(SYNCED)
 
 
-def test_what_is_done_by_the_second_is_better_when_higher_and_nothing_else() -> None:
+def test_only_rates_are_better_when_higher() -> None:
     directed = {name: figure.better for name, figure in FIGURES.items() if figure.better is not Better.NEITHER}
     for name, direction in directed.items():
         assert (direction is Better.HIGHER) == ("/s" in name), name
@@ -60,7 +60,7 @@ def test_tail_latencies() -> None:
 
 
 @pytest.mark.parametrize("kind", [Compression.LZ4, Compression.ZSTD])
-def test_a_compressed_batch_is_what_it_says(kind: Compression) -> None:
+def test_compressed_batch_is_valid(kind: Compression) -> None:
     values = [b"one", b"two" * 300, b""]
     codec = frames.Codec(kind.value, lambda data: bytes(compress(kind, data, None)))
     batch = RecordBatch(memoryview(bytearray(frames.compressed_batch(values, codec))))

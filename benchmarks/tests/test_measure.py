@@ -124,7 +124,7 @@ def test_a_load_that_breaks_costs_its_own_figures_alone() -> None:
     assert FakePeer.running == []
 
 
-def test_what_a_machine_does_not_have_is_asked_for_once() -> None:
+def test_missing_requirement_is_tried_once() -> None:
     def needs_java(peer: Peer, scale: float) -> Figures:
         raise Unavailable("no java on this machine")
 
@@ -193,7 +193,7 @@ def test_time_left_is_a_guess_until_something_has_been_measured() -> None:
     assert estimate.seconds([big]) == 60  # guesses are worth three times what they say
 
 
-def test_an_estimate_knows_what_was_measured_before() -> None:
+def test_estimate_uses_earlier_measurements() -> None:
     assert Estimate([Measurement(1, "kafka", "a", 7.0, {})]).seconds([Step(2, A, "kafka", 1.0)]) == 7
 
 

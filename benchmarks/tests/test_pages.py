@@ -42,13 +42,13 @@ def test_the_table_has_each_broker_and_the_ratios() -> None:
     assert cells(lines[3]) == ["produce 64 x 1 kB", "MB/s", "600 (500-700)", "300 (290-310)", "450", "2.00", "1.33"]
 
 
-def test_synced_loads_stand_in_a_table_of_their_own() -> None:
+def test_synced_loads_have_their_own_table() -> None:
     run = a_run(("minibroker", "latency, synced", "p50 us", [900]), ("minibroker", "latency", "p50 us", [50]))
     assert "synced" not in tables.figures(run)
     assert [cells(line)[0] for line in tables.figures(run, synced=True).splitlines()[2:]] == ["latency, synced"]
 
 
-def test_points_of_curves_stand_in_no_table_but_their_own() -> None:
+def test_curve_points_are_only_in_their_own_table() -> None:
     run = a_run(
         ("minibroker", "growth", "CPU us/request @ 1 partitions", [20]), ("minibroker", "growth", "CPU us/request @ 10 partitions", [30])
     )
@@ -66,7 +66,7 @@ def test_the_verdict_counts_and_doubts() -> None:
     assert cells(line) == ["produce latency p50", "<= 0.8", "0.50", "<= 1", "**1.11** (1 of 3 rounds meet it)", "✗ not met"]
 
 
-def test_nothing_is_said_of_targets_where_none_was_measured() -> None:
+def test_no_targets_are_printed_if_none_was_measured() -> None:
     run = a_run(("minibroker", "latency", "acknowledged p50 us", [50]))
     assert tables.verdicts(run) == terminal.verdicts(run) == ""
     assert "Targets" not in pages.page(run)
@@ -117,20 +117,20 @@ def test_the_terminal_shows_table_picture_and_verdict() -> None:
     )
 
 
-def test_a_page_says_what_was_left_out() -> None:
+def test_skipped_peers_are_listed() -> None:
     run = three_brokers()
     run.left_out.append("tansu cannot be had here: no tansu on this machine")
     assert "## Left out\n\n- tansu cannot be had here" in pages.page(run)
 
 
-def test_the_head_says_what_a_reader_must_know() -> None:
+def test_heading_contains_the_facts_of_the_run() -> None:
     head = tables.heading(three_brokers())
     for fact in ("2026-11-21 23:40 UTC", "abc1234", "`make bench`", "3 rounds", "A processor, 2 cores", "kafka (4.3.1)"):
         assert fact in head
     assert "full size" not in head
 
 
-def test_only_what_stands_between_the_comments_is_made_anew() -> None:
+def test_only_text_between_the_markers_is_replaced() -> None:
     text = "before\n<!-- benchmark: said -->\nold\nolder\n<!-- end -->\nafter\n<!-- benchmark: other -->\nkept\n<!-- end -->\n"
     made = pages.replaced(text, "said", lambda: r"new \1")
     assert made == text.replace("old\nolder", r"new \1")
@@ -176,7 +176,7 @@ def test_equal_figures_give_equal_pictures(tmp_path: Path) -> None:
     assert drawn[0] == drawn[1]
 
 
-def test_what_a_load_cost_the_servers() -> None:
+def test_server_cost_of_a_load() -> None:
     run = three_brokers()
     assert tables.servers(run) == ""
     run.measurements += [

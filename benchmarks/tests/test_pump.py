@@ -90,7 +90,7 @@ def test_answers_of_any_size(size: int, heads_only: bool) -> None:
 
 
 @pytest.mark.parametrize("heads_only", [False, True])
-def test_a_broker_that_hangs_up_is_told_of(heads_only: bool) -> None:
+def test_closed_connection_is_reported(heads_only: bool) -> None:
     with (
         serving(lambda connection, _: connection.shutdown(socket.SHUT_RDWR)) as address,
         pumping(address, heads_only=heads_only) as pump,
@@ -113,7 +113,7 @@ def test_one_call_takes_one_answer() -> None:
         assert [bytes(call(connection, REQUEST)) for _ in range(3)] == [b"pong0", b"pong1", b"pong2"]
 
 
-def test_two_answers_to_one_call_are_told_of() -> None:
+def test_two_answers_to_one_call_are_reported() -> None:
     with (
         serving(lambda connection, _: connection.sendall(answer(b"one") + answer(b"two"))) as address,
         contextlib.closing(connect(address)) as connection,
@@ -122,7 +122,7 @@ def test_two_answers_to_one_call_are_told_of() -> None:
         call(connection, REQUEST)
 
 
-def test_a_call_that_is_hung_up_on_is_told_of() -> None:
+def test_connection_closed_during_a_call_is_reported() -> None:
     with (
         serving(lambda connection, _: connection.close()) as address,
         contextlib.closing(connect(address)) as connection,

@@ -12,7 +12,7 @@ from reporting.results import SEVERAL_RUNS, Measurement, Run, Spread, UnlikeRuns
 ROOT = Path(__file__).parents[2]
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_results_round_trip(tmp_path: Path) -> None:
     run = three_brokers()
     run.left_out.append("tansu cannot be had here: no tansu on this machine")
     run.write(tmp_path / "results" / "run.json")
@@ -64,7 +64,7 @@ def test_a_ratio_is_that_of_neighbours() -> None:
     assert run.ratio("kafka", "start", "cold start ms") == Spread(0.1, 0.05, 0.1)
 
 
-def test_a_ratio_to_nothing_is_none() -> None:
+def test_ratio_to_zero_is_undefined() -> None:
     run = a_run(("minibroker", "transactions", "asked again", [0.0]), ("kafka", "transactions", "asked again", [0.0]))
     assert run.ratio("kafka", "transactions", "asked again") is None
 

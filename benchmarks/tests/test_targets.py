@@ -71,7 +71,7 @@ def test_a_look_up_by_timestamp_may_grow_with_the_logarithm(last: float, outcome
     assert [curve.outcome for curve in with_targets(run)] == [outcome]
 
 
-def test_what_is_not_cpu_may_grow() -> None:
+def test_only_cpu_curves_have_growth_targets() -> None:
     run = a_run(*growing("partitions", "created s", ("100 partitions", 1.0), ("5,000 partitions", 50.0)))
     assert with_targets(run) == []
     assert len(curves(run)) == 1

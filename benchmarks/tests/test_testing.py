@@ -9,7 +9,7 @@ import testing
 from minibroker.testing import BrokerThread
 
 
-def test_each_kind_of_topics_is_there_before_and_gone_behind_a_reset() -> None:
+def test_topics_exist_before_a_reset_and_are_gone_after_it() -> None:
     seen = []
     with BrokerThread() as broker:
 
@@ -35,7 +35,7 @@ def test_a_suite_is_run_whole() -> None:
     assert figures["CPU s"] > 0
 
 
-def test_the_page_says_what_is_met() -> None:
+def test_page_shows_which_targets_are_met() -> None:
     good, bad = testing.Spread(2, 3, 1), testing.Spread(600, 700, 500)
     found: dict[str, Any] = {
         "about": {"date": "2026-11-22 18:00", "commit": "f00", "load": 0.1, "machine": {"processor": "one"}, "tests": 200},

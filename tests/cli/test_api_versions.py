@@ -52,7 +52,7 @@ def test_features(cli: Commands, cluster: Cluster) -> None:
     assert features["metadata.version"]["finalized"] == features["metadata.version"]["max_version"]
 
 
-def test_ours_is_what_our_broker_advertises(cli: Commands, cluster: Cluster) -> None:
+def test_ours_option_matches_a_running_broker(cli: Commands, cluster: Cluster) -> None:
     ours = [json.loads(line) for line in cli("api-versions", "--ours", "-o", "jsonl").lines]
     assert list(ours[0]) == ["api_key", "name", "min_version", "max_version", "flexible_since"]
     if cluster.kind == "minibroker":
@@ -60,5 +60,5 @@ def test_ours_is_what_our_broker_advertises(cli: Commands, cluster: Cluster) -> 
         assert {item["api_key"]: item["max_version"] for item in ours} == served
 
 
-def test_ours_needs_no_broker(offline: Commands) -> None:
+def test_ours_option_needs_no_broker(offline: Commands) -> None:
     assert "Produce" in offline("api-versions", "--ours", "-o", "name").lines

@@ -91,7 +91,7 @@ def test_scripts(offline: Commands, shell: str) -> None:
         subprocess.run([binary, "-n", "/dev/stdin"], input=script, text=True, check=True)
 
 
-def test_topics_of_kafka_itself_hide_behind_an_underscore(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_topics_are_completed_after_an_underscore(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(completions, "_ask", lambda ctx, what: {"orders", "__consumer_offsets"})
     context, parameter = click.Context(main), click.Argument(["name"])
     assert completions.topic_names(context, parameter, "") == ["orders"]

@@ -51,7 +51,7 @@ def test_topics(cli: Commands, fresh: Callable[..., str]) -> None:
     ]
 
 
-def test_where_nothing_is_set_it_says_what_shows_the_rest(cli: Commands) -> None:
+def test_empty_description_suggests_the_all_option(cli: Commands) -> None:
     cli("topics", "create", "plain")
     said = cli("configs", "describe", "topics", "plain")
     assert (said.lines, said.err) == (["TYPE  ENTITY  NAME  VALUE  SOURCE"], "Nothing was set: --all shows what holds instead.\n")
@@ -89,7 +89,7 @@ def test_brokers(cli: Commands) -> None:
     assert cli("configs", "describe", "brokers", "99", code=1).err.startswith("Error: broker 99 is not in the cluster's metadata")
 
 
-def test_says_what_config_command_says(cli: Commands, cluster: Cluster, fresh: Callable[..., str]) -> None:
+def test_output_matches_config_command(cli: Commands, cluster: Cluster, fresh: Callable[..., str]) -> None:
     topic = fresh(**{"segment.bytes": "2000000"})
     arguments = ("--bootstrap-server", cluster.bootstrap, "--describe", "--all", "--entity-type", "topics", "--entity-name", topic)
     said = [line.strip().split(" ")[0] for line in java.run_tool(java.CONFIG_COMMAND, *arguments).splitlines()[1:]]

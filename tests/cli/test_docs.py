@@ -23,7 +23,7 @@ def test_the_help_on_the_page_is_that_of_the_commands() -> None:
     assert with_help(TEXT) == TEXT, "run: python -m tests.cli.help_pages"
 
 
-def test_each_listing_says_it_whole() -> None:
+def test_listings_are_not_truncated() -> None:
     assert re.findall(r"^  [a-z-]+ .*\.\.\.$", TEXT, re.MULTILINE) == []
 
 

@@ -89,7 +89,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, offline: Commands) -> str:
     return f"$ minibroker doctor -b localhost:32768\n{offline('doctor', '-b', 'localhost:32768', code=1).out}"
 
 
-def test_what_the_page_shows(monkeypatch: pytest.MonkeyPatch, offline: Commands) -> None:
+def test_documented_output_is_up_to_date(monkeypatch: pytest.MonkeyPatch, offline: Commands) -> None:
     (block,) = BLOCK.findall(PAGE.read_text())
     numbers = re.compile(r"(?<=serves ).*")  # of APIs and their versions: those of the day
     assert numbers.sub("", block[1]) == numbers.sub("", shown(monkeypatch, offline))
@@ -107,7 +107,7 @@ def test_what_the_page_shows(monkeypatch: pytest.MonkeyPatch, offline: Commands)
         "something listens there, and does not answer as a Kafka listener",
     ],
 )
-def test_what_the_page_explains_is_what_doctor_says(words: str) -> None:
+def test_documented_problems_match_the_source(words: str) -> None:
     source = "".join(file.read_text() for file in (ROOT / "minibroker" / "client" / "doctor").glob("*.py"))
     assert words in source
     assert words in PAGE.read_text().partition("## What is wrong")[2]

@@ -66,7 +66,7 @@ def group(subscription: bytes, assignment: bytes) -> bytes:
     return bytes(build_batch([record]))
 
 
-def test_what_consumers_told_each_other(offline: Commands, tmp_path: Path) -> None:
+def test_subscriptions_and_assignments_are_decoded(offline: Commands, tmp_path: Path) -> None:
     said = offline("dump-log", write(tmp_path, group(SUBSCRIPTION, ASSIGNMENT)), "--offsets-decoder").out
     assert (  # a line of DumpLogSegments but for names
         '"subscription":{"topics":["grp"],"userData":"","ownedPartitions":[],"generationId":-1,"rackId":""},'
@@ -90,9 +90,7 @@ def test_types_of_later_versions_and_the_wrong_decoder(offline: Commands, tmp_pa
     assert error.startswith(f"Error: {log} at position 0: the batch at offset 0 cannot be read: no record of __consumer_offsets: ")
 
 
-def test_says_what_dump_log_segments_says_of_transactions(
-    cli: Commands, cluster: Cluster, fresh: Callable[..., str], tmp_path: Path
-) -> None:
+def test_transaction_output_matches_dump_log_segments(cli: Commands, cluster: Cluster, fresh: Callable[..., str], tmp_path: Path) -> None:
     """Control batches, .txnindex, and what the coordinator wrote of it all."""
     topic = fresh()
     name = f"{topic}-writer"

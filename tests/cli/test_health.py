@@ -40,7 +40,7 @@ def test_one_broker_of_those_named_does_not(cli: Commands, cluster: Cluster) -> 
     assert (said.out, said.err) == ("", "Error: no connection to 127.0.0.1:1: Connection refused: does a broker listen there?\n")
 
 
-def test_without_an_address_the_listeners_of_this_machines_broker_are_asked(cluster: Cluster, tmp_path: Path) -> None:
+def test_default_address_is_the_local_listener(cluster: Cluster, tmp_path: Path) -> None:
     port = cluster.bootstrap.rpartition(":")[2]
     listeners = f"INSIDE://127.0.0.1:{port},OUTSIDE://:{port},CONTROLLER://:1"
     names = {"KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT", "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER"}
@@ -53,7 +53,7 @@ def test_without_an_address_the_listeners_of_this_machines_broker_are_asked(clus
     assert run("-c", str(file), KAFKA_LISTENERS=f"PLAINTEXT://:{port}").returncode == 0, "the environment wins over the file"
 
 
-def test_a_free_port_is_known_to_nobody() -> None:
+def test_port_zero_is_refused() -> None:
     ran = run(KAFKA_LISTENERS="PLAINTEXT://:0")
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == "Error: listeners: PLAINTEXT://:0 has port 0, a free port that only the broker knows: give the address with -b\n"
@@ -76,7 +76,7 @@ def test_a_directory_that_is_offline() -> None:
         check_health(address, deadline, connector(broker))
 
 
-def test_what_a_broker_may_say(monkeypatch: pytest.MonkeyPatch, offline: Commands) -> None:
+def test_unhealthy_answers(monkeypatch: pytest.MonkeyPatch, offline: Commands) -> None:
     broker = FakeBroker()
     monkeypatch.setattr(health_check, "check_health", lambda address, deadline, *_: check_health(address, deadline, broker.connect))
     both = [k35_describe_log_dirs.LogDirResult(error_code=code, log_dir=name, topics=[]) for code, name in ((0, "/a"), (56, "/b"))]
@@ -91,14 +91,14 @@ def test_what_a_broker_may_say(monkeypatch: pytest.MonkeyPatch, offline: Command
 
 
 @pytest.mark.parametrize("listeners", ["PLAINTEXT://{bootstrap}", "PLAINTEXT://127.0.0.1:1", "PLAINTEXT://:0", "PLAINTEXT://nothing"])
-def test_without_options_it_says_the_same_before_click_is_there(cluster: Cluster, listeners: str) -> None:
+def test_fast_path_prints_the_same_as_click(cluster: Cluster, listeners: str) -> None:
     environment = {"KAFKA_LISTENERS": listeners.format(bootstrap=cluster.bootstrap)}
     quick, slow = run(**environment), run("--timeout", "5", **environment)
     assert (quick.returncode, quick.stdout, quick.stderr) == (slow.returncode, slow.stdout, slow.stderr)
     assert quick.returncode == (0 if "bootstrap" in listeners else 1)
 
 
-def test_what_needs_click_is_left_to_it() -> None:
+def test_fast_path_leaves_other_options_to_click() -> None:
     assert health_check.quick(["health"], {"MINIBROKER_BOOTSTRAP_SERVER": "kafka:9092"}) is None
     assert health_check.quick(["container", "--health"], {"MINIBROKER_SERVE_OPTIONS": "--port 9"}) is None
     assert health_check.quick(["topics", "health"], {}) is None

@@ -58,7 +58,7 @@ def words(scope: dict[str, object]) -> list[str]:
         (["storage", "--on", "sync", "--error", "EIO", "--topic", "orders", "--partition", "1", "--once"], {"on": "sync", "error": "EIO"}),
     ],
 )
-def test_each_kind_of_fault_is_said_listed_and_removed(lab: Commands, arguments: list[str], row: dict[str, object]) -> None:
+def test_each_kind_of_fault_is_added_listed_and_removed(lab: Commands, arguments: list[str], row: dict[str, object]) -> None:
     number = lab("faults", *arguments).out.strip()
     (found,) = json.loads(lab("faults", "list", "-o", "json").out)
     assert str(found["id"]) == number

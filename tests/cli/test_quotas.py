@@ -79,7 +79,7 @@ def test_a_change_that_is_refused_or_only_tried(cli: Commands) -> None:
 
 
 @pytest.mark.usefixtures("_nothing_stays")
-def test_shows_what_config_command_set(cli: Commands, cluster: Cluster) -> None:
+def test_quotas_set_by_config_command_are_listed(cli: Commands, cluster: Cluster) -> None:
     alter = ("--bootstrap-server", cluster.bootstrap, "--alter", "--add-config", "producer_byte_rate=1024,request_percentage=7.5")
     entity = ("--entity-type", "users", "--entity-name", "bob", "--entity-type", "clients", "--entity-default")
     java.run_tool(java.CONFIG_COMMAND, *alter, *entity)

@@ -103,7 +103,7 @@ def test_offsets_of_an_empty_group(cli: Commands, members: Members) -> None:
     cli("groups", "describe", group, code=1)
 
 
-def test_kafka_says_the_same(cli: Commands, cluster: Cluster, members: Members) -> None:
+def test_output_matches_kafka(cli: Commands, cluster: Cluster, members: Members) -> None:
     group, topic = members.group, members.topic
     members.leave(A, B)
     cli("groups", "reset-offsets", group, "--topic", topic, "--to-earliest", "--execute")

@@ -69,7 +69,7 @@ main({["spark", *words]!r})
     assert re.fullmatch(r"Error: \w+ is not installed: pip install 'minibroker\[spark\]'\n", ran.stderr)
 
 
-def test_what_is_not_there_is_said_before_spark_starts(offline: Commands) -> None:
+def test_invalid_arguments_fail_before_spark_starts(offline: Commands) -> None:
     assert offline("spark", "sql", "--archive", "/not/there", "SELECT 1", code=1).err == "Error: /not/there does not exist\n"
     for words in (["replay", "file:/not/there", "--name", "again"], ["audit", "/not/there"]):
         assert offline("spark", *words, code=1).err == f"Error: {words[1]} does not exist\n"

@@ -45,7 +45,7 @@ def opened(*folders: Path, **settings: str) -> Cluster:
     return Cluster.open(config, RealFiles(), ManualClock(), InlineBackground())
 
 
-def test_info_tells_what_is_there(tmp_path: Path) -> None:
+def test_info_describes_the_directories(tmp_path: Path) -> None:
     broker = BrokerInMemory(topics={"orders": 2}, folder=tmp_path / "data")
     broker.cluster.create_topic("configured", partition_count=1, configs={"retention.ms": "-1"})
     broker.append("orders", 1, records(10))
@@ -81,7 +81,7 @@ def test_info_changes_nothing_and_needs_no_right_to_write(tmp_path: Path) -> Non
     assert {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-def test_info_of_what_does_not_agree(tmp_path: Path) -> None:
+def test_info_reports_inconsistent_directories(tmp_path: Path) -> None:
     for name, node in (("a", "1"), ("b", "2")):
         opened(tmp_path / name, **{"node.id": node}).close()
     report = told(tmp_path / "a", tmp_path / "b", exit_code=1)
@@ -111,7 +111,7 @@ def test_the_properties_for_kafka(tmp_path: Path) -> None:
     assert properties["process.roles"] == "broker,controller"
 
 
-def test_no_properties_for_what_kafka_would_not_open(tmp_path: Path) -> None:
+def test_no_properties_for_a_directory_that_kafka_would_refuse(tmp_path: Path) -> None:
     result = run("info", tmp_path, "--server-properties")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
@@ -136,7 +136,7 @@ def test_a_directory_named_twice_is_one(tmp_path: Path) -> None:
     assert len(told(tmp_path, tmp_path)["directories"]) == 1
 
 
-def test_what_is_formatted_is_begun_with(tmp_path: Path) -> None:
+def test_broker_starts_with_a_formatted_directory(tmp_path: Path) -> None:
     a, b = tmp_path / "a", tmp_path / "b"
     result = run("format", a, b, "-t", CLUSTER_ID, "--set", "node.id=3", "-f", "transaction.version=2", "-f", "metadata.version=25")
     assert result.exit_code == 0, result.output
@@ -212,7 +212,7 @@ SCRAM_USERS = (
 )
 
 
-def test_scram_users_are_those_of_kafkas_tool(tmp_path: Path) -> None:
+def test_scram_users_match_the_kafka_tool(tmp_path: Path) -> None:
     ours, kafkas = tmp_path / "ours", tmp_path / "kafkas"
     assert run("format", ours, *(word for user in SCRAM_USERS for word in ("--add-scram", user))).exit_code == 0
     run("format", kafkas)
@@ -277,12 +277,12 @@ def test_a_start_script_gets_its_scram_users(tmp_path: Path, monkeypatch: pytest
     cluster.close()
 
 
-def test_what_was_only_formatted_passes_the_check(tmp_path: Path) -> None:
+def test_formatted_directory_passes_the_check(tmp_path: Path) -> None:
     assert run("format", tmp_path / "new").exit_code == 0
     assert run("check", tmp_path / "new").stdout.endswith("0 errors, 0 warnings\n")
 
 
-def test_check_and_info_tell_of_another_node(tmp_path: Path) -> None:
+def test_check_and_info_report_another_node(tmp_path: Path) -> None:
     opened(tmp_path).close()
     BrokerInMemory(topics={"orders": 1}, folder=tmp_path).cluster.close()
     meta = tmp_path / "meta.properties"

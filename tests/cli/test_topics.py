@@ -73,7 +73,7 @@ def test_describe_with_all_configs(cli: Commands, fresh: Callable[..., str]) -> 
     assert topic["all_configs"]["segment.bytes"] == {"value": "1073741824", "source": "default"}
 
 
-def test_what_is_there_already_fails_unless_that_is_fine(cli: Commands, fresh: Callable[..., str]) -> None:
+def test_existing_topic_fails_without_if_not_exists(cli: Commands, fresh: Callable[..., str]) -> None:
     name = fresh()
     assert cli("topics", "create", name, code=1).err == f"Error: topic {name}: Topic '{name}' already exists. [TOPIC_ALREADY_EXISTS]\n"
     (item,) = json.loads(cli("topics", "create", name, "--if-not-exists", "-o", "json").out)

@@ -127,7 +127,7 @@ def kill_on_the_way(driver: Driver, broker: BrokerProcess, moments: random.Rando
 
 
 @pytest.mark.timeout(1500)
-def test_each_record_arrives_once_whatever_dies(tmp_path: Path) -> None:
+def test_each_record_arrives_once_despite_crashes(tmp_path: Path) -> None:
     problem = spark_session.missing()
     if problem:
         pytest.skip(problem)

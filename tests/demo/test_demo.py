@@ -48,7 +48,7 @@ def test_flights_are_in_order_of_event_time(flights: Flights) -> None:
     assert flights.since(times[-1] + 1) == 0
 
 
-def test_what_is_missing_in_the_table_is_null_in_the_record(flights: Flights) -> None:
+def test_missing_values_are_null_in_the_record(flights: Flights) -> None:
     values = [record.value for record in flights.records()]
     assert not any(b"NaN" in value for value in values)
     assert any(b'"dep_delay":null' in value for value in values)

@@ -42,7 +42,7 @@ def test_on_minibroker_nothing_is_skipped() -> None:
         assert skipped == []
 
 
-def test_on_apache_kafka_only_what_it_cannot_do_is_skipped(tmp_path: Path) -> None:
+def test_only_minibroker_features_are_skipped_on_apache_kafka(tmp_path: Path) -> None:
     with KafkaProcess(tmp_path) as kafka:
         for name in SUITES:
             passed, skipped = Suite(name, "--minibroker-bootstrap", kafka.bootstrap).result()

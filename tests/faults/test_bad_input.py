@@ -155,7 +155,7 @@ def test_a_lie_closes(broker: BrokerProcess, frame: bytes) -> None:
     assert peer.ask(frame) == b""
 
 
-def test_api_versions_too_new_is_told_in_version_0(broker: BrokerProcess) -> None:
+def test_api_versions_too_new_is_answered_in_version_0(broker: BrokerProcess) -> None:
     peer = Peer(broker)
     answer = codec.decode(
         k18_api_versions.Response, peer.ask(golden("k18_api_versions_v5_request_franz_go_1.22.2").frame)[4:], 0, flexible=False

@@ -65,14 +65,14 @@ def test_a_seed_gives_the_same_frames_again() -> None:
     assert sum(same) > 250  # batches carry the time of day
 
 
-def test_what_is_too_much_is_not_sent() -> None:
+def test_oversized_requests_are_excluded() -> None:
     for count, excluded in ((64, False), (65, True)):
         topic = k37_create_partitions.Topic(name="alpha", count=count, assignments=None)
         request = k37_create_partitions.Request(topics=[topic], timeout_ms=0, validate_only=False)
         assert is_excluded(encoded(apis()[37], 3, request)[0]) is excluded
 
 
-def test_only_what_kafka_answers_so_may_be_an_unknown_server_error() -> None:
+def test_unknown_server_error_is_allowed_only_like_kafka() -> None:
     def frame(isolation_level: int) -> bytes:
         return encoded(apis()[2], 5, k02_list_offsets.Request(replica_id=-1, isolation_level=isolation_level, topics=[]))[0]
 

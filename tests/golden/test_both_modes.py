@@ -108,7 +108,7 @@ def differing(stem: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("stem", STEMS)
-def test_answers_differ_only_where_the_list_says_so(stem: str) -> None:
+def test_only_listed_answers_differ_between_modes(stem: str) -> None:
     name = name_of(requests(stem)[0].schema)
     assert name in SWITCHED_APIS or not differing(stem), differing(stem)[:5]
 

@@ -85,7 +85,7 @@ def test_compiled_codec_reads_and_writes_it(stem: str) -> None:
 
 
 @each_api
-def test_bytes_behind_it_are_refused(stem: str) -> None:
+def test_trailing_bytes_are_refused(stem: str) -> None:
     def check(golden: Golden) -> None:
         assert is_refused(reads, golden, golden.body + b"\0")
         assert is_refused(reads_compiled, golden, golden.body + b"\0")

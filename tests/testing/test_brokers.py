@@ -248,7 +248,7 @@ def test_data_stay_in_a_given_folder(tmp_path: Path) -> None:
         assert not (tmp_path / "data" / "orders-0").exists()
 
 
-def test_a_given_folder_is_empty_soon_after_a_reset_and_a_snapshot_has_nothing_of_what_was_there(tmp_path: Path) -> None:
+def test_reset_empties_a_given_folder_and_snapshots_exclude_old_topics(tmp_path: Path) -> None:
     with BrokerThread(data_dir=tmp_path / "data") as broker:
         for _ in range(10):
             for number in range(5):

@@ -17,7 +17,7 @@ def hits(said: dict[str, Any], calls: int = 6) -> list[bool]:
     return found
 
 
-def test_each_way_to_say_it() -> None:
+def test_each_form_of_frequency() -> None:
     assert hits({}) == [True] * 6
     assert hits({"times": 2}) == [True, True, False, False, False, False]
     assert hits({"call": 3}) == [False, False, True, False, False, False]

@@ -64,7 +64,7 @@ def test_forbidden_histories(rows: Rows, committed: Mapping[str, int], said: str
     assert len([each for each in complaints if each.startswith(said)]) == 1, complaints
 
 
-def test_what_a_group_has_committed_is_not_given_to_it_again() -> None:
+def test_rereading_committed_records_is_a_complaint() -> None:
     found = Readings()
     found.note([(HERE, 0, "a"), (HERE, 1, "b")])
     found.note([(HERE, 0, "a")])

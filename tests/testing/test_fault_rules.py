@@ -185,7 +185,7 @@ def test_how_often(broker: Faulty) -> None:
     assert at_random(1) == at_random(1) != at_random(2)
 
 
-def test_a_rule_that_is_gone_says_so(broker: Faulty) -> None:
+def test_removed_rule_is_reported(broker: Faulty) -> None:
     number = broker.inject("error", "Produce", error=NOT_LEADER)
     broker.faults.remove(number)
     broker.faults.remove(number)
@@ -389,7 +389,7 @@ def test_an_answer_is_late_and_the_work_is_not(broker: Faulty) -> None:
     assert codes_of(waiting.answer()) == [0]
 
 
-def test_the_work_is_late_and_what_comes_behind_it_waits(broker: Faulty) -> None:
+def test_delayed_work_delays_later_requests(broker: Faulty) -> None:
     broker.inject("delay", "Produce", ms=200, when="before")
     topic = k00_produce.Topic(name="orders", partition_data=[k00_produce.Partition(index=0, records=records(3))])
     frame = frame_of(k00_produce.Request(acks=-1, timeout_ms=100, topic_data=[topic]), 9)

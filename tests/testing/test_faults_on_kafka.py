@@ -72,7 +72,7 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Proxied]:
         proxy.close()
 
 
-def test_kafka_python_says_committed_without_having_asked(broker: Proxied) -> None:
+def test_kafka_python_reports_a_commit_without_a_request(broker: Proxied) -> None:
     """Exception COMMITS_UNASKED."""
     producer = KafkaPython(broker.bootstrap, "till")
     producer.begin()

@@ -45,13 +45,13 @@ def test_nothing_is_added_to_listeners_that_were_given(name: str) -> None:
     assert config.log_dirs == ("/data/a", "/data/b")
 
 
-def test_a_file_says_it_as_well() -> None:
+def test_listeners_from_the_properties_file() -> None:
     config = config_of({}, {"listeners": "PLAINTEXT://:7000", "log.dir": "/data/file"})
     assert [str(each) for each in config.listeners] == ["PLAINTEXT://:7000"]
     assert config.log_dirs == ("/data/file",)
 
 
-def test_advertised_listeners_alone_say_the_ports_too() -> None:
+def test_ports_are_derived_from_advertised_listeners() -> None:
     environment = {
         "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://broker:29092,PLAINTEXT_HOST://localhost:9092",
         "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:PLAINTEXT",

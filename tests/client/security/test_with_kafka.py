@@ -196,7 +196,7 @@ Current ACLs for resource `ResourcePattern(resourceType=CLUSTER, name=kafka-clus
 """
 
 
-def test_kafka_acls_says_what_kafkas_tool_says(kafka: SecuredKafka, run: Runner, capsys: pytest.CaptureFixture[str]) -> None:
+def test_kafka_acls_output_matches_kafka(kafka: SecuredKafka, run: Runner, capsys: pytest.CaptureFixture[str]) -> None:
     said = ""
     for line in KAFKA_ACLS.splitlines():
         if line.startswith("$ "):
@@ -212,7 +212,7 @@ def test_kafka_acls_says_what_kafkas_tool_says(kafka: SecuredKafka, run: Runner,
     assert said == KAFKA_ACLS.replace("~", " ")
 
 
-def test_kafka_delegation_tokens_says_what_kafkas_tool_says(kafka: SecuredKafka, run: Runner, capsys: pytest.CaptureFixture[str]) -> None:
+def test_kafka_delegation_tokens_output_matches_kafka(kafka: SecuredKafka, run: Runner, capsys: pytest.CaptureFixture[str]) -> None:
     def tool(*arguments: str) -> list[str]:
         config = ["--command-config", str(run.folder / "client.properties")]
         assert run_tool("kafka-delegation-tokens", ["--bootstrap-server", kafka.addresses["SASL_SSL"], *config, *arguments]) == 0

@@ -57,7 +57,7 @@ def test_errors_are_one_line(table: OperationTable, name: str, arguments: dict[s
         table.call(name, arguments)
 
 
-def test_commands_tell_what_they_are_for(table: OperationTable) -> None:
+def test_commands_describe_their_purpose(table: OperationTable) -> None:
     (found,) = table.describe()
     assert found["command"] == "leaders.move"
     assert found["purpose"] == "Move a partition."

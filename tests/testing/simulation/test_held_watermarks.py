@@ -113,7 +113,7 @@ def test_acks_below_all_do_not_wait(broker: BrokerInMemory, acks: int) -> None:
     assert (partition.log.high_watermark, partition.log.log_end_offset) == (0, 2)
 
 
-def test_what_was_shown_before_is_acknowledged_though_others_are_held(broker: BrokerInMemory) -> None:
+def test_already_visible_records_are_acknowledged(broker: BrokerInMemory) -> None:
     data = records(1, producer_id=broker.cluster.metadata.allocate_producer_id(), producer_epoch=0, base_sequence=0)
     assert results(produce(broker, 0, data=data)) == [(0, 0, 0)]
     broker.hold_high_watermark("orders", 0)

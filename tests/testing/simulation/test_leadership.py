@@ -182,7 +182,7 @@ def test_more_replicas_than_brokers_are_refused() -> None:
         nodes.broker.cluster.new_topic("orders", assignments={0: [1, 3]})
 
 
-def test_partitions_that_are_added_have_as_many_replicas_or_those_that_were_said() -> None:
+def test_added_partitions_use_the_default_or_requested_replicas() -> None:
     nodes = NodesInMemory(3)
     cluster = nodes.broker.cluster
     cluster.create_topic("orders", partition_count=2, replication_factor=2)

@@ -104,7 +104,7 @@ def test_nothing_left_is_not_served(broker: Refusing) -> None:
     assert all(each.log.log_end_offset == 0 for each in broker.cluster.topics["a"].partitions)
 
 
-def test_what_waits_for_a_sync_is_joined_when_it_is_there() -> None:
+def test_delayed_answer_is_merged_with_refused_partitions() -> None:
     broker = Refusing()
     broker.cluster.create_topic("s", partition_count=2, configs={"flush.messages": "1"})
     broker.refused = {("s", 0): KafkaStorageError()}
@@ -157,7 +157,7 @@ def test_partitions_of_a_session_count_whether_they_are_named_or_not(broker: Ref
     assert told["a", 1] < -50, "served as soon as it is refused no more"
 
 
-def test_a_refused_partition_is_told_again_when_it_has_nothing_new(broker: Refusing) -> None:
+def test_refused_partition_is_reported_again_without_new_records(broker: Refusing) -> None:
     session = broker.ask(broker.fetch({"a": [0]}, (0, 0)), 17).session_id
     broker.refused = {("a", 0): NotLeaderOrFollower()}
     assert broker.told(broker.ask(broker.fetch({}, (session, 1)), 17)) == {("a", 0): NOT_LEADER}

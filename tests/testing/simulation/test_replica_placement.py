@@ -38,7 +38,7 @@ def test_replicas_are_spread_over_racks(racks: dict[int, str | None]) -> None:
 
 
 @pytest.mark.parametrize("replication_factor", [1, 2, 3])
-def test_while_a_broker_is_stopped_the_others_lead_and_have_what_they_can(replication_factor: int) -> None:
+def test_stopped_broker_does_not_lead_new_partitions(replication_factor: int) -> None:
     replicas = spread("orders", range(12), replication_factor, THREE, alive={1, 3})
 
     assert {each[0] for each in replicas} == {1, 3}
@@ -47,7 +47,7 @@ def test_while_a_broker_is_stopped_the_others_lead_and_have_what_they_can(replic
     assert spread("orders", range(12), replication_factor, THREE, alive={1, 2, 3}) == spread("orders", range(12), replication_factor, THREE)
 
 
-def test_racks_count_more_than_who_is_alive_but_for_leaders() -> None:
+def test_racks_outrank_liveness_except_for_leaders() -> None:
     racks: dict[int, str | None] = {1: "a", 2: "b", 3: "b", 4: "c"}
     for replicas in spread("orders", range(12), 3, racks, alive={1, 3}):
         assert replicas[0] in {1, 3}

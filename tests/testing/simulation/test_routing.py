@@ -121,7 +121,7 @@ def test_acks_all_needs_min_insync_replicas(nodes: NodesInMemory) -> None:
     assert results(nodes.ask(produce(nodes, 0, acks=-1), at=leader))[0].error_code == 0
 
 
-def test_all_replicas_are_enough_however_many_are_asked_for(nodes: NodesInMemory) -> None:
+def test_min_insync_replicas_is_capped_at_the_replica_count(nodes: NodesInMemory) -> None:
     nodes.broker.cluster.configs.alter_topic("orders", {"min.insync.replicas": "3"})
     leader, follower = nodes.leadership.of(nodes.partition("orders")).replicas
 
@@ -298,7 +298,7 @@ def test_directories_have_the_replicas_of_their_broker(nodes: NodesInMemory) -> 
         assert found == {index for index in range(3) if at in nodes.leadership.of(nodes.partition("orders", index)).replicas}
 
 
-def test_topics_with_as_many_replicas_as_asked_for(nodes: NodesInMemory) -> None:
+def test_topics_have_the_requested_replication_factor(nodes: NodesInMemory) -> None:
     def create(name: str, replication_factor: int) -> k19_create_topics.TopicResult:
         topic = k19_create_topics.Topic(name=name, num_partitions=2, replication_factor=replication_factor, assignments=[], configs=[])
         (result,) = nodes.ask(k19_create_topics.Request(topics=[topic], timeout_ms=1000), at=3).topics
@@ -336,7 +336,7 @@ def elected(response: k43_elect_leaders.Response) -> dict[int, int]:
     return {each.partition_id: each.error_code for topic in response.replica_election_results for each in topic.partition_result}
 
 
-def test_each_broker_tells_its_own_configs() -> None:
+def test_each_broker_describes_its_own_configs() -> None:
     addresses = {"listeners": "PLAINTEXT://:7000", "advertised.listeners": "PLAINTEXT://somewhere:8000"}
     nodes = NodesInMemory(3, racks=("a", "b", "c"), config=addresses)
     resource = k32_describe_configs.Resource(resource_type=4, resource_name="3", configuration_keys=None)

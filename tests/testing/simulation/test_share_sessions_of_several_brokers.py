@@ -61,7 +61,7 @@ def test_each_broker_has_its_own_session_with_a_member(nodes: NodesInMemory) -> 
         assert told(begin(nodes, nodes.leader("orders", index), 1)) == {index: (0, 1)}, "it goes on there"
 
 
-def test_the_end_of_one_session_gives_back_what_was_read_there(nodes: NodesInMemory) -> None:
+def test_closing_a_session_releases_the_records_of_its_broker(nodes: NodesInMemory) -> None:
     first, second = nodes.leader("orders", 0), nodes.leader("orders", 1)
     for index, at in enumerate((first, second)):
         assert told(begin(nodes, at, 0, index)) == {index: (0, 1)}
