@@ -107,7 +107,7 @@ QUOTA_NAMES: Final = (
     "connection_creation_rate",
 )
 
-_EXACT, _DEFAULT = 0, 1  #: match types of a filter component
+_EXACT, _DEFAULT, _ANY = 0, 1, 2  #: match types of a filter component
 
 Entity = Mapping[str, str | None]  #: type -> name; None is the default of its type
 
@@ -120,12 +120,23 @@ class Quota(NamedTuple):
     value: float
 
 
-def describe_quotas(client: Client, entity: Entity, *, strict: bool = False) -> list[Quota]:
-    """Return the quotas of all entities with these parts, `strict`: without other parts. KafkaError: the filter is invalid."""
+def describe_quotas(client: Client, entity: Entity, *, strict: bool = False, any_of: Sequence[str] = ()) -> list[Quota]:
+    """Return quotas.
+
+    Args:
+        client: the client.
+        entity: the parts that an entity must have.
+        strict: leave out entities with other parts.
+        any_of: types of parts that an entity must have, with any name or as the default.
+
+    Raises:
+        KafkaError: the filter is invalid.
+    """
     components = [
         k48_describe_client_quotas.Component(entity_type=each, match_type=_DEFAULT if name is None else _EXACT, match=name)
         for each, name in entity.items()
     ]
+    components += [k48_describe_client_quotas.Component(entity_type=each, match_type=_ANY, match=None) for each in any_of]
     request = k48_describe_client_quotas.Request(components=components, strict=strict)
     deadline = client.deadline()
     response: k48_describe_client_quotas.Response = client.retrying(lambda: client.to_any(deadline), deadline).ask(

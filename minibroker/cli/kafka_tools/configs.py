@@ -1,13 +1,16 @@
-"""kafka-configs: show and alter configs of topics, brokers, groups and client metrics."""
+"""kafka-configs: show and alter configs of topics, brokers, groups and client metrics; entity_configs.py has users, clients and ips."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
+from minibroker.cli.kafka_tools import entity_configs
 from minibroker.cli.kafka_tools.arguments import UsageError, add_bootstrap, client_of, parser, split_configs, the_one
+from minibroker.cli.kafka_tools.entity_configs import CLIENTS, IPS, QUOTA_TYPES, USERS
 from minibroker.client import configs as admin
 from minibroker.client.client import Client
 from minibroker.client.configs import CLUSTER, DELETE, SET, TYPES, Change
@@ -20,7 +23,22 @@ SINGULAR: Final = {
     "broker-loggers": "broker-logger",
     "client-metrics": "client-metric",
     "groups": "group",
+    USERS: "user",
+    CLIENTS: "client",
+    IPS: "ip",
 }
+#: options that name an entity, and those that name the default of a type -> --entity-type, in Kafka's order
+_FLAGS: Final = {
+    "topic": "topics",
+    "client": CLIENTS,
+    "user": USERS,
+    "broker": "brokers",
+    "broker-logger": "broker-loggers",
+    "ip": IPS,
+    "client-metrics": "client-metrics",
+    "group": "groups",
+}
+_DEFAULTS: Final = {"client-defaults": CLIENTS, "user-defaults": USERS, "broker-defaults": "brokers", "ip-defaults": IPS}
 #: Kafka's names of the sources of a config (DescribeConfigs)
 SOURCES: Final = {
     1: "DYNAMIC_TOPIC_CONFIG",
@@ -39,10 +57,14 @@ def run(arguments: Sequence[str]) -> int:
     """Run the tool, with the output of Kafka's ConfigCommand."""
     options = _parser().parse_args(arguments)
     the_one(options, ("describe", "alter"), "Command must include exactly one action: --describe, --alter")
-    kind, entity = _entity(options)
+    entities = _entities(options)
+    entity_configs.check_entities(entities, is_change=options.alter)
+    kind, entity = entities[0]
     with client_of(options) as client:
         if options.alter:
-            _alter(client, kind, entity, options)
+            _alter(client, entities, options)
+        elif kind in QUOTA_TYPES:
+            entity_configs.describe(client, entities)
         else:
             names = [entity] if entity is not None else admin.list_entities(client, kind)
             for name in names:
@@ -51,46 +73,54 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    made = parser("kafka-configs", "This tool helps to manipulate and describe entity config for a topic, broker, group or client metrics.")
+    made = parser(
+        "kafka-configs",
+        "This tool helps to manipulate and describe entity config for a topic, client, user, broker, ip, group or client metrics.",
+    )
     add_bootstrap(made)
-    for name in ("describe", "alter", "all", "entity-default", "broker-defaults"):
+    for name in ("describe", "alter", "all", *_DEFAULTS):
         made.add_argument(f"--{name}", action="store_true")
-    made.add_argument("--entity-type", choices=list(TYPES))
-    made.add_argument("--entity-name")
+    made.add_argument("--entity-type", choices=[*TYPES, *QUOTA_TYPES], action="append", default=[], help="Twice for users and clients.")
+    made.add_argument("--entity-name", action="append", default=[], dest="entity_names")
+    made.add_argument("--entity-default", action="append_const", const=CLUSTER, dest="entity_names")
     made.add_argument("--add-config", metavar="NAME=VALUE,...", help="Configs to set; put a list in square brackets.")
     made.add_argument("--add-config-file", metavar="FILE")
     made.add_argument("--delete-config", metavar="NAME,...")
-    for name in ("topic", "broker", "broker-logger", "client-metrics", "group"):
+    for name in _FLAGS:
         made.add_argument(f"--{name}")
     made.add_argument("--force", action="store_true", help=argparse.SUPPRESS)
     return made
 
 
-def _entity(options: argparse.Namespace) -> tuple[str, str | None]:
-    short = {"topics": options.topic, "brokers": options.broker, "broker-loggers": options.broker_logger}
-    short |= {"client-metrics": options.client_metrics, "groups": options.group}
-    for kind, name in short.items():
-        if name is not None:
-            return kind, name
-    if options.broker_defaults:
-        return "brokers", CLUSTER
-    if options.entity_type is None:
-        raise UsageError("At least one of --entity-type, --topic, --broker, --broker-defaults, --group must be specified")
-    return options.entity_type, CLUSTER if options.entity_default else options.entity_name
+def _entities(options: argparse.Namespace) -> list[tuple[str, str | None]]:
+    """Return types and names of the entities: one, or a user and a client id. The name of a default is empty; None stands for all."""
+    given = vars(options)
+    flags = [(kind, given[option.replace("-", "_")]) for option, kind in _FLAGS.items()]
+    found: list[tuple[str, str | None]] = [(kind, name) for kind, name in flags if name is not None]
+    found += [(kind, CLUSTER) for option, kind in _DEFAULTS.items() if given[option.replace("-", "_")]]
+    if found and (options.entity_type or options.entity_names):
+        raise UsageError("--entity-{type,name,default} should not be used in conjunction with specific entity flags")
+    found = found or list(zip_longest(options.entity_type, options.entity_names[: len(options.entity_type)]))
+    if not found:
+        names = ", ".join(f"--{option}" for option in ("entity-type", *_FLAGS, *_DEFAULTS))
+        raise UsageError(f"At least one of {names} must be specified")
+    return found
 
 
-def _alter(client: Client, kind: str, entity: str | None, options: argparse.Namespace) -> None:
+def _alter(client: Client, entities: entity_configs.Entities, options: argparse.Namespace) -> None:
+    kind, entity = entities[0]
     if entity is None:
         raise UsageError("At least one of --entity-name or --entity-default must be specified with --alter")
-    changes = []
-    if options.add_config_file:
-        changes += [Change(name, SET, value) for name, value in sources.from_file(Path(options.add_config_file)).items()]
-    if options.add_config:
-        changes += [Change(name, SET, value) for name, value in split_configs(options.add_config).items()]
-    changes += [Change(name.strip(), DELETE, None) for name in (options.delete_config or "").split(",") if name.strip()]
-    if not changes:
+    added = dict(sources.from_file(Path(options.add_config_file))) if options.add_config_file else {}
+    added |= split_configs(options.add_config) if options.add_config else {}
+    deleted = [name.strip() for name in (options.delete_config or "").split(",") if name.strip()]
+    if not added and not deleted:
         raise UsageError("At least one of --add-config, --add-config-file, or --delete-config must be specified with --alter")
-    admin.alter_configs(client, kind, entity, changes)
+    if kind in QUOTA_TYPES:
+        entity_configs.alter(client, entities, added, deleted)
+    else:
+        changes = [Change(name, SET, value) for name, value in added.items()]
+        admin.alter_configs(client, kind, entity, [*changes, *(Change(name, DELETE, None) for name in deleted)])
     what = f"default config for {kind} in the cluster" if entity == CLUSTER else f"config for {SINGULAR[kind]} {entity}"
     print(f"Completed updating {what}.")
 

@@ -145,6 +145,46 @@ CONVERSATION = [
     *(Command("kafka-delete-records", "--offset-json-file _FILE_", file=json.dumps(given)) for given in DELETIONS),
     Command("kafka-delete-records", "--offset-json-file _FILE_", file="{"),
     Command("kafka-get-offsets", "--topic kept --time earliest"),
+    Command("kafka-configs", "--entity-type users --entity-name alice --alter --add-config SCRAM-SHA-256=[iterations=8192,password=x=y]"),
+    Command("kafka-configs", "--user alice --alter --add-config SCRAM-SHA-512=[password=z],producer_byte_rate=1024"),
+    Command("kafka-configs", "--user alice --alter --add-config producer_byte_rate=1024,consumer_byte_rate=2048.5"),
+    Command("kafka-configs", "--user alice --alter --add-config SCRAM-SHA-512=[password=z]"),
+    Command("kafka-configs", "--user alice --describe"),
+    Command("kafka-configs", "--user bob --describe"),
+    Command("kafka-configs", "--user-defaults --alter --add-config request_percentage=200"),
+    Command("kafka-configs", "--user-defaults --describe"),
+    Command("kafka-configs", "--entity-type users --describe"),
+    Command("kafka-configs", "--entity-type clients --entity-name loader --alter --add-config producer_byte_rate=512"),
+    Command("kafka-configs", "--client loader --describe"),
+    Command("kafka-configs", "--entity-type clients --entity-default --alter --add-config controller_mutation_rate=3"),
+    Command("kafka-configs", "--client-defaults --describe"),
+    Command("kafka-configs", "--entity-type clients --describe"),
+    Command("kafka-configs", "--user alice --client loader --alter --add-config consumer_byte_rate=7"),
+    Command("kafka-configs", "--user alice --client-defaults --alter --add-config consumer_byte_rate=8"),
+    Command("kafka-configs", "--entity-type users --entity-name alice --entity-type clients --entity-name loader --describe"),
+    Command("kafka-configs", "--entity-type users --entity-type clients --describe"),
+    Command("kafka-configs", "--user alice --entity-type clients --describe"),
+    Command("kafka-configs", "--entity-type users --entity-default --entity-type clients --entity-default --describe"),
+    Command("kafka-configs", "--entity-type ips --entity-name 127.0.0.9 --alter --add-config connection_creation_rate=11"),
+    Command("kafka-configs", "--ip-defaults --alter --add-config connection_creation_rate=12"),
+    Command("kafka-configs", "--ip 127.0.0.9 --describe"),
+    Command("kafka-configs", "--entity-type ips --describe"),
+    Command("kafka-configs", "--user alice --client loader --alter --delete-config consumer_byte_rate"),
+    Command("kafka-configs", "--user alice --alter --delete-config SCRAM-SHA-256,consumer_byte_rate"),
+    Command("kafka-configs", "--user alice --alter --delete-config SCRAM-SHA-256"),
+    Command("kafka-configs", "--user alice --alter --delete-config consumer_byte_rate"),
+    Command("kafka-configs", "--entity-type users --describe"),
+    Command("kafka-configs", "--user nobody --alter --delete-config SCRAM-SHA-256"),
+    Command("kafka-configs", "--user alice --alter --add-config nonsense=1"),
+    Command("kafka-configs", "--user alice --alter --add-config producer_byte_rate=much"),
+    Command("kafka-configs", "--user alice --alter --add-config producer_byte_rate=-1"),
+    Command("kafka-configs", "--user alice --alter --add-config SCRAM-SHA-256=[iterations=1,password=x]"),
+    Command("kafka-configs", "--user alice --alter --add-config SCRAM-SHA-256=[iterations=8192]"),
+    Command("kafka-configs", "--user-defaults --alter --add-config SCRAM-SHA-256=[password=x]"),
+    Command("kafka-configs", "--user alice --ip 127.0.0.9 --describe"),
+    Command("kafka-configs", "--ip nowhere.invalid --alter --add-config connection_creation_rate=1"),
+    Command("kafka-configs", "--ip 127.0.0.9 --alter --add-config producer_byte_rate=1"),
+    Command("kafka-configs", "--entity-type users --alter --add-config producer_byte_rate=1"),
 ]
 
 #: what differs from one time to the other, or is Java's own
@@ -163,6 +203,9 @@ _JSON = re.compile(r"^\{.*\}$", re.MULTILINE)
 #: what kafka-delete-records prints of a partition, in no order
 _DELETED = re.compile(r"(?:^partition: .*\n)+", re.MULTILINE)
 
+#: what kafka-configs prints of quotas, in no order
+_QUOTAS = re.compile(r"(?:^Quota configs .*\n)+", re.MULTILINE)
+
 #: of a record that kafka-console-consumer prints with its partition
 _PARTITION = re.compile(r"\tPartition:(\d+)\t")
 
@@ -176,6 +219,7 @@ def comparable(command: Command, said: Said) -> Said:
         text = by_partition(text)
     text = _JSON.sub(lambda found: json.dumps(in_order(json.loads(found[0]))), text)
     text = _DELETED.sub(lambda found: "".join(sorted(found[0].splitlines(keepends=True))), text)
+    text = _QUOTAS.sub(lambda found: "".join(sorted(found[0].splitlines(keepends=True))), text)
     return Said(text, said.exit_code)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from minibroker.cli.kafka_tools import entity_configs
 from minibroker.cli.kafka_tools.arguments import java_name
 from minibroker.cli.kafka_tools.main import run_tool
 from minibroker.client.client import Client
@@ -55,7 +56,36 @@ def test_they_say_what_kafkas_tools_say(tmp_path: Path, monkeypatch: pytest.Monk
     assert different == [], "\n\n".join(different)
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (512, "512.0"),
+        (0.5, "0.5"),
+        (9_999_999, "9999999.0"),
+        (1e7, "1.0E7"),
+        (10 * 1024 * 1024, "1.048576E7"),
+        (2**53 * 1.0, "9.007199254740992E15"),
+    ],
+)
+def test_numbers_are_shown_as_java_shows_them(value: float, text: str) -> None:
+    """Checked with Java 17's Double.toString."""
+    assert entity_configs._java_double(value) == text
+
+
 REFUSED = {
+    "kafka-configs --user alice --alter --add-config SCRAM-SHA-256=[password=x],producer_byte_rate=1": (
+        "Cannot alter both quota and SCRAM credential configs simultaneously for 'users' using --bootstrap-server."
+    ),
+    "kafka-configs --user alice --entity-type clients --describe": (
+        "--entity-{type,name,default} should not be used in conjunction with specific entity flags"
+    ),
+    "kafka-configs --user alice --alter --add-config SCRAM-SHA-256=[iterations=1,password=x]": (
+        "Iterations 1 is less than the minimum 4096 required for SCRAM-SHA-256"
+    ),
+    "kafka-configs --ip 127.0.0.9 --alter --add-config producer_byte_rate=1": (
+        "Only connection quota configs can be added for 'ips' using --bootstrap-server. Unexpected config names: producer_byte_rate"
+    ),
+    "kafka-configs --user alice --alter --delete-config consumer_byte_rate": "Invalid config(s): consumer_byte_rate",
     "kafka-consumer-groups --describe --group g --verbose": "verbose is not a recognized option\nSee kafka-consumer-groups --help",
     "kafka-console-consumer --include *": "* is an invalid regex.",
     "kafka-console-consumer --topic a --property value.deserializer=my.Deserializer": (
