@@ -132,7 +132,8 @@ class ServedNode:
         """Return how the clients of a listener log in. Raises ConfigurationError if its properties are invalid."""
         from minibroker.server.sasl.accounts import sasl_listener  # noqa: PLC0415  most brokers have no listener with SASL
 
-        return sasl_listener(listener_name, lambda: self.services, clock)
+        others = [each.sasl for each in self.listeners if each.sasl is not None]
+        return sasl_listener(listener_name, lambda: self.services, clock, others)
 
     def _advertised(self, listener_name: str) -> tuple[str, int]:
         """Return the present address for clients; other data bring another node."""

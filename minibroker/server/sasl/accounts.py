@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from minibroker.clock import Clock
@@ -11,10 +11,17 @@ from minibroker.errors import ConfigurationError
 from minibroker.security.scram import NUMBERS, ScramCredential, ScramToken, UnknownUsers
 from minibroker.server.sasl.listener import SaslListener
 from minibroker.server.sasl.mechanisms import Accounts, TokenKeys, offers_of
+from minibroker.server.sasl.unfinished import UnfinishedRequests
 
 
-def sasl_listener(name: str, services: Callable[[], Services], clock: Clock) -> SaslListener:
-    """Return the listener. `services` is called at each use: a broker may exchange its data.
+def sasl_listener(name: str, services: Callable[[], Services], clock: Clock, others: Iterable[SaslListener]) -> SaslListener:
+    """Return the listener.
+
+    Args:
+        name: of the listener.
+        services: called at each use, because a broker may exchange its data.
+        clock: for delays and the expiry of tokens.
+        others: SASL listeners of the same broker, which have one limit of memory with it.
 
     Raises:
         ConfigurationError: a property is missing or invalid.
@@ -24,7 +31,9 @@ def sasl_listener(name: str, services: Callable[[], Services], clock: Clock) -> 
     keys = TokenKeys(clock, services().background)
     make_offers = partial(offers_of, accounts=accounts, keys=keys, unknown=UnknownUsers())
     try:
-        return SaslListener(name, lambda: services().config.security_texts, config.connections_max_idle_ms, make_offers, keys.close, clock)
+        texts, max_idle_ms = (lambda: services().config.security_texts), config.connections_max_idle_ms
+        unfinished = next((each.unfinished for each in others), None) or UnfinishedRequests()
+        return SaslListener(name, texts, max_idle_ms, make_offers, keys.close, clock, unfinished)
     except ConfigurationError:
         keys.close()
         raise

@@ -1,4 +1,4 @@
-"""What the connections of one SASL listener share: mechanisms, limits before the login, and the log of failures."""
+"""What the connections of one SASL listener share: mechanisms, limits of a login, and the log of failures."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.errors import ConfigurationError, InvalidConfig
 from minibroker.security.sasl_session import Offer
 from minibroker.server.sasl.gate import GatedConnection, Login, SaslGate
+from minibroker.server.sasl.unfinished import UnfinishedRequests
 
 log = logging.getLogger(__name__)
 
-MEMORY_MAX: Final = 16 * 1024 * 1024  #: bytes of unfinished requests of clients that have not logged in
-COUNTED_FROM: Final = 16 * 1024  #: bytes of a connection above which they count; requests of honest logins are smaller
 LINES_PER_SECOND: Final = 100  #: failures that are logged; the others are counted
 
 
@@ -32,6 +31,7 @@ class SaslListener:
         make_offers: Callable[[ListenerProperties], Mapping[str, Offer]],
         close: Callable[[], None],
         clock: Clock,
+        unfinished: UnfinishedRequests,
         elapsed_ms: Callable[[], float] = lambda: time.monotonic() * 1000,
     ) -> None:
         """Read the properties of a listener.
@@ -43,6 +43,7 @@ class SaslListener:
             make_offers: makes its mechanisms, by name.
             close: releases what the mechanisms use.
             clock: for delays and the expiry of tokens.
+            unfinished: counts requests of all listeners.
             elapsed_ms: a clock that never jumps, for the end of sessions.
 
         Raises:
@@ -54,6 +55,7 @@ class SaslListener:
         self.make_gate: Callable[[Login, Dispatcher, GatedConnection], SaslGate] = SaslGate  #: of a connection; the test kit has its own
         self.close = close  #: releases what the mechanisms use; logins go on as they are
         self.clock = clock
+        self.unfinished = unfinished
         self.elapsed_ms = elapsed_ms
         self._read_texts = texts()
         properties = ListenerProperties(self._read_texts, name)
@@ -66,8 +68,6 @@ class SaslListener:
             prop = properties.wanted_name("connection.failed.authentication.delay.ms")
             raise ConfigurationError(f"{prop}={self.failure_delay_ms} should be less than connections.max.idle.ms={max_idle_ms}")
         self.offers = make_offers(properties)  #: the mechanisms that new connections may use
-        self._held: dict[SaslGate, tuple[int, GatedConnection]] = {}  #: bytes of unfinished requests and their connections, oldest first
-        self._held_size = 0
         self._second = 0  #: of the last failure
         self._lines = 0  #: failures in that second
         self._left_out = 0  #: of these, the ones without a line
@@ -86,27 +86,6 @@ class SaslListener:
             self.offers = self._make_offers(ListenerProperties(texts, self._name))
         except ConfigurationError as error:
             log.error("listener %s keeps its SASL mechanisms: %s", self._name, error)  # noqa: TRY400  the message is the whole problem
-
-    def count(self, gate: SaslGate, size: int, connection: GatedConnection) -> None:
-        """Take note of the bytes of an unfinished request before the login. The oldest ones are closed if they are too many."""
-        self.forget(gate)
-        if size <= COUNTED_FROM or gate.is_open:
-            return
-        self._held[gate] = (size, connection)
-        self._held_size += size
-        while self._held_size > MEMORY_MAX:
-            oldest = next(iter(self._held))
-            holder = self._held[oldest][1]
-            self.forget(oldest)
-            log.warning(
-                "closing a connection that has not logged in: unfinished requests before the login use more than %d bytes", MEMORY_MAX
-            )
-            holder.abort()
-
-    def forget(self, gate: SaslGate) -> None:
-        """Count no bytes of this connection: it has logged in or closed."""
-        size, _ = self._held.pop(gate, (0, None))
-        self._held_size -= size
 
     def login_failed(self, host: str, channel: str, reason: str, *, is_again: bool) -> None:
         """Log a failure as Apache Kafka does (Selector), unless there were too many in this second."""

@@ -15,6 +15,7 @@ from minibroker.schemas import k50_describe_user_scram_credentials as k50
 from minibroker.schemas import k51_alter_user_scram_credentials as k51
 from minibroker.server.broker import Broker
 from minibroker.server.sasl import listener as sasl_listener
+from minibroker.server.sasl import unfinished
 from minibroker.server.sasl.gate import REFUSED_SIZE_MAX
 from tests.golden.sasl_scenes import CLOSED, MODULES, RIGHT, Conversation, Ports, make_users, scram
 from tests.support.becoming import becomes
@@ -229,27 +230,28 @@ def connections_of(name: str) -> Callable[[Broker], int]:
 
 
 def test_unfinished_requests_before_the_login_use_bounded_memory(broker: SaslBroker, ports: Ports) -> None:
-    """Each of 100 clients sends nearly all of the largest request. The oldest ones are closed, and an honest client logs in."""
+    """100 clients of two listeners each send most of the largest request. The oldest ones are closed; an honest client logs in."""
     size = 524_288
     frame = struct.pack(">i", size) + b"\0\x11\0\x01" + bytes(size - 100)
     clients = []
-    for _ in range(100):
-        client = socket.create_connection(("127.0.0.1", ports.sasl))
+    for number in range(100):
+        client = socket.create_connection(("127.0.0.1", (ports.sasl, ports.reauth)[number % 2]))
         client.setblocking(True)
         with contextlib.suppress(ConnectionError):
             client.sendall(frame)
         clients.append(client)
-    held = broker.call(lambda each: shared(each, "SASL")._held_size)
-    assert 0 < held <= sasl_listener.MEMORY_MAX
+    held = broker.call(lambda each: shared(each, "SASL").unfinished.size)
+    assert 0 < held <= unfinished.MEMORY_MAX
+    assert broker.call(lambda each: shared(each, "REAUTH").unfinished is shared(each, "SASL").unfinished)
     used = broker.call(lambda each: sum(listener.request_memory.used for listener in each.listeners[:1]))
-    assert used <= sasl_listener.MEMORY_MAX + 100 * sasl_listener.COUNTED_FROM
+    assert used <= unfinished.MEMORY_MAX + 100 * 16 * 1024  # the buffers of connections
     with Conversation(ports.sasl) as talk:
         talk.handshake("PLAIN")
         assert talk.authenticate(RIGHT).error_code == 0
     for client in clients:
         client.close()
-    assert becomes(lambda: broker.call(connections_of("SASL")) == 0)
-    assert broker.call(lambda each: shared(each, "SASL")._held_size) == 0
+    assert becomes(lambda: broker.call(connections_of("SASL")) + broker.call(connections_of("REAUTH")) == 0)
+    assert broker.call(lambda each: shared(each, "SASL").unfinished.size) == 0
 
 
 def test_torn_requests_of_a_login_are_served_when_they_are_whole(broker: SaslBroker, ports: Ports) -> None:
