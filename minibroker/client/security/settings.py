@@ -1,7 +1,7 @@
 """Read what a client needs to know to connect securely, from Java's client properties or librdkafka's.
 
 Java's names are those of Apache Kafka's SslConfigs and SaslConfigs. Names of librdkafka are read where Java has none of that name or
-both mean the same (`sasl.username`, `ssl.ca.location`). Properties that do not concern connections are ignored.
+both mean the same (`sasl.username`, `ssl.ca.location`). Properties that do not concern security are ignored.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from minibroker.client.security.property_names import check_names
 from minibroker.config.secret import Secret
 from minibroker.errors import ConfigurationError
 from minibroker.security.jaas import OAUTHBEARER_LOGIN_MODULE, JaasEntry, JaasError, parse_property
@@ -76,6 +77,7 @@ def read_settings(properties: Mapping[str, str]) -> SecuritySettings:
     Raises:
         ConfigurationError: a property is missing or invalid. The message names it and contains no secret.
     """
+    check_names(properties)
     protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
     if protocol not in PROTOCOLS:
         raise ConfigurationError(f"security.protocol={protocol} is invalid: give one of {', '.join(PROTOCOLS)}")

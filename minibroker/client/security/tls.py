@@ -22,7 +22,7 @@ from minibroker.security.java_keystore import KeyStoreError
 from minibroker.security.tls import set_suites
 
 PEM: Final = "PEM"
-_VERSIONS: Final = {"TLSv1": "TLSv1", "TLSv1.1": "TLSv1_1", "TLSv1.2": "TLSv1_2", "TLSv1.3": "TLSv1_3"}
+_VERSIONS: Final = {"TLSv1.2": "TLSv1_2", "TLSv1.3": "TLSv1_3"}
 _TICKS: Final = re.compile(r"\s*\(_ssl\.c:\d+\)|\[[A-Z0-9_: ]+\] ?")
 
 #: verify codes of OpenSSL (X509_V_ERR_...)
@@ -85,7 +85,9 @@ def make_context(settings: TlsSettings) -> ssl.SSLContext:
 def _limit_versions(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
     unknown = [name for name in names if name not in _VERSIONS]
     if unknown:
-        raise ConfigurationError(f"ssl.enabled.protocols={','.join(names)} is invalid: give of {', '.join(_VERSIONS)}")
+        raise ConfigurationError(
+            f"ssl.enabled.protocols={','.join(names)} is invalid: give some of {', '.join(_VERSIONS)}; older ones are not secure"
+        )
     if names:
         versions = sorted(ssl.TLSVersion[_VERSIONS[name]] for name in names)
         context.minimum_version, context.maximum_version = versions[0], versions[-1]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from minibroker.client.security import property_names
 from minibroker.client.security.settings import SecuritySettings, read_settings
 from minibroker.errors import ConfigurationError
 
@@ -101,3 +102,41 @@ def test_an_error_names_the_property(text: str, words: str) -> None:
 def test_secrets_have_no_representation() -> None:
     found = settings("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.username=a\nsasl.password=hush\nssl.key.password=hush")
     assert "hush" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("ssl.truststore.locaton", "ssl.truststore.locaton is ignored: no client has this property; did you mean ssl.truststore.location?"),
+        ("sasl.mechansim", "sasl.mechansim is ignored: no client has this property; did you mean sasl.mechanism?"),
+        ("security.brotocol", "security.brotocol is ignored: no client has this property; did you mean security.protocol?"),
+        ("ssl.xyz.zyx", "ssl.xyz.zyx is ignored: no client has this property"),
+    ],
+)
+def test_unknown_names_are_reported(caplog: pytest.LogCaptureFixture, name: str, problem: str) -> None:
+    read_settings({name: "x", "client.id": "x", "ssl.provider": "SunJSSE", "sasl.kerberos.service.name": "kafka"})
+    assert [record.getMessage() for record in caplog.records] == [problem]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ssl.engine.factory.class", "com.example.Factory"),
+        ("ssl.crl.location", "/crl.pem"),
+        ("sasl.client.callback.handler.class", "com.example.Handler"),
+        ("sasl.login.callback.handler.class", "com.example.Handler"),
+    ],
+)
+def test_unsupported_properties_are_refused(name: str, value: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{name}.* is not supported: "):
+        read_settings({name: value})
+    read_settings({name: ""})
+
+
+def test_names_of_java_are_known() -> None:
+    """Checked with the names of AdminClientConfig and ProducerConfig of Kafka 4.3.1."""
+    assert {name for name in property_names._KNOWN if name.startswith("ssl.truststore.")} == {
+        "ssl.truststore.certificates", "ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.type"
+    }  # fmt: skip
+    for names in (property_names._NOT_SUPPORTED, [property_names._LOGIN_HANDLER]):
+        assert set(names) <= property_names._KNOWN

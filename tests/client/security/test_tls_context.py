@@ -43,3 +43,9 @@ def test_suites_of_one_version_exclude_the_other_version() -> None:
 def test_suites_that_cannot_be_used_are_refused(properties: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match=r"^ssl\.cipher\.suites: none of these suites can be served"):
         context_of(**properties)
+
+
+@pytest.mark.parametrize("versions", ["TLSv1.1", "TLSv1,TLSv1.3", "TLS"])
+def test_insecure_versions_are_refused(versions: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"ssl.enabled.protocols={versions} is invalid"):
+        context_of(ssl_enabled_protocols=versions)

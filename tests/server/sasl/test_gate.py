@@ -17,7 +17,7 @@ from minibroker.server.broker import Broker
 from minibroker.server.sasl import listener as sasl_listener
 from minibroker.server.sasl import unfinished
 from minibroker.server.sasl.gate import REFUSED_SIZE_MAX
-from tests.golden.sasl_scenes import CLOSED, MODULES, RIGHT, Conversation, Ports, make_users, scram
+from tests.golden.sasl_scenes import CLOSED, MODULES, RIGHT, Conversation, Ports, bearer, make_users, scram
 from tests.support.becoming import becomes
 from tests.support.ports import free_ports
 from tests.support.sasl_broker import SaslBroker
@@ -177,6 +177,46 @@ def test_names_from_clients_do_not_break_lines_of_the_log(broker: SaslBroker, po
     assert "\n" not in line
     assert "\x1b" not in line
     assert len(line) < 400
+
+
+def _plain(user: str) -> Callable[[Conversation], None]:
+    def login(talk: Conversation) -> None:
+        talk.handshake("PLAIN")
+        talk.authenticate(f"\0{user}\0s3cret-of-nobody")
+
+    return login
+
+
+def _expired(talk: Conversation) -> None:
+    talk.handshake("OAUTHBEARER")
+    talk.authenticate(bearer("alice", lasts_s=-3600))
+    talk.authenticate(b"\x01")
+
+
+@pytest.mark.parametrize(
+    "login",
+    [
+        _plain("alice"),
+        _plain("nobody"),
+        lambda talk: scram(talk, "alice", b"s3cret-of-nobody"),
+        lambda talk: scram(talk, "nobody", b"s3cret-of-nobody"),
+        lambda talk: scram(talk, "nobody", b"s3cret-of-nobody", "SCRAM-SHA-512"),
+        _expired,
+    ],
+    ids=["PLAIN", "PLAIN, unknown user", "SCRAM", "SCRAM, unknown user", "SCRAM-SHA-512, unknown user", "expired token"],
+)
+def test_a_failed_login_is_one_line_without_its_secret(
+    broker: SaslBroker, ports: Ports, lines: list[str], elapsed: Elapsed, login: Callable[[Conversation], None]
+) -> None:
+    elapsed.ms += 5_000
+    with Conversation(ports.sasl) as talk:
+        login(talk)
+        talk.ends()
+    assert becomes(lambda: broker.call(connections_of("SASL")) == 0)
+    (line,) = [line for line in lines if "authentication" in line or "SASL" in line]
+    assert line.startswith("Failed authentication with /127.0.0.1 (channelId=")
+    assert "s3cret" not in "".join(lines)
+    assert "Bearer" not in "".join(lines)
 
 
 def test_a_flood_of_failures_is_not_a_flood_of_lines(broker: SaslBroker, caplog: pytest.LogCaptureFixture, elapsed: Elapsed) -> None:
