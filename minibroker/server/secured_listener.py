@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import cast
 
@@ -25,12 +25,13 @@ def _same(tls: ListenerTls) -> ListenerTls:
 class SecuredListener:
     """Puts TLS before each connection of a listener, with a certificate that may change (Kafka's SslFactory)."""
 
-    def __init__(self, listener: Listener, texts: Mapping[str, str]) -> None:
+    def __init__(self, listener: Listener, texts: Mapping[str, str], others: Iterable[Listener] = ()) -> None:
         """Read the stores.
 
         Args:
             listener: one whose protocol is SSL or SASL_SSL.
             texts: properties by full name (`BrokerConfig.security_texts`).
+            others: listeners of the same broker, which have one limit of handshakes with it.
 
         Raises:
             ConfigurationError: The properties cannot be used.
@@ -41,7 +42,8 @@ class SecuredListener:
         self._times = self._times_of(self._texts)
         self.tls = tls_of(self._properties(texts), listener.security_protocol)  #: of connections from now on
         self.choose: Callable[[ListenerTls], ListenerTls] = _same  #: returns the TLS of the next connection; the test kit has its own
-        self._handshakes = Handshakes(listener.at_end_of_turn, listener.now_ms)
+        shared = (each.secured._handshakes for each in others if isinstance(each.secured, SecuredListener))  # noqa: SLF001  of this class
+        self._handshakes: Handshakes = next(shared, None) or Handshakes(listener.at_end_of_turn, listener.now_ms)
         listener.secured = self
 
     def __call__(self, connection: asyncio.BaseProtocol) -> asyncio.BaseProtocol:

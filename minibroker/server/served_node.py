@@ -118,7 +118,7 @@ class ServedNode:
         """Serve TLS on a listener, which is not open yet. Raise ConfigurationError if its properties cannot be used."""
         from minibroker.server.secured_listener import SecuredListener  # noqa: PLC0415  a plain broker does not need TLS
 
-        self._secured[listener.name] = SecuredListener(listener, self.services.config.security_texts)
+        self._secured[listener.name] = SecuredListener(listener, self.services.config.security_texts, self.listeners)
         self._follow_config()
 
     def _follow_config(self) -> None:

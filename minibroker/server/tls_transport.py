@@ -40,7 +40,7 @@ _LOGGED_EVERY_MS: Final = 1_000
 
 
 class Handshakes:
-    """The handshakes of a listener: so many at a time, and in each turn of the loop as many as fit into 2 ms."""
+    """The handshakes of all listeners of a broker: so many at a time, and in each turn of the loop as many as fit into 2 ms."""
 
     def __init__(self, at_end_of_turn: Callable[[Callable[[], None]], None], now_ms: Callable[[], int]) -> None:
         self._at_end_of_turn = at_end_of_turn
@@ -57,7 +57,7 @@ class Handshakes:
         self._schedule()
 
     def started(self, protocol: TlsProtocol) -> None:
-        """Count a handshake, and close the oldest if there are too many."""
+        """Count a handshake that is about to start, and close the oldest if there are too many."""
         self._under_way[protocol] = None
         if len(self._under_way) > HANDSHAKES_MAX:
             oldest = next(iter(self._under_way))
@@ -257,8 +257,8 @@ class TlsProtocol(asyncio.BufferedProtocol):
         if self._raw is None or self._raw.is_closing():
             return
         if self._object is None:
-            self._object = self._tls.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
             self._handshakes.started(self)
+            self._object = self._tls.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         try:
             self._object.do_handshake()
         except ssl.SSLWantReadError:

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from minibroker.server.broker import Broker
 from tests.golden.captures.tls_changes import FILE
 from tests.golden.tls_change_scenes import Files, Ports, Scene, properties
 from tests.support.ports import free_ports
@@ -43,10 +44,18 @@ def comparable(outcome: Any) -> Any:
     return re.sub(r"SAN=\[.*?\]}", lambda found: str(sorted(re.findall(r"[0-9], [^]]*", found[0]))), outcome)
 
 
+def limits_of_handshakes(broker: Broker) -> int:
+    """Return how many limits the three listeners with TLS have."""
+    secured = [each.secured for each in broker.listeners if each.security_protocol == "SSL"]
+    assert len(secured) == 3
+    return len({id(vars(each)["_handshakes"]) for each in secured})
+
+
 def test_changes_of_certificates(tmp_path: Path) -> None:
     first = free_ports(5)
     ports, files = Ports(*range(first, first + 5)), Files(tmp_path)
-    with SaslBroker({"node.id": "1", "connection.failed.authentication.delay.ms": "0", **properties(ports, tmp_path)}):
+    with SaslBroker({"node.id": "1", "connection.failed.authentication.delay.ms": "0", **properties(ports, tmp_path)}) as broker:
+        assert broker.call(limits_of_handshakes) == 1
         found = dict(Scene(ports, files, lambda: None).outcomes())
     different = {
         name: (outcome, GOLDEN.get(name)) for name, outcome in found.items() if comparable(outcome) != comparable(GOLDEN.get(name))
