@@ -15,17 +15,18 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from minibroker.cli.http_sites import HttpSites, http_options
 from minibroker.cli.secure import ADMIN, SecurityOptions, security_of
 from minibroker.cli.streams import drop_output
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.broker_properties import LIKE_KAFKA
-from minibroker.config.listeners import NODES_MAX, is_loopback
+from minibroker.config.listeners import NODES_MAX
 from minibroker.config.sources import Setting
 from minibroker.errors import ConfigurationError
 from minibroker.server import garbage, logs
@@ -33,10 +34,9 @@ from minibroker.server import garbage, logs
 if TYPE_CHECKING:
     from minibroker.dispatch.context import Services
     from minibroker.server.broker import Broker
-    from minibroker.testing.lab.lab_server import LabServer
+    from minibroker.testing.lab.lab_broker import LabBroker
 
 _BROKERS_HELP = "Show so many brokers to clients, with ids and ports one after the other, to test clients with: nothing is replicated."
-_LAB_HELP = "Let tests change the broker over HTTP on this port, 0 for a free one: faults, time, data. See 'minibroker lab'."
 _LIKE_KAFKA_HELP = f"Behave as Apache Kafka does wherever minibroker deliberately differs: {LIKE_KAFKA}=true. See docs/differences.md."
 _SASL_HELP = (
     "Let this user log in, and nobody without a password: the listener becomes SASL_PLAINTEXT. "
@@ -48,7 +48,6 @@ _TLS_DIR_HELP = "Folder of the certificates, and of client.properties.  [default
 _SECURE_HELP = "--tls and a super user 'admin', whose password is shown once; nobody else may do anything before you allow it."
 _SUPER_USER_HELP = "This user may do everything; others may do what --acl and 'kafka-acls' allow."
 _ACL_HELP = "Allow or deny something, e.g. 'alice allow READ TOPIC orders-*'. Others may do nothing that no entry allows."
-_LOOPBACK = "127.0.0.1"
 _PORT = 9092
 _DATA_DIR = "data"
 _IMPORTED = time.perf_counter()
@@ -91,15 +90,11 @@ def _not_empty(_context: click.Context, _parameter: click.Parameter, path: str |
 @click.option("--tls", "has_tls", is_flag=True, help=_TLS_HELP)
 @click.option("--mtls", "is_mutual", is_flag=True, help=_MTLS_HELP)
 @click.option("--tls-dir", metavar="DIR", callback=_not_empty, help=_TLS_DIR_HELP)
-@click.option("--lab-port", type=click.IntRange(0, 65535), metavar="PORT", help=_LAB_HELP)
-@click.option(
-    "--lab-host", metavar="HOST", help=f"Address of the lab, if not {_LOOPBACK}. Any process that can connect to it controls the broker."
-)
-@click.option(
-    "--lab-name", "lab_names", multiple=True, metavar="NAME", help="A host name of --lab-host for other machines, if it has a dot."
-)
+@http_options
 @click.option("--ready-lines", type=click.Choice(["minibroker", "kafka"]), default="minibroker", hidden=True)
+@click.pass_context
 def serve(  # noqa: PLR0917  one for each option; click passes them by name
+    ctx: click.Context,
     config_file: Path | None,
     assignments: tuple[str, ...],
     data_dir: str | None,
@@ -112,9 +107,6 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
     super_users: tuple[str, ...],
     acls: tuple[str, ...],
     tls_dir: str | None,
-    lab_port: int | None,
-    lab_host: str | None,
-    lab_names: tuple[str, ...],
     ready_lines: str,
     *,
     is_like_kafka: bool,
@@ -127,7 +119,7 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
     Properties have Kafka's names. They come from --config, then from the environment (KAFKA_NUM_PARTITIONS means
     num.partitions), then from --set and the other options. Later ones take precedence.
     """
-    lab = _lab_of(lab_host, lab_port, lab_names)
+    sites = HttpSites.of_command(ctx)
     names = _racks_of(racks, broker_count)
     garbage.put_off()
     sys.setswitchinterval(_THREAD_SWITCH_S)
@@ -148,39 +140,13 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
             arguments["listeners"] = Setting(address, "--port" if port is not None else str(security.option))
         arguments |= security.properties()
         config = BrokerConfig.load(file=config_file, environment=os.environ, assignments=assignments, arguments=arguments)
-        _check_side_doors(config, lab)
+        sites.check(config)
         security.prepare(config)
         from minibroker.server.loop import run  # noqa: PLC0415  a wrong configuration is told without loading a broker
 
-        run(_serve(config, broker_count, names, lab, security, says_it_like_kafka=ready_lines == "kafka"))
+        run(_serve(config, broker_count, names, sites, security, says_it_like_kafka=ready_lines == "kafka"))
     except ConfigurationError as error:
         raise click.ClickException(f"{error}{_advice(error)}") from error
-
-
-def _check_side_doors(config: BrokerConfig, lab: _LabPlace | None) -> None:
-    """Refuse a lab that other machines can reach, beside a listener that asks who they are: a lab controls the broker, and asks nobody."""
-    secured = [listener for listener in config.listeners if listener.protocol != "PLAINTEXT"]
-    if lab is not None and (secured or config.authorizer_class_name) and not is_loopback(lab.host):
-        what = f"listener {secured[0].name} is secured" if secured else "access control is on"
-        raise ConfigurationError(f"--lab-host: {lab.host} lets other machines control the broker, but {what}: leave the lab on {_LOOPBACK}")
-
-
-class _LabPlace(NamedTuple):
-    """The address of the lab, and the names that clients use for it."""
-
-    host: str
-    port: int
-    names: tuple[str, ...]
-
-
-def _lab_of(host: str | None, port: int | None, names: tuple[str, ...]) -> _LabPlace | None:
-    """Return the place of the lab; None without a lab."""
-    if port is None:
-        for option, value in (("--lab-host", host), ("--lab-name", names)):
-            if value:
-                raise click.UsageError(f"{option} has no lab without --lab-port")
-        return None
-    return _LabPlace(host or _LOOPBACK, port, names)
 
 
 def _racks_of(text: str, broker_count: int) -> list[str]:
@@ -192,7 +158,7 @@ def _racks_of(text: str, broker_count: int) -> list[str]:
 
 def _advice(error: ConfigurationError) -> str:
     is_taken = isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE
-    return ": stop what listens there, or take another port (--port 0: a free one)" if is_taken and "--lab" not in str(error) else ""
+    return ": stop what listens there, or take another port (--port 0: a free one)" if is_taken and not str(error).startswith("--") else ""
 
 
 def _raise_descriptor_limit() -> None:
@@ -211,7 +177,7 @@ async def _serve(
     config: BrokerConfig,
     broker_count: int,
     racks: list[str],
-    lab: _LabPlace | None,
+    sites: HttpSites,
     security: SecurityOptions,
     *,
     says_it_like_kafka: bool,
@@ -227,8 +193,15 @@ async def _serve(
             os._exit(130)
         stop.set()
 
-    broker = _make_broker(config, broker_count, racks, lab, exit_without_disks, None if security.access is None else security.access.write)
+    broker = _make_broker(
+        config, broker_count, racks, exit_without_disks, None if security.access is None else security.access.write, has_lab="lab" in sites
+    )
     await broker.start()
+    try:
+        await sites.start(broker)
+    except BaseException:
+        await broker.stop()
+        raise
     garbage.settle()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -236,7 +209,7 @@ async def _serve(
     try:
         if security.new_password is not None:
             click.echo(f"user {ADMIN}, password {security.new_password} (shown once; {security.admin_file} has it for clients)")
-        _say_ready(broker, config.log_dirs, broker_count)
+        _say_ready(broker, config.log_dirs, broker_count, sites.urls)
         if says_it_like_kafka:
             from minibroker.cli.container.settings import kafka_ready_lines  # noqa: PLC0415  for the container image only
 
@@ -246,6 +219,7 @@ async def _serve(
     await stop.wait()
     if all_offline.is_set():
         _exit_without_disks(config.log_dirs)
+    await sites.stop()
     await broker.stop()
 
 
@@ -260,18 +234,19 @@ def _exit_without_disks(log_dirs: tuple[str, ...]) -> NoReturn:
     os._exit(1)
 
 
-def _make_broker(  # noqa: PLR0917  what the options say
+def _make_broker(
     config: BrokerConfig,
     broker_count: int,
     racks: list[str],
-    lab: _LabPlace | None,
     on_all_offline: Callable[[], None],
     on_open: Callable[[Services], None] | None,
-) -> Broker | LabServer:
-    if lab is not None:
-        from minibroker.testing.lab.lab_server import LabServer  # noqa: PLC0415  for tests alone
+    *,
+    has_lab: bool,
+) -> Broker | LabBroker:
+    if has_lab:
+        from minibroker.testing.lab.lab_broker import LabBroker  # noqa: PLC0415  for tests alone
 
-        return LabServer(config, host=lab.host, port=lab.port, names=lab.names, broker_count=broker_count, racks=racks, on_open=on_open)
+        return LabBroker(config, broker_count=broker_count, racks=racks, on_open=on_open)
     if broker_count > 1 or racks:
         from minibroker.testing.simulation.broker import SimulatedBroker  # noqa: PLC0415  one broker does not need it
 
@@ -281,12 +256,12 @@ def _make_broker(  # noqa: PLR0917  what the options say
     return Broker(config, on_all_offline=on_all_offline, on_open=on_open)
 
 
-def _say_ready(broker: Broker | LabServer, log_dirs: tuple[str, ...], broker_count: int) -> None:
+def _say_ready(broker: Broker | LabBroker, log_dirs: tuple[str, ...], broker_count: int, sites: Mapping[str, str]) -> None:
     """The one line that `serve` prints."""
     directories = ", ".join(str(Path(log_dir).absolute()) for log_dir in log_dirs)
     several = f", {broker_count} brokers to clients and one in fact: nothing is replicated" if broker_count > 1 else ""
-    lab = f", lab {broker.lab_url}" if hasattr(broker, "lab_url") else ""
-    click.echo(f"minibroker ready: {', '.join(broker.addresses)}, data in {directories}{several}{lab}, {_running_s():.2f} s")
+    urls = "".join(f", {name} {url}" for name, url in sites.items())
+    click.echo(f"minibroker ready: {', '.join(broker.addresses)}, data in {directories}{several}{urls}, {_running_s():.2f} s")
 
 
 def _running_s() -> float:

@@ -45,6 +45,7 @@ def test_serve_pays_for_no_other_command() -> None:
     heavy = [name for name in loaded if name.split(".")[0] in ("yaml", "tabulate") or name.startswith("minibroker.client")]
     assert heavy == []
     assert sorted(name for name in loaded if name.startswith("minibroker.cli.")) == [
+        "minibroker.cli.http_sites",
         "minibroker.cli.main",
         "minibroker.cli.secure",
         "minibroker.cli.serve",

@@ -1,4 +1,4 @@
-"""`minibroker lab`: the operations of a broker that was started with `serve --lab-port`, over HTTP (testing/lab/http_server.py)."""
+"""`minibroker lab`: the operations of a broker that was started with `serve --lab-port`, over HTTP (testing/lab/site.py)."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ lab.py              Lab: the operations of one broker, executed by name on its l
 handles.py          Fault, Hold and the groups of operations that tests use, also awaited
 phrases.py          the words that inject a fault: `inject("Produce", ...).times(3)`
 storage_faults.py   a file system that fails as a test says
-http_server.py      the operations over HTTP on loopback, for other languages and for `minibroker lab`
-lab_server.py       a broker of any configuration with its lab, for `serve --lab-port`
+site.py             the operations over HTTP, for other languages and for `minibroker lab`
+lab_broker.py       a broker of any configuration with its lab, for `serve --lab-port`
 
 Invariant: arguments and results are JSON, so that an operation is the same from a thread, a process and a program in another language.
 """

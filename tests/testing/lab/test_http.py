@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
+from minibroker.http.server import HttpServer, Place
 from minibroker.testing import Broker
-from minibroker.testing.lab.http_server import HttpServer
+from minibroker.testing.lab.site import LabSite
 from tests.support.broker_process import BrokerProcess
 
 
@@ -135,11 +136,12 @@ def test_errors_are_one_line(served: Served, path: str, body: bytes | None, head
 )
 async def test_a_page_that_was_bound_to_our_address_cannot_read(host: str, served_names: list[str], refused_names: list[str]) -> None:
     async with Broker() as broker:
-        server = HttpServer(broker._hosted.lab, host, 0, ["lab.example.com"])
+        server = HttpServer()
+        server.mount(LabSite(broker._hosted.lab), Place(host, 0, ("lab.example.com",)))
         await server.start()
 
         async def ask(name: str) -> tuple[int, str]:
-            reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url("lab").rpartition(":")[2]))
             writer.write(f"GET /info HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n".encode())
             head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
             writer.close()

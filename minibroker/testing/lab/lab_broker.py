@@ -1,9 +1,9 @@
-"""A broker of any configuration with its lab over HTTP: `minibroker serve --lab-port`."""
+"""A broker of any configuration with its lab: `minibroker serve --lab-port`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.dispatch.context import Services
@@ -12,11 +12,9 @@ from minibroker.server.broker import STOP_TIMEOUT_S
 from minibroker.storage.files import Files
 from minibroker.testing.data import Data, LogDirsData
 from minibroker.testing.hosted import HostedBroker
-from minibroker.testing.lab.http_server import HttpServer
+from minibroker.testing.lab.site import LabSite
 from minibroker.testing.options import BrokerError, BrokerOptions
 from minibroker.testing.simulation.broker import SimulatedBroker
-
-LOOPBACK: Final = "127.0.0.1"
 
 
 class _ConfiguredBroker(HostedBroker):
@@ -37,47 +35,33 @@ class _ConfiguredBroker(HostedBroker):
         return SimulatedBroker(self._config, files, **self._shape, **self.hooks())
 
 
-class LabServer:
-    """What `serve` runs in place of a server.Broker: start, stop, addresses."""
+class LabBroker:
+    """What `serve` runs in place of a server.Broker: start, stop, addresses. `hosted.lab` has the operations."""
 
     def __init__(
         self,
         config: BrokerConfig,
         *,
-        host: str = LOOPBACK,
-        port: int,
-        names: Sequence[str] = (),
         broker_count: int = 1,
         racks: Sequence[str] = (),
         on_open: Callable[[Services], None] | None = None,
     ) -> None:
-        self._hosted = _ConfiguredBroker(config, {"broker_count": broker_count, "racks": racks, "on_open": on_open})
-        self._http = HttpServer(self._hosted.lab, host, port, names)
+        self.hosted: HostedBroker = _ConfiguredBroker(config, {"broker_count": broker_count, "racks": racks, "on_open": on_open})
+        self.site = LabSite(self.hosted.lab)
 
     @property
     def addresses(self) -> list[str]:
         """`NAME://host:port` of each listener."""
-        return self._hosted.broker.addresses
-
-    @property
-    def lab_url(self) -> str:
-        """http://HOST:PORT of the lab."""
-        return self._http.url
+        return self.hosted.broker.addresses
 
     async def start(self) -> None:
-        """Start the broker and its lab; ConfigurationError says why it cannot."""
+        """Start the broker; ConfigurationError says why it cannot."""
         try:
-            await self._hosted.start()
+            await self.hosted.start()
         except BrokerError as error:
             raise error.__cause__ if isinstance(error.__cause__, ConfigurationError) else error from None
-        try:
-            await self._http.start()
-        except BaseException:
-            await self.stop()
-            raise
 
     async def stop(self) -> None:
-        """Stop both, and remove snapshots."""
-        await self._http.stop()
-        await self._hosted.stop()
-        self._hosted.remove_data()
+        """Stop, and remove snapshots."""
+        await self.hosted.stop()
+        self.hosted.remove_data()

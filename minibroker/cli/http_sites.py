@@ -1,0 +1,141 @@
+"""The HTTP sites of `minibroker serve`: their options, who may reach them, and the server that has them.
+
+Each site has `--NAME-port`, `--NAME-host` and `--NAME-name`. A new site is a row of `_SITES`; its module is imported only if its port is
+set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+import click
+
+from minibroker.config.listeners import is_loopback
+from minibroker.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from minibroker.config.broker_config import BrokerConfig
+    from minibroker.http.server import HttpServer, HttpSite
+    from minibroker.server.broker import Broker
+    from minibroker.testing.lab.lab_broker import LabBroker
+
+    Served = Broker | LabBroker
+
+Command = Callable[..., Any]
+LOOPBACK: Final = "127.0.0.1"
+_GIVEN: Final = "minibroker.cli.http_sites"  #: the key of the options in the context
+
+
+class Site(NamedTuple):
+    """A kind of site."""
+
+    name: str
+    make: Callable[[Served, Mapping[str, Any]], HttpSite]  #: (broker, options of the command line)
+    port_help: str
+    host_help: str
+    power: str  #: what other machines get from the site: "lets other machines {power}"
+
+
+def _lab(broker: Served, _options: Mapping[str, Any]) -> HttpSite:
+    return cast("LabBroker", broker).site  # `serve` makes a LabBroker if there is a lab
+
+
+_SITES: Final = (
+    Site(
+        "lab",
+        _lab,
+        "Let tests change the broker over HTTP on this port, 0 for a free one: faults, time, data. See 'minibroker lab'.",
+        f"Address of the lab, if not {LOOPBACK}. Any process that can connect to it controls the broker.",
+        "control the broker",
+    ),
+)
+
+
+def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    if value not in {None, ()}:
+        ctx.meta.setdefault(_GIVEN, {})[param.name] = value
+
+
+def _option(*names: str, **attributes: Any) -> Callable[[Command], Command]:
+    return click.option(*names, expose_value=False, is_eager=True, callback=_remember, **attributes)
+
+
+def http_options(function: Command) -> Command:
+    """Add the options of all sites to a command. Their values are not passed to it: `HttpSites.of_command` has them."""
+    for site in reversed(_SITES):
+        name = site.name
+        options = (
+            _option(f"--{name}-port", type=click.IntRange(0, 65535), metavar="PORT", help=site.port_help),
+            _option(f"--{name}-host", metavar="HOST", help=site.host_help),
+            _option(
+                f"--{name}-name", multiple=True, metavar="NAME",
+                help=f"A host name of --{name}-host for other machines, if it has a dot.",
+            ),
+        )  # fmt: skip
+        for option in reversed(options):
+            function = option(function)
+    return function
+
+
+class HttpSites:
+    """The sites of one broker, and where they listen."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._options = options
+        self._server: HttpServer | None = None
+
+    @classmethod
+    def of_command(cls, ctx: click.Context) -> HttpSites:
+        """Return the sites of the options of a command. UsageError: an option of a site without its port."""
+        options = ctx.meta.get(_GIVEN, {})
+        for site in _SITES:
+            for each in ("host", "name"):
+                if f"{site.name}_port" not in options and f"{site.name}_{each}" in options:
+                    raise click.UsageError(f"--{site.name}-{each} has no {site.name} without --{site.name}-port")
+        return cls(options)
+
+    def __contains__(self, name: str) -> bool:
+        return f"{name}_port" in self._options
+
+    def check(self, config: BrokerConfig) -> None:
+        """Refuse sites that other machines can reach, beside a listener that checks who its clients are: a site does not.
+
+        Raises:
+            ConfigurationError: the message names the option.
+        """
+        secured = [listener for listener in config.listeners if listener.protocol != "PLAINTEXT"]
+        if not secured and not config.authorizer_class_name:
+            return
+        what = f"listener {secured[0].name} is secured" if secured else "access control is on"
+        for site in _SITES:
+            host = self._options.get(f"{site.name}_host", LOOPBACK)
+            if site.name in self and not is_loopback(host):
+                raise ConfigurationError(
+                    f"--{site.name}-host: {host} lets other machines {site.power}, but {what}: leave the {site.name} on {LOOPBACK}"
+                )
+
+    async def start(self, broker: Served) -> None:
+        """Serve the sites of a running broker. ConfigurationError says why they cannot listen."""
+        sites = [site for site in _SITES if site.name in self]
+        if not sites:
+            return
+        from minibroker.http.server import HttpServer, Place  # noqa: PLC0415  most brokers have no site
+
+        server, options = HttpServer(), self._options
+        for site in sites:
+            name = site.name
+            place = Place(options.get(f"{name}_host", LOOPBACK), options[f"{name}_port"], tuple(options.get(f"{name}_name", ())))
+            server.mount(site.make(broker, options), place)
+        await server.start()
+        self._server = server
+
+    @property
+    def urls(self) -> dict[str, str]:
+        """The URL of each site, after `start`."""
+        return {} if self._server is None else {name: self._server.url(name) for name in self._server.names}
+
+    async def stop(self) -> None:
+        """Close all sites; does nothing if there is none."""
+        if self._server is not None:
+            await self._server.stop()
