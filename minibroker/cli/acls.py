@@ -10,8 +10,7 @@ from minibroker.cli.options import client_command, output_option
 from minibroker.cli.output import FORMATS, emit
 from minibroker.client import access
 from minibroker.client.client import Client
-from minibroker.security.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
-from minibroker.security.acl_text import parse_acl, principal_of, text_of
+from minibroker.security.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType, parse_acl, principal_of, text_of
 
 OPERATIONS = tuple(each.name for each in Operation if each > Operation.ANY)
 TYPES = tuple(each.name for each in ResourceType if each > ResourceType.ANY)

@@ -29,7 +29,8 @@ from minibroker.config.broker_properties import LIKE_KAFKA
 from minibroker.config.listeners import NODES_MAX
 from minibroker.config.sources import Setting
 from minibroker.errors import ConfigurationError
-from minibroker.server import garbage, logs
+from minibroker.server import logs
+from minibroker.server.loop import put_off_garbage_collection, run, settle_garbage_collection
 
 if TYPE_CHECKING:
     from minibroker.dispatch.context import Services
@@ -121,7 +122,7 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
     """
     sites = HttpSites.of_command(ctx)
     names = _racks_of(racks, broker_count)
-    garbage.put_off()
+    put_off_garbage_collection()
     sys.setswitchinterval(_THREAD_SWITCH_S)
     logs.set_up(log_format, log_level)
     _raise_descriptor_limit()
@@ -142,8 +143,6 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
         config = BrokerConfig.load(file=config_file, environment=os.environ, assignments=assignments, arguments=arguments)
         sites.check(config)
         security.prepare(config)
-        from minibroker.server.loop import run  # noqa: PLC0415  a wrong configuration is told without loading a broker
-
         run(_serve(config, broker_count, names, sites, security, says_it_like_kafka=ready_lines == "kafka"))
     except ConfigurationError as error:
         raise click.ClickException(f"{error}{_advice(error)}") from error
@@ -202,7 +201,7 @@ async def _serve(
     except BaseException:
         await broker.stop()
         raise
-    garbage.settle()
+    settle_garbage_collection()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told_to_stop)

@@ -13,7 +13,7 @@ from minibroker.cli.options import client_command, output_option
 from minibroker.cli.output import FORMATS, emit
 from minibroker.client import access
 from minibroker.client.client import Client
-from minibroker.security.acl_text import principal_of
+from minibroker.security.acl import principal_of
 
 COLUMNS = ("token_id", "owner", "requester", "renewers", "issued_ms", "expires_ms", "latest_ms")
 

@@ -200,7 +200,7 @@ class ListenerProperties:
         """Return the name, with prefixes, under which a property is set for this listener; None if it has its default."""
         return next((each for each in self._names(name, mechanism) if each in self._texts), None)
 
-    def wanted_name(self, name: str, mechanism: str | None = None) -> str:
+    def name_to_set(self, name: str, mechanism: str | None = None) -> str:
         """Return the name that an error should tell the operator to set: the one in force, else the strongest."""
         return self.full_name(name, mechanism) or self._names(name, mechanism)[0]
 
@@ -233,14 +233,14 @@ class ListenerProperties:
         if prop.is_sensitive:
             return self.secret(name, mechanism)
         text = self._text(name, mechanism)
-        full = Property((self.wanted_name(name, mechanism), prop.type, prop.default, prop.check, prop.documentation), is_dynamic=False)
+        full = Property((self.name_to_set(name, mechanism), prop.type, prop.default, prop.check, prop.documentation), is_dynamic=False)
         return full.parse(text)
 
     def integer(self, name: str, mechanism: str | None = None) -> int:
         """Return the number in force for a property that has a default."""
         value = self.get(name, mechanism)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise InvalidConfig(f"{self.wanted_name(name, mechanism)} needs a number")
+            raise InvalidConfig(f"{self.name_to_set(name, mechanism)} needs a number")
         return value
 
     def items(self, name: str, mechanism: str | None = None) -> tuple[str, ...]:

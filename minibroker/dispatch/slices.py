@@ -66,7 +66,7 @@ class Slices:
         self._clock = clock
         self._queue: deque[Sliced] = deque()  #: the first ACTIVE_MAX take turns
         self._is_due = False
-        self.slowest = ""  #: the request in the last turn that was far longer than a slice, for the watchdog (server/watchdog.py)
+        self.slowest = ""  #: the request in the last turn that was far longer than a slice, for the watchdog (server/loop.py)
 
     def __len__(self) -> int:
         """Count the generators that can continue, without those that wait for a Delayed."""

@@ -4,7 +4,7 @@ Versions: 0; flexible; extra bytes after the request are ignored (librdkafka sen
 has one result; successful ones come first. A second change of a user is DUPLICATE_RESOURCE.
 A request of more than 1,000 changes is rejected: POLICY_VIOLATION (config/request_limits.py).
 Credentials are records of the metadata log, as in Apache Kafka (cluster/metadata/scram_credentials.py). The response is sent when they are
-on the disk. Logins use them at once; open connections go on (server/sasl/accounts.py).
+on the disk. Logins use them at once; open connections go on (server/sasl/listener.py).
 """
 
 from __future__ import annotations

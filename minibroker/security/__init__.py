@@ -1,1 +1,10 @@
-"""Who a client is and what it may do: access control lists here, authentication in the modules beside them."""
+"""Who a client is and what it may do: authentication, TLS, and access control lists."""
+
+from __future__ import annotations
+
+from minibroker.errors import ConfigurationError
+
+
+def needs_extra(what: str) -> ConfigurationError:
+    """Return the error for a feature whose packages are not installed."""
+    return ConfigurationError(f"{what} needs the package cryptography: pip install 'minibroker[security]'")

@@ -6,7 +6,7 @@
 Denials are INFO and allowed operations are DEBUG, on Kafka's logger `kafka.authorizer.logger`. DEBUG counts when the broker starts; later
 it takes effect when an access control entry changes, because allowed operations are remembered. Of the denials of one principal on one
 resource, one line is written in INTERVAL_MS, and of one principal LINES_MAX lines, so that a flood of requests does not fill the disk.
-At the end of the interval one more line for each principal says how many were left out. Names come from clients, so control characters
+At the end of the interval, one more line for each principal counts those that were left out. Names come from clients, so control characters
 are escaped and long names are cut.
 """
 
@@ -21,7 +21,7 @@ from minibroker.security.authorizer import Decision
 
 INTERVAL_MS: Final = 10_000
 LINES_MAX: Final = 50  #: of one principal in an interval
-PRINCIPALS_MAX: Final = 1_000  #: with lines of their own in an interval
+PRINCIPALS_MAX: Final = 1_000  #: that have a line in an interval; the others are counted together
 _SHOWN_LETTERS: Final = 300
 
 _LOG: Final = logging.getLogger("kafka.authorizer.logger")
@@ -31,7 +31,7 @@ _TYPE_NAMES: Final = {kind: "".join(word.capitalize() for word in kind.name.spli
 
 
 class AuditEntry(NamedTuple):
-    """What a client wanted to do, and what the authorizer decided."""
+    """The operation of a client, and the decision of the authorizer."""
 
     principal: str
     host: str
@@ -99,6 +99,6 @@ class AuditLog:
 
 
 def shown(text: str, letters_max: int = _SHOWN_LETTERS) -> str:
-    """Return a text of a client for the log: control characters are escaped, and it is not longer than `letters_max`."""
+    """Return a text of a client for the log, with control characters escaped and cut to `letters_max`."""
     cut = text if len(text) <= letters_max else f"{text[:letters_max]}..."
     return cut if cut.isprintable() else "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in cut)

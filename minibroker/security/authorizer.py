@@ -56,11 +56,11 @@ OPERATIONS: Final[dict[ResourceType, tuple[Operation, ...]]] = {
     ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }  # fmt: skip
 
-_MADE_UP_NAME: Final = "hardcode"  #: Kafka's; a resource that nobody has
+_MADE_UP_NAME: Final = "hardcode"  #: Kafka's; a resource that does not exist
 
 
 class Decision:
-    """Whether something is allowed, and the rule that says so."""
+    """Whether an operation is allowed, and the rule that decided."""
 
     __slots__ = ("acl", "is_allowed", "rule")
 
@@ -82,9 +82,9 @@ RIGHTS_MAX: Final = 100_000  #: names in all Rights
 
 
 class Rights:
-    """What a client was allowed since the last change of an entry: for each kind and operation the names of resources.
+    """The operations that a client was allowed since the last change of an entry: names of resources by kind and operation.
 
-    Functions around frequent requests look here first, so that a request costs a look-up for each resource.
+    The authorization of frequent requests looks here first, so that a request costs one look-up for each resource.
     """
 
     __slots__ = ("_authorizer", "_host", "allowed", "is_current", "principal")
@@ -118,7 +118,7 @@ class Authorizer:
     def __init__(self, super_users: Iterable[str] = (), *, allow_everyone_if_no_acl: bool = False) -> None:
         self.super_users = frozenset(super_users)  #: whole principals, such as `User:admin`
         self.allow_everyone_if_no_acl = allow_everyone_if_no_acl
-        self.generation = 0  #: counts changes, for those who keep decisions of their own
+        self.generation = 0  #: counts changes, for callers that cache decisions
         self._acls: dict[Acl, None] = {}
         #: pattern -> principal -> entries
         self._by_pattern: dict[tuple[ResourceType, PatternType, str], dict[str, list[Acl]]] = {}
@@ -159,9 +159,9 @@ class Authorizer:
             del self._by_pattern[pattern]
         self._forget(acl)
 
-    def find(self, wanted: AclFilter) -> Iterator[Acl]:
+    def find(self, acl_filter: AclFilter) -> Iterator[Acl]:
         """Yield the entries that match a filter, in the order of their creation."""
-        return (acl for acl in self._acls if wanted.matches(acl))
+        return (acl for acl in self._acls if acl_filter.matches(acl))
 
     def is_allowed(self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Return whether a client may do something with the resource of this name."""
@@ -191,7 +191,7 @@ class Authorizer:
         return decision.is_allowed
 
     def operations(self, principal: str, host: str, resource_type: ResourceType, name: str) -> int:
-        """Return what a client may do with a resource: bit n stands for operation n."""
+        """Return the operations that a client may do with a resource: bit n stands for operation n."""
         question = principal, host, resource_type, name
         bits = self._operations.get(question)
         if bits is None:
@@ -207,7 +207,7 @@ class Authorizer:
         return bits
 
     def rights(self, principal: str, host: str) -> Rights:
-        """Return what a client was allowed. All of its connections share it."""
+        """Return the rights of a client. All of its connections share them."""
         rights = self._rights.get((principal, host))
         if rights is None:
             self.count_right()
@@ -252,8 +252,8 @@ class Authorizer:
         allowing, concerns_resource = None, False
         for principals in self._patterns_of(resource_type, name):
             concerns_resource = True
-            for who in (principal, ANY_PRINCIPAL):
-                for acl in principals.get(who, ()):
+            for name_of_entry in (principal, ANY_PRINCIPAL):
+                for acl in principals.get(name_of_entry, ()):
                     if not _applies(acl, host, operation):
                         continue
                     if acl.permission == Permission.DENY:

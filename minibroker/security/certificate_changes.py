@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from minibroker.config.security_properties import ListenerProperties
 from minibroker.errors import InvalidConfig
-from minibroker.security.extra import needs_extra
+from minibroker.security import needs_extra
 from minibroker.security.principals import distinguished_name
 from minibroker.security.tls import ListenerTls
 
@@ -42,16 +42,16 @@ def changed_texts(first: Mapping[str, str], texts: Mapping[str, str], listener_n
     for name in RECONFIGURABLE:
         text = present.secret(name)
         if present.full_name(name) is not None and text is not None:
-            found[names.wanted_name(name)] = text.reveal()
+            found[names.name_to_set(name)] = text.reveal()
     return found
 
 
 def check_change(before: ListenerTls, after: ListenerTls, first: ListenerProperties, properties: ListenerProperties) -> None:
-    """Check that a listener may go on with `after`.
+    """Check that a listener may change from `before` to `after`.
 
     Args:
-        before: what new connections get at present.
-        after: what they are to get.
+        before: the TLS of new connections at present.
+        after: their TLS after the change.
         first: the properties with which the listener started.
         properties: the present properties.
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from minibroker.config.secret import Secret
-from minibroker.security.extra import needs_extra
+from minibroker.security import needs_extra
 
 if TYPE_CHECKING:
     from cryptography import x509

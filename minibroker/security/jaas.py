@@ -38,7 +38,7 @@ class JaasEntry(NamedTuple):
     options: Mapping[str, str]
 
     def __repr__(self) -> str:
-        """Name the login module alone: the options are secrets."""
+        """Name only the login module: the options are secrets."""
         return f"JaasEntry({self.login_module}, [hidden])"
 
 
@@ -60,7 +60,7 @@ def parse_property(text: str) -> JaasEntry:
 
 
 def parse_file(text: str) -> dict[str, list[JaasEntry]]:
-    """Read a JAAS file: the entries of each section, by its name. Login modules of sections of clients may be any.
+    """Read a JAAS file: the entries of each section, by its name. Sections of clients may have any login modules.
 
     Raises:
         JaasError: the text is not a JAAS file, or has a section twice.
@@ -124,10 +124,10 @@ class _Tokens:
         """Return the next token if it is a single character, not a word; None for others."""
         return None if self._next is None or self._next[1] else self._next[2]
 
-    def word(self, what: str) -> str:
-        """Take a word or a quoted text. Raise JaasError, with `what` was expected, if the next token is another one."""
+    def word(self, expected: str) -> str:
+        """Take a word or a quoted text. Raise JaasError, which says what was `expected`, if the next token is another one."""
         if self._next is None or not self._next[1]:
-            self.fail(f"{what} is missing")
+            self.fail(f"{expected} is missing")
         found = self._next[2]
         self._next = next(self._found, None)
         return found

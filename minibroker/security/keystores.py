@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from minibroker.config.secret import Secret
-from minibroker.security import java_keystore
+from minibroker.security import java_keystore, needs_extra
 from minibroker.security.der import content, integers, items
-from minibroker.security.extra import needs_extra
 from minibroker.security.java_keystore import KeyStoreError
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 PEM, PKCS12, JKS = TYPES = ("PEM", "PKCS12", "JKS")
 SIZE_MAX: Final = 16 * 1024 * 1024  #: bytes of a store; those of operating systems have 200 kB
-#: Rounds of hashing that a password of a key may need. A million take about 0.3 s, in which the broker serves nobody.
+#: Rounds of hashing that a password of a key may need. A million take about 0.3 s, in which the broker serves no request.
 _ROUNDS_MAX: Final = 1_000_000
 _ALGORITHM_MAX: Final = 1024  #: bytes of the description of a key's encryption; usual ones have 100
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\s.*?-----END \1-----", re.DOTALL)
@@ -177,7 +176,7 @@ def _check_magic(data: bytes) -> None:
 
 
 def _chain(certificate: Certificate, others: list[Certificate]) -> tuple[bytes, ...]:
-    """Return a certificate and its issuers in order, of which a file may have more than the chain."""
+    """Return a certificate and its issuers in order. A file may have more certificates than the chain."""
     from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415  optional
 
     chain, left = [certificate], list(others)

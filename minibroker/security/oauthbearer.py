@@ -2,12 +2,12 @@ r"""OAUTHBEARER (RFC 7628, KIP-255): the client sends a token that an authorizat
 
     message = n,[a=AUTHORIZATION ID],\x01auth=Bearer TOKEN\x01[NAME=VALUE\x01]...\x01
 
-An invalid token is answered with a JSON text, the client acknowledges it with \x01, and only then the login fails. Rules and messages
-are those of Apache Kafka 4.3.1 (OAuthBearerSaslServer, OAuthBearerClientInitialResponse), except that nothing but the \x01 may follow
+The server answers an invalid token with a JSON text. The client acknowledges it with \x01, and only then the login fails. Rules and
+messages are those of Apache Kafka 4.3.1 (OAuthBearerSaslServer, OAuthBearerClientInitialResponse), except that only the \x01 may follow
 the JSON text.
 
-What makes a token valid is a `Validator`: `UnsecuredValidator` below, for development alone, because anybody can write such a token;
-`signed_tokens.py` for signed ones.
+A `Validator` decides whether a token is valid: `UnsecuredValidator` below, only for development, because any client can write such a
+token; `signed_tokens.py` for signed ones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from minibroker.security.sasl_mechanism import SaslFailed
+from minibroker.security.sasl_session import SaslFailed
 
 _NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _VALUE: Final = r"[\x21-\x7e \t\r\n]+"
@@ -60,7 +60,7 @@ class OAuthBearerServer:
 
     def __init__(self, validate: Validator) -> None:
         self._validate = validate
-        self._failure: InvalidToken | None = None  #: was answered; the client has to acknowledge it
+        self._failure: InvalidToken | None = None  #: the answer to an invalid token, which the client has to acknowledge
         self.is_complete = False
         self.principal_name = ""
         self.expires_ms: int | None = None
@@ -73,8 +73,8 @@ class OAuthBearerServer:
             SaslFailed: the message is malformed, or acknowledges that the token was invalid.
         """
         if self._failure is not None:
-            told = self._failure.answer if token == _ACKNOWLEDGED else None
-            raise SaslFailed(f"the token is not accepted: {self._failure}", told)
+            answer = self._failure.answer if token == _ACKNOWLEDGED else None
+            raise SaslFailed(f"the token is not accepted: {self._failure}", answer)
         authorization_id, text = _parse(token)
         try:
             valid = self._validate(text)
@@ -106,13 +106,13 @@ def _parse(message: bytes) -> tuple[str, str]:
 
 
 class UnsecuredValidator:
-    """Accepts unsigned tokens (alg none) that have not expired. Their clients can be whoever they say."""
+    """Accepts unsigned tokens (alg none) that have not expired. A client can claim any name."""
 
     def __init__(self, options: Mapping[str, str], now_ms: Callable[[], int]) -> None:
         """Read the options of the login module (OAuthBearerUnsecuredValidatorCallbackHandler).
 
         Raises:
-            ValueError: unsecuredValidatorAllowableClockSkewMs is not a number from 0 on.
+            ValueError: unsecuredValidatorAllowableClockSkewMs is not a number of at least 0.
         """
         self._now_ms = now_ms
         self._principal_claim = options.get("unsecuredValidatorPrincipalClaimName", "").strip() or "sub"
@@ -131,7 +131,7 @@ class UnsecuredValidator:
         """
         parts = token.split(".")
         if len(parts) != 3:
-            raise InvalidToken("it has not three parts")
+            raise InvalidToken("it does not have three parts")
         header, claims = json_object(parts[0]), json_object(parts[1])
         if header.get("alg") != "none" or parts[2]:
             raise InvalidToken("it is signed, and only unsecured tokens are accepted")
@@ -173,7 +173,7 @@ _URL_SAFE: Final = str.maketrans("-_", "+/")
 
 
 def number_claim(claims: Mapping[str, Any], name: str) -> float | None:
-    """Return a time claim in seconds; None if it is missing. Raise InvalidToken if it is no number."""
+    """Return a time claim in seconds; None if it is missing. Raise InvalidToken if it is not a number."""
     value = claims.get(name)
     if value is None:
         return None

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from minibroker.security.jaas import PLAIN_LOGIN_MODULE, JaasEntry
-from minibroker.security.sasl_mechanism import OTHER_AUTHORIZATION_ID, SaslFailed
+from minibroker.security.sasl_session import OTHER_AUTHORIZATION_ID, SaslFailed
 
 _PREFIX: Final = "user_"
 INVALID: Final = "Authentication failed: Invalid username or password"
@@ -26,12 +26,12 @@ class PlainUsers:
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._key = secrets.token_bytes(32)
         self._digests = {name: self._digest(password) for name, password in passwords.items() if name and password}
-        self._nobody = secrets.token_bytes(32)  #: the digest of no password
+        self._unknown = secrets.token_bytes(32)  #: compared for unknown users; the digest of no password
 
     def is_valid(self, name: str, password: str) -> bool:
         """Whether a user has this password."""
         expected = self._digests.get(name)
-        is_equal = hmac.compare_digest(self._nobody if expected is None else expected, self._digest(password))
+        is_equal = hmac.compare_digest(self._unknown if expected is None else expected, self._digest(password))
         return is_equal and expected is not None
 
     def _digest(self, password: str) -> bytes:

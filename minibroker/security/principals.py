@@ -11,8 +11,8 @@ import re
 from typing import Any, Final
 
 from minibroker.config.definition import refuse
+from minibroker.security import needs_extra
 from minibroker.security.der import content, items
-from minibroker.security.extra import needs_extra
 
 _KEYWORDS: Final = {
     "2.5.4.3": "CN", "2.5.4.6": "C", "2.5.4.7": "L", "2.5.4.8": "ST", "2.5.4.10": "O", "2.5.4.11": "OU", "2.5.4.9": "STREET",

@@ -1,24 +1,62 @@
-"""Who may say what when on a connection of a SASL listener: the state machine of Kafka's SaslServerAuthenticator, without bytes.
+"""The login on a connection of a SASL listener: the state machine of Kafka's SaslServerAuthenticator, without bytes.
 
     VERSIONS_OR_HANDSHAKE  one ApiVersions, then
     HANDSHAKE              SaslHandshake: v0 -> BARE_TOKENS, v1 -> TOKENS
     TOKENS                 SaslAuthenticate until the mechanism is complete
     BARE_TOKENS            tokens without headers, answered without headers
-    OTHER_MECHANISM        a re-authentication with another mechanism: whatever comes next fails
-    COMPLETE               every request; SaslHandshake may begin a re-authentication (KIP-368)
+    OTHER_MECHANISM        a re-authentication with another mechanism: the next request fails
+    COMPLETE               every request; SaslHandshake may start a re-authentication (KIP-368)
     FAILED                 nothing
 
 A session that ends (`connections.max.reauth.ms`, or the expiry of a token) does nothing by itself: the next request is refused.
+
+The server sides of mechanisms (RFC 4422) are in `plain.py`, `scram.py` and `oauthbearer.py`. A mechanism does no IO and keeps no secret
+longer than the exchange needs it:
+
+    evaluate(token) -> challenge, until `is_complete`; then `principal_name` is the name of the user.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from minibroker.errors import KafkaError, SaslAuthenticationFailed, UnsupportedSaslMechanism
-from minibroker.security.sasl_mechanism import SaslFailed, SaslMechanism
+
+PLAIN: Final = "PLAIN"
+SCRAM_SHA_256: Final = "SCRAM-SHA-256"
+SCRAM_SHA_512: Final = "SCRAM-SHA-512"
+OAUTHBEARER: Final = "OAUTHBEARER"
+MECHANISMS: Final = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER)  #: that minibroker serves
+
+OTHER_AUTHORIZATION_ID: Final = "Authentication failed: Client requested an authorization id that is different from username"
+
+
+class SaslFailed(Exception):  # noqa: N818  named for what happened
+    """The client may not log in. The text is for the log; it contains no secret and no text of the client."""
+
+    def __init__(self, reason: str, client_message: str | None = None) -> None:
+        """Without a message for the client, the client gets Kafka's general one, which says only that it failed."""
+        super().__init__(reason)
+        self.client_message = client_message
+
+
+class SaslMechanism(Protocol):
+    """The server side of one exchange."""
+
+    is_complete: bool  #: the client is authenticated
+    principal_name: str  #: of the client; only when complete
+    expires_ms: int | None  #: when its credential expires, in milliseconds since the epoch; None: never
+    is_token_authenticated: bool  #: whether it used a delegation token
+
+    def evaluate(self, token: bytes) -> bytes:
+        """Return the answer to a token of the client.
+
+        Raises:
+            SaslFailed: the client may not log in; the exchange is over.
+        """
+
 
 _REAUTHENTICATION_PAUSE_MS: Final = 1000  #: KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS
 _SHOWN_LETTERS: Final = 100  #: of a client's text in the log
@@ -53,7 +91,7 @@ class Offer(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """What a token led to."""
+    """The result of a token."""
 
     token: bytes  #: for the client
     session_lifetime_ms: int = 0  #: when complete; 0: it does not end
@@ -63,7 +101,7 @@ class SaslSession:
     """One connection."""
 
     def __init__(self, offers: Mapping[str, Offer], now_ms: Callable[[], int], elapsed_ms: Callable[[], float]) -> None:
-        """Begin before the login.
+        """Create the session of a client that has not logged in.
 
         Args:
             offers: the mechanisms that the listener enables, by name.
@@ -76,14 +114,14 @@ class SaslSession:
         self._elapsed_ms = elapsed_ms
         self._mechanism: SaslMechanism | None = None  #: of the exchange that goes on
         self._mechanism_name = ""
-        self.principal_name: str | None = None  #: who the client is, once it has logged in
+        self.principal_name: str | None = None  #: of the client, once it has logged in
         self.is_token_authenticated = False
         self._ends_at: float | None = None  #: elapsed time at which the session ends
         self._began_again_at: float | None = None  #: elapsed time of the last re-authentication
 
     @property
     def mechanisms(self) -> list[str]:
-        """What the answer to SaslHandshake lists."""
+        """The mechanisms in the answer to SaslHandshake."""
         return list(self._offers)
 
     @property
@@ -101,8 +139,8 @@ class SaslSession:
         """Whether the session is over, so that no request but SaslHandshake is served."""
         return self._ends_at is not None and self._elapsed_ms() >= self._ends_at
 
-    def begin_again(self) -> bool:
-        """Begin a re-authentication: SaslHandshake came on a session. Returns False if it is no time for one."""
+    def start_again(self) -> bool:
+        """Start a re-authentication, for a SaslHandshake on a session. Returns False if the session does not end, or it is too early."""
         now = self._elapsed_ms()
         if self._ends_at is None:
             return False
@@ -112,7 +150,7 @@ class SaslSession:
         self.state = State.HANDSHAKE
         return True
 
-    def versions_told(self) -> None:
+    def versions_answered(self) -> None:
         """Take note that ApiVersions was answered without an error."""
         self.state = State.HANDSHAKE
 
@@ -155,12 +193,12 @@ class SaslSession:
             self.state = State.FAILED
             self._mechanism = None
             general = f"Authentication failed during {self.verb} due to invalid credentials with SASL mechanism {self._mechanism_name}"
-            told = general if failure.told is None else failure.told
-            reason = f"{general}: {failure}" if failure.told is None else str(failure)
-            raise LoginFailed(reason, SaslAuthenticationFailed(told)) from None
+            message = general if failure.client_message is None else failure.client_message
+            reason = f"{general}: {failure}" if failure.client_message is None else str(failure)
+            raise LoginFailed(reason, SaslAuthenticationFailed(message)) from None
 
     def _log_in(self, mechanism: SaslMechanism) -> int:
-        """Take over who the client is. Returns the lifetime of its session."""
+        """Set the principal of the client. Returns the lifetime of its session."""
         name = mechanism.principal_name
         if self.principal_name not in (None, name):
             message = f"Cannot change principals during re-authentication from User.{self.principal_name}: User.{name}"

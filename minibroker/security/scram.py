@@ -8,7 +8,7 @@
 Rules are those of Apache Kafka 4.3.1 (ScramSaslServer, ScramMessages), except for these, which are stricter:
 - The channel binding must be that of the first message, and a mandatory extension (m=) fails, as RFC 5802 demands.
 - An unknown user gets a salt that looks like one of Kafka's, always the same, and fails at the second message, so that a client cannot
-  find out who exists. Apache Kafka fails at the first.
+  find out which users exist. Apache Kafka fails at the first.
 
 The nonce of the last message must end with the whole nonce of this exchange, the client's and the server's (CVE-2024-56128). It need not
 equal it: librdkafka before 2.3 (kcat 1.7) sends the client's nonce twice, which Apache Kafka accepts as well.
@@ -27,7 +27,7 @@ import secrets
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from minibroker.security.sasl_mechanism import OTHER_AUTHORIZATION_ID, SCRAM_SHA_256, SCRAM_SHA_512, SaslFailed
+from minibroker.security.sasl_session import OTHER_AUTHORIZATION_ID, SCRAM_SHA_256, SCRAM_SHA_512, SaslFailed
 
 HASHES: Final = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
 NUMBERS: Final = {SCRAM_SHA_256: 1, SCRAM_SHA_512: 2}  #: of the mechanisms in records and requests (KIP-554)
@@ -49,7 +49,7 @@ _CLIENT_FINAL: Final = re.compile(rf"(?P<unproven>c=(?P<channel>{_BASE64}),r=(?P
 
 
 class ScramCredential(NamedTuple):
-    """What the server knows of a password. A client cannot log in with it."""
+    """The keys that the server derives from a password. A client cannot log in with them."""
 
     salt: bytes
     iterations: int
@@ -114,13 +114,13 @@ class ScramServer:
     def __init__(
         self, mechanism: str, find: FindCredential, find_token: FindToken, unknown: UnknownUsers, new_nonce: Callable[[], str] | None = None
     ) -> None:
-        """`new_nonce` is for tests alone; nonces must be unpredictable."""
+        """`new_nonce` is only for tests; nonces must be unpredictable."""
         self._mechanism = mechanism
         self._find = find
         self._find_token = find_token
         self._unknown = unknown
         self._new_nonce = new_nonce or (lambda: _letters(secrets.randbits(_SALT_BITS)))
-        self._first: _FirstMessages | None = None  #: what was said before the last message
+        self._first: _FirstMessages | None = None  #: the messages before the last one
         self._is_over = False
         self.is_complete = False
         self.principal_name = ""
@@ -206,7 +206,7 @@ class ScramServer:
 
 
 class _FirstMessages(NamedTuple):
-    """What the last message refers to."""
+    """The first messages of an exchange, to which the last one refers."""
 
     header: str
     bare: str

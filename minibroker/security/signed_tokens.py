@@ -1,7 +1,7 @@
-"""Signed tokens (JWT, RFC 7519) and the keys that they are checked with (JWKS, RFC 7517).
+"""Signed tokens (JWT, RFC 7519) and the keys that verify them (JWKS, RFC 7517).
 
-Rules are those of Apache Kafka 4.3.1 (BrokerJwtValidator). A key says which algorithms are used with it. The token has no say: `none`,
-and HS256 with a public key as its secret, are therefore impossible. Symmetric keys in a JWKS are ignored.
+Rules are those of Apache Kafka 4.3.1 (BrokerJwtValidator). The key decides which algorithms are used with it, not the token: `none`, and
+HS256 with a public key as its secret, are therefore impossible. Symmetric keys in a JWKS are ignored.
 
 Importing this module needs the extra `security` (PyJWT and cryptography).
 """
@@ -28,7 +28,7 @@ _BY_CURVE: Final = {"P-256": "ES256", "secp256k1": "ES256K", "P-384": "ES384", "
 
 
 class SigningKey(NamedTuple):
-    """A public key, and what it may be used with."""
+    """A public key, and the algorithms that it may be used with."""
 
     key_id: str | None
     algorithms: tuple[str, ...]
@@ -36,7 +36,7 @@ class SigningKey(NamedTuple):
 
 
 class TokenRules(NamedTuple):
-    """What a signed token must say, named after Kafka's properties `sasl.oauthbearer.*`."""
+    """The claims that a signed token must have, named after Kafka's properties `sasl.oauthbearer.*`."""
 
     expected_audience: Sequence[str] = ()  #: one of these; empty: the token must name none
     expected_issuer: str | None = None

@@ -1,6 +1,6 @@
 """TLS of one listener: from its properties to an `ssl.SSLContext`, and from a client's certificate to its principal.
 
-What may be set together is what Kafka's DefaultSslEngineFactory allows. An error names the property to change.
+The rules for properties are those of Kafka's DefaultSslEngineFactory. An error names the property to change.
 """
 
 from __future__ import annotations
@@ -17,12 +17,40 @@ from minibroker.config.secret import Secret
 from minibroker.config.security_properties import ListenerProperties
 from minibroker.errors import ConfigurationError, InvalidConfig
 from minibroker.security import keystores
-from minibroker.security.ciphers import TLS_1_2, TLS_1_3
 from minibroker.security.java_keystore import KeyStoreError
 from minibroker.security.keystores import JKS, PEM, PKCS12, KeyMaterial
 from minibroker.security.principals import MappingRules, NoPrincipal, distinguished_name
 
 log = logging.getLogger(__name__)
+
+TLS_1_3: Final = frozenset(
+    {
+        "TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_CCM_SHA256",
+        "TLS_AES_128_CCM_8_SHA256",
+    }
+)  # fmt: skip
+
+_EXCHANGES: Final = {
+    "TLS_ECDHE_ECDSA_WITH_": "ECDHE-ECDSA-", "TLS_ECDHE_RSA_WITH_": "ECDHE-RSA-", "TLS_DHE_RSA_WITH_": "DHE-RSA-", "TLS_RSA_WITH_": "",
+}  # fmt: skip
+_CIPHERS: Final = {
+    "AES_128_GCM_SHA256": "AES128-GCM-SHA256",
+    "AES_256_GCM_SHA384": "AES256-GCM-SHA384",
+    "AES_128_CBC_SHA256": "AES128-SHA256",
+    "AES_256_CBC_SHA256": "AES256-SHA256",
+    "AES_256_CBC_SHA384": "AES256-SHA384",
+    "AES_128_CBC_SHA": "AES128-SHA",
+    "AES_256_CBC_SHA": "AES256-SHA",
+    "CHACHA20_POLY1305_SHA256": "CHACHA20-POLY1305",
+}
+
+#: IANA name -> OpenSSL name of suites of TLS 1.2. Names of suites that do not exist harm nothing: OpenSSL leaves them out.
+TLS_1_2: Final = {
+    exchange + cipher: f"{openssl_exchange}{openssl_cipher}"
+    for exchange, openssl_exchange in _EXCHANGES.items()
+    for cipher, openssl_cipher in _CIPHERS.items()
+}
+
 
 _ANONYMOUS: Final = "User:ANONYMOUS"
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -65,16 +93,16 @@ def tls_of(properties: ListenerProperties, protocol: str) -> ListenerTls:
         _set_versions(context, properties)
         _load_key(context, material, builder)
         if client_auth != ssl.CERT_NONE:
-            _ask_for_certificates(context, client_auth, builder.trusted())
+            _request_certificates(context, client_auth, builder.trusted())
         else:
-            builder.trusted()  # a broken trust store refuses a start, as in Kafka
-        rules_name = properties.wanted_name("ssl.principal.mapping.rules")
+            builder.trusted()  # a broken trust store prevents a start, as in Kafka
+        rules_name = properties.name_to_set("ssl.principal.mapping.rules")
         text = properties.text("ssl.principal.mapping.rules")
         rules = MappingRules("DEFAULT" if text is None else text, rules_name)
     except InvalidConfig as error:
         raise ConfigurationError(str(error)) from error
     if client_auth != ssl.CERT_NONE and protocol == "SSL":
-        distinguished_name(material.chain[0])  # says at the start what is missing
+        distinguished_name(material.chain[0])  # raises at start if `cryptography` is missing
     return ListenerTls(context, material.chain, rules, is_principal=protocol == "SSL", alias=material.alias)
 
 
@@ -90,8 +118,8 @@ def _client_auth(properties: ListenerProperties, protocol: str) -> ssl.VerifyMod
     return _CLIENT_AUTH[text]
 
 
-def _ask_for_certificates(context: ssl.SSLContext, mode: ssl.VerifyMode, trusted: tuple[bytes, ...]) -> None:
-    """Ask clients for certificates that lead to a trusted one. Sessions are not resumed, so that each connection shows its certificate."""
+def _request_certificates(context: ssl.SSLContext, mode: ssl.VerifyMode, trusted: tuple[bytes, ...]) -> None:
+    """Request client certificates that lead to a trusted one. Sessions are not resumed, so each connection sends its certificate."""
     context.verify_mode = mode
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # Java trusts any certificate of the store, not only roots
     context.options |= ssl.OP_NO_TICKET
@@ -103,17 +131,17 @@ def _ask_for_certificates(context: ssl.SSLContext, mode: ssl.VerifyMode, trusted
 
 
 def _set_versions(context: ssl.SSLContext, properties: ListenerProperties) -> None:
-    name = properties.wanted_name("ssl.enabled.protocols")
-    wanted = properties.items("ssl.enabled.protocols")
-    for version in wanted:
+    name = properties.name_to_set("ssl.enabled.protocols")
+    enabled = properties.items("ssl.enabled.protocols")
+    for version in enabled:
         if version not in _VERSIONS and version not in _OLD_VERSIONS:
             raise ConfigurationError(f"{name}: {version} is not a version of TLS: use TLSv1.2, TLSv1.3")
         if version in _OLD_VERSIONS:
             log.warning("%s: %s is not served, because it is not secure", name, version)
-    versions = [each for each in _VERSIONS if each in wanted]
+    versions = [each for each in _VERSIONS if each in enabled]
     suites = properties.items("ssl.cipher.suites")
     if suites:
-        versions = set_suites(context, properties.wanted_name("ssl.cipher.suites"), suites, versions)
+        versions = set_suites(context, properties.name_to_set("ssl.cipher.suites"), suites, versions)
     if not versions:
         raise ConfigurationError(f"{name}: no version of TLS is left that is served: use TLSv1.2, TLSv1.3")
     context.minimum_version = _VERSIONS[versions[0]]
@@ -184,7 +212,7 @@ class _Builder:
 
     def refuse(self, name: str, problem: str) -> NoReturn:
         """Raise ConfigurationError about a property, by the name under which it is or should be set."""
-        raise ConfigurationError(f"{self._properties.wanted_name(name)}: {problem}")
+        raise ConfigurationError(f"{self._properties.name_to_set(name)}: {problem}")
 
     def _secret(self, name: str) -> Secret | None:
         return self._properties.secret(name)
@@ -210,7 +238,7 @@ class _Builder:
                 return keystores.key_of_pem(Secret(text), text, key_password)
             return keystores.key_of_store(data, password or Secret(""), key_password)
         except KeyStoreError as error:
-            self.refuse(_blamed(error, self.key_name, "ssl.keystore.password", "ssl.key.password"), str(error))
+            self.refuse(_property_to_change(error, self.key_name, "ssl.keystore.password", "ssl.key.password"), str(error))
 
     def _check_key(self, kind: str, path: str | None, password: Secret | None, *, has_key: bool, has_chain: bool) -> None:
         """Refuse properties that exclude each other, and missing ones."""
@@ -257,10 +285,10 @@ class _Builder:
             data = keystores.read_file(path)
             return keystores.certificates_of_pem(_text_of(data)) if kind == PEM else keystores.certificates_of_store(data, password)
         except KeyStoreError as error:
-            self.refuse(_blamed(error, name, "ssl.truststore.password", "ssl.truststore.password"), str(error))
+            self.refuse(_property_to_change(error, name, "ssl.truststore.password", "ssl.truststore.password"), str(error))
 
 
-def _blamed(error: KeyStoreError, store: str, password: str, key_password: str) -> str:
+def _property_to_change(error: KeyStoreError, store: str, password: str, key_password: str) -> str:
     """Return the property to change."""
     text = str(error)
     if "password" not in text:

@@ -1,6 +1,6 @@
 """The rules of delegation tokens (KIP-48, KIP-373): who may change one, until when it is valid, and its password.
 
-A token is a second password of its owner, for applications that run on machines which must not have the first. A client logs in by SCRAM
+A token is a second password of its owner, for applications on machines that must not have the first. A client logs in by SCRAM
 with the extension `tokenauth=true`: the user name is the token's id, the password the base64 text of its HMAC.
 
     HMAC = HMAC-SHA-512(delegation.token.secret.key, token id)
@@ -40,14 +40,14 @@ class DelegationToken(NamedTuple):
 
     token_id: str
     owner: str
-    requester: str  #: who asked for it
+    requester: str  #: the principal that requested it
     renewers: tuple[str, ...]
     issue_ms: int
     max_ms: int  #: no renewal beyond it
     expiry_ms: int
 
     def is_expired(self, now_ms: int) -> bool:
-        """Whether nobody can log in with it any more. It is valid up to and including its last millisecond."""
+        """Whether it can no longer be used to log in. It is valid up to and including its last millisecond."""
         return self.max_ms < now_ms or self.expiry_ms < now_ms
 
     @property
@@ -117,7 +117,7 @@ class TokenRules(NamedTuple):
 
     @staticmethod
     def expired(token: DelegationToken | None, principal: str, period_ms: int, now_ms: int) -> DelegationToken | None:
-        """Return the token with another expiry; None if it must be removed, which a negative period asks for.
+        """Return the token with another expiry; None if it must be removed, because the period is negative.
 
         Raises:
             DelegationTokenNotFound, DelegationTokenOwnerMismatch, DelegationTokenExpired: as in Apache Kafka, in this order. An expired

@@ -1,1 +1,1 @@
-"""asyncio lives here alone."""
+"""Sockets and the event loop. Below this package, no code imports asyncio."""

@@ -1,8 +1,8 @@
-"""Limit the memory of answers that clients do not take, over all connections. Answers in files do not count.
+"""Limit the memory of answers that clients do not read, over all connections. Answers in files do not count.
 
-A connection with more than HELD_SIZE of unsent answers is held, so that it has at most that and one answer. All connections together have
-at most UNSENT_MAX and one answer. Above that, the connections are closed first that have taken nothing for longest. Clients that read
-their answers have no unsent ones, or take some between two looks.
+A connection with more than HELD_SIZE bytes of unsent answers is held, so it has at most HELD_SIZE and one answer. All connections together
+have at most UNSENT_MAX and one answer. Above that, the connections that have read nothing for longest are closed first. Clients that read
+their answers have no unsent ones, or have read some since the last count.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ UNSENT_MAX: Final = 64 * 1024 * 1024  #: bytes of unsent answers of all connecti
 
 
 class AnswerHolder(Protocol):
-    """A connection, as far as its answers are concerned."""
+    """A connection, as AnswerMemory uses it."""
 
     @property
     def unsent_size(self) -> int:
@@ -29,8 +29,8 @@ class AnswerMemory:
 
     def __init__(self, limit: int = UNSENT_MAX) -> None:
         self._limit = limit
-        self._holders: dict[AnswerHolder, int] = {}  #: bytes at the last look; those that took something last are last
-        self.used = 0  #: at least what there is
+        self._holders: dict[AnswerHolder, int] = {}  #: bytes at the last count; the connection that read something last is last
+        self.used = 0  #: bytes at the last count of each connection
 
     def changed(self, holder: AnswerHolder) -> None:
         """Count the unsent answers of a connection again."""
@@ -45,7 +45,7 @@ class AnswerMemory:
         self._holders[holder] = size
         self.used += size - before
         if self.used > self._limit:
-            self._look()
+            self._recount()
         if self.used > self._limit:
             self._close_some(holder)
 
@@ -53,8 +53,8 @@ class AnswerMemory:
         """Forget a closed connection."""
         self.used -= self._holders.pop(holder, 0)
 
-    def _look(self) -> None:
-        """Count again, and move clients that took something to the end."""
+    def _recount(self) -> None:
+        """Count all connections again, and move those that have read something to the end."""
         for holder, before in list(self._holders.items()):
             size = holder.unsent_size
             if size < before:

@@ -34,7 +34,7 @@ from minibroker.storage.files import Files, RealFiles
 
 log = logging.getLogger(__name__)
 
-STOP_TIMEOUT_S: Final = 10  #: connections that do not take their last answers by then are closed
+STOP_TIMEOUT_S: Final = 10  #: connections that have not read their last answers by then are closed
 _BACKGROUND_THREADS: Final = 4
 
 
@@ -53,15 +53,15 @@ class Broker:
         on_all_offline: Callable[[], None] | None = None,
         on_open: Callable[[Services], None] | None = None,
     ) -> None:
-        """Make a broker that does not run yet.
+        """Create a broker that is not started.
 
         Args:
             config: its properties.
             files: the file system of its log directories.
-            make_clock: makes the clock.
-            make_dispatcher: makes the dispatcher of each node.
-            make_registry: makes the registry whenever data are opened; dispatch/middleware.py wraps handlers.
-            make_connection: makes a connection for each client.
+            make_clock: creates the clock.
+            make_dispatcher: creates the dispatcher of each node.
+            make_registry: creates the registry each time data are opened; dispatch/middleware.py wraps handlers.
+            make_connection: creates a connection for each client.
             on_all_offline: called when the last log directory goes offline. Without it the broker goes on and answers with errors.
             on_open: called when the data are open and no client can connect yet.
         """
@@ -89,7 +89,7 @@ class Broker:
 
     @property
     def purgatory(self) -> Purgatory:
-        """Requests that wait; only after start."""
+        """Waiting requests; only between start and stop."""
         if self._services is None:
             raise RuntimeError("the broker is not running")
         return self._services.purgatory
@@ -106,7 +106,7 @@ class Broker:
 
     @property
     def addresses(self) -> list[str]:
-        """`NAME://host:port` as clients see it, one for each listener; followed by the bound address if that is another one."""
+        """`NAME://host:port` of each listener as clients see it, followed by the bound address if it differs."""
         return [
             str(advertised) if leads_to(advertised, bound) else f"{advertised} (listens on {bound})"
             for node in self.nodes
@@ -114,7 +114,7 @@ class Broker:
         ]
 
     async def start(self) -> None:
-        """Serve. If this fails nothing is left open.
+        """Open the data and the listeners. If this fails, nothing is left open.
 
         Raises:
             ConfigurationError: the log directories or the addresses cannot be used; the message is one line.
@@ -132,7 +132,7 @@ class Broker:
             raise
 
     def _open(self, clock: Clock, background: LoopBackground) -> list[Services]:
-        """Open the data; returns what each node serves from."""
+        """Open the data. Returns the services of each node."""
         self._cluster = Cluster.open(self.config, self._files, clock, background)
         self._cluster.logs.on_all_offline = self._on_all_offline
         services = Services(config=self.config, cluster=self._cluster, clock=clock, background=background, registry=self._make_registry())
@@ -151,7 +151,7 @@ class Broker:
         return all_services
 
     def _services_of_nodes(self, services: Services) -> list[Services]:
-        """What each node serves from, before coordinators start."""
+        """Return the services of each node; called before the coordinators start."""
         return [services]
 
     def _make_node(self, services: Services) -> ServedNode:
@@ -180,7 +180,7 @@ class Broker:
         deadline = asyncio.get_running_loop().time() + timeout_s
         while any(listener.connections for listener in self.listeners):
             if asyncio.get_running_loop().time() > deadline:
-                log.warning("cutting %d connections that do not take their answers", sum(len(each.connections) for each in self.listeners))
+                log.warning("closing %d connections that do not read their answers", sum(len(each.connections) for each in self.listeners))
                 for connection in connections:
                     connection.abort()
             await asyncio.sleep(0.005)

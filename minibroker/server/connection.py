@@ -30,9 +30,9 @@ from minibroker.errors import WireError
 from minibroker.server.answer_memory import HELD_SIZE
 from minibroker.server.file_output import FileOutput
 from minibroker.server.listener import Listener
+from minibroker.server.loop import SLOW_S
 from minibroker.server.receive_buffer import ReceiveBuffer
 from minibroker.server.request_memory import PATIENCE
-from minibroker.server.watchdog import SLOW_S
 from minibroker.storage.file_slice import FileSlice
 from minibroker.wire.schema import Buffer
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-WRITE_HIGH_WATER: Final = 512 * 1024  #: bytes of answers that wait for an earlier one; the client is held above this number
+WRITE_HIGH_WATER: Final = 512 * 1024  #: bytes of answers that wait for an earlier one; above it the client is held
 _WRITE_EVERY: Final = 256 * 1024  #: bytes of answers that are collected before they are written
 _TURN: Final = range(128)  #: requests of one connection that are served before others have their turn
 _TURN_LAST: Final = _TURN[-1]
@@ -50,7 +50,7 @@ _JOIN: Final = 16 * 1024  #: bytes up to which joining the chunks is cheaper tha
 
 
 class Dispatches(Protocol):
-    """A Dispatcher, or what a client has to pass before its requests get there."""
+    """A Dispatcher, or the gate before it that a client has to pass."""
 
     def dispatch(self, connection: ConnectionInfo, frame: memoryview, /) -> list[Buffer] | Delayed:
         """Serve one request. Raises WireError to close the connection."""
@@ -103,7 +103,7 @@ class Connection(asyncio.BufferedProtocol):
         self._listener = listener
         self._wakefulness = listener.wakefulness
         self._dispatcher: Dispatches = listener.dispatcher
-        self._gate: SaslGate | None = None  #: what serves a client until it has logged in, if it must
+        self._gate: SaslGate | None = None  #: serves a client until it has logged in, if it must
         limits = listener.limits
         self._queued_max = limits.queued_max_requests
         self._buffer = ReceiveBuffer(limits.request_max_bytes, listener.read_area)
@@ -112,7 +112,7 @@ class Connection(asyncio.BufferedProtocol):
         self._queued_size = 0  #: bytes of answers in _queue
         self._out: list[Buffer] = []  #: chunks to be written at the end of this turn
         self._gathered = 0  #: bytes in _out
-        self._rest: FileOutput | None = None  #: answers with slices of files that the client has not taken; later answers queue here
+        self._rest: FileOutput | None = None  #: answers with slices of files that the client has not read; later answers queue here
         self._goes_on = False  #: `_go_on` is scheduled
         self._in_turn = False  #: `_serve` runs: it writes, answers that complete meanwhile do not
         self._is_paused = False  #: the client does not take its answers; written by pause_writing, resume_writing, _send_rest
@@ -553,7 +553,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_stopped_by_us(self) -> bool:
-        """Whether it is not read because answers are not ready, or because of a quota."""
+        """Whether the broker does not read because answers are not ready, or because of a quota."""
         is_full = len(self._queue) >= self._queued_max or self._queued_size >= WRITE_HIGH_WATER
         return is_full or any(hold is not _NO_MEMORY for hold in self._holds)
 

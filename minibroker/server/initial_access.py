@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from minibroker.cluster.metadata.scram_credentials import ITERATIONS_MIN, ScramUpsertion, alter
 from minibroker.config.broker_properties import STANDARD_AUTHORIZER
 from minibroker.errors import ConfigurationError, KafkaError
-from minibroker.security.acl_text import parse_acl, principal_of
+from minibroker.security.acl import parse_acl, principal_of
 from minibroker.security.jaas import PLAIN_LOGIN_MODULE, SCRAM_LOGIN_MODULE
 from minibroker.security.scram import NUMBERS, new_salt, salted_password
 
@@ -25,7 +25,7 @@ MECHANISMS: Final = (PLAIN, *NUMBERS)
 
 
 class User(NamedTuple):
-    """Who may log in."""
+    """A user that may log in."""
 
     name: str
     password: str
@@ -126,6 +126,6 @@ def _quoted(password: str) -> str:
 
 
 def _check(outcomes: Mapping[str, KafkaError | None]) -> None:
-    for what, error in outcomes.items():
+    for name, error in outcomes.items():
         if error is not None:
-            raise ConfigurationError(f"{what}: {error}")
+            raise ConfigurationError(f"{name}: {error}")

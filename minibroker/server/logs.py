@@ -37,7 +37,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return time (UTC, with milliseconds), level, logger, message, and the traceback if there is one."""
-        import json  # noqa: PLC0415  text logs do without
+        import json  # noqa: PLC0415  text logs do not need it
         import time  # noqa: PLC0415
 
         entry = {

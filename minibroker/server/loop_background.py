@@ -1,4 +1,4 @@
-"""Background work of a running broker: a few worker threads and, for what computes, processes; results are brought back to the loop."""
+"""Background work of a running broker: a few worker threads, and processes for work that computes. Results come back to the loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from minibroker.background import WorkLost
-from minibroker.server.watchdog import Watchdog
+from minibroker.server.loop import Watchdog
 
 if TYPE_CHECKING:
     from minibroker.server.worker_processes import WorkerProcesses
@@ -22,16 +22,16 @@ _RESULT = "the result of background work"
 
 
 def unawaited(work: Callable[[], object], done: Callable[[object], None]) -> None:
-    """Run `work` in a thread of its own, then `done(result or exception)` on the loop that runs now.
+    """Run `work` in a new thread, then `done(result or exception)` on the loop that runs now.
 
-    Nobody waits for it, not even who stops the broker: for what takes as long as others like, such as the look-up of a name.
+    A broker that stops does not wait for it. It is for work that may take arbitrarily long, such as resolving a name.
     """
     loop = asyncio.get_running_loop()
 
     def run() -> None:
         try:
             result = work()
-        except Exception as error:  # noqa: BLE001  whatever the work raised is its result
+        except Exception as error:  # noqa: BLE001  any exception of the work is its result
             result = error
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(done, result)
@@ -45,7 +45,7 @@ class LoopBackground:
     def __init__(
         self, loop: asyncio.AbstractEventLoop, thread_count: int, *, has_processes: bool = True, watchdog: Watchdog | None = None
     ) -> None:
-        """Without processes their work is done in threads: where another process would not find the files."""
+        """`has_processes`: False if another process would not find the files. Work for processes then runs in threads."""
         self._watchdog = watchdog or Watchdog()
         self._loop = loop
         self._has_processes = has_processes
@@ -82,27 +82,27 @@ class LoopBackground:
         return self._processes.submit(work, partial(self._watchdog.run, _RESULT, done))
 
     def _submit_copy(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> Callable[[], None]:
-        """In a thread, on a copy as another process would have it; what is given up goes on to its end unheard."""
+        """Run a copy of `work` in a thread, as another process would. Cancelled work runs to its end, and its result is dropped."""
         import pickle  # noqa: PLC0415  not needed at start
 
-        is_given_up = False
+        is_cancelled = False
 
         def run() -> T:
             result: T = pickle.loads(pickle.dumps(work))()  # noqa: S301  our own
             return result
 
         def finish(result: T | BaseException) -> None:
-            done(WorkLost("given up") if is_given_up else result)
+            done(WorkLost("cancelled") if is_cancelled else result)
 
-        def give_up() -> None:
-            nonlocal is_given_up
-            is_given_up = True
+        def cancel() -> None:
+            nonlocal is_cancelled
+            is_cancelled = True
 
         self.submit(run, finish)
-        return give_up
+        return cancel
 
     def close(self) -> None:
-        """Wait for the work in threads and give up the work in processes. Harmless if repeated."""
+        """Wait for the work in threads and cancel the work in processes. Harmless if repeated."""
         self._is_closed = True
         if self._processes is not None:
             self._processes.close()

@@ -1,4 +1,4 @@
-"""TLS of one listener of a running broker: what new connections get. Open connections keep what they have."""
+"""TLS of one listener of a running broker. A changed certificate is for new connections; open ones keep theirs."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def _same(tls: ListenerTls) -> ListenerTls:
 class SecuredListener:
     """Puts TLS before each connection of a listener, with a certificate that may change (Kafka's SslFactory)."""
 
-    def __init__(self, listener: Listener, texts: Mapping[str, str], others: Iterable[Listener] = ()) -> None:
+    def __init__(self, listener: Listener, texts: Mapping[str, str], open_listeners: Iterable[Listener] = ()) -> None:
         """Read the stores.
 
         Args:
             listener: one whose protocol is SSL or SASL_SSL.
             texts: properties by full name (`BrokerConfig.security_texts`).
-            others: listeners of the same broker, which have one limit of handshakes with it.
+            open_listeners: listeners of the same broker, which share one limit of handshakes with it.
 
         Raises:
             ConfigurationError: The properties cannot be used.
@@ -41,8 +41,8 @@ class SecuredListener:
         self._texts = changed_texts(self._first, texts, listener.name)  #: in force
         self._times = self._times_of(self._texts)
         self.tls = tls_of(self._properties(texts), listener.security_protocol)  #: of connections from now on
-        self.choose: Callable[[ListenerTls], ListenerTls] = _same  #: returns the TLS of the next connection; the test kit has its own
-        shared = (each.secured._handshakes for each in others if isinstance(each.secured, SecuredListener))  # noqa: SLF001  of this class
+        self.choose: Callable[[ListenerTls], ListenerTls] = _same  #: returns the TLS of the next connection; the test kit replaces it
+        shared = (each.secured._handshakes for each in open_listeners if isinstance(each.secured, SecuredListener))  # noqa: SLF001  of this class
         self._handshakes: Handshakes = next(shared, None) or Handshakes(listener.at_end_of_turn, listener.now_ms)
         listener.secured = self
 

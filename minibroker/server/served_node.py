@@ -16,11 +16,10 @@ from minibroker.config.sources import with_origins
 from minibroker.dispatch.context import Services
 from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.errors import ConfigurationError
-from minibroker.server.advertised_probe import probe
+from minibroker.server.advertised_address import PeerWatch, probe
 from minibroker.server.listener import AcceptedConnection, ConnectionCounts, ConnectionLimits, Listener
 from minibroker.server.loop import watchdog_of
 from minibroker.server.loop_background import unawaited
-from minibroker.server.peer_watch import PeerWatch
 
 if TYPE_CHECKING:
     from minibroker.server.sasl.listener import SaslListener
@@ -41,7 +40,7 @@ class ServedNode:
         port: int = 0,
     ) -> None:
         """`port` is that of the first listener, if it is not the configured one."""
-        self.services = services  #: what it serves from; written by `serve_from`
+        self.services = services  #: the data and handlers that it serves; written by `serve_from`
         self.listeners: list[Listener] = []  #: open ones; written here
         self._dispatcher = make_dispatcher(services)
         self._make_connection = make_connection
@@ -62,7 +61,7 @@ class ServedNode:
 
     @property
     def connections(self) -> list[AcceptedConnection]:
-        """Of all its listeners."""
+        """The connections of all its listeners."""
         return [connection for listener in self.listeners for connection in listener.connections]
 
     def serve_from(self, services: Services) -> None:
@@ -130,13 +129,13 @@ class ServedNode:
 
     def _sasl(self, listener_name: str, clock: Clock) -> SaslListener:
         """Return how the clients of a listener log in. Raises ConfigurationError if its properties are invalid."""
-        from minibroker.server.sasl.accounts import sasl_listener  # noqa: PLC0415  most brokers have no listener with SASL
+        from minibroker.server.sasl.listener import sasl_listener  # noqa: PLC0415  most brokers have no listener with SASL
 
-        others = [each.sasl for each in self.listeners if each.sasl is not None]
-        return sasl_listener(listener_name, lambda: self.services, clock, others)
+        open_ones = [each.sasl for each in self.listeners if each.sasl is not None]
+        return sasl_listener(listener_name, lambda: self.services, clock, open_ones)
 
     def _advertised(self, listener_name: str) -> tuple[str, int]:
-        """Return the present address for clients; other data bring another node."""
+        """Return the present address for clients. It changes when other data are served."""
         return self.node.advertised(listener_name)
 
     def _limits(self, listener_name: str) -> ConnectionLimits:

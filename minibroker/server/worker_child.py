@@ -4,14 +4,14 @@
     standard output   results: size, then a pickled pair of (whether it was raised, what was returned or raised)
     standard error    the broker's own, for log lines
 
-It exits when its input ends, also in the middle of its work, so that it does not outlive a broker, not even one that was killed. It runs at
-a lower priority than requests, and in another process group: Ctrl-C at a terminal reaches the broker alone.
+It exits when its input ends, also in the middle of its work, so it does not outlive a broker, not even one that was killed. It runs at a
+lower priority than requests, and in another process group: Ctrl-C at a terminal reaches only the broker.
 """
 
 from __future__ import annotations
 
 import os
-import pickle  # what comes was written by our own parent process
+import pickle  # the data come from our own parent process
 import struct
 import sys
 import threading
@@ -28,7 +28,7 @@ def main() -> NoReturn:
     """Work until the input ends; arguments: log format, log level."""
     os.nice(_NICENESS)
     answers = os.dup(1)
-    os.dup2(2, 1)  # whatever prints must not print among the answers
+    os.dup2(2, 1)  # `print` must not write among the answers
     logs.set_up(sys.argv[1], sys.argv[2])
     works: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_receive, args=(works,), daemon=True).start()
@@ -40,7 +40,7 @@ def main() -> NoReturn:
 def _answer(work: bytes) -> bytes:
     try:
         return pickle.dumps((False, pickle.loads(work)()))  # noqa: S301  from our parent
-    except Exception as error:  # noqa: BLE001  whatever the work raised is its result
+    except Exception as error:  # noqa: BLE001  any exception of the work is its result
         return pickle.dumps((True, _picklable(error)))
 
 
@@ -53,7 +53,7 @@ def _picklable(error: Exception) -> Exception:
 
 
 def _receive(works: SimpleQueue[bytes]) -> NoReturn:
-    """In a thread: pass work on, and end the process, whatever it does, when the broker is gone or wants no more."""
+    """Put received work into the queue. Runs in a thread, and exits the process when its input ends, even in the middle of work."""
     while True:
         works.put(_read(SIZE.unpack(_read(SIZE.size))[0]))
 

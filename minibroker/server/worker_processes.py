@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import pickle  # what comes was written by our own child process
+import pickle  # the data come from our own child process
 import subprocess
 import sys
 import threading
@@ -30,7 +30,7 @@ _START: Final = "import sys; sys.path[:] = sys.argv.pop().split('\\n'); from min
 
 
 class Worker:
-    """One process; its methods may wait and are for threads, but `kill`."""
+    """One process. All methods but `kill` may block, and are called in threads."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-c", _START, *logs.in_use(), "\n".join(sys.path)]
@@ -39,11 +39,11 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """The id of the process."""
         return self._process.pid
 
     def call(self, work: bytes) -> Any:
-        """What pickled `work` returned; raises what it raised, WorkLost when the process is gone."""
+        """Return the result of pickled `work`, or raise its exception. Raises WorkLost if the process is gone."""
         try:
             self._input.write(SIZE.pack(len(work)) + work)
             self._input.flush()
@@ -58,16 +58,16 @@ class Worker:
         return result
 
     def kill(self) -> None:
-        """End it in the middle of its work; `call` raises WorkLost."""
+        """Kill the process in the middle of its work; `call` raises WorkLost."""
         self._process.kill()
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can be given work."""
+        """Whether the process runs."""
         return self._process.poll() is None
 
     def end(self) -> None:
-        """End it, and wait until it is gone."""
+        """Let the process exit, and wait for it."""
         for pipe in (self._input, self._output):
             with contextlib.suppress(OSError):
                 pipe.close()
@@ -85,12 +85,12 @@ class _Job:
     """A piece of work, from `submit` to `done`."""
 
     def __init__(self, worker: Worker | None) -> None:
-        self._lock = threading.Lock()  #: guards what both threads touch
+        self._lock = threading.Lock()  #: guards the fields below, which both threads use
         self._worker = worker
-        self.is_given_up = False
+        self.is_cancelled = False
 
     def run(self, work: Callable[[], T]) -> tuple[Worker | None, T | BaseException]:
-        """In a thread: the result, and the worker if it can be used again."""
+        """Return the worker, if it can be used again, and the result. Called in a thread."""
         try:
             data = pickle.dumps(work)
             worker = self._started()
@@ -100,27 +100,27 @@ class _Job:
             return worker, worker.call(data)
         except WorkLost as error:
             return None, error
-        except Exception as error:  # noqa: BLE001  whatever the work raised is its result
+        except Exception as error:  # noqa: BLE001  any exception of the work is its result
             return worker, error
 
     def _started(self) -> Worker:
         worker = self._worker or Worker()
         with self._lock:
             self._worker = worker
-            if self.is_given_up:
+            if self.is_cancelled:
                 worker.kill()
         return worker
 
-    def give_up(self) -> None:
-        """Kill the process, now or as soon as it is there."""
+    def cancel(self) -> None:
+        """Kill the process, now or as soon as it has started."""
         with self._lock:
-            self.is_given_up = True
+            self.is_cancelled = True
             if self._worker is not None:
                 self._worker.kill()
 
 
 class WorkerProcesses:
-    """As many processes as there is work at one time: who submits keeps the number low."""
+    """One process for each piece of work under way. The callers of `submit` keep the number low."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, idle_s: float = IDLE_S) -> None:
         self._loop = loop
@@ -129,7 +129,7 @@ class WorkerProcesses:
         self._idle: dict[Worker, asyncio.TimerHandle] = {}
 
     def submit(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> Callable[[], None]:
-        """Run `work` in a process, then `done(result or exception)` on the loop; returns what gives the work up."""
+        """Run `work` in a process, then `done(result or exception)` on the loop. Returns a function that cancels the work."""
         job = _Job(self._take_idle())
 
         def run() -> None:
@@ -141,17 +141,17 @@ class WorkerProcesses:
             if job in self._jobs:  # else `close` has ended it
                 del self._jobs[job]
                 if worker is not None:
-                    delay_s = 0 if job.is_given_up else self._idle_s
+                    delay_s = 0 if job.is_cancelled else self._idle_s
                     self._idle[worker] = self._loop.call_later(delay_s, self._end, worker)
             done(result)
 
-        def give_up() -> None:
+        def cancel() -> None:
             if job in self._jobs:
-                job.give_up()
+                job.cancel()
 
         self._jobs[job] = threading.Thread(target=run, name="minibroker-worker", daemon=True)
         self._jobs[job].start()
-        return give_up
+        return cancel
 
     def _take_idle(self) -> Worker | None:
         for worker in self._idle:
@@ -165,10 +165,10 @@ class WorkerProcesses:
         threading.Thread(target=worker.end, name="minibroker-worker-end", daemon=True).start()
 
     def close(self) -> None:
-        """End every process; work under way is lost."""
+        """Stop every process; work under way is lost."""
         jobs, self._jobs = self._jobs, {}
         for job in jobs:
-            job.give_up()
+            job.cancel()
         for thread in jobs.values():
             thread.join()
         for worker, timer in self._idle.items():

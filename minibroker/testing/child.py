@@ -18,8 +18,8 @@ import tempfile
 import threading
 from typing import Any
 
-from minibroker.server import garbage, logs
-from minibroker.server.loop import run
+from minibroker.server import logs
+from minibroker.server.loop import put_off_garbage_collection, run, settle_garbage_collection
 from minibroker.testing.hosted import HostedBroker
 from minibroker.testing.options import BrokerError, options_from_json
 
@@ -52,7 +52,7 @@ class _Child:
                 tempfile.tempdir = command["temporary"]
                 self._hosted = HostedBroker(options_from_json(command["options"]))
                 await self._hosted.start()
-                garbage.settle()
+                settle_garbage_collection()
                 return {"ports": self._hosted.ports, "bootstrap_servers": self._hosted.bootstrap_servers}
             return {"result": await self._hosted.lab.execute(command["command"], command["arguments"])}
         except Exception as error:  # noqa: BLE001  the parent raises it
@@ -62,7 +62,7 @@ class _Child:
 def main() -> None:
     """Serve until standard input ends. Ctrl-C goes to the parent alone."""
     os.setpgid(0, 0)
-    garbage.put_off()
+    put_off_garbage_collection()
     logs.set_up()
     run(_Child().serve())
 

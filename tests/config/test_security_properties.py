@@ -64,8 +64,8 @@ def test_longest_prefix_wins() -> None:
     assert other.integer(name, "PLAIN") == 1
     assert internal.full_name(name, "SCRAM-SHA-256") == "listener.name.internal.scram-sha-256.connections.max.reauth.ms"
     assert other.full_name("ssl.truststore.location") is None
-    assert other.wanted_name("ssl.truststore.location") == "listener.name.other.ssl.truststore.location"
-    assert other.wanted_name("ssl.client.auth") == "ssl.client.auth"
+    assert other.name_to_set("ssl.truststore.location") == "listener.name.other.ssl.truststore.location"
+    assert other.name_to_set("ssl.client.auth") == "ssl.client.auth"
 
 
 def test_jaas_config_needs_listener_and_mechanism() -> None:

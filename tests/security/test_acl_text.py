@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from minibroker.errors import ConfigurationError
-from minibroker.security.acl import Acl, Operation, PatternType, Permission, ResourceType
-from minibroker.security.acl_text import parse_acl, text_of
+from minibroker.security.acl import Acl, Operation, PatternType, Permission, ResourceType, parse_acl, text_of
 
 
 @pytest.mark.parametrize(

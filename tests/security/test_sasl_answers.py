@@ -10,7 +10,7 @@ from typing import Any
 from minibroker.security.jaas import JaasError, parse_file, parse_property
 from minibroker.security.oauthbearer import OAuthBearerServer, UnsecuredValidator
 from minibroker.security.plain import PlainServer, users_of
-from minibroker.security.sasl_mechanism import SCRAM_SHA_256, SaslFailed, SaslMechanism
+from minibroker.security.sasl_session import SCRAM_SHA_256, SaslFailed, SaslMechanism
 from minibroker.security.scram import ScramServer, UnknownUsers, derive
 from tests.golden.captures.sasl_answers import FILE, bearer
 
@@ -59,7 +59,7 @@ def outcome(call: Callable[[], str]) -> str:
     except JaasError:
         return "error"
     except SaslFailed as failure:
-        return f"error told {failure.told}" if failure.told is not None else "error"
+        return f"error told {failure.client_message}" if failure.client_message is not None else "error"
     return found
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.security.sasl_mechanism import SCRAM_SHA_256, SCRAM_SHA_512, SaslFailed
+from minibroker.security.sasl_session import SCRAM_SHA_256, SCRAM_SHA_512, SaslFailed
 from minibroker.security.scram import (
     HASHES,
     ScramCredential,
@@ -82,7 +82,7 @@ def test_the_right_password_logs_in_and_a_wrong_one_does_not(mechanism: str, nam
         else:
             with pytest.raises(SaslFailed) as caught:
                 exchange.evaluate(last)
-            assert caught.value.told is None
+            assert caught.value.client_message is None
             assert not exchange.is_complete
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.listeners import Listener, leads_to
-from minibroker.server import advertised_probe, served_node
-from minibroker.server.advertised_probe import Submit
+from minibroker.server import advertised_address, served_node
+from minibroker.server.advertised_address import Submit
 from minibroker.server.broker import Broker
 from minibroker.server.loop_background import unawaited
 from tests.server.serving import OnLoop, until
@@ -50,7 +50,7 @@ class Probes:
 
 @pytest.fixture
 def probes(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Probes:
-    caplog.set_level(logging.WARNING, advertised_probe.__name__)
+    caplog.set_level(logging.WARNING, advertised_address.__name__)
     made = Probes(unawaited)
     monkeypatch.setattr(served_node, "unawaited", made)
     return made

@@ -272,7 +272,7 @@ def test_stop_disconnects_a_client_that_does_not_read(on_loop: OnLoop, tmp_path:
             await broker.stop(timeout_s=0.05)
 
     on_loop(main())
-    assert "do not take their answers" in caplog.text
+    assert "do not read their answers" in caplog.text
 
 
 def test_several_listeners_with_real_ports(on_loop: OnLoop, tmp_path: Path) -> None:

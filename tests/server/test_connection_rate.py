@@ -11,8 +11,7 @@ import pytest
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import ConfigurationError, InvalidConfig
 from minibroker.schemas import k44_incremental_alter_configs as k44
-from minibroker.server.connection_rate import UNLIMITED, WAIT_MAX_MS, ConnectionRate
-from minibroker.server.listener import ConnectionCounts, ConnectionLimits
+from minibroker.server.listener import UNLIMITED, WAIT_MAX_MS, ConnectionCounts, ConnectionLimits, ConnectionRate
 from minibroker.server.served_node import limits_of
 from tests.server.serving import Client, OnLoop, listening
 from tests.server.test_muting import StandingClock

@@ -1,4 +1,4 @@
-"""The garbage collector of a process that serves: each case in a process of its own, for the collector is the whole process's."""
+"""The garbage collector of a process that serves: each case runs in a new process, because the collector belongs to the process."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ ROOT = Path(__file__).parents[2]
 
 PUT_OFF = """
 import gc
-from minibroker.server import garbage
-garbage.put_off()
+from minibroker.server.loop import put_off_garbage_collection, settle_garbage_collection
+put_off_garbage_collection()
 print(gc.isenabled())
 """
 
 SETTLED = """
 import gc
-from minibroker.server import garbage
-garbage.put_off()
+from minibroker.server.loop import put_off_garbage_collection, settle_garbage_collection
+put_off_garbage_collection()
 made_at_start = []
-garbage.settle()
-looks = []
-gc.callbacks.append(lambda phase, info: looks.append(info["generation"]) if phase == "stop" else None)
+settle_garbage_collection()
+checks = []
+gc.callbacks.append(lambda phase, info: checks.append(info["generation"]) if phase == "stop" else None)
 kept = [[] for _ in range(5_000)]
 gc.callbacks.clear()
-print(gc.isenabled(), any(each is made_at_start for each in gc.get_objects()), looks.count(0))
+print(gc.isenabled(), any(each is made_at_start for each in gc.get_objects()), checks.count(0))
 """
 
 

@@ -12,9 +12,9 @@ import pytest
 from minibroker.background import InlineBackground
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.listeners import is_loopback
-from minibroker.server import peer_watch
+from minibroker.server import advertised_address
+from minibroker.server.advertised_address import SEEN_MAX, PeerWatch
 from minibroker.server.broker import Broker
-from minibroker.server.peer_watch import SEEN_MAX, PeerWatch
 from tests.server.serving import Client, until
 
 OWN = "10.0.0.5"  #: the broker's address; its gateway is 10.0.0.1
@@ -23,7 +23,7 @@ UNKNOWN = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
 @pytest.fixture(autouse=True)
 def warnings(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    caplog.set_level(logging.WARNING, peer_watch.__name__)
+    caplog.set_level(logging.WARNING, advertised_address.__name__)
     return caplog
 
 
@@ -98,10 +98,10 @@ def test_default_gateways_are_read_from_proc(tmp_path: Path, monkeypatch: pytest
     routes.write_text(
         f"{head}eth0\t00000000\t010011AC\t0003\t0\t0\t0\t00000000\t0\t0\t0\neth0\t000011AC\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n"
     )
-    monkeypatch.setattr(peer_watch, "_ROUTES", routes)
-    assert peer_watch.default_gateways.__wrapped__() == {"172.17.0.1"}
-    monkeypatch.setattr(peer_watch, "_ROUTES", tmp_path / "absent")
-    assert peer_watch.default_gateways.__wrapped__() == frozenset()
+    monkeypatch.setattr(advertised_address, "_ROUTES", routes)
+    assert advertised_address.default_gateways.__wrapped__() == {"172.17.0.1"}
+    monkeypatch.setattr(advertised_address, "_ROUTES", tmp_path / "absent")
+    assert advertised_address.default_gateways.__wrapped__() == frozenset()
 
 
 def test_loopback_addresses() -> None:
@@ -115,7 +115,7 @@ async def test_broker_checks_connecting_clients(
     def nobody(host: str) -> object:
         raise UNKNOWN
 
-    monkeypatch.setattr(peer_watch, "_resolve", nobody)
+    monkeypatch.setattr(advertised_address, "_resolve", nobody)
     listeners = {"listeners": "PLAINTEXT://127.0.0.1:0", "advertised.listeners": "PLAINTEXT://broker:0"}
     broker = Broker(BrokerConfig({"log.dirs": str(tmp_path), **listeners}))
     await broker.start()
@@ -142,7 +142,7 @@ async def test_slow_name_resolution_does_not_block_the_broker(tmp_path: Path, mo
         ended.set()
         raise UNKNOWN
 
-    monkeypatch.setattr(peer_watch, "_resolve", slow)
+    monkeypatch.setattr(advertised_address, "_resolve", slow)
     listeners = {"listeners": "PLAINTEXT://127.0.0.1:0", "advertised.listeners": "PLAINTEXT://broker:0"}
     broker = Broker(BrokerConfig({"log.dirs": str(tmp_path), **listeners}))
     await broker.start()

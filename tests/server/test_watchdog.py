@@ -15,9 +15,8 @@ from minibroker.dispatch.delayed import Delayed
 from minibroker.schemas import k03_metadata, k43_elect_leaders, k74_list_config_resources
 from minibroker.server import connection as connection_module
 from minibroker.server.listener import ConnectionCounts
-from minibroker.server.loop import LoopClock, watchdog_of
+from minibroker.server.loop import LoopClock, Watchdog, watchdog_of
 from minibroker.server.loop_background import LoopBackground
-from minibroker.server.watchdog import Watchdog
 from minibroker.wire.schema import Buffer
 from tests.server.serving import Client, OnLoop, Script, listening, until
 from tests.support.broker_in_memory import BrokerInMemory, frame_of

@@ -10,7 +10,7 @@ from minibroker.client.security.settings import SaslSettings, TlsSettings, read_
 from minibroker.client.security.tls import identity_pem, trusted_pem
 from minibroker.errors import ConfigurationError
 from minibroker.security.jaas import OAUTHBEARER_LOGIN_MODULE, PLAIN_LOGIN_MODULE, SCRAM_LOGIN_MODULE
-from minibroker.security.sasl_mechanism import OAUTHBEARER, PLAIN
+from minibroker.security.sasl_session import OAUTHBEARER, PLAIN
 
 _KEY: Final = re.compile(r"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?-----END \1PRIVATE KEY-----", re.DOTALL)
 _CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)

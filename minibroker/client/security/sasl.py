@@ -21,7 +21,7 @@ from minibroker.client.security.settings import UNSECURED_LIFETIME_S, SaslSettin
 from minibroker.client.transport import Deadline
 from minibroker.errors import IllegalSaslState, SaslAuthenticationFailed, UnsupportedSaslMechanism
 from minibroker.schemas import k17_sasl_handshake, k36_sasl_authenticate
-from minibroker.security.sasl_mechanism import OAUTHBEARER, PLAIN
+from minibroker.security.sasl_session import OAUTHBEARER, PLAIN
 from minibroker.security.scram import HASHES
 
 Exchange = Generator[bytes, bytes, None]

@@ -15,7 +15,7 @@ from minibroker.client.security.property_names import check_names
 from minibroker.config.secret import Secret
 from minibroker.errors import ConfigurationError
 from minibroker.security.jaas import OAUTHBEARER_LOGIN_MODULE, JaasEntry, JaasError, parse_property
-from minibroker.security.sasl_mechanism import MECHANISMS, OAUTHBEARER
+from minibroker.security.sasl_session import MECHANISMS, OAUTHBEARER
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 UNSECURED_LIFETIME_S: Final = 3600  #: of tokens made for development (OAuthBearerUnsecuredLoginCallbackHandler)

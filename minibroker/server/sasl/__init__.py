@@ -1,1 +1,1 @@
-"""Listeners whose clients log in by SASL: the gate before the dispatcher, and what mechanisms a listener has."""
+"""Listeners whose clients log in by SASL: the gate before the dispatcher, and the mechanisms of a listener."""

@@ -1,10 +1,11 @@
-"""What a connection of a SASL listener has in the place of its dispatcher, until its client has logged in.
+"""Serve a connection of a SASL listener in place of its dispatcher, until its client has logged in.
 
-The order of requests is that of security/sasl_session.py; here are the bytes. Only ApiVersions, SaslHandshake and SaslAuthenticate are
-decoded. In the place of a SaslAuthenticate, a small request of any API is, since Kafka answers it with an error of its own.
+security/sasl_session.py checks the order of requests; this module reads and writes their bytes. Only ApiVersions, SaslHandshake and
+SaslAuthenticate are decoded. Where a SaslAuthenticate is due, a small request of any other API is decoded as well, because Kafka answers it
+with an error in the format of that API.
 
 A failure is answered, and the connection closed, after `connection.failed.authentication.delay.ms`. Until then the connection reads
-nothing. Others do not wait for it.
+nothing. Other connections do not wait for it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from minibroker.wire.codec import decode, encode
 from minibroker.wire.header import decode_request_header, encode_response_header, response_header_version, with_size
 from minibroker.wire.schema import Buffer
 
-REFUSED_SIZE_MAX: Final = 16 * 1024  #: bytes of a request that is decoded although it comes before the login
+REFUSED_SIZE_MAX: Final = 16 * 1024  #: bytes of a request of another API that is decoded before the login
 
 _HANDSHAKE: Final = api_of(k17_sasl_handshake)
 _AUTHENTICATE: Final = api_of(k36_sasl_authenticate)
@@ -52,7 +53,7 @@ class Login(Protocol):
         """Log a failure."""
 
     def sessions_ended(self, channel: str, /) -> None:
-        """Log that a client went on after the end of its session."""
+        """Log that a client sent a request after the end of its session."""
 
 
 class GatedConnection(Protocol):
@@ -116,7 +117,7 @@ class SaslGate:
         """Serve a request of a client that has logged in."""
         session = self._session
         if session.may_end:
-            if frame[:2] == _KEY_OF_HANDSHAKE and session.begin_again():
+            if frame[:2] == _KEY_OF_HANDSHAKE and session.start_again():
                 return self._log_in(info, frame)
             if session.has_ended:
                 self._listener.sessions_ended(self._connection.channel)
@@ -140,7 +141,7 @@ class SaslGate:
             raise LoginFailed("Unexpected ApiVersions request received during SASL authentication")
         answer = self._dispatcher.dispatch(info, frame)
         if isinstance(answer, Delayed) or _error_code(b"".join(answer))[0] == 0:
-            self._session.versions_told()
+            self._session.versions_answered()
         return answer
 
     def _handshake(self, frame: memoryview) -> Answer | Delayed:

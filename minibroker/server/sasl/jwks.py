@@ -1,9 +1,9 @@
-"""The keys that signed tokens are checked with: a JWKS from a file or an HTTP server, read again from time to time.
+"""The keys that verify signed tokens: a JWKS from a file or an HTTP server, read again from time to time.
 
 The first read happens before the listener is opened, as in Apache Kafka: a broker without keys does not start. Later ones run in the
 background: every `sasl.oauthbearer.jwks.endpoint.refresh.ms`, and when a token names an unknown key, but not more often than once in
-EXPEDITED_PAUSE_MS. If one fails, the keys stay, and it is tried again after a pause that doubles.
-The URL comes from the configuration at the start alone, never from a client or a token (CVE-2025-27817).
+EXPEDITED_PAUSE_MS. If a read fails, the keys stay, and it is repeated after a pause that doubles.
+The URL comes only from the configuration at start, never from a client or a token (CVE-2025-27817).
 """
 
 from __future__ import annotations
@@ -64,19 +64,19 @@ class KeySource:
         self._schedule(times.refresh_ms)
 
     def on_unknown_key(self) -> None:
-        """Read the keys soon: a token names another one."""
+        """Read the keys soon: a token names a key that is not among them."""
         now_ms = self._clock.now_ms()
         if abs(now_ms - self._expedited_ms) >= EXPEDITED_PAUSE_MS:
             self._expedited_ms = now_ms
             self.refresh()
 
     def refresh(self) -> None:
-        """Read the keys in the background, unless that is going on."""
+        """Read the keys in the background, unless a read is under way."""
         if self._is_reading or self._is_closed:
             return
         self._is_reading = True
         url, read = self._url, self._read
-        self._background.submit(lambda: read_jwks(read(url)), self._took)
+        self._background.submit(lambda: read_jwks(read(url)), self._read_done)
 
     def close(self) -> None:
         """Read no more."""
@@ -84,7 +84,7 @@ class KeySource:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _took(self, found: list[SigningKey] | BaseException) -> None:
+    def _read_done(self, found: list[SigningKey] | BaseException) -> None:
         self._is_reading = False
         if isinstance(found, BaseException):
             self._failures += 1
@@ -115,7 +115,7 @@ def key_times(properties: ListenerProperties) -> KeyTimes:
 
 
 def signed_validator(properties: ListenerProperties, source: KeySource, clock: Clock) -> SignedValidator:
-    """Return what checks signed tokens on a listener. Raises InvalidConfig if a property is invalid."""
+    """Return the validator of signed tokens on a listener. Raises InvalidConfig if a property is invalid."""
     rules = TokenRules(
         properties.items("sasl.oauthbearer.expected.audience"),
         properties.text("sasl.oauthbearer.expected.issuer"),
@@ -154,7 +154,7 @@ def _bounded(document: bytes) -> bytes:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: keys come from the configured place alone."""
+    """Follows no redirect: keys come only from the configured URL."""
 
     def redirect_request(self, *_: object) -> None:
         """Return no request, so that the redirect is an error."""

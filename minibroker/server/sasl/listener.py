@@ -1,18 +1,22 @@
-"""What the connections of one SASL listener share: mechanisms, limits of a login, and the log of failures."""
+"""What the connections of one SASL listener share: mechanisms, users, limits of a login, and the log of failures."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Final
 
 from minibroker.clock import Clock
 from minibroker.config.security_properties import ListenerProperties
+from minibroker.dispatch.context import Services
 from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.errors import ConfigurationError, InvalidConfig
 from minibroker.security.sasl_session import Offer
+from minibroker.security.scram import NUMBERS, ScramCredential, ScramToken, UnknownUsers
 from minibroker.server.sasl.gate import GatedConnection, Login, SaslGate
+from minibroker.server.sasl.mechanisms import Accounts, TokenKeys, offers_of
 from minibroker.server.sasl.unfinished import UnfinishedRequests
 
 log = logging.getLogger(__name__)
@@ -21,9 +25,9 @@ LINES_PER_SECOND: Final = 100  #: failures that are logged; the others are count
 
 
 class SaslListener:
-    """The settings of a listener, and what clients that have not logged in use of it."""
+    """The settings of a listener that its connections use before the login."""
 
-    def __init__(  # noqa: PLR0917  accounts.py puts them together
+    def __init__(  # noqa: PLR0917  `sasl_listener` puts them together
         self,
         name: str,
         texts: Callable[[], Mapping[str, str]],
@@ -52,7 +56,7 @@ class SaslListener:
         self._name = name
         self._texts = texts
         self._make_offers = make_offers
-        self.make_gate: Callable[[Login, Dispatcher, GatedConnection], SaslGate] = SaslGate  #: of a connection; the test kit has its own
+        self.make_gate: Callable[[Login, Dispatcher, GatedConnection], SaslGate] = SaslGate  #: of a connection; the test kit replaces it
         self.close = close  #: releases what the mechanisms use; logins go on as they are
         self.clock = clock
         self.unfinished = unfinished
@@ -65,7 +69,7 @@ class SaslListener:
         except InvalidConfig as error:
             raise ConfigurationError(str(error)) from None
         if 0 <= max_idle_ms <= self.failure_delay_ms:
-            prop = properties.wanted_name("connection.failed.authentication.delay.ms")
+            prop = properties.name_to_set("connection.failed.authentication.delay.ms")
             raise ConfigurationError(f"{prop}={self.failure_delay_ms} should be less than connections.max.idle.ms={max_idle_ms}")
         self.offers = make_offers(properties)  #: the mechanisms that new connections may use
         self._second = 0  #: of the last failure
@@ -101,5 +105,42 @@ class SaslListener:
         log.info("Failed %sauthentication with /%s (channelId=%s) (%s)", "re-" if is_again else "", host, channel, reason)
 
     def sessions_ended(self, channel: str) -> None:
-        """Log that a client went on after the end of its session."""
+        """Log that a client sent a request after the end of its session."""
         log.info("the session of %s has ended: it sent a request without authenticating again", channel)
+
+
+def sasl_listener(name: str, services: Callable[[], Services], clock: Clock, open_listeners: Iterable[SaslListener]) -> SaslListener:
+    """Create a SASL listener of a broker: its properties, and the users and delegation tokens of the metadata log.
+
+    Args:
+        name: of the listener.
+        services: called at each use, because a broker may exchange its data.
+        clock: for delays and the expiry of tokens.
+        open_listeners: SASL listeners of the same broker, which share one limit of memory with it.
+
+    Raises:
+        ConfigurationError: a property is missing or invalid.
+    """
+    config = services().config
+    accounts = Accounts(partial(_credential, services), partial(_token, services))
+    keys = TokenKeys(clock, services().background)
+    make_offers = partial(offers_of, accounts=accounts, keys=keys, unknown=UnknownUsers())
+    try:
+        texts, max_idle_ms = (lambda: services().config.security_texts), config.connections_max_idle_ms
+        unfinished = next((each.unfinished for each in open_listeners), None) or UnfinishedRequests()
+        return SaslListener(name, texts, max_idle_ms, make_offers, keys.close, clock, unfinished)
+    except ConfigurationError:
+        keys.close()
+        raise
+
+
+def _credential(services: Callable[[], Services], mechanism: str, user: str) -> ScramCredential | None:
+    """Return a user's credential of the metadata log."""
+    record = services().cluster.image.kept.scram_credentials.get((user, NUMBERS[mechanism]))
+    return None if record is None else ScramCredential(record.salt, record.iterations, record.stored_key, record.server_key)
+
+
+def _token(services: Callable[[], Services], mechanism: str, token_id: str) -> ScramToken | None:
+    """Return a delegation token that has not expired."""
+    tokens = services().tokens
+    return None if tokens is None else tokens.login(mechanism, token_id)

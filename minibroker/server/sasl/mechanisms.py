@@ -1,7 +1,7 @@
 """The SASL mechanisms of a listener, made from its properties.
 
-What Apache Kafka refuses at its start is refused here, with one line that names the property to change (SaslChannelBuilder, JaasContext,
-BrokerSecurityConfigs).
+Properties that Apache Kafka rejects at start are rejected here, with one line that names the property to change (SaslChannelBuilder,
+JaasContext, BrokerSecurityConfigs).
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from minibroker.errors import ConfigurationError, InvalidConfig
 from minibroker.security.jaas import OAUTHBEARER_LOGIN_MODULE, JaasEntry, JaasError, parse_file, parse_property, section_of
 from minibroker.security.oauthbearer import OAuthBearerServer, UnsecuredValidator, Validator
 from minibroker.security.plain import PlainServer, users_of
-from minibroker.security.sasl_mechanism import MECHANISMS, OAUTHBEARER, PLAIN, SaslMechanism
-from minibroker.security.sasl_session import Offer
+from minibroker.security.sasl_session import MECHANISMS, OAUTHBEARER, PLAIN, Offer, SaslMechanism
 from minibroker.security.scram import ScramCredential, ScramServer, ScramToken, UnknownUsers
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class Accounts(NamedTuple):
 
 
 class TokenKeys:
-    """The key sets that a listener checks signed tokens with, by URL.
+    """The key sets that verify the signed tokens of a listener, by URL.
 
     A key set is read when its URL is first configured, which is at the start (jwks.py), and then in the background. It stays when other
     properties of the listener change.
@@ -55,7 +54,7 @@ class TokenKeys:
         self._sources: dict[str, KeySource] = {}
 
     def validator(self, properties: ListenerProperties, url: str) -> SignedValidator:
-        """Return what checks the signed tokens of a listener.
+        """Return the validator of the signed tokens of a listener.
 
         Raises:
             ConfigurationError: the keys cannot be read.
@@ -96,7 +95,7 @@ def offers_of(properties: ListenerProperties, accounts: Accounts, keys: TokenKey
 
 
 def _check_names(properties: ListenerProperties, names: tuple[str, ...]) -> None:
-    prop = properties.wanted_name("sasl.enabled.mechanisms")
+    prop = properties.name_to_set("sasl.enabled.mechanisms")
     hint = f"set it to some of {', '.join(MECHANISMS)}, e.g. {prop}=PLAIN"
     if not names:
         raise ConfigurationError(f"{prop}: No SASL mechanisms are enabled: {hint}")
@@ -109,7 +108,7 @@ def _check_names(properties: ListenerProperties, names: tuple[str, ...]) -> None
 
 def _entries(properties: ListenerProperties, mechanism: str) -> list[JaasEntry]:
     """Return the login modules of a mechanism: of the listener's property, else of the JAAS file (JaasContext.loadServerContext)."""
-    prop = properties.wanted_name("sasl.jaas.config", mechanism)
+    prop = properties.name_to_set("sasl.jaas.config", mechanism)
     secret = properties.secret("sasl.jaas.config", mechanism)
     if secret is not None:
         try:
@@ -141,7 +140,7 @@ def _jaas_file(path: str) -> dict[str, list[JaasEntry]]:
         raise ConfigurationError(f"{JAAS_FILE}: {path}: {problem}") from None
 
 
-def _begin(  # noqa: PLR0917  the parts that mechanisms are made of
+def _begin(  # noqa: PLR0917  each is used by some mechanism
     properties: ListenerProperties,
     name: str,
     entries: list[JaasEntry],
@@ -149,10 +148,10 @@ def _begin(  # noqa: PLR0917  the parts that mechanisms are made of
     keys: TokenKeys,
     unknown: UnknownUsers,
 ) -> Callable[[], SaslMechanism]:
-    """Return what makes the server side of an exchange."""
+    """Return a function that creates the server side of an exchange."""
     handler = properties.get(_HANDLER, name)
     if handler is not None and ("OAuthBearer" in str(handler)) != (name == OAUTHBEARER):
-        raise ConfigurationError(f"{properties.wanted_name(_HANDLER, name)}: {handler} does not serve mechanism {name}")
+        raise ConfigurationError(f"{properties.name_to_set(_HANDLER, name)}: {handler} does not serve mechanism {name}")
     if name == PLAIN:
         users = users_of(entries)
         return lambda: PlainServer(users)
@@ -164,14 +163,14 @@ def _begin(  # noqa: PLR0917  the parts that mechanisms are made of
 
 
 def _validator(properties: ListenerProperties, entries: list[JaasEntry], handler: str, keys: TokenKeys) -> Validator:
-    jaas = properties.wanted_name("sasl.jaas.config", OAUTHBEARER)
+    jaas = properties.name_to_set("sasl.jaas.config", OAUTHBEARER)
     own = [entry for entry in entries if entry.login_module == OAUTHBEARER_LOGIN_MODULE]
     if len(own) != 1:
         raise ConfigurationError(f"{jaas}: mechanism OAUTHBEARER needs exactly one login module, {OAUTHBEARER_LOGIN_MODULE}")
     if not handler.endswith(f".{_SIGNED_HANDLER}"):
         log.warning(
-            "listener %s accepts unsecured OAUTHBEARER tokens, which anybody can write: set %s to %s for signed ones",
-            properties.name, properties.wanted_name(_HANDLER, OAUTHBEARER),
+            "listener %s accepts unsecured OAUTHBEARER tokens, which any client can write: set %s to %s for signed ones",
+            properties.name, properties.name_to_set(_HANDLER, OAUTHBEARER),
             f"org.apache.kafka.common.security.oauthbearer.{_SIGNED_HANDLER}",
         )  # fmt: skip
         try:
@@ -182,7 +181,7 @@ def _validator(properties: ListenerProperties, entries: list[JaasEntry], handler
 
 
 def _signed_validator(properties: ListenerProperties, keys: TokenKeys) -> Validator:
-    prop = properties.wanted_name(_URL)
+    prop = properties.name_to_set(_URL)
     url = properties.text(_URL)
     if not url:
         raise ConfigurationError(f"{prop} is missing: {_SIGNED_HANDLER} checks tokens with the keys at this URL")

@@ -21,8 +21,7 @@ from minibroker.dispatch.delayed import Answer, Delayed
 from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.security.certificates import Authority
 from minibroker.security.plain import INVALID
-from minibroker.security.sasl_mechanism import PLAIN, SaslFailed, SaslMechanism
-from minibroker.security.sasl_session import Offer, SaslSession
+from minibroker.security.sasl_session import PLAIN, Offer, SaslFailed, SaslMechanism, SaslSession
 from minibroker.security.tls import ListenerTls, tls_of
 from minibroker.server.listener import Listener
 from minibroker.server.sasl.gate import GatedConnection, Login, SaslGate

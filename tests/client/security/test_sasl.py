@@ -10,7 +10,7 @@ import pytest
 from minibroker.client.security.sasl import ITERATIONS_MAX, UntrustedBrokerError, scram, unsecured_token
 from minibroker.client.security.settings import SaslSettings
 from minibroker.config.secret import Secret
-from minibroker.security.sasl_mechanism import SaslFailed
+from minibroker.security.sasl_session import SaslFailed
 from minibroker.security.scram import ScramServer, UnknownUsers, derive
 
 NAME = "a,b=c"

@@ -19,7 +19,7 @@ from minibroker.schemas import k40_expire_delegation_token as k40
 from minibroker.schemas import k41_describe_delegation_token as k41
 from minibroker.schemas.internal.security_records import RemoveDelegationTokenRecord
 from minibroker.schemas.internal.setting_records import FeatureLevelRecord
-from minibroker.security.sasl_mechanism import SCRAM_SHA_256, SCRAM_SHA_512, SaslFailed
+from minibroker.security.sasl_session import SCRAM_SHA_256, SCRAM_SHA_512, SaslFailed
 from minibroker.security.scram import ScramCredential, ScramServer, UnknownUsers, derive
 from minibroker.security.tokens import DelegationToken, TokenRules
 from tests.golden.token_scenes import SECRET
