@@ -19,7 +19,7 @@ from minibroker.cli.output import table, yaml_text
 from minibroker.cli.record_format import RecordFormat
 from minibroker.cli.record_json import to_json
 from minibroker.client.client import Client
-from minibroker.client.consumer import Consumed, Consumer
+from minibroker.client.consumer import ConsumedRecord, Consumer
 from minibroker.client.errors import TimedOut
 from minibroker.client.offsets import EARLIEST, ISOLATION_LEVELS, LATEST, FoundOffset, epoch_ms, list_offsets
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
@@ -126,7 +126,7 @@ def consume(
 
 def _until(
     consumer: Consumer, count: int | None, ends: dict[int, int] | None, idle_timeout_s: float | None, flush: Callable[[], None]
-) -> Iterator[Consumed]:
+) -> Iterator[ConsumedRecord]:
     """Yield records until the count or the ends are reached, or endlessly; TimedOut if none arrives for too long."""
     left = -1 if count is None else count
     last_came = time.monotonic()
@@ -179,7 +179,7 @@ def _offsets_at(client: Client, topic: str, partitions: list[int], at: int, isol
 class _Printer:
     """Prints records as they arrive, each by a format."""
 
-    def __init__(self, topic: str, one: Callable[[Consumed], bytes]) -> None:
+    def __init__(self, topic: str, one: Callable[[ConsumedRecord], bytes]) -> None:
         self.out: BinaryIO = sys.stdout.buffer
         self.topic = topic
         self.one = one
@@ -187,7 +187,7 @@ class _Printer:
     def begin(self) -> None:
         """Print what precedes the first record."""
 
-    def show(self, consumed: Consumed) -> None:
+    def show(self, consumed: ConsumedRecord) -> None:
         """Format one record."""
         self.out.write(self.one(consumed))
 
@@ -208,7 +208,7 @@ class _JsonPrinter(_Printer):
     def begin(self) -> None:
         self.out.write(b"[")
 
-    def show(self, consumed: Consumed) -> None:
+    def show(self, consumed: ConsumedRecord) -> None:
         self.out.write(self.separator + self.one(consumed).rstrip(b"\n"))
         self.separator = b",\n"
 
@@ -223,7 +223,7 @@ class _TablePrinter(_Printer):
     def begin(self) -> None:
         self.items: list[dict[str, Any]] = []
 
-    def show(self, consumed: Consumed) -> None:
+    def show(self, consumed: ConsumedRecord) -> None:
         item = to_json(self.topic, consumed)
         item["headers"] = [f"{header['key']}={header['value']}" for header in item["headers"]]
         self.items.append(item)
@@ -233,10 +233,10 @@ class _TablePrinter(_Printer):
 
 
 def _printer(output: str, topic: str, form: str, *, null: bool) -> _Printer:
-    def as_json(consumed: Consumed) -> bytes:
+    def as_json(consumed: ConsumedRecord) -> bytes:
         return json.dumps(to_json(topic, consumed), ensure_ascii=False).encode() + b"\n"
 
-    def as_yaml(consumed: Consumed) -> bytes:
+    def as_yaml(consumed: ConsumedRecord) -> bytes:
         return yaml_text([to_json(topic, consumed)]).encode()
 
     if output == "format":

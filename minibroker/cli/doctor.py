@@ -11,8 +11,8 @@ from minibroker.cli.options import bootstrap_option, output_option
 from minibroker.cli.output import emit
 from minibroker.cli.security_options import client_connect
 from minibroker.client.doctor import PROBLEM, Finding
+from minibroker.client.doctor.addresses import Network, resolve
 from minibroker.client.doctor.checkup import Checkup
-from minibroker.client.doctor.reach import Network, resolve
 from minibroker.client.transport import parse_bootstrap
 
 WIDTH = 110

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from minibroker.client.group_offsets import Committed, Offsets
+from minibroker.client.group_offsets import SHARE, CommittedOffset, Offsets
 from minibroker.client.groups import DescribedGroup, GroupMember
-from minibroker.client.leaders import TopicPartition
-from minibroker.client.share_groups import SHARE
+from minibroker.client.routing import TopicPartition
 
 OFFSET_COLUMNS = ("group", "topic", "partition", "committed_offset", "log_end_offset", "lag", "owner", "client_id", "host")
 MEMBER_COLUMNS = ("group", "member_id", "group_instance_id", "client_id", "host", "protocol", "member_epoch", "topics", "assignment")
@@ -34,7 +33,7 @@ def offset_rows(group: DescribedGroup, committed: Offsets, ends: Mapping[TopicPa
     rows = []
     for key in sorted({*committed, *(key for member in group.members for key in member.assignment)}):
         answer = committed.get(key)
-        rows.append(_offset_row(group, key, answer if isinstance(answer, Committed) else None, ends.get(key), owners.get(key)))
+        rows.append(_offset_row(group, key, answer if isinstance(answer, CommittedOffset) else None, ends.get(key), owners.get(key)))
     rows += [_offset_row(group, (None, None), None, None, member) for member in group.members if not member.assignment]
     return rows
 
@@ -42,7 +41,7 @@ def offset_rows(group: DescribedGroup, committed: Offsets, ends: Mapping[TopicPa
 def _offset_row(
     group: DescribedGroup,
     key: tuple[str | None, int | None],
-    committed: Committed | None,
+    committed: CommittedOffset | None,
     end: int | None,
     owner: GroupMember | None,
 ) -> dict[str, Any]:
@@ -62,7 +61,7 @@ def _offset_row(
     }
 
 
-def _lag(committed: Committed | None, end: int | None) -> int | None:
+def _lag(committed: CommittedOffset | None, end: int | None) -> int | None:
     if committed is None or committed.lag is not None:
         return None if committed is None else committed.lag
     return None if end is None else end - committed.offset

@@ -15,11 +15,10 @@ from minibroker.cli.output import FORMATS, emit
 from minibroker.cli.reset_offsets import offsets_by_type, reset_offsets, type_of
 from minibroker.client import groups as admin
 from minibroker.client.client import Client
-from minibroker.client.group_offsets import Committed, Offsets, Results, delete_offsets
+from minibroker.client.group_offsets import SHARE, CommittedOffset, Offsets, Results, delete_offsets, delete_share_offsets
 from minibroker.client.groups import DescribedGroup, describe_groups
-from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import LATEST, list_offsets
-from minibroker.client.share_groups import SHARE, delete_share_offsets
+from minibroker.client.routing import TopicPartition
 from minibroker.errors import GroupIdNotFound, KafkaError, UnknownTopicOrPartition
 
 LIST_COLUMNS = ("group", "type", "protocol_type", "state", "coordinator")
@@ -167,7 +166,7 @@ def delete_committed(client: Client, *, group: str, scopes: tuple[tuple[str, fro
             errors.append(error)
             continue
         was = committed.get((topic, partition))
-        offset = was.offset if isinstance(was, Committed) else None
+        offset = was.offset if isinstance(was, CommittedOffset) else None
         items.append({"group": group, "topic": topic, "partition": partition, "committed_offset": offset, "deleted": was is not None})
     if output == "name":
         items = [{"name": f"{item['topic']}:{item['partition']}"} for item in items if item["deleted"]]

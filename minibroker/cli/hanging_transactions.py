@@ -13,7 +13,7 @@ from minibroker.cli.output import FORMATS, emit
 from minibroker.client import transactions as admin
 from minibroker.client.client import Client
 from minibroker.client.errors import check
-from minibroker.client.leaders import TopicPartition
+from minibroker.client.routing import TopicPartition
 from minibroker.errors import InvalidTxnState, KafkaError, UnknownTopicOrPartition
 from minibroker.schemas.k61_describe_producers import ProducerState
 

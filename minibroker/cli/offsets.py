@@ -12,8 +12,8 @@ from minibroker.cli.options import client_command, fail_with, output_option
 from minibroker.cli.output import emit
 from minibroker.client.client import Client
 from minibroker.client.errors import refusal
-from minibroker.client.leaders import ELECTION_MS, TopicPartition
 from minibroker.client.offsets import ISOLATION_LEVELS, LATEST, TIMES, Bounds, bounds, epoch_ms, list_offsets
+from minibroker.client.routing import ELECTION_MS, TopicPartition
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
 
 BOUND_COLUMNS = ("topic", "partition", *Bounds._fields)

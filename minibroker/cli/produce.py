@@ -22,7 +22,7 @@ from minibroker.client.client import Client
 from minibroker.client.errors import ClientError
 from minibroker.client.offsets import epoch_ms
 from minibroker.client.own_transaction import OwnTransaction
-from minibroker.client.producer import Acknowledged, Producer
+from minibroker.client.producer import BatchAcknowledgement, Producer
 from minibroker.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
 from minibroker.records.compression import Compression
 from minibroker.records.record import Headers, Record
@@ -278,7 +278,7 @@ class _Tally:
         self._topic = topic
         self._by_partition: dict[int, list[int]] = {}  # count, first offset, last offset
 
-    def add(self, done: Acknowledged) -> None:
+    def add(self, done: BatchAcknowledgement) -> None:
         entry = self._by_partition.setdefault(done.partition, [0, done.base_offset, -1])
         entry[0] += done.record_count
         if done.base_offset >= 0:

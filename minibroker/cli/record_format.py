@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from minibroker.client.consumer import Consumed
+from minibroker.client.consumer import ConsumedRecord
 
-Piece = Callable[[Consumed], bytes]
+Piece = Callable[[ConsumedRecord], bytes]
 
 ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
 
@@ -44,21 +44,21 @@ class RecordFormat:
             else:
                 raise ValueError(f"%{letter} is unknown: there are {' '.join('%' + known for known in pieces)}")
 
-    def __call__(self, consumed: Consumed) -> bytes:
+    def __call__(self, consumed: ConsumedRecord) -> bytes:
         """Format one record."""
         return b"".join([piece(consumed) for piece in self._pieces])
 
 
 def _letters(topic: bytes, null: bytes) -> dict[str, Piece]:
-    def value(consumed: Consumed) -> bytes:
+    def value(consumed: ConsumedRecord) -> bytes:
         content = consumed.record.value
         return null if content is None else content
 
-    def key(consumed: Consumed) -> bytes:
+    def key(consumed: ConsumedRecord) -> bytes:
         content = consumed.record.key
         return null if content is None else content
 
-    def headers(consumed: Consumed) -> bytes:
+    def headers(consumed: ConsumedRecord) -> bytes:
         return b",".join(name.encode() + b"=" + (null if content is None else content) for name, content in consumed.record.headers)
 
     return {

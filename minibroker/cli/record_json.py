@@ -12,14 +12,14 @@ import base64
 import binascii
 from typing import Any
 
-from minibroker.client.consumer import Consumed
+from minibroker.client.consumer import ConsumedRecord
 from minibroker.records.batch import TimestampType
 from minibroker.records.record import Record
 
 TIMESTAMP_TYPES = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME: "LogAppendTime"}
 
 
-def to_json(topic: str, consumed: Consumed) -> dict[str, Any]:
+def to_json(topic: str, consumed: ConsumedRecord) -> dict[str, Any]:
     """Convert a consumed record."""
     record = consumed.record
     return {

@@ -14,15 +14,28 @@ from minibroker.cli.completions import group_ids, topic_names
 from minibroker.cli.offsets import Scope, TopicPartitions, partitions_of
 from minibroker.cli.options import client_command, fail_with, output_option
 from minibroker.cli.output import FORMATS, emit
-from minibroker.client import group_resets
 from minibroker.client.client import Client
 from minibroker.client.errors import refusal
-from minibroker.client.group_offsets import Offsets, commit_offsets, committed_offsets
-from minibroker.client.group_resets import Planned, Reset
+from minibroker.client.group_offsets import (
+    SHARE,
+    SHIFT_BY,
+    TO_CURRENT,
+    TO_EARLIEST,
+    TO_LATEST,
+    TO_OFFSET,
+    TO_TIMESTAMP,
+    Offsets,
+    PlannedOffset,
+    Reset,
+    alter_share_offsets,
+    commit_offsets,
+    committed_offsets,
+    plan_resets,
+    share_offsets,
+)
 from minibroker.client.groups import CLASSIC, EMPTY, DescribedGroup, describe_groups
-from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import duration_ms, epoch_ms
-from minibroker.client.share_groups import SHARE, alter_share_offsets, share_offsets
+from minibroker.client.routing import TopicPartition
 from minibroker.errors import GroupIdNotFound, KafkaError, NonEmptyGroup, UnknownTopicOrPartition
 
 RESET_COLUMNS = ("group", "topic", "partition", "committed_offset", "new_offset", "log_start_offset", "log_end_offset", "reset")
@@ -148,23 +161,23 @@ def reset_of(
 ) -> Reset | None:
     """Return the reset that was given, or None."""
     found = []
-    for given, how in ((to_earliest, group_resets.TO_EARLIEST), (to_latest, group_resets.TO_LATEST), (to_current, group_resets.TO_CURRENT)):
+    for given, how in ((to_earliest, TO_EARLIEST), (to_latest, TO_LATEST), (to_current, TO_CURRENT)):
         if given:
             found.append(Reset(how))
     if to_offset is not None:
-        found.append(Reset(group_resets.TO_OFFSET, to_offset))
+        found.append(Reset(TO_OFFSET, to_offset))
     if shift_by is not None:
-        found.append(Reset(group_resets.SHIFT_BY, shift_by))
+        found.append(Reset(SHIFT_BY, shift_by))
     try:
         if to_datetime is not None:
-            found.append(Reset(group_resets.TO_TIMESTAMP, epoch_ms(to_datetime)))
+            found.append(Reset(TO_TIMESTAMP, epoch_ms(to_datetime)))
         if by_duration is not None:
-            found.append(Reset(group_resets.TO_TIMESTAMP, time.time_ns() // 1_000_000 - duration_ms(by_duration)))
+            found.append(Reset(TO_TIMESTAMP, time.time_ns() // 1_000_000 - duration_ms(by_duration)))
     except ValueError as error:
         option = "--to-datetime" if by_duration is None else "--by-duration"
         raise click.BadParameter(str(error), param_hint=option) from error
     if len(found) > 1:
-        raise click.UsageError(f"--{found[0].how} and --{found[1].how} exclude each other")
+        raise click.UsageError(f"--{found[0].strategy} and --{found[1].strategy} exclude each other")
     return found[0] if found else None
 
 
@@ -217,15 +230,15 @@ def _reset_group(
         raise NonEmptyGroup(f"group {group} is {described.state}, members: {len(described.members)}: {words}")
     if isinstance(described, KafkaError) and not isinstance(described, GroupIdNotFound):
         raise described
-    planned: dict[TopicPartition, Planned] = {}
-    for key, answer in group_resets.plan(client, _resets(client, group, committed, request, errors), committed, group=group).items():
+    planned: dict[TopicPartition, PlannedOffset] = {}
+    for key, answer in plan_resets(client, _resets(client, group, committed, request, errors), committed, group=group).items():
         if isinstance(answer, KafkaError):
             errors.append(answer)
             continue
         planned[key] = answer
-        if answer.wanted_offset != answer.new_offset:
-            bound = "after the log end" if answer.wanted_offset > answer.new_offset else "before the log start"
-            warning = f"offset {answer.wanted_offset} of {key[0]}-{key[1]} is {bound}: {answer.new_offset} instead"
+        if answer.requested_offset != answer.new_offset:
+            bound = "after the log end" if answer.requested_offset > answer.new_offset else "before the log start"
+            warning = f"offset {answer.requested_offset} of {key[0]}-{key[1]} is {bound}: {answer.new_offset} instead"
             click.echo(f"Warning: group {group}: {warning}", err=True)
     results: dict[TopicPartition, KafkaError | None] = {}
     if request.execute and planned:
@@ -241,7 +254,7 @@ def _resets(client: Client, group: str, committed: Offsets, request: Request, er
         offsets = request.offsets.get(group) or request.offsets.get(None)
         if not offsets:
             raise UnknownTopicOrPartition(f"group {group}: the file has no line for it")
-        return {key: Reset(group_resets.TO_OFFSET, offset) for key, offset in offsets.items()}
+        return {key: Reset(TO_OFFSET, offset) for key, offset in offsets.items()}
     if request.scopes is None:
         if not committed:
             raise UnknownTopicOrPartition(f"group {group} has no committed offsets; give --topic")
@@ -258,7 +271,7 @@ def _resets(client: Client, group: str, committed: Offsets, request: Request, er
     return dict.fromkeys((key for key in partitions_of(request.scopes, there) if key[0] not in unknown), request.reset)
 
 
-def _row(group: str, key: TopicPartition, planned: Planned, *, done: bool) -> dict[str, Any]:
+def _row(group: str, key: TopicPartition, planned: PlannedOffset, *, done: bool) -> dict[str, Any]:
     return {
         "group": group,
         "topic": key[0],

@@ -1,4 +1,4 @@
-"""Manage who may do what: access control lists (ACLs), SCRAM credentials of users, delegation tokens."""
+"""Manage access control lists (ACLs), SCRAM credentials of users, and delegation tokens."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Token(NamedTuple):
     renewers: tuple[str, ...]
     issued_ms: int
     expires_ms: int
-    latest_ms: int  #: it cannot be renewed beyond
+    latest_ms: int  #: a renewal cannot move `expires_ms` past this
     hmac: bytes
 
     def __repr__(self) -> str:
@@ -69,7 +69,7 @@ def list_acls(client: Client, acl_filter: AclFilter) -> list[Acl]:
 
 
 def add_acls(client: Client, acls: Sequence[Acl]) -> None:
-    """Create ACLs. Existing ones stay as they are. With a KafkaError, others may have been created."""
+    """Create ACLs. Existing ACLs stay as they are. After a KafkaError, the other ACLs may exist."""
     creations = [
         k30.AclCreation(
             resource_type=each.resource_type,
@@ -82,7 +82,7 @@ def add_acls(client: Client, acls: Sequence[Acl]) -> None:
         )
         for each in acls
     ]
-    response: k30.Response = _ask_controller(client, k30, k30.Request(creations=creations))
+    response: k30.Response = client.ask_controller(k30, k30.Request(creations=creations))
     for result in response.results:
         check(result.error_code, "ACLs", result.error_message)
 
@@ -90,7 +90,7 @@ def add_acls(client: Client, acls: Sequence[Acl]) -> None:
 def remove_acls(client: Client, acl_filters: Sequence[AclFilter]) -> list[Acl]:
     """Remove the ACLs that filters match, and return them."""
     filters = [k31.DeleteAclsFilter(**_filter_fields(each)) for each in acl_filters]
-    response: k31.Response = _ask_controller(client, k31, k31.Request(filters=filters))
+    response: k31.Response = client.ask_controller(k31, k31.Request(filters=filters))
     removed = []
     for result in response.filter_results:
         check(result.error_code, "ACLs", result.error_message)
@@ -128,7 +128,7 @@ def _filter_fields(acl_filter: AclFilter) -> dict[str, Any]:
 
 
 def list_credentials(client: Client, user: str | None = None) -> list[Credential]:
-    """Return the SCRAM credentials of a user, or of all; none for a user without any."""
+    """Return the SCRAM credentials of a user, or of all users; empty if the user has none."""
     request = k50.Request(users=None if user is None else [k50.User(name=user)])
     response: k50.Response = client.ask(k50, request)
     check(response.error_code, "users", response.error_message)
@@ -142,14 +142,14 @@ def list_credentials(client: Client, user: str | None = None) -> list[Credential
 
 
 def set_password(client: Client, user: str, mechanisms: Sequence[str], password: str, iterations: int) -> None:
-    """Set the password of a user, also of a new one. The password is hashed here, and not sent."""
+    """Set the password of a new or existing user. The password is hashed here, and not sent."""
     upsertions = []
     for mechanism in mechanisms:
         salt = new_salt()
         hashed = salted_password(mechanism, password.encode(), salt, iterations)
         number = NUMBERS[mechanism]
         upsertions.append(k51.Upsertion(name=user, mechanism=number, iterations=iterations, salt=salt, salted_password=hashed))
-    for each in upsertions:  # Kafka takes one change of a user in a request
+    for each in upsertions:  # Kafka accepts one change of a user in a request
         _alter_credentials(client, k51.Request(deletions=[], upsertions=[each]))
 
 
@@ -159,13 +159,13 @@ def remove_credential(client: Client, user: str, mechanism: str) -> None:
 
 
 def _alter_credentials(client: Client, request: k51.Request) -> None:
-    response: k51.Response = _ask_controller(client, k51, request)
+    response: k51.Response = client.ask_controller(k51, request)
     for result in response.results:
         check(result.error_code, f"user {result.user}", result.error_message)
 
 
 def create_token(client: Client, *, owner: str | None = None, renewers: Sequence[str] = (), max_lifetime_ms: int = -1) -> Token:
-    """Create a delegation token; `owner` and `renewers` are principals (User:NAME), the owner by default the user of the connection."""
+    """Create a delegation token. `owner` and `renewers` are principals (User:NAME); the owner defaults to the connection's user."""
     owner_type, _, owner_name = (owner or "").partition(":")
     request = k38.Request(
         owner_principal_type=owner_type,
@@ -173,7 +173,7 @@ def create_token(client: Client, *, owner: str | None = None, renewers: Sequence
         renewers=[k38.Renewer(principal_type=each.partition(":")[0], principal_name=each.partition(":")[2]) for each in renewers],
         max_lifetime_ms=max_lifetime_ms,
     )
-    response: k38.Response = _ask_controller(client, k38, request)
+    response: k38.Response = client.ask_controller(k38, request)
     check(response.error_code, "delegation token")
     return Token(
         response.token_id,
@@ -188,7 +188,7 @@ def create_token(client: Client, *, owner: str | None = None, renewers: Sequence
 
 
 def list_tokens(client: Client, owners: Sequence[str] = ()) -> list[Token]:
-    """Return the delegation tokens that the user of the connection may see, of all owners or of these."""
+    """Return the delegation tokens that the connection's user may see, filtered by owner if `owners` is not empty."""
     owner_entries = [k41.Owner(principal_type=each.partition(":")[0], principal_name=each.partition(":")[2]) for each in owners]
     response: k41.Response = client.ask(k41, k41.Request(owners=owner_entries or None))
     check(response.error_code, "delegation tokens")
@@ -209,18 +209,13 @@ def list_tokens(client: Client, owners: Sequence[str] = ()) -> list[Token]:
 
 def renew_token(client: Client, hmac: bytes, period_ms: int = -1) -> int:
     """Renew a token for a period (-1: the broker's default), and return when it expires, in milliseconds since the epoch."""
-    response: k39.Response = _ask_controller(client, k39, k39.Request(hmac=hmac, renew_period_ms=period_ms))
+    response: k39.Response = client.ask_controller(k39, k39.Request(hmac=hmac, renew_period_ms=period_ms))
     check(response.error_code, "delegation token")
     return response.expiry_timestamp_ms
 
 
 def expire_token(client: Client, hmac: bytes, period_ms: int = -1) -> int:
     """Let a token expire after a period (-1: at once), and return when, in milliseconds since the epoch."""
-    response: k40.Response = _ask_controller(client, k40, k40.Request(hmac=hmac, expiry_time_period_ms=period_ms))
+    response: k40.Response = client.ask_controller(k40, k40.Request(hmac=hmac, expiry_time_period_ms=period_ms))
     check(response.error_code, "delegation token")
     return response.expiry_timestamp_ms
-
-
-def _ask_controller(client: Client, schema: Any, request: Any) -> Any:
-    deadline = client.deadline()
-    return client.retrying(lambda: client.to_controller(deadline), deadline).ask(schema, request, deadline)

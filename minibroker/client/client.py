@@ -1,10 +1,10 @@
 """Connect to a cluster: find brokers from a bootstrap list, keep a connection to each, retry.
 
 The client retries after a broken connection to a broker that it has reached before, and after retriable error codes. A first
-connection that is refused fails at once, because a wrong address is more frequent than a late broker.
+connection that is refused fails at once, because a wrong address is more frequent than a broker that starts late.
 
 Every connection leads to the cluster that answered the first Metadata request. The client rejects an address of another cluster
-(WrongCluster) before it sends a request there. With a wrong `advertised.listeners`, a command would change that cluster.
+(WrongCluster) before it sends a request there. Otherwise, a wrong `advertised.listeners` could make a command change another cluster.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from minibroker.schemas import k03_metadata
 T = TypeVar("T")
 
 DEFAULT_TIMEOUT_MS = 30_000
-AUTO_CREATION_MS = 5_000  #: by then, a broker that creates topics on first use has created the topic
+AUTO_CREATION_MS = 5_000  #: time within which a broker creates a topic on first use
 _CLUSTER_ID_SINCE = 2  #: version of Metadata
 
 
@@ -39,9 +39,9 @@ class Client:
         self.cluster_id: str | None = None
         self._connect = connect
         self._connections: dict[Address, Connection] = {}
-        self._members: set[Address] = set()  #: addresses at which this cluster answered
-        self._informant: Address | None = None  #: the address whose Metadata named the cluster
-        self._reached = False
+        self._verified: set[Address] = set()  #: addresses at which this cluster answered
+        self._metadata_source: Address | None = None  #: the address whose Metadata response named the cluster
+        self._has_connected = False
 
     def __enter__(self) -> Self:
         return self
@@ -68,10 +68,10 @@ class Client:
         connection = self._connections.get(address)
         if connection is None or connection.closed:
             connection = self._connect(address, deadline)
-            if self.cluster_id is not None and address not in self._members:
+            if self.cluster_id is not None and address not in self._verified:
                 self._verify(connection, self.cluster_id, deadline)
             self._connections[address] = connection
-            self._reached = True
+            self._has_connected = True
         return connection
 
     def verify_brokers(self) -> None:
@@ -99,19 +99,19 @@ class Client:
         if other_id is not None and other_id != cluster_id:
             connection.close()
             raise WrongCluster(self._wrong_cluster(connection.address, other_id))
-        self._members.add(connection.address)
+        self._verified.add(connection.address)
 
     def _wrong_cluster(self, address: Address, other_id: str) -> str:
         node_id = next((node_id for node_id, advertised in self.brokers.items() if advertised == address), None)
         if node_id is None:
             return (
-                f"{self._informant} belongs to cluster {self.cluster_id}, but {address} to cluster {other_id}: "
+                f"{self._metadata_source} belongs to cluster {self.cluster_id}, but {address} to cluster {other_id}: "
                 "give bootstrap servers of one cluster"
             )
         return (
-            f"broker {node_id} of cluster {self.cluster_id} (reached at {self._informant}) advertises {address}, "
+            f"broker {node_id} of cluster {self.cluster_id} (reached at {self._metadata_source}) advertises {address}, "
             f"but another cluster answers there, {other_id}: nothing was sent to it. Set advertised.listeners of broker {node_id} "
-            f"to an address that leads to it ('minibroker doctor -b {self._informant}' shows more)"
+            f"to an address that leads to it ('minibroker doctor -b {self._metadata_source}' shows more)"
         )
 
     def to_node(self, node_id: int, deadline: Deadline) -> Connection:
@@ -139,7 +139,7 @@ class Client:
         raise failures[0]
 
     def to_controller(self, deadline: Deadline) -> Connection:
-        """Return the connection for changes: to the controller if clients can reach it, otherwise to any broker, which forwards them."""
+        """Return the connection for changes: to the controller if clients can reach it, otherwise to any broker, which forwards changes."""
         if not self.brokers:
             self.metadata([], deadline)
         if self.controller_id in self.brokers:
@@ -151,17 +151,22 @@ class Client:
         deadline = deadline or self.deadline()
         return self.retrying(lambda: self.to_any(deadline).ask(schema, request, deadline), deadline)
 
+    def ask_controller(self, schema: ModuleType, request: Any, deadline: Deadline | None = None) -> Any:
+        """Send a request to the controller once: a change that may have been made is not sent again."""
+        deadline = deadline or self.deadline()
+        return self.retrying(lambda: self.to_controller(deadline), deadline).ask(schema, request, deadline)
+
     def retrying(self, attempt: Callable[[], T], deadline: Deadline) -> T:
         """Call `attempt` until it succeeds or fails with an error that is not retriable.
 
         Raises:
-            TimedOut: the deadline has passed; the message has the last error.
+            TimedOut: the deadline has passed; the message contains the last error.
         """
         while True:
             try:
                 return attempt()
             except BrokerUnreachable as error:
-                if not self._reached:
+                if not self._has_connected:
                     raise
                 deadline.pause(error)
             except KafkaError as error:
@@ -183,8 +188,8 @@ class Client:
 
         address, response = self.retrying(ask, deadline)
         check(response.error_code, "metadata")
-        if response.cluster_id != self.cluster_id:  # the first answer, or the cluster at this address was replaced by another one
-            self.cluster_id, self._informant, self._members = response.cluster_id, address, {address}
+        if response.cluster_id != self.cluster_id:  # the first response, or another cluster has replaced the one at this address
+            self.cluster_id, self._metadata_source, self._verified = response.cluster_id, address, {address}
         self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
         self.controller_id = response.controller_id
         return response
@@ -202,8 +207,8 @@ class Client:
                         raise LeaderNotAvailable(f"topic {name} partition {partition.partition_index} has no leader")
             except UnknownTopicOrPartition as error:
                 if not create or creation.over:
-                    words = f"topic {name} does not exist: create it first, as 'minibroker topics create {name}' does"
-                    raise UnknownTopicOrPartition(words) from None
+                    message = f"topic {name} does not exist: create it first, for example with 'minibroker topics create {name}'"
+                    raise UnknownTopicOrPartition(message) from None
                 creation.pause(error)
             except KafkaError as error:
                 if not error.retriable:

@@ -20,7 +20,7 @@ from minibroker.schemas import (
 
 #: ConfigResource.Type by the name of Kafka's --entity-type
 TYPES: Final = {"topics": 2, "brokers": 4, "broker-loggers": 8, "client-metrics": 16, "groups": 32}
-OF_ONE_BROKER: Final = ("brokers", "broker-loggers")  #: only the broker itself describes and changes them
+OF_ONE_BROKER: Final = ("brokers", "broker-loggers")  #: types that only the broker itself describes and changes
 CLUSTER: Final = ""  #: the name of the default for all brokers
 
 SET, DELETE, APPEND, SUBTRACT = range(4)  #: AlterConfigOp.OpType
@@ -64,7 +64,7 @@ def describe_configs(client: Client, kind: str, entity: str) -> list[ConfigEntry
 
 
 def ask_configs(client: Client, kind: str, entity: str, *, with_synonyms: bool = False) -> list[k32_describe_configs.Config]:
-    """Return the configs of one entity as in the response, `with_synonyms` with every source that sets a config."""
+    """Return the configs of one entity as in the response. `with_synonyms` adds every source that sets a config."""
     resource = k32_describe_configs.Resource(resource_type=TYPES[kind], resource_name=entity, configuration_keys=None)
     request = k32_describe_configs.Request(resources=[resource], include_synonyms=with_synonyms)
     response: k32_describe_configs.Response = _ask(client, kind, entity, k32_describe_configs, request)
@@ -76,7 +76,7 @@ def ask_configs(client: Client, kind: str, entity: str, *, with_synonyms: bool =
 
 
 def alter_configs(client: Client, kind: str, entity: str, changes: Sequence[Change], *, validate_only: bool = False) -> None:
-    """Change all these configs of one entity. With a KafkaError, none is changed."""
+    """Change configs of one entity: all of them, or none after a KafkaError."""
     configs = [k44_incremental_alter_configs.Config(name=each.name, config_operation=each.operation, value=each.value) for each in changes]
     resource = k44_incremental_alter_configs.Resource(resource_type=TYPES[kind], resource_name=entity, configs=configs)
     request = k44_incremental_alter_configs.Request(resources=[resource], validate_only=validate_only)
@@ -151,7 +151,7 @@ def describe_quotas(client: Client, entity: Entity, *, strict: bool = False, any
 
 
 def alter_quotas(client: Client, entity: Entity, values: Mapping[str, float | None], *, validate_only: bool = False) -> None:
-    """Set these quotas of one entity, and remove those that are None. With a KafkaError, none is changed."""
+    """Set quotas of one entity, and remove those that are None: all of them, or none after a KafkaError."""
     entry = k49_alter_client_quotas.Entry(
         entity=[k49_alter_client_quotas.Entity(entity_type=each, entity_name=name) for each, name in entity.items()],
         ops=[k49_alter_client_quotas.Operation(key=key, value=value or 0.0, remove=value is None) for key, value in values.items()],

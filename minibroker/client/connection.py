@@ -1,8 +1,7 @@
 """One connection to one broker. It negotiates versions, then sends each request at the highest common one.
 
-Requests may be sent before earlier ones are answered; the broker answers in the order of the requests. `ask` may be called
-meanwhile: it keeps earlier answers for their callers.
-After any failure, a connection is closed and stays closed.
+Callers may send requests before earlier ones are answered. The broker answers in the order of the requests. `ask` may be called
+in between: it keeps the answers to earlier requests for `receive`. After any failure, a connection is closed and stays closed.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ from minibroker.wire.schema import Buffer
 
 CLIENT_ID = "minibroker-cli"
 
-#: API key -> lowest version that this client sends, where brokers serve older ones: it writes and reads message format v2, and asks for
-#: one offset at a time
+#: API key -> lowest version that this client sends, although brokers may serve older ones: the client writes and reads only message
+#: format v2, and requests one offset at a time
 LEAST = {0: 3, 1: 4, 2: 1}
 
 
@@ -58,9 +57,9 @@ class Connection:
         """Take a connected transport; `negotiate` must follow."""
         self.address = address
         self.closed = False
-        #: returns why the broker closed the connection at the first request, if it can be found out
+        #: returns why the broker closed the connection at the first request; None if the reason is unknown
         self.explain: Callable[[BrokerUnreachable], ClientError | None] | None = None
-        self.renew: Callable[[Deadline], None] | None = None  #: logs in again; set if the session of SASL ends at some time
+        self.renew: Callable[[Deadline], None] | None = None  #: logs in again; set if the SASL session expires
         self.renew_at_s = 0.0  #: by time.monotonic
         self.api_versions = k18_api_versions.Response(error_code=0, api_keys=[])
         self._transport = transport
@@ -70,7 +69,7 @@ class Connection:
         self._expected: deque[tuple[Api, int, int]] = deque()  # api, version, correlation_id of requests not yet answered
 
     def negotiate(self, deadline: Deadline) -> None:
-        """Request the broker's versions. A broker that does not know our newest request answers with its own versions (KIP-511)."""
+        """Request the broker's versions. A broker that does not know our request's version answers with its own versions (KIP-511)."""
         request = k18_api_versions.Request(client_software_name="minibroker", client_software_version=minibroker.__version__)
         newest = k18_api_versions.VERSIONS[1]
         self._send(api_of(k18_api_versions), newest, request, deadline)
@@ -95,7 +94,7 @@ class Connection:
             if api.api_key == schema.API_KEY:
                 if api.max_version < low or api.min_version > high:
                     broker_range = f"{api.min_version} to {api.max_version}"
-                    raise UnsupportedByBroker(f"{self.address} serves {name} {broker_range}, and {low} to {high} would be needed")
+                    raise UnsupportedByBroker(f"{self.address} serves {name} {broker_range}, but {low} to {high} is needed")
                 return min(high, api.max_version)
         raise UnsupportedByBroker(f"{self.address} does not serve {name}: see 'minibroker api-versions -b {self.address}'")
 
@@ -128,13 +127,15 @@ class Connection:
             answer = decode_response(api, version, correlation_id, frame)
         except BrokerUnreachable as error:
             self.close()
-            found = None if self.explain is None else self.explain(error)
-            if found is None:
+            explanation = None if self.explain is None else self.explain(error)
+            if explanation is None:
                 raise
-            raise found from error
+            raise explanation from error
         except WireError as error:
             self.close()
-            raise NotAKafkaBroker(f"{self.address} answers {api.name} v{version} with what is not Kafka's protocol: {error}") from error
+            raise NotAKafkaBroker(
+                f"{self.address} answers {api.name} v{version} with bytes that are not Kafka's protocol: {error}"
+            ) from error
         except BaseException:
             self.close()
             raise
@@ -142,7 +143,7 @@ class Connection:
         return answer
 
     def _renew(self, deadline: Deadline) -> None:
-        """Log in again. Answers that callers have not taken yet stay theirs."""
+        """Log in again. `receive` still returns the answers that arrived before."""
         arrived, self._arrived = self._arrived, deque()
         renew, self.renew = self.renew, None
         if renew is not None:
@@ -193,13 +194,13 @@ def encode_request(api: Api, version: int, correlation_id: int, client_id: str, 
 
 
 def decode_response(api: Api, version: int, correlation_id: int, frame: memoryview) -> Any:
-    """Decode a response from a frame without its size; WireError for other bytes, and for the response to another request.
+    """Decode a response from a frame without its size; WireError for invalid bytes, and for the response to another request.
 
     A broker that does not know the version of an ApiVersions request answers in version 0 (KIP-511).
     """
     answered_id, position = decode_response_header(frame, response_header_version(api, version))
     if answered_id != correlation_id:
-        raise WireError(f"an answer to request {answered_id} where {correlation_id} was due")
+        raise WireError(f"an answer to request {answered_id}, expected one to {correlation_id}")
     try:
         return decode_all(api.Response, frame, position, version, api.flexible(version))
     except WireError:

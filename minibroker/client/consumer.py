@@ -1,7 +1,7 @@
 """Read records of one topic from given offsets on, without a group.
 
 Invariants:
-- Each record from a partition's position on is returned once, in the order of its partition. The position then moves past it.
+- `poll` returns each record from a partition's position on once, in the order of its partition. Then it advances the position.
 - read_committed skips records of aborted transactions. Markers are always skipped.
 - A batch whose CRC is wrong raises an error.
 """
@@ -31,7 +31,7 @@ MAX_BYTES = 32 * 1024 * 1024
 PARTITION_MAX_BYTES = 4 * 1024 * 1024
 
 
-class Consumed(NamedTuple):
+class ConsumedRecord(NamedTuple):
     """A record and its partition."""
 
     partition: int
@@ -56,10 +56,10 @@ class Consumer:
         del self.positions[partition]
         self._turn.remove(partition)
 
-    def poll(self, max_wait_ms: int) -> Iterator[Consumed]:
+    def poll(self, max_wait_ms: int) -> Iterator[ConsumedRecord]:
         """Fetch once from each leader, waiting at most `max_wait_ms` for a first record. May yield nothing.
 
-        A retriable error is retried by the next poll, until no poll has worked for the client's time-out.
+        After a retriable error, the next poll tries again. It raises TimedOut if no poll has succeeded for the client's time-out.
         """
         problem: Exception | None = None
         polled: list[Connection] = []
@@ -88,7 +88,7 @@ class Consumer:
         self._recover(problem)
         self._turn.rotate(-1)
 
-    def _records(self, result: k01_fetch.PartitionResult) -> Iterator[Consumed]:
+    def _records(self, result: k01_fetch.PartitionResult) -> Iterator[ConsumedRecord]:
         partition = result.partition_index
         is_aborted = AbortedInFetch(result.aborted_transactions or ()) if self._isolation == READ_COMMITTED else None
         for batch in split_batches(result.records or b"", allow_partial=True):
@@ -103,7 +103,7 @@ class Consumer:
                 for record in decode_records(batch):
                     if record.offset >= position:
                         self.positions[partition] = record.offset + 1
-                        yield Consumed(partition, batch.timestamp_type, record)
+                        yield ConsumedRecord(partition, batch.timestamp_type, record)
                         if partition not in self.positions:
                             return
             self.positions[partition] = batch.next_offset
@@ -120,8 +120,9 @@ class Consumer:
         for time in (EARLIEST, LATEST):
             found = list_offsets(self._client, {(self._name, partition): time}, isolation=self._isolation)[self._name, partition]
             bounds.append(found.offset if isinstance(found, FoundOffset) else -1)
-        held = f"it is empty, and {bounds[1]} comes next" if bounds[0] == bounds[1] else f"it holds {bounds[0]} up to {bounds[1]}"
-        return OffsetOutOfRange(f"offset {self.positions[partition]} of {self._name}-{partition} is not there: {held}")
+        start, end = bounds
+        content = f"it is empty, and the next offset is {end}" if start == end else f"it contains {start} up to {end}"
+        return OffsetOutOfRange(f"offset {self.positions[partition]} of {self._name}-{partition} does not exist: {content}")
 
     def _recover(self, problem: Exception | None) -> None:
         """Restart the time-out after a success. Otherwise find the leaders again; raise errors that are not retriable."""
@@ -162,22 +163,22 @@ class AbortedInFetch:
     """Finds the aborted batches of one partition in a Fetch response (KIP-98).
 
     Brokers send all batches, and a list of aborted transactions. An aborted transaction starts at its first_offset and ends at its
-    producer's next ABORT marker. Call with the batches in order; batches that are not transactional may be left out.
+    producer's next ABORT marker. Call the instance with the batches in order. Batches that are not transactional may be left out.
     """
 
     def __init__(self, transactions: Iterable[k01_fetch.AbortedTransaction]) -> None:
-        self._to_come = deque(sorted(transactions, key=lambda transaction: transaction.first_offset))
+        self._later = deque(sorted(transactions, key=lambda transaction: transaction.first_offset))
         self._producer_ids: set[int] = set()  #: producers whose open transaction is an aborted one
 
     @property
     def is_over(self) -> bool:
         """Whether no later batch belongs to an aborted transaction."""
-        return not self._to_come and not self._producer_ids
+        return not self._later and not self._producer_ids
 
     def __call__(self, batch: RecordBatch) -> bool:
         """Return whether the records of a batch were aborted; False for a marker."""
-        while self._to_come and self._to_come[0].first_offset <= batch.last_offset:
-            self._producer_ids.add(self._to_come.popleft().producer_id)
+        while self._later and self._later[0].first_offset <= batch.last_offset:
+            self._producer_ids.add(self._later.popleft().producer_id)
         if batch.is_control:
             if batch.producer_id in self._producer_ids and _is_abort(batch):
                 self._producer_ids.discard(batch.producer_id)

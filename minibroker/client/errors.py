@@ -9,7 +9,7 @@ from enum import Enum
 
 from minibroker.errors import BY_CODE, KafkaError, UnknownServerError, UnknownTopicOrPartition
 
-#: Kafka's message speaks of servers and one partition, but most users have misspelt a topic
+#: Kafka's message mentions servers and one partition, but most users have misspelled a topic
 _PLAINER = {UnknownTopicOrPartition.code: "there is no such topic or partition"}
 
 
@@ -26,15 +26,15 @@ class NotAKafkaBroker(ClientError):
 
 
 class SecurityPart(Enum):
-    """What is wrong with a connection that security ended, as `minibroker doctor` shows it."""
+    """The part of TLS or SASL because of which a connection failed, as `minibroker doctor` shows it."""
 
-    PROTOCOL = "protocol"  #: the listener has TLS and the client does not, or the reverse; the same with SASL; or versions of TLS
+    PROTOCOL = "protocol"  #: only one of listener and client has TLS, or SASL, or they have no common version of TLS
     CA = "CA"  #: an authority that the client does not trust
     HOST_NAME = "host name"
     EXPIRED = "certificate"  #: out of date
     CLIENT_CERTIFICATE = "client certificate"  #: missing or rejected
-    MECHANISM = "mechanism"  #: one of SASL that the listener does not offer
-    PASSWORD = "password"  # noqa: S105  a name; or user or token
+    MECHANISM = "mechanism"  #: a SASL mechanism that the listener does not offer
+    PASSWORD = "password"  # noqa: S105  not a secret; also for a wrong user or token
 
 
 class SecurityFailed(ClientError):
@@ -50,7 +50,7 @@ class WrongCluster(ClientError):
 
 
 class UnsupportedByBroker(ClientError):
-    """The broker serves no version of an API that this client knows, or not the required one."""
+    """The broker serves no version of an API that this client knows, or not the required version."""
 
 
 class TopicReplaced(ClientError):
@@ -58,31 +58,31 @@ class TopicReplaced(ClientError):
 
 
 class TimedOut(ClientError):
-    """The time that the user gave has passed."""
+    """The user's time limit has passed."""
 
 
-def refusal(code: int, what: str, message: str | None = None) -> KafkaError | None:
+def refusal(code: int, subject: str, message: str | None = None) -> KafkaError | None:
     """Return the error code of a response as an exception that names its subject; None for code 0."""
     if code == 0:
         return None
     kind = BY_CODE.get(code, UnknownServerError)
-    words = message or kind.__doc__ or kind.name
-    if words == kind.__doc__:
-        words = _PLAINER.get(code, words)
+    text = message or kind.__doc__ or kind.name
+    if text == kind.__doc__:
+        text = _PLAINER.get(code, text)
     if code not in BY_CODE:
-        words = f"error code {code}, which this client does not know. {message or ''}".rstrip()
-    return kind(f"{what}: {words}")
+        text = f"error code {code}, which this client does not know. {message or ''}".rstrip()
+    return kind(f"{subject}: {text}")
 
 
-def check(code: int, what: str, message: str | None = None) -> None:
+def check(code: int, subject: str, message: str | None = None) -> None:
     """Raise the error code of a response, if it is not 0."""
-    error = refusal(code, what, message)
+    error = refusal(code, subject, message)
     if error is not None:
         raise error
 
 
 def describe(error: BaseException) -> str:
-    """Return the message of an error for a user. Kafka's name of the error, for which one can search, comes last."""
+    """Return the message of an error for a user. It ends with Kafka's name of the error, for which users can search."""
     if isinstance(error, KafkaError):
         return f"{error} [{error.name}]"
     return str(error) or type(error).__name__

@@ -1,7 +1,7 @@
 """A member of a consumer group (KIP-848), driven by its reader: one thread, which calls `heartbeat_if_due` between its polls.
 
-A new assignment is taken over in Kafka's order. The reader commits the offsets of revoked partitions; then the next
-heartbeat reports that they are free.
+A new assignment is applied in Kafka's order. The reader commits the offsets of revoked partitions, and calls
+`release_revoked`. Then the next heartbeat reports that these partitions are free.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from typing import Final
 
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
-from minibroker.client.coordinators import ask_coordinators
 from minibroker.client.errors import refusal
-from minibroker.client.group_offsets import Committed, commit_as_member, committed_offsets
-from minibroker.client.leaders import TopicPartition
+from minibroker.client.group_offsets import CommittedOffset, commit_as_member, committed_offsets
+from minibroker.client.routing import TopicPartition, ask_coordinators
 from minibroker.client.transport import Deadline
 from minibroker.errors import FencedMemberEpoch, GroupIdNotFound, KafkaError, UnknownMemberId
 from minibroker.schemas import k68_consumer_group_heartbeat as schema
@@ -29,7 +28,7 @@ _FORGOTTEN: Final = (FencedMemberEpoch, UnknownMemberId, GroupIdNotFound)  #: th
 
 
 class GroupMember:
-    """One member. It joins with its first heartbeat.
+    """A member. It joins the group with its first heartbeat.
 
     Args:
         now_s: a clock that never goes back, in seconds.
@@ -49,7 +48,7 @@ class GroupMember:
         self.assigned: tuple[TopicPartition, ...] = ()  #: from the last heartbeat response
 
     def heartbeat_if_due(self) -> bool:
-        """Send a heartbeat if it is due, and return whether it was. A removed member joins again, without partitions."""
+        """Send a heartbeat if it is due, and return whether it was due. A removed member joins again, without partitions."""
         if self._now_s() < self._due_s:
             return False
         try:
@@ -59,8 +58,8 @@ class GroupMember:
             self._heartbeat()
         return True
 
-    def gave_up_what_went(self) -> None:
-        """Report at once that the reader reads only `assigned` from now on."""
+    def release_revoked(self) -> None:
+        """Make a heartbeat due at once, which reports that the reader reads only `assigned` from now on."""
         self._owned = self._target
         self._due_s = 0.0
 
@@ -69,10 +68,10 @@ class GroupMember:
         (found,) = committed_offsets(self._client, [self._group]).values()
         if isinstance(found, KafkaError):
             raise found
-        return {key: answer.offset for key in self.assigned if isinstance(answer := found.get(key), Committed)}
+        return {key: answer.offset for key in self.assigned if isinstance(answer := found.get(key), CommittedOffset)}
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit the next offset of partitions. The partitions of a fenced member belong to another member: their commit is skipped."""
+        """Commit the next offset of partitions. Skip the commit of a fenced member: its partitions belong to another member."""
         for error in commit_as_member(self._client, self._group, offsets, member_id=self._member_id, epoch=self._epoch).values():
             if error is not None and not isinstance(error, _FORGOTTEN):
                 raise error

@@ -1,6 +1,6 @@
 """List and delete groups of all kinds, and describe them in one form, DescribedGroup.
 
-A group is requested as each kind in turn:
+The client asks the coordinator for a group of each kind in turn:
 
     consumer  KIP-848; the coordinator assigns partitions
     classic   a member assigns partitions, in the bytes of an embedded protocol
@@ -17,10 +17,9 @@ from typing import Any, Final, NamedTuple
 
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
-from minibroker.client.coordinators import ask_coordinators
 from minibroker.client.errors import UnsupportedByBroker, check, refusal
-from minibroker.client.leaders import TopicPartition
-from minibroker.client.share_groups import SHARE
+from minibroker.client.group_offsets import SHARE
+from minibroker.client.routing import TopicPartition, ask_coordinators
 from minibroker.client.transport import Deadline
 from minibroker.errors import GroupIdNotFound, KafkaError, UnsupportedVersion, WireError
 from minibroker.schemas import (
@@ -48,7 +47,7 @@ TYPES_SINCE: Final = 5
 
 
 class ListedGroup(NamedTuple):
-    """A group and its coordinator. None for what an old broker does not return."""
+    """A group and its coordinator. Fields that an old broker does not return are None."""
 
     group: str
     type: str | None
@@ -76,7 +75,7 @@ def list_groups(client: Client, *, states: Sequence[str] = (), types: Sequence[s
 def _list_of(client: Client, node_id: int, request: k16_list_groups.Request, needed: int, deadline: Deadline) -> k16_list_groups.Response:
     connection = client.to_node(node_id, deadline)
     if connection.version_for(k16_list_groups) < needed:
-        raise UnsupportedByBroker(f"{connection.address} serves ListGroups below version {needed}, and would not filter so")
+        raise UnsupportedByBroker(f"{connection.address} serves ListGroups below version {needed}, and does not support this filter")
     response: k16_list_groups.Response = connection.ask(k16_list_groups, request, deadline)
     check(response.error_code, f"groups of broker {node_id}")
     return response
@@ -139,7 +138,7 @@ def describe_groups(client: Client, groups: Iterable[str]) -> dict[str, Describe
         node_id = next((node_id for node_id, address in client.brokers.items() if address == connection.address), -1)
 
         def as_kind(kind: str, schema: ModuleType, members: MembersOf, groups: list[str]) -> dict[str, DescribedGroup | KafkaError]:
-            """Return the groups of that kind. The newer kinds have requests of one shape."""
+            """Return the groups of a kind. Requests for the newer kinds have the same fields."""
             if not groups or not _serves(connection, schema):
                 return {}
             answers = _ask(connection, schema, groups, deadline)
@@ -150,9 +149,9 @@ def describe_groups(client: Client, groups: Iterable[str]) -> dict[str, Describe
             }
 
         found = as_kind(CONSUMER, k69_consumer_group_describe, _consumer_members, keys)
-        others = [key for key in keys if key not in found]
-        if others:
-            found |= _describe_classic(connection, others, node_id, deadline)
+        remaining = [key for key in keys if key not in found]
+        if remaining:
+            found |= _describe_classic(connection, remaining, node_id, deadline)
         found |= as_kind(SHARE, k77_share_group_describe, _share_members, _unknown(found))
         return found | as_kind(STREAMS, k89_streams_group_describe, streams_members, _unknown(found))
 
@@ -319,7 +318,7 @@ def subscribed_topics(data: bytes) -> tuple[str, ...]:
 
 
 def _topics_read(group: k89_streams_group_describe.Group) -> dict[str, list[str]]:
-    """Return the topics that each subtopology reads: from outside, and from other subtopologies."""
+    """Return the topics that each subtopology reads: source topics, and repartition topics of other subtopologies."""
     subtopologies = group.topology.subtopologies if group.topology is not None else None
     return {
         each.subtopology_id: [*each.source_topics, *(topic.name for topic in each.repartition_source_topics)]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
 from minibroker.client.errors import UnsupportedByBroker, refusal
-from minibroker.client.leaders import TopicPartition, ask_leaders
+from minibroker.client.routing import TopicPartition, ask_leaders
 from minibroker.client.transport import Deadline
 from minibroker.errors import KafkaError
 from minibroker.schemas import k02_list_offsets, k21_delete_records
@@ -61,7 +61,7 @@ class Bounds(NamedTuple):
 
 
 class FoundOffset(NamedTuple):
-    """The answer of a leader. offset is -1 if no record is that late."""
+    """The answer of a leader. `offset` is -1 if no record has the time or a later one."""
 
     offset: int
     timestamp: int  #: of the record found by timestamp, else -1
@@ -92,18 +92,21 @@ def list_offsets(
 def bounds(
     client: Client, positions: Iterable[TopicPartition], *, leader_wait_ms: int | None = None
 ) -> dict[TopicPartition, Bounds | KafkaError]:
-    """Return the bounds of each partition, or the final error. They are requested in ascending order, so that each is at most the next."""
+    """Return the bounds of each partition, or the final error.
+
+    The bounds are requested in ascending order, so that each is at most the next one although the log grows meanwhile.
+    """
     deadline = client.deadline()
     starts = list_offsets(client, dict.fromkeys(positions, EARLIEST), deadline=deadline, leader_wait_ms=leader_wait_ms)
-    refused = {key: answer for key, answer in starts.items() if isinstance(answer, KafkaError)}
-    keys = [key for key in starts if key not in refused]
+    errors = {key: answer for key, answer in starts.items() if isinstance(answer, KafkaError)}
+    keys = [key for key in starts if key not in errors]
     answers = [
         starts,
         list_offsets(client, dict.fromkeys(keys, LATEST), isolation=READ_COMMITTED, deadline=deadline),
         list_offsets(client, dict.fromkeys(keys, LATEST), deadline=deadline),
         list_offsets(client, dict.fromkeys(keys, LATEST), replica_id=DEBUGGER, deadline=deadline),
     ]
-    return refused | {key: _bounds([answer[key] for answer in answers]) for key in keys}
+    return errors | {key: _bounds([answer[key] for answer in answers]) for key in keys}
 
 
 def _bounds(found: list[FoundOffset | KafkaError]) -> Bounds | KafkaError:
@@ -120,7 +123,7 @@ def _ask_leader(
 ) -> dict[TopicPartition, FoundOffset | KafkaError]:
     needed = max(NEEDS_VERSION.get(time, 1) for time in positions.values())
     if connection.version_for(k02_list_offsets) < needed:
-        raise UnsupportedByBroker(f"{connection.address} serves ListOffsets below version {needed}, and does not know that --time")
+        raise UnsupportedByBroker(f"{connection.address} serves ListOffsets below version {needed}, and does not support that --time")
     topics: dict[str, list[k02_list_offsets.Partition]] = defaultdict(list)
     for (name, index), time in positions.items():
         topics[name].append(k02_list_offsets.Partition(partition_index=index, timestamp=time))
@@ -140,9 +143,14 @@ def _ask_leader(
 
 
 def delete_records(client: Client, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | KafkaError]:
-    """Delete records below an offset. Returns each partition's log start offset after it, or the final error; retries retriable errors.
+    """Delete records below an offset.
 
-    `before` has the offset of the first record to keep, or HIGH_WATERMARK.
+    Args:
+        client: finds the leaders.
+        before: the offset of the first record to keep, or HIGH_WATERMARK, by partition.
+
+    Returns:
+        The new log start offset of each partition, or the final error. Retriable errors are retried.
     """
     deadline = client.deadline()
 
@@ -175,7 +183,7 @@ def epoch_ms(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no time: epoch ms, or an ISO date such as 2013-06-01 or 2013-06-01T05:15:00Z") from None
+        raise ValueError(f"{text!r} is not a time: give epoch ms, or an ISO date such as 2013-06-01 or 2013-06-01T05:15:00Z") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     since_1970 = moment - datetime(1970, 1, 1, tzinfo=UTC)
@@ -186,7 +194,7 @@ def duration_ms(text: str) -> int:
     """Parse `P2DT3H4M5.5S` (ISO 8601, parts optional) as java.time.Duration does; fractions below 1 ms are cut. ValueError otherwise."""
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groups()):
-        raise ValueError(f"{text!r} is no duration like P2DT3H4M5S")
+        raise ValueError(f"{text!r} is not a duration such as P2DT3H4M5S")
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[:4])
     thousandths = int((match[5] or "0").ljust(3, "0")[:3])
     return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + thousandths

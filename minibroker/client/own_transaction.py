@@ -2,13 +2,20 @@
 
 The requests of a transaction:
 
-    InitProducerId                               fences the producer that had the id before, and aborts what it left open
-    AddPartitionsToTxn, Produce up to 11, EndTxn up to 4      where transaction.version 2 is not finalized
-    AddOffsetsToTxn, TxnOffsetCommit up to 4                  there, for offsets of a group
-    Produce 12, TxnOffsetCommit 5, which add themselves       where it is (KIP-890)
-    EndTxn 5, after which the epoch is another one
+    InitProducerId                           fences the producer that had the id before, and aborts its open transaction
 
-Several transactions may follow each other.
+Brokers on which transaction.version 2 is not finalized:
+
+    AddPartitionsToTxn, Produce up to 11     for records
+    AddOffsetsToTxn, TxnOffsetCommit up to 4 for offsets of a group
+    EndTxn up to 4
+
+Brokers on which it is finalized (KIP-890):
+
+    Produce 12, TxnOffsetCommit 5            add the partition or the group themselves
+    EndTxn 5                                 returns the producer's next epoch
+
+A producer may run one transaction after another.
 
 Source: TransactionManager of Kafka's Java client.
 """
@@ -20,10 +27,9 @@ from typing import TypeVar
 
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
-from minibroker.client.coordinators import ask_coordinators
 from minibroker.client.errors import refusal
 from minibroker.client.group_offsets import by_topic
-from minibroker.client.leaders import TopicPartition
+from minibroker.client.routing import TopicPartition, ask_coordinators
 from minibroker.client.transport import Deadline
 from minibroker.errors import KafkaError
 from minibroker.schemas import (
@@ -42,9 +48,10 @@ LAST_VERSIONS_BEFORE_KIP_890 = {"produce": 11, "add": 3, "add_offsets": 3, "offs
 
 
 class OwnTransaction:
-    """A transaction starts with its first partition or offsets. `end` must follow, or the broker aborts it after `timeout_ms`.
+    """The open or next transaction of a transactional id, with its producer id and epoch.
 
-    `producer_id` and `producer_epoch` are those of the open or the next transaction. Sequence numbers start at 0 when they change.
+    A transaction starts with its first partition or offsets. The broker aborts it after `timeout_ms` unless `end` is called. Sequence
+    numbers start at 0 when the producer id or epoch changes.
     """
 
     def __init__(self, client: Client, transactional_id: str, *, timeout_ms: int) -> None:
@@ -60,7 +67,7 @@ class OwnTransaction:
         self.take_over()
 
     def take_over(self) -> None:
-        """Fence the producer that has the transactional id, and abort its open transaction. Waits for one that is already ending."""
+        """Fence the producer that has the transactional id, and abort its open transaction, or wait for one that is already ending."""
         deadline = self._client.deadline()
         request = k22_init_producer_id.Request(transactional_id=self.transactional_id, transaction_timeout_ms=self._timeout_ms)
 
@@ -74,11 +81,11 @@ class OwnTransaction:
 
     @property
     def last_produce_version(self) -> int | None:
-        """The highest version of Produce that does not add partitions itself; None for no limit."""
+        """The highest version of Produce that does not add partitions to the transaction; None for no limit."""
         return None if self._adds_by_producing else LAST_VERSIONS_BEFORE_KIP_890["produce"]
 
     def add(self, topic: str, partition: int, deadline: Deadline) -> None:
-        """Add a partition. The caller does so before it sends the partition's first batch."""
+        """Add a partition. Call this before the partition's first batch is sent."""
         key = topic, partition
         if key in self._partitions:
             return
@@ -166,7 +173,7 @@ class OwnTransaction:
             return self._refusal(response.error_code) or (response.producer_id, response.producer_epoch)
 
         producer_id, producer_epoch = self._ask(end, deadline)
-        if producer_id >= 0:  # version 5: those of the next transaction
+        if producer_id >= 0:  # EndTxn 5 returns those of the next transaction
             self.producer_id, self.producer_epoch = producer_id, producer_epoch
         self._partitions.clear()
         self._groups.clear()
@@ -175,10 +182,10 @@ class OwnTransaction:
         return refusal(code, f"transactional id {self.transactional_id}")
 
     def _ask(self, ask: Callable[[Connection], T | KafkaError], deadline: Deadline) -> T:
-        def of_ours(connection: Connection, keys: list[str]) -> Mapping[str, T | KafkaError]:
+        def ask_each(connection: Connection, keys: list[str]) -> Mapping[str, T | KafkaError]:
             return {key: ask(connection) for key in keys}
 
-        (answer,) = ask_coordinators(self._client, TRANSACTION, [self.transactional_id], of_ours, deadline).values()
+        (answer,) = ask_coordinators(self._client, TRANSACTION, [self.transactional_id], ask_each, deadline).values()
         if isinstance(answer, KafkaError):
             raise answer
         return answer

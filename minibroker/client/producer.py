@@ -1,11 +1,11 @@
-"""Write records of one topic in batches, and report which were acknowledged.
+"""Write records to one topic in batches, and report the acknowledged batches.
 
 Invariants:
 - Each broker has at most one request in flight, so that the batches of a partition arrive in order, also after a retry. The next
   batch is built meanwhile.
 - With idempotence a batch keeps its sequence numbers when it is sent again, so that the broker stores it once (KIP-98).
 - A batch that is too large for the broker is halved until it fits or has one record.
-- In a transaction, a partition is added before its first batch is sent. The caller that started the transaction ends it.
+- In a transaction, a partition is added before its first batch is sent. The caller ends the transaction.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Batch(NamedTuple):
     data: bytearray
 
 
-class Acknowledged(NamedTuple):
-    """The answer to a batch. base_offset is -1 with acks=0, and for a batch that the broker had already."""
+class BatchAcknowledgement(NamedTuple):
+    """The answer to a batch. `base_offset` is -1 with acks=0, and for a batch that the broker had already stored."""
 
     partition: int
     base_offset: int
@@ -64,7 +64,7 @@ class Producer:
         transaction: OwnTransaction | None = None,
         compression: Compression = Compression.NONE,
         batch_bytes: int = 256 * 1024,
-        on_acknowledged: Callable[[Acknowledged], None] = lambda _: None,
+        on_acknowledged: Callable[[BatchAcknowledgement], None] = lambda _: None,
     ) -> None:
         """Find the topic. A broker that creates topics on first use creates it."""
         self._client = client
@@ -83,7 +83,7 @@ class Producer:
         self._next_sequence: dict[int, int] = defaultdict(int)
         self._open: dict[int, list[Record]] = defaultdict(list)
         self._open_bytes: dict[int, int] = defaultdict(int)
-        self._on_the_way: dict[int, tuple[Connection, list[Batch], Deadline]] = {}  # by leader
+        self._in_flight: dict[int, tuple[Connection, list[Batch], Deadline]] = {}  # by leader
 
     @property
     def partition_count(self) -> int:
@@ -91,7 +91,7 @@ class Producer:
         return len(self._topic.partitions)
 
     def add(self, record: Record, partition: int | None = None) -> None:
-        """Add a record (its offset is not used); send a batch when it is full. Without `partition`, the key decides."""
+        """Add a record, and send the partition's batch if it is full. Without `partition`, the key decides. The offset is ignored."""
         size = RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
         size += sum(len(name) + len(value or b"") for name, value in record.headers)
         if partition is None:
@@ -110,7 +110,7 @@ class Producer:
             by_leader[self._leader_of(partition)].append(self._close(partition))
         for leader, batches in by_leader.items():
             self._send(leader, batches)
-        for leader in list(self._on_the_way):
+        for leader in list(self._in_flight):
             self._collect(leader)
 
     def _close(self, partition: int) -> Batch:
@@ -144,15 +144,15 @@ class Producer:
             self._again(batches, error, deadline)
             return
         if self._acks == 0:
-            self._acknowledge([Acknowledged(batch.partition, -1, len(batch.records)) for batch in batches])
+            self._acknowledge([BatchAcknowledgement(batch.partition, -1, len(batch.records)) for batch in batches])
         else:
-            self._on_the_way[leader] = (connection, batches, deadline)
+            self._in_flight[leader] = (connection, batches, deadline)
 
     def _collect(self, leader: int) -> None:
         """Wait for the answer to a leader's request in flight; send batches with retriable errors again."""
-        if leader not in self._on_the_way:
+        if leader not in self._in_flight:
             return
-        connection, batches, deadline = self._on_the_way.pop(leader)
+        connection, batches, deadline = self._in_flight.pop(leader)
         try:
             response: k00_produce.Response = connection.receive(deadline)
         except BrokerUnreachable as error:
@@ -167,7 +167,7 @@ class Producer:
             answer = answers[batch.partition]
             error = refusal(answer.error_code, f"{self._name}-{batch.partition}", _message_of(answer))
             if error is None or isinstance(error, DuplicateSequenceNumber):
-                self._acknowledge([Acknowledged(batch.partition, answer.base_offset, len(batch.records))])
+                self._acknowledge([BatchAcknowledgement(batch.partition, answer.base_offset, len(batch.records))])
             elif isinstance(error, (MessageTooLarge, RecordListTooLarge)) and len(batch.records) > 1:
                 for half in self._halves(batch):
                     self._again([half], None, deadline)
@@ -175,7 +175,7 @@ class Producer:
                 self._again([batch], error, deadline)
 
     def _again(self, batches: list[Batch], reason: Exception | None, deadline: Deadline) -> None:
-        """Send batches again until each is done. Each waits for its answer, and goes to its current leader."""
+        """Send batches again until each is done: one at a time, to the partition's current leader."""
         for batch in batches:
             if isinstance(reason, KafkaError) and not reason.retriable:
                 raise reason
@@ -183,7 +183,7 @@ class Producer:
                 deadline.pause(reason)
             response = self._client.retrying(lambda batch=batch: self._attempt(batch, deadline), deadline)  # type: ignore[misc]  # mypy does not infer a lambda with a default
             if response is None:
-                self._acknowledge([Acknowledged(batch.partition, -1, len(batch.records))])
+                self._acknowledge([BatchAcknowledgement(batch.partition, -1, len(batch.records))])
             else:
                 self._settle(response, [batch], deadline)
 
@@ -222,7 +222,7 @@ class Producer:
             self._build(batch.partition, batch.records[middle:], second),
         ]
 
-    def _acknowledge(self, done: Sequence[Acknowledged]) -> None:
+    def _acknowledge(self, done: Sequence[BatchAcknowledgement]) -> None:
         for acknowledged in done:
             self._on_acknowledged(acknowledged)
 
@@ -243,10 +243,10 @@ class Producer:
 
 
 def _message_of(answer: k00_produce.PartitionResult) -> str | None:
-    """Return the broker's message, with that of the first record that it names."""
+    """Return the broker's message, with the message about the first record that it rejects."""
     for record_error in answer.record_errors:
-        words = record_error.batch_index_error_message or ""
-        return f"{answer.error_message or 'refused'} (record {record_error.batch_index} of the batch: {words})"
+        message = record_error.batch_index_error_message or ""
+        return f"{answer.error_message or 'rejected'} (record {record_error.batch_index} of the batch: {message})"
     return answer.error_message
 
 

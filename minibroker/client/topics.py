@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from types import ModuleType
-from typing import Any
 
 from minibroker.client.client import Client
-from minibroker.client.connection import Connection
 from minibroker.client.errors import TopicReplaced, UnsupportedByBroker, check, refusal
 from minibroker.client.transport import Deadline
 from minibroker.errors import BrokerNotAvailable, KafkaError
@@ -62,7 +59,7 @@ def create_topics(
         timeout_ms=deadline.remaining_ms(60_000),
         validate_only=validate_only,
     )
-    response: k19_create_topics.Response = _ask_controller(client, k19_create_topics, request, deadline)
+    response: k19_create_topics.Response = client.ask_controller(k19_create_topics, request, deadline)
     return {topic.name: refusal(topic.error_code, f"topic {topic.name}", topic.error_message) or topic for topic in response.topics}
 
 
@@ -74,7 +71,7 @@ def delete_topics(client: Client, names: Sequence[str]) -> dict[str, KafkaError 
         topic_names=list(names),
         timeout_ms=deadline.remaining_ms(60_000),
     )
-    response: k20_delete_topics.Response = _ask_controller(client, k20_delete_topics, request, deadline)
+    response: k20_delete_topics.Response = client.ask_controller(k20_delete_topics, request, deadline)
     return {topic.name or "": refusal(topic.error_code, f"topic {topic.name}", topic.error_message) for topic in response.responses}
 
 
@@ -86,7 +83,7 @@ def create_partitions(client: Client, name: str, partition_count: int) -> None:
         timeout_ms=deadline.remaining_ms(60_000),
         validate_only=False,
     )
-    response: k37_create_partitions.Response = _ask_controller(client, k37_create_partitions, request, deadline)
+    response: k37_create_partitions.Response = client.ask_controller(k37_create_partitions, request, deadline)
     for result in response.results:
         check(result.error_code, f"topic {name}", result.error_message)
 
@@ -100,7 +97,7 @@ def alter_configs(client: Client, name: str, changes: Mapping[str, str | None]) 
     ]
     resource = k44_incremental_alter_configs.Resource(resource_type=TOPIC, resource_name=name, configs=configs)
     request = k44_incremental_alter_configs.Request(resources=[resource], validate_only=False)
-    response: k44_incremental_alter_configs.Response = _ask_controller(client, k44_incremental_alter_configs, request, deadline)
+    response: k44_incremental_alter_configs.Response = client.ask_controller(k44_incremental_alter_configs, request, deadline)
     for result in response.responses:
         check(result.error_code, f"topic {name}", result.error_message)
 
@@ -138,23 +135,14 @@ def topic_id_of(topic: k03_metadata.TopicResult) -> str:
 
 
 def check_topic_id(topic: k03_metadata.TopicResult, expected: str, meanwhile: str) -> None:
-    """Raise TopicReplaced if the topic id is not `expected` ("": any). `meanwhile` completes the message, for example "it was read"."""
+    """Raise TopicReplaced if the topic id is not `expected` ("": accept any). `meanwhile` ends the message, as in "it was read"."""
     found = topic_id_of(topic)
     if expected and found and found != expected:
         raise TopicReplaced(f"topic {topic.name} was deleted and created again while {meanwhile}")
 
 
-def _ask_controller(client: Client, schema: ModuleType, request: Any, deadline: Deadline) -> Any:
-    """Send a request once: a change that may have been made is not sent again."""
-
-    def connection() -> Connection:
-        return client.to_controller(deadline)
-
-    return client.retrying(connection, deadline).ask(schema, request, deadline)
-
-
 def describe_log_dirs(client: Client, node_ids: Collection[int] = ()) -> dict[int, list[k35_describe_log_dirs.LogDirResult] | KafkaError]:
-    """Return the log directories of each broker (without `node_ids`: of all), or its error. Errors of directories stay in the response."""
+    """Return the log directories of each broker, or its error. Errors of directories stay in the response. No `node_ids`: all brokers."""
     deadline = client.deadline()
     client.metadata([], deadline)
     found: dict[int, list[k35_describe_log_dirs.LogDirResult] | KafkaError] = {}

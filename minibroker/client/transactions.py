@@ -1,7 +1,7 @@
 """Describe transactions at their coordinators and partitions, and abort those that hang (KIP-664).
 
-A transaction hangs if it is open in a partition and its coordinator does not know it. It never ends, and consumers with
-read_committed cannot read past its first record.
+A transaction hangs if it is open in a partition but not at its coordinator. It never ends, and consumers with read_committed
+cannot read past its first record.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
-from minibroker.client.coordinators import ask_coordinators
 from minibroker.client.errors import UnsupportedByBroker, check, refusal
-from minibroker.client.leaders import TopicPartition, ask_leaders
+from minibroker.client.routing import TopicPartition, ask_coordinators, ask_leaders
 from minibroker.client.transport import Deadline
 from minibroker.errors import InvalidTxnState, KafkaError, TransactionalIdNotFound, UnknownTopicOrPartition
 from minibroker.schemas import (
@@ -29,7 +28,7 @@ from minibroker.schemas.k10_find_coordinator import TRANSACTION
 
 DURATION_SINCE = 1
 PATTERN_SINCE = 2
-PARTITIONS_AT_A_TIME = 500  #: as in Kafka's tool: an answer has every producer of the last day
+PARTITIONS_AT_A_TIME = 500  #: as in Kafka's tool, because a response contains every producer of the last day
 ONGOING = "Ongoing"
 OPEN_STATES = (ONGOING, "PrepareCommit", "PrepareAbort")
 
@@ -53,7 +52,7 @@ class DescribedTransaction(NamedTuple):
     state: str
     timeout_ms: int
     start_timestamp: int  #: since 1970; -1 before the first transaction
-    partitions: tuple[TopicPartition, ...]  #: with records of the open transaction and without its marker
+    partitions: tuple[TopicPartition, ...]  #: that have records of the open transaction, but not its marker yet
 
 
 class OpenTransaction(NamedTuple):
@@ -74,7 +73,12 @@ def list_transactions(
 ) -> list[ListedTransaction]:
     """Return the transactional ids of all brokers, by name; KafkaError if one broker fails.
 
-    Filters: in one of `states`, of one of `producer_ids`, open for at least `duration_ms`, with a name that matches `pattern`.
+    Args:
+        client: the client.
+        states: only transactions in one of these states.
+        producer_ids: only transactions of these producers.
+        duration_ms: only transactions that have been open for at least so long.
+        pattern: only transactional ids that match this regular expression.
     """
     deadline = client.deadline()
     client.metadata([], deadline)
@@ -100,7 +104,7 @@ def _list_of(
 ) -> k66_list_transactions.Response:
     connection = client.to_node(node_id, deadline)
     if connection.version_for(k66_list_transactions) < needed:
-        raise UnsupportedByBroker(f"{connection.address} serves ListTransactions below version {needed}, and would not filter so")
+        raise UnsupportedByBroker(f"{connection.address} serves ListTransactions below version {needed}, and does not support this filter")
     response: k66_list_transactions.Response = connection.ask(k66_list_transactions, request, deadline)
     matching = f" that match {request.transactional_id_pattern!r}" if request.transactional_id_pattern else ""
     check(response.error_code, f"transactions of broker {node_id}{matching}")
@@ -178,9 +182,9 @@ def _producers_of(
 def find_hanging(
     client: Client, partitions: Iterable[TopicPartition], *, older_than_ms: int, node_id: int | None = None
 ) -> tuple[list[OpenTransaction], list[KafkaError]]:
-    """Return the hanging transactions of `partitions`, and the errors of partitions that could not be asked.
+    """Return the hanging transactions of `partitions`, and the errors of partitions that could not be described.
 
-    A hanging transaction has written nothing for `older_than_ms`, and its coordinator does not know that it is open there.
+    A hanging transaction has written nothing for `older_than_ms`, and is not open at its coordinator.
     """
     described = describe_producers(client, partitions, node_id=node_id)
     errors = [answer for answer in described.values() if isinstance(answer, KafkaError)]
@@ -197,12 +201,12 @@ def find_hanging(
 
 
 def owner(client: Client, key: TopicPartition, producer_id: int) -> str | None:
-    """Return the transactional id whose coordinator will end a producer's open transaction in a partition; None: it hangs."""
+    """Return the transactional id whose coordinator will end a producer's open transaction in a partition; None if it hangs."""
     return _owners(client, {producer_id}).get((producer_id, key))
 
 
 def _owners(client: Client, producer_ids: Collection[int]) -> dict[tuple[int, TopicPartition], str]:
-    """Return the transactional ids by the producer id and partition that get a marker from their coordinator."""
+    """Return transactional ids by the producer id and partition to which their coordinator will write a marker."""
     listed = {each.transactional_id: each.producer_id for each in list_transactions(client, producer_ids=producer_ids)}
     owners: dict[tuple[int, TopicPartition], str] = {}
     for transactional_id, answer in describe_transactions(client, listed).items():
@@ -216,8 +220,8 @@ def _owners(client: Client, producer_ids: Collection[int]) -> dict[tuple[int, To
 def abort_in_partition(client: Client, key: TopicPartition, *, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> None:
     """Write an ABORT marker into a partition for a producer's transaction, without its coordinator.
 
-    The request is sent once, because a second marker could end another transaction. A `coordinator_epoch` below 0, of a producer
-    without a marker so far, is sent as 0.
+    The client sends the request once, because a second marker could end another transaction. A `coordinator_epoch` below 0 means that
+    the producer has no marker yet; it is sent as 0.
     """
     topic, index = key
     deadline = client.deadline()

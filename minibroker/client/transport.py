@@ -17,7 +17,7 @@ DEFAULT_PORT = 9092  #: of an address without a port
 
 
 class Deadline:
-    """Counts down from `timeout_ms`; None has no end."""
+    """A countdown from `timeout_ms`; None never ends."""
 
     __slots__ = ("_end_s", "_tries", "timeout_ms")
 
@@ -41,7 +41,7 @@ class Deadline:
         return self.remaining_s() == 0.0
 
     def pause(self, reason: BaseException) -> None:
-        """Wait before another attempt; raise TimedOut with the reason of the last failure if no time is left."""
+        """Wait before another attempt. If no time is left, raise TimedOut with the reason of the last failure."""
         pause_s = PAUSES_S[min(self._tries, len(PAUSES_S) - 1)]
         self._tries += 1
         left = self.remaining_s()
@@ -84,8 +84,8 @@ def _parse(text: str) -> Address:
 
 
 MAX_FRAME_BYTES = 256 * 1024 * 1024  #: a Fetch requests at most 50 MB, but one batch may be larger
-CONNECT_TIMEOUT_S = 10.0  #: then the client tries the next broker of the list
-TLS_BYTES = 65_536  #: most bytes of small chunks that TLS sends together
+CONNECT_TIMEOUT_S = 10.0  #: after this, the client tries the next broker of the list
+TLS_BYTES = 65_536  #: limit for small chunks that are sent together by TLS
 IOV_MAX = 512  #: chunks of one sendmsg; the system's limit is at least 1024
 
 
@@ -103,13 +103,13 @@ class Transport(Protocol):
 
 
 class Tls(Protocol):
-    """How a SocketTransport gets TLS (minibroker/client/security/tls.py)."""
+    """Adds TLS to a SocketTransport (minibroker/client/security/tls.py)."""
 
     def wrap(self, plain: socket.socket, address: Address, deadline: Deadline) -> socket.socket:
-        """Put TLS on a connected socket; raise a ClientError that says what is wrong."""
+        """Do the TLS handshake on a connected socket; raise a ClientError if it fails."""
 
     def explain(self, error: OSError, address: Address) -> ClientError | None:
-        """Return what a later error of the socket means for TLS; None if nothing."""
+        """Return the TLS error that a later error of the socket stands for; None if it is not one."""
 
 
 class SocketTransport:
@@ -118,7 +118,7 @@ class SocketTransport:
     __slots__ = ("_address", "_send_some", "_socket", "_tls")
 
     def __init__(self, address: Address, deadline: Deadline, tls: Tls | None = None) -> None:
-        """Connect, or raise BrokerUnreachable, or what TLS says."""
+        """Connect; raise BrokerUnreachable, TimedOut, or a ClientError of `tls`."""
         self._address = address
         self._tls = tls
         try:
@@ -127,7 +127,7 @@ class SocketTransport:
         except TimeoutError as error:
             if deadline.over:
                 raise TimedOut(f"{address} does not answer in time") from error
-            raise BrokerUnreachable(f"{address} does not answer: is the address right, is a firewall between?") from error
+            raise BrokerUnreachable(f"{address} does not answer: is the address right, or is a firewall in between?") from error
         except socket.gaierror as error:
             raise BrokerUnreachable(f"the name {address.host!r} is unknown: {error.strerror}") from error
         except OSError as error:
@@ -143,14 +143,14 @@ class SocketTransport:
             self._send_some = self._send_record
 
     def send(self, chunks: Sequence[Buffer], deadline: Deadline) -> None:
-        """Send all chunks, also if the system takes only a part at a time."""
+        """Send all chunks, although the system may accept only a part at a time."""
         left = [memoryview(chunk) for chunk in chunks]
         while left:
             try:
                 self._socket.settimeout(_timeout_s(deadline))
                 sent = self._send_some(left[:IOV_MAX])
             except TimeoutError as error:
-                raise TimedOut(f"{self._address} takes no more bytes: time-out") from error
+                raise TimedOut(f"{self._address} accepts no more bytes: time-out") from error
             except OSError as error:
                 raise self._broken(error) from error
             left = _after(left, sent)
@@ -168,7 +168,7 @@ class SocketTransport:
         self._socket.close()
 
     def _send_record(self, chunks: list[memoryview]) -> int:
-        """Send some chunks by TLS, which has no sendmsg: small ones together, so that they do not become records of their own."""
+        """Send some chunks by TLS, which has no sendmsg. Small chunks are joined, so that they share a TLS record."""
         if chunks[0].nbytes >= TLS_BYTES:
             return self._socket.send(chunks[0])
         together = bytearray()

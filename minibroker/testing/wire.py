@@ -17,9 +17,9 @@ from minibroker.client.client import Client
 from minibroker.client.connection import connect
 from minibroker.client.consumer import Consumer
 from minibroker.client.groups import DescribedGroup, delete_groups, describe_groups, list_groups
-from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import EARLIEST, ISOLATION_LEVELS, LATEST, list_offsets
 from minibroker.client.producer import Producer
+from minibroker.client.routing import TopicPartition
 from minibroker.client.topics import create_topics, delete_topics
 from minibroker.errors import ConfigurationError, GroupIdNotFound, KafkaError, UnknownTopicOrPartition
 from minibroker.records.record import Headers, Record

@@ -12,7 +12,7 @@ import pytest
 
 from minibroker.cli import doctor
 from minibroker.client.connection import Connection
-from minibroker.client.doctor.reach import Network
+from minibroker.client.doctor.addresses import Network
 from minibroker.client.errors import BrokerUnreachable
 from minibroker.client.transport import Address, Deadline
 from minibroker.schemas import k03_metadata as k03
@@ -26,13 +26,11 @@ PAGE = ROOT / "docs" / "doctor.md"
 BLOCK = re.compile(r"(<!-- doctor -->\n```text\n)(.*?)(```\n)", re.DOTALL)
 
 
-def test_a_cluster_that_is_well(cli: Commands, cluster: Cluster) -> None:
-    said = cli("doctor")
-    assert said.lines[-1] == "no problem found"
+def test_healthy_cluster(cli: Commands, cluster: Cluster) -> None:
+    result = cli("doctor")
+    assert result.lines[-1] == "no problem found"
     port = cluster.bootstrap.rpartition(":")[2]
-    assert re.search(
-        rf"^ok +broker 1: tells clients to come to (localhost|127\.0\.0\.1):{port}, and answers there$", said.out, re.MULTILINE
-    )
+    assert re.search(rf"^ok +broker 1: advertises (localhost|127\.0\.0\.1):{port}, and answers there$", result.out, re.MULTILINE)
     items = json.loads(cli("doctor", "-o", "json").out)
     assert [set(item) for item in items] == [{"severity", "subject", "text", "advice"}] * len(items)
     assert {item["severity"] for item in items} <= {"ok", "note"}
@@ -40,10 +38,10 @@ def test_a_cluster_that_is_well(cli: Commands, cluster: Cluster) -> None:
 
 
 def test_no_broker_listens(offline: Commands) -> None:
-    said = offline("doctor", code=1)
-    assert said.lines[0] == "problem  127.0.0.1:1: nothing listens there"
-    assert said.lines[-1] == "1 problem found"
-    assert said.err == ""
+    result = offline("doctor", code=1)
+    assert result.lines[0] == "problem  127.0.0.1:1: nothing listens there"
+    assert result.lines[-1] == "1 problem found"
+    assert result.err == ""
 
 
 def test_wrong_advertised_address(tmp_path: Path, offline: Commands) -> None:
@@ -61,12 +59,12 @@ def test_wrong_advertised_address(tmp_path: Path, offline: Commands) -> None:
             ]
         finally:
             broker.terminate()
-    assert problem["text"] == f"tells clients to come to localhost:1, where nothing listens: from here the broker is at port {port}"
+    assert problem["text"] == f"advertises localhost:1, where nothing listens: from here the broker is at port {port}"
     assert f"Set advertised.listeners=PLAINTEXT://localhost:{port} " in problem["advice"]
 
 
 def shown(monkeypatch: pytest.MonkeyPatch, offline: Commands) -> str:
-    """What doctor prints of a container whose port 9092 is mapped to 32768."""
+    """Return the output of doctor for a container whose port 9092 is mapped to 32768."""
     broker: FakeBroker = fake_cluster({"advertised.listeners": "PLAINTEXT://localhost:9092"})
 
     def connect(address: Address, deadline: Deadline) -> Connection:
@@ -103,8 +101,8 @@ def test_documented_output_is_up_to_date(monkeypatch: pytest.MonkeyPatch, offlin
         "where nothing listens: from here the broker is at port",
         "where another cluster answers",
         "an address of a network that cannot be reached from here",
-        "which is every address to a server, and none to a client",
-        "something listens there, and does not answer as a Kafka listener",
+        "where a server can listen, but to which no client can connect",
+        "something listens there, but does not answer as a Kafka listener",
     ],
 )
 def test_documented_problems_match_the_source(words: str) -> None:

@@ -84,7 +84,7 @@ def test_unhealthy_answers(monkeypatch: pytest.MonkeyPatch, offline: Commands) -
     assert offline("health", code=1).err == "Error: 127.0.0.1:1: log directory /b is offline: see the broker's log, then restart it\n"
     both[1] = k35_describe_log_dirs.LogDirResult(error_code=0, log_dir="/b", topics=[])
     assert offline("health").out == "healthy: 127.0.0.1:1, cluster None, 2 log directories online\n"
-    (asked,) = {tuple(request.topics) for request in broker.asked(k35_describe_log_dirs)}
+    (asked,) = {tuple(request.topics) for request in broker.requests_for(k35_describe_log_dirs)}
     assert asked == (), "sizes of all partitions would cost the broker more than the check may"
     broker.on(k03_metadata, lambda *_: k03_metadata.Response(brokers=[], topics=[]))
     assert "127.0.0.1:1 knows of no broker" in offline("health", code=1).err

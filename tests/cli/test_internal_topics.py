@@ -47,7 +47,7 @@ def delete(*words: str, stdin: io.BytesIO | None = None) -> Result:
 
 
 def deleted(broker: FakeBroker) -> list[str | None]:
-    return [topic.name for request in broker.asked(k20_delete_topics) for topic in request.topics]
+    return [topic.name for request in broker.requests_for(k20_delete_topics) for topic in request.topics]
 
 
 def test_a_script_is_refused(broker: FakeBroker) -> None:

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from minibroker.cli import input as source
 from minibroker.cli.record_format import RecordFormat, unescape
 from minibroker.cli.record_json import bytes_from_json, bytes_to_json, from_json, to_json
-from minibroker.client.consumer import Consumed
+from minibroker.client.consumer import ConsumedRecord
 from minibroker.client.offsets import epoch_ms
 from minibroker.records.batch import TimestampType
 from minibroker.records.record import Record
 from tests.support.soak import examples
 
 RECORD = Record(7, 1356998400000, b"key", b"\xffvalue", (("a", b"1"), ("b", None)))
-CONSUMED = Consumed(2, TimestampType.CREATE_TIME, RECORD)
-NULLS = Consumed(0, TimestampType.LOG_APPEND_TIME, Record(0, 0, None, None, ()))
+CONSUMED = ConsumedRecord(2, TimestampType.CREATE_TIME, RECORD)
+NULLS = ConsumedRecord(0, TimestampType.LOG_APPEND_TIME, Record(0, 0, None, None, ()))
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ def test_plan_matches_consumer_group_command(cli: Commands, cluster: Cluster, to
         (["g", "-t", "t", "--to-latest", "--shift-by", "0"], "--to-latest and --shift-by exclude each other"),
         (["g", "-t", "t", "--to-latest", "--dry-run", "--execute"], "--dry-run and --execute exclude each other"),
         (["g", "-t", "t", "--to-datetime", "tomorrow"], "Invalid value for --to-datetime"),
-        (["g", "-t", "t", "--by-duration", "1 day"], "'1 day' is no duration"),
+        (["g", "-t", "t", "--by-duration", "1 day"], "'1 day' is not a duration"),
         (["g", "-t", ":0", "--to-latest"], "names no topic"),
         (["g", "-t", "t:x", "--to-latest"], "is not a list of partitions"),
         (["g", "-t", "t", "--to-offset", "-1"], "-1 is not in the range"),
@@ -234,5 +234,5 @@ def test_durations(text: str, expected: int | None) -> None:
     if expected is not None:
         assert duration_ms(text) == expected
         return
-    with pytest.raises(ValueError, match="is no duration like P2DT3H4M5S"):
+    with pytest.raises(ValueError, match="is not a duration such as P2DT3H4M5S"):
         duration_ms(text)

@@ -1,11 +1,11 @@
-"""A broker that answers as a test tells it, over no socket: requests and answers still go through the real codec.
+"""A scripted broker without sockets. Requests and responses go through the real codec.
 
     broker = FakeBroker(versions={0: (3, 11)})
     broker.on(k03_metadata, lambda request, version: k03_metadata.Response(...))
     client = Client("fake:1", connect=broker.connect)
 
 With `broker.nodes = 3`, fake:1 to fake:3 lead the partitions of a topic in turn.
-A script may raise ConnectionLost (the answer never comes), or return bytes (an answer that is none).
+A script may raise ConnectionLost (the client gets no response), or return bytes (an invalid response).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SCHEMAS: dict[int, ModuleType] = {
 }
 
 
-class ConnectionLost(Exception):  # noqa: N818  what happened, not whose fault it is
+class ConnectionLost(Exception):  # noqa: N818  named for what happened
     """Raised by a script: the connection ends before the answer."""
 
 
@@ -45,10 +45,10 @@ class FakeBroker:
         self.versions = {key: schema.VERSIONS for key, schema in SCHEMAS.items()} | dict(versions or {})
         self.topics = dict(topics or {})
         self.nodes = 1
-        self.advertised: Address | None = None  #: of its one node, where it is not fake:1
+        self.advertised: Address | None = None  #: of its only node, if it is not fake:1
         self.cluster_id: str | None = None
         self.requests: list[tuple[int, int, Any]] = []  #: api key, version, request
-        self.addressees: list[tuple[int, Address]] = []  #: api key, and which address was asked
+        self.addressees: list[tuple[int, Address]] = []  #: API key, and the address that got the request
         self.connection_count = 0
         self.reachable = True
         self._scripts: dict[int, Script] = {18: self._api_versions, 3: self._metadata}
@@ -58,16 +58,16 @@ class FakeBroker:
         self._scripts[schema.API_KEY] = script
 
     def in_turn(self, schema: ModuleType, *scripts: Script) -> None:
-        """One script for each call; the last one stays."""
+        """Use one script for each request; the last script serves all later requests."""
         left = deque(scripts)
 
-        def next_one(request: Any, version: int) -> Any:
+        def next_script(request: Any, version: int) -> Any:
             script = left.popleft() if len(left) > 1 else left[0]
             return script(request, version)
 
-        self._scripts[schema.API_KEY] = next_one
+        self._scripts[schema.API_KEY] = next_script
 
-    def asked(self, schema: ModuleType) -> list[Any]:
+    def requests_for(self, schema: ModuleType) -> list[Any]:
         return [request for key, _, request in self.requests if key == schema.API_KEY]
 
     def connect(self, address: Address, deadline: Deadline) -> Connection:
@@ -99,12 +99,12 @@ class FakeBroker:
         return k18_api_versions.Response(error_code=0 if known else 35, api_keys=keys)
 
     def _metadata(self, request: k03_metadata.Request, version: int) -> k03_metadata.Response:
-        asked = list(self.topics) if request.topics is None else [topic.name or "" for topic in request.topics]
+        names = list(self.topics) if request.topics is None else [topic.name or "" for topic in request.topics]
         return k03_metadata.Response(
             brokers=[k03_metadata.Broker(node_id=node, host=host, port=port) for node, (host, port) in self._addresses().items()],
             cluster_id=self.cluster_id,
             controller_id=1,
-            topics=[self._topic(name) for name in asked],
+            topics=[self._topic(name) for name in names],
         )
 
     def _addresses(self) -> dict[int, Address]:

@@ -1,4 +1,4 @@
-"""The client: where it connects, what it tries again, when it gives up."""
+"""The client: connections, retries and time-outs."""
 
 from __future__ import annotations
 
@@ -84,10 +84,10 @@ def test_unknown_topic_fails_immediately_with_advice() -> None:
     broker = FakeBroker()
     with pytest.raises(UnknownTopicOrPartition, match="minibroker topics create orders"):
         client_of(broker).topic("orders")
-    assert len(broker.asked(k03_metadata)) == 1
+    assert len(broker.requests_for(k03_metadata)) == 1
 
 
-def test_a_topic_that_is_being_created_is_waited_for() -> None:
+def test_client_waits_for_a_topic_that_is_being_created() -> None:
     broker = FakeBroker()
 
     def appear(request: Any, version: int) -> Any:
@@ -96,10 +96,10 @@ def test_a_topic_that_is_being_created_is_waited_for() -> None:
 
     broker.in_turn(k03_metadata, broker._metadata, broker._metadata, appear)
     assert len(client_of(broker).topic("orders", create=True).partitions) == 2
-    assert [request.allow_auto_topic_creation for request in broker.asked(k03_metadata)] == [True] * 3
+    assert [request.allow_auto_topic_creation for request in broker.requests_for(k03_metadata)] == [True] * 3
 
 
-def test_a_partition_without_a_leader_is_waited_for() -> None:
+def test_client_waits_for_a_leader() -> None:
     broker = FakeBroker(topics={"orders": 1})
 
     def leaderless(request: Any, version: int) -> Any:
@@ -126,15 +126,15 @@ def test_an_error_that_is_final_is_raised() -> None:
 def test_offsets_of_several_partitions_come_in_one_request() -> None:
     broker = FakeBroker(topics={"orders": 3, "other": 1})
     broker.on(k02_list_offsets, found(100))
-    wanted = {("orders", index): EARLIEST for index in range(3)} | {("other", 0): LATEST}
-    answers = list_offsets(client_of(broker), wanted)
+    positions = {("orders", index): EARLIEST for index in range(3)} | {("other", 0): LATEST}
+    answers = list_offsets(client_of(broker), positions)
     assert {key: answer.offset for key, answer in answers.items() if isinstance(answer, FoundOffset)} == {
         ("orders", 0): 100,
         ("orders", 1): 101,
         ("orders", 2): 102,
         ("other", 0): 100,
     }
-    assert len(broker.asked(k02_list_offsets)) == 1
+    assert len(broker.requests_for(k02_list_offsets)) == 1
 
 
 def test_moved_leader_is_retried() -> None:
@@ -153,12 +153,12 @@ def test_missing_partition_is_an_error_of_its_own_entry() -> None:
     assert isinstance(answers["nope", 0], UnknownTopicOrPartition)
 
 
-def test_a_special_time_is_not_sent_to_a_broker_that_would_take_it_for_a_timestamp() -> None:
+def test_special_time_is_not_sent_to_a_broker_that_does_not_support_it() -> None:
     broker = FakeBroker(topics={"orders": 1}, versions={2: (1, 6)})
     broker.on(k02_list_offsets, found(7))
     with pytest.raises(UnsupportedByBroker):
         list_offsets(client_of(broker), {("orders", 0): MAX_TIMESTAMP})
-    assert broker.asked(k02_list_offsets) == []
+    assert broker.requests_for(k02_list_offsets) == []
 
 
 def test_each_leader_gets_its_own_partitions() -> None:
@@ -168,7 +168,7 @@ def test_each_leader_gets_its_own_partitions() -> None:
     answers = list_offsets(client_of(broker), {("orders", index): LATEST for index in range(5)})
     assert sorted(answers) == [("orders", index) for index in range(5)]
     asked = [address.port for key, address in broker.addressees if key == k02_list_offsets.API_KEY]
-    partitions = [[p.partition_index for p in request.topics[0].partitions] for request in broker.asked(k02_list_offsets)]
+    partitions = [[p.partition_index for p in request.topics[0].partitions] for request in broker.requests_for(k02_list_offsets)]
     assert dict(zip(asked, partitions, strict=True)) == {1: [0, 3], 2: [1, 4], 3: [2]}
 
 

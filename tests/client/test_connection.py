@@ -53,7 +53,7 @@ def test_api_versions_without_a_list_is_retried_at_version_0() -> None:
 
 @pytest.mark.parametrize(
     ("versions", "words"),
-    [((12, 14), "serves ListOffsets 12 to 14, and 1 to 11 would be needed"), ((0, 0), "serves ListOffsets 0 to 0")],
+    [((12, 14), "serves ListOffsets 12 to 14, but 1 to 11 is needed"), ((0, 0), "serves ListOffsets 0 to 0")],
     ids=["too new", "too old"],
 )
 def test_missing_common_version_is_reported(versions: tuple[int, int], words: str) -> None:
@@ -82,12 +82,12 @@ def test_request_between_pipelined_requests_gets_its_own_answer() -> None:
     broker = FakeBroker(topics={"a": 1, "b": 2, "c": 3})
     connection = connected(broker)
     deadline = Deadline(60_000)
-    wanted = {name: k03_metadata.Request(topics=[k03_metadata.Topic(name=name)]) for name in "abc"}
-    connection.send(k03_metadata, wanted["a"], deadline)
-    connection.send(k03_metadata, wanted["b"], deadline)
-    assert connection.ask(k03_metadata, wanted["c"], deadline).topics[0].name == "c"
+    requests = {name: k03_metadata.Request(topics=[k03_metadata.Topic(name=name)]) for name in "abc"}
+    connection.send(k03_metadata, requests["a"], deadline)
+    connection.send(k03_metadata, requests["b"], deadline)
+    assert connection.ask(k03_metadata, requests["c"], deadline).topics[0].name == "c"
     assert [connection.receive(deadline).topics[0].name for _ in range(2)] == ["a", "b"]
-    connection.send(k03_metadata, wanted["a"], deadline)
+    connection.send(k03_metadata, requests["a"], deadline)
     connection.close()
     with pytest.raises(BrokerUnreachable, match="was closed"):
         connection.receive(deadline)

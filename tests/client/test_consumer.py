@@ -1,4 +1,4 @@
-"""The consumer: each record once, in order; aborted and marker records never; what is wrong is an error."""
+"""The consumer returns each record once and in order, no aborted records and no markers, and reports corrupt batches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from minibroker.client.client import Client
-from minibroker.client.consumer import Consumed, Consumer
+from minibroker.client.consumer import ConsumedRecord, Consumer
 from minibroker.client.errors import TimedOut, TopicReplaced
 from minibroker.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
 from minibroker.errors import CorruptMessage, OffsetOutOfRange, UnknownTopicId
@@ -33,14 +33,14 @@ def in_transaction(base_offset: int, producer_id: int, *values: str) -> bytes:
 
 class Consuming:
     def __init__(self, positions: dict[int, int] | None = None, *, isolation: int = READ_UNCOMMITTED, timeout_ms: int = 60_000) -> None:
-        wanted = positions or {0: 0}
-        self.broker = FakeBroker(topics={"orders": len(wanted)})
+        positions = positions or {0: 0}
+        self.broker = FakeBroker(topics={"orders": len(positions)})
         self.client = Client("fake:1", timeout_ms=timeout_ms, connect=self.broker.connect)
         self.fetched()
-        self.consumer = Consumer(self.client, "orders", wanted, isolation=isolation)
+        self.consumer = Consumer(self.client, "orders", positions, isolation=isolation)
 
     def fetched(self, *data: bytes, **more: Any) -> None:
-        """What the next fetches find in partition 0, one after the other."""
+        """Set the records in the next fetches of partition 0."""
         self.broker.in_turn(k01_fetch, *[self.answer(records, **more) for records in data], self.answer(b""))
 
     def answer(self, records: bytes, **more: Any) -> Any:
@@ -61,7 +61,7 @@ class Consuming:
             records=memoryview(records if index == 0 else b""),
         )
 
-    def poll(self) -> list[Consumed]:
+    def poll(self) -> list[ConsumedRecord]:
         return list(self.consumer.poll(1))
 
     def values(self, polls: int = 1) -> list[str]:
@@ -72,7 +72,7 @@ def test_records_come_once_and_the_position_moves_on() -> None:
     consuming = Consuming()
     consuming.fetched(batch(0, "a", "b"), batch(2, "c"))
     assert consuming.values(3) == ["a", "b", "c"]
-    assert [request.topics[0].partitions[0].fetch_offset for request in consuming.broker.asked(k01_fetch)] == [0, 2, 3]
+    assert [request.topics[0].partitions[0].fetch_offset for request in consuming.broker.requests_for(k01_fetch)] == [0, 2, 3]
 
 
 def test_batch_starting_before_the_position_is_read_from_the_middle() -> None:
@@ -117,12 +117,12 @@ TRANSACTIONS = b"".join(
 )
 
 
-def test_read_committed_leaves_out_the_aborted_and_nothing_else() -> None:
+def test_read_committed_skips_only_aborted_records() -> None:
     consuming = Consuming(isolation=READ_COMMITTED)
     consuming.fetched(TRANSACTIONS, aborted=[k01_fetch.AbortedTransaction(producer_id=1, first_offset=0)])
     assert consuming.values() == ["committed", "plain", "later"]
     assert consuming.consumer.positions == {0: 7}
-    assert consuming.broker.asked(k01_fetch)[0].isolation_level == 1
+    assert consuming.broker.requests_for(k01_fetch)[0].isolation_level == 1
 
 
 def test_read_uncommitted_leaves_out_markers_only() -> None:
@@ -131,7 +131,7 @@ def test_read_uncommitted_leaves_out_markers_only() -> None:
     assert consuming.values() == ["aborted", "committed", "plain", "later"]
 
 
-def test_a_transaction_that_was_aborted_before_the_position_stays_out() -> None:
+def test_transaction_that_started_before_the_position_is_skipped() -> None:
     consuming = Consuming({0: 4}, isolation=READ_COMMITTED)
     data = in_transaction(4, 1, "aborted") + marker(5, ControlType.ABORT, 1) + in_transaction(6, 1, "kept")
     consuming.fetched(data, aborted=[k01_fetch.AbortedTransaction(producer_id=1, first_offset=0)])
@@ -139,10 +139,10 @@ def test_a_transaction_that_was_aborted_before_the_position_stays_out() -> None:
 
 
 def test_a_wrong_crc_is_an_error() -> None:
-    spoilt = bytearray(batch(0, "a"))
-    spoilt[-1] ^= 1
+    corrupt = bytearray(batch(0, "a"))
+    corrupt[-1] ^= 1
     consuming = Consuming()
-    consuming.fetched(bytes(spoilt))
+    consuming.fetched(bytes(corrupt))
     with pytest.raises(CorruptMessage, match="orders-0: the batch at offset 0 has a wrong CRC"):
         consuming.poll()
 
@@ -157,11 +157,11 @@ def test_offset_out_of_range_is_reported_with_the_range() -> None:
         return k02_list_offsets.Response(topics=[k02_list_offsets.TopicResult(name="orders", partitions=[result])])
 
     consuming.broker.on(k02_list_offsets, bounds)
-    with pytest.raises(OffsetOutOfRange, match="offset 50 of orders-0 is not there: it holds 10 up to 20"):
+    with pytest.raises(OffsetOutOfRange, match="offset 50 of orders-0 does not exist: it contains 10 up to 20"):
         consuming.poll()
 
 
-def test_a_leader_that_moved_or_went_is_looked_for_again() -> None:
+def test_moved_or_stopped_leader_is_looked_up_again() -> None:
     consuming = Consuming()
 
     def lost(request: Any, version: int) -> Any:
@@ -189,7 +189,7 @@ def test_recreated_topic_is_not_consumed() -> None:
 def test_partitions_take_turns_at_the_front() -> None:
     consuming = Consuming({0: 0, 1: 0, 2: 0})
     consuming.values(3)
-    firsts = [[partition.partition for partition in request.topics[0].partitions] for request in consuming.broker.asked(k01_fetch)]
+    firsts = [[partition.partition for partition in request.topics[0].partitions] for request in consuming.broker.requests_for(k01_fetch)]
     assert firsts == [[0, 1, 2], [1, 2, 0], [2, 0, 1]]
 
 
@@ -200,5 +200,5 @@ def test_each_leader_is_fetched_from_in_one_poll() -> None:
     consuming.broker.on(k01_fetch, consuming.answer(batch(0, "a")))
     assert [(consumed.partition, consumed.record.value) for consumed in consumer.poll(1)] == [(0, b"a")]
     asked = [address.port for key, address in consuming.broker.addressees if key == k01_fetch.API_KEY]
-    partitions = [[p.partition for p in request.topics[0].partitions] for request in consuming.broker.asked(k01_fetch)]
+    partitions = [[p.partition for p in request.topics[0].partitions] for request in consuming.broker.requests_for(k01_fetch)]
     assert dict(zip(asked, partitions, strict=True)) == {1: [0, 2], 2: [1]}

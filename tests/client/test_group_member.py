@@ -1,4 +1,4 @@
-"""Members of a consumer group by our own client: partitions move between them, commits are kept, and a fenced one begins anew."""
+"""GroupMember: partitions move between members, commits are stored, and a fenced member joins again."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def client(broker: BrokerThread) -> Iterator[Client]:
         yield client
 
 
-def at_once() -> Callable[[], float]:
+def always_due() -> Callable[[], float]:
     """A clock by which every heartbeat is due."""
     seconds = iter(range(10**9))
     return lambda: next(seconds) * 1000.0
 
 
 def settle(*members: GroupMember, until: Callable[[], bool]) -> None:
-    """Heartbeats, and readers that give up what goes at once."""
+    """Send heartbeats and release revoked partitions at once, until a condition holds."""
     for _ in range(TURNS):
         for member in members:
             before = member.assigned
             member.heartbeat_if_due()
             if member.assigned != before:
-                member.gave_up_what_went()
+                member.release_revoked()
         if until():
             return
     pytest.fail(f"not settled: {[member.assigned for member in members]}")
@@ -51,9 +51,9 @@ def all_partitions() -> list[tuple[str, int]]:
 
 
 def test_partitions_move_to_a_second_member_and_back_when_it_leaves(client: Client) -> None:
-    first = GroupMember(client, "readers", ["orders"], now_s=at_once())
+    first = GroupMember(client, "readers", ["orders"], now_s=always_due())
     settle(first, until=lambda: list(first.assigned) == all_partitions())
-    second = GroupMember(client, "readers", ["orders"], now_s=at_once())
+    second = GroupMember(client, "readers", ["orders"], now_s=always_due())
     settle(first, second, until=lambda: len(first.assigned) == len(second.assigned) == 2)
     assert sorted([*first.assigned, *second.assigned]) == all_partitions()
     first.commit(dict.fromkeys(first.assigned, 7))
@@ -66,10 +66,10 @@ def test_partitions_move_to_a_second_member_and_back_when_it_leaves(client: Clie
 
 
 def test_a_member_that_was_forgotten_joins_again(broker: BrokerThread, client: Client) -> None:
-    member = GroupMember(client, "readers", ["orders"], now_s=at_once())
+    member = GroupMember(client, "readers", ["orders"], now_s=always_due())
     settle(member, until=lambda: len(member.assigned) == 4)
-    broker.advance(minutes=10)  # its session is over
-    member.commit(dict.fromkeys(member.assigned, 3))  # what a fenced member read is nobody's
+    broker.advance(minutes=10)  # its session expires
+    member.commit(dict.fromkeys(member.assigned, 3))  # the commit of a fenced member is skipped
     settle(member, until=lambda: len(member.assigned) == 4)
     assert member.committed() == {}
     member.commit(dict.fromkeys(member.assigned, 5))

@@ -1,4 +1,4 @@
-"""Asking coordinators for groups: several brokers, old ones, and those that are not ready."""
+"""Groups at their coordinators: several brokers, old brokers, and brokers that are not ready."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from minibroker.client.client import Client
 from minibroker.client.errors import UnsupportedByBroker
-from minibroker.client.group_offsets import Committed, commit_offsets, committed_offsets, delete_offsets
+from minibroker.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets, delete_offsets
 from minibroker.client.groups import DescribedGroup, assigned_partitions, delete_groups, describe_groups, list_groups, subscribed_topics
 from minibroker.errors import GroupIdNotFound, GroupSubscribedToTopic, NonEmptyGroup, UnknownTopicOrPartition, UnstableOffsetCommit
 from minibroker.schemas import (
@@ -43,7 +43,7 @@ def subscription(version: int) -> bytes:
 
 @pytest.fixture
 def broker() -> FakeBroker:
-    """Two nodes; the first coordinates every group that begins with a, the second all others."""
+    """Two nodes: the first coordinates every group that starts with a, the second all other groups."""
     broker = FakeBroker(topics={"orders": 2})
     broker.nodes = 2
     broker.on(k10_find_coordinator, find_coordinator)
@@ -104,7 +104,7 @@ def test_list_queries_every_broker(broker: FakeBroker) -> None:
         ("b", 1, "Empty", "classic"),
         ("c", 1, "Empty", "classic"),
     ]
-    assert {(*request.states_filter, *request.types_filter) for request in broker.asked(k16_list_groups)} == {("Empty", "classic")}
+    assert {(*request.states_filter, *request.types_filter) for request in broker.requests_for(k16_list_groups)} == {("Empty", "classic")}
 
 
 def test_list_of_an_old_broker(broker: FakeBroker) -> None:
@@ -142,13 +142,13 @@ def test_describe_queries_both_group_types(broker: FakeBroker, code: int) -> Non
     assert isinstance(found["none"], GroupIdNotFound)
     assert isinstance(found["shared"], DescribedGroup)
     assert (found["shared"].type, found["shared"].assignor, found["shared"].group_epoch) == ("share", "simple", 3)
-    assert sorted(key for request in broker.asked(k77_share_group_describe) for key in request.group_ids) == ["none", "shared"]
+    assert sorted(key for request in broker.requests_for(k77_share_group_describe) for key in request.group_ids) == ["none", "shared"]
     shown = [found[name] for name in ("new", "a")]
     assert [(each.type, each.state, each.coordinator, each.group_epoch) for each in shown if isinstance(each, DescribedGroup)] == [
         ("consumer", "Empty", 2, 2),
         ("classic", "Stable", 1, None),
     ]
-    assert sorted(key for request in broker.asked(k15_describe_groups) for key in request.groups) == ["a", "none", "shared"]
+    assert sorted(key for request in broker.requests_for(k15_describe_groups) for key in request.groups) == ["a", "none", "shared"]
 
 
 def test_describe_without_the_new_kind(broker: FakeBroker) -> None:
@@ -195,7 +195,7 @@ def test_delete(broker: FakeBroker) -> None:
     found = delete_groups(client_of(broker), ["a", "b", "c"])
     assert (found["a"], found["c"]) == (None, None)
     assert isinstance(found["b"], NonEmptyGroup)
-    assert [request.groups_names for request in broker.asked(k42_delete_groups)] == [["a"], ["b", "c"], ["c"]]
+    assert [request.groups_names for request in broker.requests_for(k42_delete_groups)] == [["a"], ["b", "c"], ["c"]]
 
 
 def test_committed_offsets(broker: FakeBroker) -> None:
@@ -208,7 +208,7 @@ def test_committed_offsets(broker: FakeBroker) -> None:
     (found,) = committed_offsets(client_of(broker), ["a"]).values()
     assert isinstance(found, dict)
     assert list(found) == [("t", 1), ("t", 2)]
-    assert found["t", 2] == Committed(5, None, "")
+    assert found["t", 2] == CommittedOffset(5, None, "")
     assert isinstance(found["t", 1], UnknownTopicOrPartition)
     assert {version for key, version, _ in broker.requests if key == 9} == {9}
 
@@ -225,10 +225,10 @@ def test_committed_offsets_of_an_old_broker(broker: FakeBroker) -> None:
         return k09_offset_fetch.Response(topics=[topic] if request.group_id == "a" else [], error_code=0)
 
     broker.on(k09_offset_fetch, answer)
-    assert committed_offsets(client_of(broker), ["a", "b", "c"]) == {"a": {("t", 0): Committed(5, 3, "m")}, "b": {}, "c": {}}
+    assert committed_offsets(client_of(broker), ["a", "b", "c"]) == {"a": {("t", 0): CommittedOffset(5, 3, "m")}, "b": {}, "c": {}}
 
 
-def test_offsets_of_an_open_transaction_are_waited_for(broker: FakeBroker) -> None:
+def test_client_waits_for_offsets_of_an_open_transaction(broker: FakeBroker) -> None:
     def answer(code: int) -> Any:
         partitions = [
             k09_offset_fetch.GroupPartitionResult(partition_index=0, committed_offset=5, metadata="m", error_code=code),
@@ -238,11 +238,11 @@ def test_offsets_of_an_open_transaction_are_waited_for(broker: FakeBroker) -> No
         return lambda *_: k09_offset_fetch.Response(groups=[k09_offset_fetch.GroupResult(group_id="a", topics=[topic])])
 
     broker.in_turn(k09_offset_fetch, answer(UNSTABLE), answer(UNSTABLE), answer(0))
-    (found,) = committed_offsets(client_of(broker), ["a"], decided=[("t", 0)]).values()
+    (found,) = committed_offsets(client_of(broker), ["a"], stable=[("t", 0)]).values()
     assert isinstance(found, dict)
-    assert found["t", 0] == Committed(5, None, "m")
-    assert isinstance(found["t", 1], UnstableOffsetCommit)  # nobody waits for it
-    assert [request.require_stable for request in broker.asked(k09_offset_fetch)] == [True, True, True]
+    assert found["t", 0] == CommittedOffset(5, None, "m")
+    assert isinstance(found["t", 1], UnstableOffsetCommit)  # the caller does not need it
+    assert [request.require_stable for request in broker.requests_for(k09_offset_fetch)] == [True, True, True]
 
 
 def test_commit_again_while_the_coordinator_is_not_ready(broker: FakeBroker) -> None:
@@ -254,8 +254,8 @@ def test_commit_again_while_the_coordinator_is_not_ready(broker: FakeBroker) -> 
     found = commit_offsets(client_of(broker), "a", {("t", 0): 1, ("t", 1): 2})
     assert found["t", 0] is None
     assert isinstance(found["t", 1], UnknownTopicOrPartition)
-    assert len(broker.asked(k08_offset_commit)) == 3
-    (topic,) = broker.asked(k08_offset_commit)[-1].topics
+    assert len(broker.requests_for(k08_offset_commit)) == 3
+    (topic,) = broker.requests_for(k08_offset_commit)[-1].topics
     assert [(each.partition_index, each.committed_offset) for each in topic.partitions] == [(0, 1), (1, 2)]
 
 

@@ -1,4 +1,4 @@
-"""Partitions without a leader: the error names them, and does not wait for the whole time of a command."""
+"""Partitions without a leader: the error names them, and comes before the time-out of a command."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from minibroker.client import transport
 from minibroker.client.client import Client
 from minibroker.client.errors import TimedOut, describe
-from minibroker.client.leaders import ELECTION_MS
 from minibroker.client.offsets import LATEST, Bounds, FoundOffset, bounds, list_offsets
+from minibroker.client.routing import ELECTION_MS
 from minibroker.errors import LeaderNotAvailable
 from minibroker.schemas import k02_list_offsets, k03_metadata
 from minibroker.wire.schema import replace
@@ -18,7 +18,7 @@ from tests.client.fake_broker import FakeBroker
 
 
 class Time:
-    """In the place of the module `time`: a sleep is over at once."""
+    """Replaces the module `time`: a sleep only advances the clock."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -68,12 +68,12 @@ def broker_without_leader(elected_s: float, time: Time) -> FakeBroker:
     return broker
 
 
-WANTED = {("orders", 0): LATEST, ("orders", 1): LATEST}
+POSITIONS = {("orders", 0): LATEST, ("orders", 1): LATEST}
 
 
 def answers(broker: FakeBroker, **options: Any) -> dict[Any, Any]:
     with Client("fake:1", timeout_ms=30_000, connect=broker.connect) as client:
-        return list_offsets(client, WANTED, **options)
+        return list_offsets(client, POSITIONS, **options)
 
 
 def test_a_partition_without_a_leader_is_an_error_after_the_time_of_an_election(time: Time) -> None:
@@ -83,9 +83,9 @@ def test_a_partition_without_a_leader_is_an_error_after_the_time_of_an_election(
     assert ELECTION_MS / 1000 <= time.now_s < 2 * ELECTION_MS / 1000
 
 
-def test_an_election_is_waited_for(time: Time) -> None:
+def test_client_waits_for_an_election(time: Time) -> None:
     found = answers(broker_without_leader(2.0, time), leader_wait_ms=ELECTION_MS)
-    assert [type(found[key]) for key in WANTED] == [FoundOffset, FoundOffset]
+    assert [type(found[key]) for key in POSITIONS] == [FoundOffset, FoundOffset]
 
 
 def test_timeout_names_the_partition(time: Time) -> None:
@@ -97,7 +97,7 @@ def test_timeout_names_the_partition(time: Time) -> None:
 def test_bounds_of_the_other_partitions_are_found(time: Time) -> None:
     broker = broker_without_leader(float("inf"), time)
     with Client("fake:1", timeout_ms=30_000, connect=broker.connect) as client:
-        found = bounds(client, WANTED, leader_wait_ms=ELECTION_MS)
+        found = bounds(client, POSITIONS, leader_wait_ms=ELECTION_MS)
     assert found["orders", 0] == Bounds(7, 7, 7, 7)
     assert isinstance(found["orders", 1], LeaderNotAvailable)
-    assert time.now_s < 2 * ELECTION_MS / 1000, "once for all four questions"
+    assert time.now_s < 2 * ELECTION_MS / 1000, "one wait for all four requests"

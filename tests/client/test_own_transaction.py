@@ -1,4 +1,4 @@
-"""A transaction of our own: which requests it sends to old and new brokers, and what it does when they are not ready."""
+"""OwnTransaction: the requests to old and new brokers, and retries while a broker is not ready."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CONCURRENT, FENCED, INVALID_STATE = 51, 90, 48
 
 
 class Writing:
-    """A fake broker at a transaction.version, and what it was asked after the start: API key and version."""
+    """A fake broker at a transaction.version. `steps` are its requests after the start: API key and version."""
 
     def __init__(self, transaction_version: int | None) -> None:
         self.broker = FakeBroker(topics={"orders": 2})
@@ -142,9 +142,9 @@ def test_the_steps_of_a_transaction(transaction_version: int | None, steps: list
     transaction.end(committed=True)
     assert writing.steps == steps
     assert {(batch.producer_id, batch.producer_epoch, batch.is_transactional) for batch in writing.batches} == {(7, 3, True)}
-    (end,) = writing.broker.asked(k26_end_txn)
+    (end,) = writing.broker.requests_for(k26_end_txn)
     assert (end.transactional_id, end.producer_id, end.producer_epoch, end.committed) == ("writer", 7, 3, True)
-    (init,) = writing.broker.asked(k22_init_producer_id)
+    (init,) = writing.broker.requests_for(k22_init_producer_id)
     assert (init.transactional_id, init.transaction_timeout_ms) == ("writer", 5000)
 
 
@@ -157,7 +157,7 @@ def test_a_transaction_without_records_is_not_ended(transaction_version: int) ->
     assert writing.steps == [(22, 5)]
 
 
-def test_ending_transaction_is_waited_for() -> None:
+def test_client_waits_for_an_ending_transaction() -> None:
     writing = Writing(1)
     writing.broker.in_turn(k24_add_partitions_to_txn, added(CONCURRENT), added(CONCURRENT), added(0))
     writing.broker.in_turn(k26_end_txn, ended(CONCURRENT), ended(0))
@@ -168,12 +168,12 @@ def test_ending_transaction_is_waited_for() -> None:
     assert [key for key, _ in writing.steps] == [22, 24, 24, 24, 0, 26, 26]
 
 
-def test_a_batch_on_its_way_is_no_obstacle_to_an_end() -> None:
+def test_end_does_not_wait_for_batches_in_flight() -> None:
     writing = Writing(2)
     transaction, _ = writing.begin()
     producer = Producer(writing.client, "orders", transaction=transaction, batch_bytes=1)
     for number in range(3):
-        producer.add(Record(number, 1, None, b"value"), 0)  # sends the one before, and does not wait for the answer
+        producer.add(Record(number, 1, None, b"value"), 0)  # sends the previous record, and does not wait for the answer
     transaction.end(committed=False)
     assert writing.steps == [(22, 5), (0, 13), (0, 13), (26, 5)]
 
@@ -207,7 +207,7 @@ def test_offsets_of_a_group_are_part_of_it(transaction_version: int, steps: list
     transaction.commit_offsets("readers", {("orders", 1): (17, "so far")})
     transaction.end(committed=True)
     assert writing.steps == steps
-    (request,) = writing.broker.asked(k28_txn_offset_commit)
+    (request,) = writing.broker.requests_for(k28_txn_offset_commit)
     (topic,) = request.topics
     (partition,) = topic.partitions
     assert (request.group_id, request.transactional_id, request.producer_id, request.producer_epoch) == ("readers", "writer", 7, 3)
@@ -237,6 +237,6 @@ def test_next_transaction_uses_the_returned_epoch() -> None:
     transaction.end(committed=True)  # nothing is open
     transaction.commit_offsets("readers", {("orders", 1): (18, "")})
     transaction.take_over()
-    transaction.end(committed=True)  # nothing any more
+    transaction.end(committed=True)  # nothing is open after take_over
     assert [key for key, _ in writing.steps] == [22, 0, 26, 28, 22]
-    assert writing.broker.asked(k28_txn_offset_commit)[-1].producer_epoch == 4
+    assert writing.broker.requests_for(k28_txn_offset_commit)[-1].producer_epoch == 4

@@ -1,4 +1,4 @@
-"""The producer: batches, order, retries that store nothing twice."""
+"""The producer: batches, their order, and retries without duplicates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from minibroker.client.client import Client
 from minibroker.client.errors import TimedOut, TopicReplaced
-from minibroker.client.producer import Acknowledged, Producer
+from minibroker.client.producer import BatchAcknowledgement, Producer
 from minibroker.errors import InvalidRecord, MessageTooLarge, UnknownTopicOrPartition
 from minibroker.records.any_format import decode_records
 from minibroker.records.batch import RecordBatch
@@ -36,7 +36,7 @@ class Producing:
         self.broker = FakeBroker(topics={"orders": partitions})
         self.batches: list[tuple[int, RecordBatch]] = []  #: all that arrived
         self.kept: list[tuple[int, RecordBatch]] = []  #: those answered without an error
-        self.acknowledged: list[Acknowledged] = []
+        self.acknowledged: list[BatchAcknowledgement] = []
         self.broker.on(
             k22_init_producer_id, lambda request, version: k22_init_producer_id.Response(error_code=0, producer_id=7, producer_epoch=0)
         )
@@ -115,7 +115,7 @@ def test_partitions_of_one_leader_share_a_request() -> None:
     for partition in range(3):
         producing.add("a", partition=partition)
     producing.producer.flush()
-    assert len(producing.broker.asked(k00_produce)) == 1
+    assert len(producing.broker.requests_for(k00_produce)) == 1
 
 
 def test_batches_go_to_the_leaders_of_their_partitions() -> None:
@@ -126,7 +126,7 @@ def test_batches_go_to_the_leaders_of_their_partitions() -> None:
         producing.add("a", partition=partition)
     producing.producer.flush()
     asked = [address.port for key, address in producing.broker.addressees if key == k00_produce.API_KEY]
-    partitions = [[p.index for p in request.topic_data[0].partition_data] for request in producing.broker.asked(k00_produce)]
+    partitions = [[p.index for p in request.topic_data[0].partition_data] for request in producing.broker.requests_for(k00_produce)]
     assert dict(zip(asked, partitions, strict=True)) == {1: [0, 2], 2: [1, 3]}
 
 
@@ -141,21 +141,21 @@ def test_lost_answer_is_retried_with_the_same_sequence() -> None:
     assert [entry.record_count for entry in producing.acknowledged] == [2, 1]
 
 
-def test_a_duplicate_that_the_broker_had_already_is_done() -> None:
+def test_duplicate_batch_counts_as_acknowledged() -> None:
     producing = Producing()
     producing.answers(lose_the_answer, refused(46))
     producing.add("a")
     producing.producer.flush()
-    assert producing.acknowledged == [Acknowledged(0, -1, 1)]
+    assert producing.acknowledged == [BatchAcknowledgement(0, -1, 1)]
 
 
-def test_a_leader_that_moved_is_looked_for_again() -> None:
+def test_moved_leader_is_looked_up_again() -> None:
     producing = Producing()
     producing.answers(refused(6), refused(6), stored)
     producing.add("a")
     producing.producer.flush()
     assert producing.values() == ["a"]
-    assert len(producing.broker.asked(k03_metadata)) >= 3
+    assert len(producing.broker.requests_for(k03_metadata)) >= 3
 
 
 def test_order_is_kept_when_a_batch_is_sent_again() -> None:
@@ -170,10 +170,10 @@ def test_order_is_kept_when_a_batch_is_sent_again() -> None:
 def test_too_large_batch_is_split_until_it_fits(code: int) -> None:
     producing = Producing(batch_bytes=100_000)
 
-    def picky(index: int, batch: RecordBatch) -> k00_produce.PartitionResult:
+    def limited(index: int, batch: RecordBatch) -> k00_produce.PartitionResult:
         return refused(code)(index, batch) if batch.record_count > 2 else stored(index, batch)
 
-    producing.answers(picky)
+    producing.answers(limited)
     producing.add(*[str(number) for number in range(7)])
     producing.producer.flush()
     assert producing.values() == [str(number) for number in range(7)]
@@ -206,12 +206,12 @@ def test_gives_up_in_time() -> None:
         producing.producer.flush()
 
 
-def test_without_acknowledgement_no_answer_is_waited_for() -> None:
+def test_acks_0_waits_for_no_answer() -> None:
     producing = Producing(acks=0, idempotent=False)
     producing.add("a")
     producing.producer.flush()
     assert producing.values() == ["a"]
-    assert producing.acknowledged == [Acknowledged(0, -1, 1)]
+    assert producing.acknowledged == [BatchAcknowledgement(0, -1, 1)]
     assert producing.batches[0][1].producer_id == -1
 
 

@@ -1,4 +1,4 @@
-"""Asking coordinators and partitions for transactions: several brokers, old ones, and those that are not ready."""
+"""Transactions at coordinators and partitions: several brokers, old brokers, and brokers that are not ready."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NOT_COORDINATOR, LOADING, UNAVAILABLE, CONCURRENT, NO_SUCH_ID = 16, 14, 15, 51, 
 
 @pytest.fixture
 def broker() -> FakeBroker:
-    """Two nodes; a coordinates every id that begins with a, b all others."""
+    """Two nodes: the first coordinates every id that starts with a, the second all other ids."""
     broker = FakeBroker(topics={"orders": 2})
     broker.nodes = 2
     broker.on(k10_find_coordinator, find_coordinator)
@@ -106,7 +106,7 @@ def test_loading_coordinator_is_retried(broker: FakeBroker) -> None:
     )
     broker.in_turn(k65_describe_transactions, described(a=state("a", NOT_COORDINATOR)), described(a=state("a", LOADING)), described())
     assert isinstance(describe_transactions(client_of(broker), ["a"])["a"], DescribedTransaction)
-    assert len(broker.asked(k10_find_coordinator)) == 4
+    assert len(broker.requests_for(k10_find_coordinator)) == 4
 
 
 def test_missing_coordinator_times_out(broker: FakeBroker) -> None:
@@ -132,7 +132,7 @@ def test_all_brokers_list_their_transactions(broker: FakeBroker) -> None:
     )
     found = list_transactions(client_of(broker), states=["Empty", "Ongoing"], producer_ids=[1, 2], duration_ms=5, pattern="[ab]")
     assert found == [ListedTransaction("a", 2, 1, "Ongoing"), ListedTransaction("b", 1, 2, "Empty")]
-    (request, *_) = broker.asked(k66_list_transactions)
+    (request, *_) = broker.requests_for(k66_list_transactions)
     assert (list(request.state_filters), list(request.producer_id_filters)) == (["Empty", "Ongoing"], [1, 2])
     assert (request.duration_filter, request.transactional_id_pattern) == (5, "[ab]")
 
@@ -189,7 +189,7 @@ def test_producers_of_a_replica(broker: FakeBroker) -> None:
 
 
 def test_hanging_transactions_are_found(broker: FakeBroker) -> None:
-    """Producer 1 hangs: nobody knows it. 2 is known in partition 1 alone, 3 is closed, 4 wrote lately, 5's id expired meanwhile."""
+    """Producer 1 has no coordinator, 2 has one only for partition 1, 3 has no open transaction, 4 wrote lately, 5's id expired."""
     lately = 2**53
     rows = [producer(1, 10), producer(2, 20), producer(3), producer(4, 40, lately), producer(5, 50)]
     broker.on(k61_describe_producers, producers({0: rows, 1: [producer(2, 20)]}))
@@ -206,7 +206,7 @@ def test_hanging_transactions_are_found(broker: FakeBroker) -> None:
         ("orders", 0, 5),
     ]
     assert errors == []
-    (request, _) = broker.asked(k66_list_transactions)
+    (request, _) = broker.requests_for(k66_list_transactions)
     assert sorted(request.producer_id_filters) == [1, 2, 5]
 
 
@@ -234,7 +234,7 @@ def abort(broker: FakeBroker) -> None:
 def test_marker_is_sent_to_the_leader(broker: FakeBroker) -> None:
     broker.on(k27_write_txn_markers, markers(0))
     abort(broker)
-    (request,) = broker.asked(k27_write_txn_markers)
+    (request,) = broker.requests_for(k27_write_txn_markers)
     (marker,) = request.markers
     assert (marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.transaction_result) == (7, 3, 0, False)
     assert marker.topics == [k27_write_txn_markers.Topic(name="orders", partition_indexes=[1])]
@@ -252,7 +252,7 @@ def test_a_marker_is_sent_once(broker: FakeBroker) -> None:
         broker.on(k27_write_txn_markers, markers(code))
         with pytest.raises(KafkaError, match="abort of producer 7 in orders-1: "):
             abort(broker)
-    assert len(broker.asked(k27_write_txn_markers)) == 3
+    assert len(broker.requests_for(k27_write_txn_markers)) == 3
     with pytest.raises(UnknownTopicOrPartition, match="topic orders has no partition 2: it has 2"):
         abort_in_partition(client_of(broker), ("orders", 2), producer_id=7, producer_epoch=3, coordinator_epoch=0)
 
@@ -261,7 +261,9 @@ def test_an_open_transaction_is_aborted_by_its_id(broker: FakeBroker) -> None:
     broker.on(k65_describe_transactions, described(b=state("b", topics={"orders": [0]})))
     broker.in_turn(k22_init_producer_id, initialized(CONCURRENT), initialized(CONCURRENT), initialized(0))
     assert abort_open(client_of(broker), "b").partitions == (("orders", 0),)
-    assert {(request.transactional_id, request.transaction_timeout_ms) for request in broker.asked(k22_init_producer_id)} == {("b", 60_000)}
+    assert {(request.transactional_id, request.transaction_timeout_ms) for request in broker.requests_for(k22_init_producer_id)} == {
+        ("b", 60_000)
+    }
     assert [address.port for key, address in broker.addressees if key == 22] == [2, 2, 2]
 
 
@@ -277,4 +279,4 @@ def test_closed_transaction_is_not_fenced(broker: FakeBroker, words: str) -> Non
     broker.on(k65_describe_transactions, described(b=state("b", NO_SUCH_ID)))
     with pytest.raises(TransactionalIdNotFound):
         abort_open(client_of(broker), "b")
-    assert broker.asked(k22_init_producer_id) == []
+    assert broker.requests_for(k22_init_producer_id) == []

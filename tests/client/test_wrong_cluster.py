@@ -75,12 +75,12 @@ def test_each_address_of_the_cluster_is_verified_once() -> None:
         client.metadata([])
         first = client.to_node(1, client.deadline())
         assert first.address == A
-        assert len(mapped.asked(k03_metadata)) == 2
+        assert len(mapped.requests_for(k03_metadata)) == 2
         first.close()
         assert client.to_node(1, client.deadline()) is not first
         client.to_address(B, client.deadline()).close()
         client.to_address(B, client.deadline())
-        assert len(mapped.asked(k03_metadata)) == 2
+        assert len(mapped.requests_for(k03_metadata)) == 2
 
 
 def test_bootstrap_servers_of_two_clusters() -> None:
@@ -110,7 +110,7 @@ def test_broker_before_cluster_ids_is_not_queried() -> None:
     network = Network({A: old, B: broker("cluster-b")})
     with Client("localhost:19501", connect=network.connect) as client:
         assert client.to_controller(client.deadline()).address == A
-    assert not old.asked(k03_metadata)
+    assert not old.requests_for(k03_metadata)
 
 
 def test_a_cluster_that_was_replaced_at_its_address_is_taken_as_it_is() -> None:

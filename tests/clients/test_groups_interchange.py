@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from minibroker.client.client import Client
-from minibroker.client.group_offsets import Committed, Offsets
+from minibroker.client.group_offsets import CommittedOffset, Offsets, share_offsets
 from minibroker.client.groups import DescribedGroup, describe_groups
-from minibroker.client.share_groups import share_offsets
 from minibroker.errors import KafkaError
 from tests.clients.share_reader import ACCEPT, REJECT, RELEASE, ShareReader
 from tests.golden import streams_scenes
@@ -212,7 +211,7 @@ def share_group(bootstrap: str) -> tuple[DescribedGroup, Offsets]:
 def start_and_lag(offsets: Offsets) -> tuple[int, int | None]:
     """Without the leader epoch: a broker that takes over leads in another one."""
     (found,) = offsets.values()
-    assert isinstance(found, Committed)
+    assert isinstance(found, CommittedOffset)
     return found.offset, found.lag
 
 

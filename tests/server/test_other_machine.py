@@ -52,7 +52,7 @@ def machines() -> Iterator[Machines]:
 def test_localhost_advertised_to_another_machine(machines: Machines, tmp_path: Path) -> None:
     """The log says so, doctor says so, and what doctor advises helps."""
     assert findings(machines, tmp_path / "told", [])[0] == (
-        "tells clients to come to localhost:9092, which is the machine of the client itself, not the broker's, and nothing listens there",
+        "advertises localhost:9092, which is the machine of the client itself, not the broker's, and nothing listens there",
         f"Set advertised.listeners=PLAINTEXT://{BROKER_IP}:9092 (KAFKA_ADVERTISED_LISTENERS in a container's environment)",
     )
     log = (tmp_path / "told" / "log").read_text()

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, Protocol
 
 from minibroker.client.client import Client
 from minibroker.client.configs import SET, Change, alter_configs
-from minibroker.client.group_offsets import Committed, committed_offsets
+from minibroker.client.group_offsets import CommittedOffset, committed_offsets
 from minibroker.records.any_format import split_batches
 from minibroker.testing import TEMPORARY, BrokerProcess
 from minibroker.testing.request_log import NOT_ANSWERED, WAITING
@@ -349,7 +349,7 @@ class Round:
         with Client(self._broker.bootstrap_servers) as client:
             found = committed_offsets(client, groups) if groups else {}
         return {
-            group: {Place(*where): each.offset for where, each in offsets.items() if isinstance(each, Committed)}
+            group: {Place(*where): each.offset for where, each in offsets.items() if isinstance(each, CommittedOffset)}
             for group, offsets in found.items()
             if not isinstance(offsets, Exception)
         }

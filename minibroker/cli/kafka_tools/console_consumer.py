@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from minibroker.cli.kafka_tools.arguments import UsageError, client_of, parser, properties
 from minibroker.client.client import Client
-from minibroker.client.consumer import Consumed, Consumer
+from minibroker.client.consumer import ConsumedRecord, Consumer
 from minibroker.client.group_member import GroupMember
-from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import EARLIEST, ISOLATION_LEVELS, LATEST, list_offsets
+from minibroker.client.routing import TopicPartition
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
 from minibroker.log.log_config import LONG_MAX
 from minibroker.records.batch import INT32_MAX, TimestampType
@@ -42,7 +42,7 @@ class Formatter:
         self._null = given.get("null.literal", "null").encode()
         self._key_text, self._value_text = (_reader(given.get(f"{part}.deserializer", "")) for part in ("key", "value"))
 
-    def __call__(self, consumed: Consumed) -> bytes:
+    def __call__(self, consumed: ConsumedRecord) -> bytes:
         """Return one record as bytes."""
         record = consumed.record
         parts = []
@@ -144,7 +144,7 @@ class _Reading:
     def __init__(self) -> None:
         self.consumers: dict[str, Consumer] = {}
 
-    def poll(self) -> Iterator[Consumed]:
+    def poll(self) -> Iterator[ConsumedRecord]:
         """Yield the records that arrive within POLL_MS."""
         self.keep_up()
         if not self.consumers:
@@ -157,7 +157,7 @@ class _Reading:
     def keep_up(self) -> None:
         """Do what is due before each poll."""
 
-    def passed(self, topic: str, consumed: Consumed) -> None:
+    def passed(self, topic: str, consumed: ConsumedRecord) -> None:
         """Note that a record was printed."""
 
     def close(self) -> None:
@@ -214,9 +214,9 @@ class _InGroup(_Reading):
             begin.setdefault(topic, {}).update(_offsets(self._client, {(topic, index): self._reset}, self._isolation))
         self.consumers = {topic: Consumer(self._client, topic, positions, isolation=self._isolation) for topic, positions in begin.items()}
         self._next = {(topic, index): offset for topic, positions in begin.items() for index, offset in positions.items()}
-        self._member.gave_up_what_went()
+        self._member.release_revoked()
 
-    def passed(self, topic: str, consumed: Consumed) -> None:
+    def passed(self, topic: str, consumed: ConsumedRecord) -> None:
         self._next[topic, consumed.partition] = consumed.record.offset + 1
 
     def _commit(self) -> None:
@@ -262,7 +262,7 @@ def _offsets(client: Client, start_offsets: dict[TopicPartition, int], isolation
     return found
 
 
-def _until(source: _Reading, max_messages: int, timeout_ms: int) -> Iterator[Consumed]:
+def _until(source: _Reading, max_messages: int, timeout_ms: int) -> Iterator[ConsumedRecord]:
     count, last_came = 0, time.monotonic()
     while count != max_messages:
         for consumed in source.poll():

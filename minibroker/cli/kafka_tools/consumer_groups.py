@@ -11,14 +11,12 @@ from minibroker.cli.group_rows import offset_rows
 from minibroker.cli.kafka_tools.arguments import UsageError, add_bootstrap, client_of, java_name, parser, the_one, words_of
 from minibroker.cli.offsets import Partitions
 from minibroker.cli.reset_offsets import offsets_by_type, read_offsets, reset_of
-from minibroker.client import group_resets
 from minibroker.client import groups as admin
 from minibroker.client.client import Client
-from minibroker.client.group_offsets import Offsets, commit_offsets, committed_offsets, delete_offsets
-from minibroker.client.group_resets import Reset
+from minibroker.client.group_offsets import TO_OFFSET, Offsets, Reset, commit_offsets, committed_offsets, delete_offsets, plan_resets
 from minibroker.client.groups import DescribedGroup, describe_groups
-from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import LATEST, list_offsets
+from minibroker.client.routing import TopicPartition
 from minibroker.errors import GroupIdNotFound, KafkaError, NonEmptyGroup
 
 ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
@@ -200,7 +198,7 @@ def _resets(client: Client, group: str, options: argparse.Namespace, committed: 
         lines = Path(options.from_file).read_text(encoding="utf-8").splitlines()
         given = read_offsets(lines, [group])
         offsets = given.get(group) or given.get(None) or {}
-        return {key: Reset(group_resets.TO_OFFSET, offset) for key, offset in offsets.items()}
+        return {key: Reset(TO_OFFSET, offset) for key, offset in offsets.items()}
     reset = reset_of(
         to_earliest=options.to_earliest,
         to_latest=options.to_latest,
@@ -220,7 +218,7 @@ def _resets(client: Client, group: str, options: argparse.Namespace, committed: 
 
 def _planned(client: Client, group: str, resets: Mapping[TopicPartition, Reset], committed: Offsets) -> dict[TopicPartition, int]:
     found = {}
-    for key, planned in group_resets.plan(client, resets, committed, group=group).items():
+    for key, planned in plan_resets(client, resets, committed, group=group).items():
         if isinstance(planned, KafkaError):
             raise planned
         found[key] = planned.new_offset

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from minibroker.cli.kafka_tools.arguments import UsageError, add_bootstrap, client_of, java_name, parser, words_of
-from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import delete_records
+from minibroker.client.routing import TopicPartition
 from minibroker.errors import KafkaError
 
 VERSION = 1  #: of the file format

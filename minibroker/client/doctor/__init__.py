@@ -1,11 +1,10 @@
 """The checks of `minibroker doctor`: it connects as any client would from where it runs, and gives advice.
 
-reach.py       one address: is the name known, does a process listen, is it Kafka, and which cluster
-advertised.py  an address that a broker advertises, and what to set if it cannot work from here
-checks.py      the state of brokers: versions, log directories, partitions, internal topics
-checkup.py     all checks, in the order of a client's connection
+addresses.py  whether clients reach a bootstrap or advertised address, and what to set if not
+checks.py     the state of brokers: versions, log directories, partitions, internal topics
+checkup.py    all checks, in the order of a client's connection
 
-Invariant: nothing is changed, no topic is created, and each failure is a finding, never an exception.
+Invariants: the checks change nothing and create no topic. A failure is a finding, not an exception.
 """
 
 from __future__ import annotations

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from minibroker.client.connection import Connection, api_name
-from minibroker.client.doctor import NOTE, OK, PROBLEM, WARNING, Finding
-from minibroker.client.doctor.advertised import Advertised
+from minibroker.client.doctor import OK, PROBLEM, WARNING, Finding
+from minibroker.client.doctor.addresses import AdvertisedListener
 from minibroker.client.errors import ClientError, check
 from minibroker.client.transport import Address, Deadline, parse_bootstrap
 from minibroker.schemas import k03_metadata, k32_describe_configs, k35_describe_log_dirs
 
-#: API keys that every client needs, and the version that clients of today send
+#: API keys that every client needs, and the version that current clients send
 NEEDED: Final = {0: 3, 1: 4, 2: 1, 3: 1, 8: 2, 9: 1, 10: 0, 11: 2, 12: 0, 14: 0}
 TRANSACTIONS: Final = (22, 24, 25, 26, 28)
 _SHOWN_MAX: Final = 5
@@ -29,9 +29,9 @@ REPLICAS: Final = {
 IN_SYNC: Final = {
     "transaction.state.log.min.isr": "transactions do not work",
     "share.coordinator.state.topic.min.isr": "share groups do not work",
-    "min.insync.replicas": "acks=all is refused",
+    "min.insync.replicas": "acks=all is rejected",
 }
-_OURS_ALONE: Final = "topic.partition.count.map"  #: minibroker requires at most as many replicas as there are brokers
+_MINIBROKER_ONLY: Final = "topic.partition.count.map"  #: minibroker never requires more replicas than there are brokers
 
 
 def configs_of(connection: Connection, node_id: int, deadline: Deadline) -> dict[str, str | None]:
@@ -45,7 +45,7 @@ def configs_of(connection: Connection, node_id: int, deadline: Deadline) -> dict
     return {config.name: config.value for result in answer.results for config in result.configs}
 
 
-def listeners_of(configs: Mapping[str, str | None]) -> list[Advertised]:
+def listeners_of(configs: Mapping[str, str | None]) -> list[AdvertisedListener]:
     """Return the advertised listeners in a broker's configuration, without controllers and wildcard addresses."""
     controllers = {name.strip() for name in (configs.get("controller.listener.names") or "").split(",")}
     found = []
@@ -55,14 +55,14 @@ def listeners_of(configs: Mapping[str, str | None]) -> list[Advertised]:
         if name in controllers or not host.strip("[]") or not port.isdigit() or int(port) == 0:
             continue
         try:
-            found.append(Advertised(name, *parse_bootstrap(address)))
+            found.append(AdvertisedListener(name, *parse_bootstrap(address)))
         except ClientError:
             continue
     return found
 
 
 def versions(connections: Mapping[int, Connection]) -> Iterator[Finding]:
-    """Check that clients of today are served, and that all brokers serve the same versions."""
+    """Check that the brokers serve current clients, and that all serve the same versions."""
     ranges = {}
     for node_id, connection in sorted(connections.items()):
         served = {api.api_key: (api.min_version, api.max_version) for api in connection.api_versions.api_keys}
@@ -70,14 +70,14 @@ def versions(connections: Mapping[int, Connection]) -> Iterator[Finding]:
         missing = [f"{api_name(key)} {least}" for key, least in NEEDED.items() if served.get(key, (0, -1))[1] < least]
         if missing:
             yield Finding(
-                PROBLEM, f"broker {node_id}", f"does not serve {', '.join(missing)}, which clients of today need", "Use a newer broker"
+                PROBLEM, f"broker {node_id}", f"does not serve {', '.join(missing)}, which current clients need", "Use a newer broker"
             )
             continue
         newest = f"Produce {served[0][1]}, Fetch {served[1][1]}, Metadata {served[3][1]}"
-        without = [] if all(key in served for key in TRANSACTIONS) else ["transactions"]
-        yield Finding(OK, f"broker {node_id}", f"serves {len(served)} APIs, {newest}{', no ' + without[0] if without else ''}")
+        suffix = "" if all(key in served for key in TRANSACTIONS) else ", no transactions"
+        yield Finding(OK, f"broker {node_id}", f"serves {len(served)} APIs, {newest}{suffix}")
     if any(each != next(iter(ranges.values())) for each in ranges.values()):
-        advice = "Finish the upgrade; until then clients use what all of them serve"
+        advice = "Finish the upgrade; until then, clients use the versions that all brokers serve"
         yield Finding(WARNING, "cluster", "brokers serve different versions", advice)
 
 
@@ -89,7 +89,7 @@ def log_dirs(node_id: int, connection: Connection, deadline: Deadline) -> Iterat
     subject = f"broker {node_id}"
     for each in answer.results:
         if each.error_code:
-            advice = "Its log says why: a full or broken disk, mostly. Then restart the broker"
+            advice = "The broker's log has the reason, usually a full or broken disk. Correct it, then restart the broker"
             yield Finding(PROBLEM, subject, f"log directory {each.log_dir} is offline", advice)
         elif 0 <= each.usable_bytes < each.total_bytes * _NEARLY_FULL:
             megabytes = each.usable_bytes // 1_000_000
@@ -109,17 +109,18 @@ def partitions(connection: Connection, deadline: Deadline) -> Iterator[Finding]:
     leaderless = [name for name, each in all_partitions if each.leader_id < 0]
     lagging = [name for name, each in all_partitions if each.leader_id >= 0 and len(each.isr_nodes) < len(each.replica_nodes)]
     if leaderless:
-        advice = "Start the brokers that have them; where their log directory is offline, see the broker's log and restart it"
-        yield Finding(PROBLEM, "topics", f"without leader: {_some(leaderless)}", advice)
+        advice = "Start the brokers that have them. If a log directory is offline, see the broker's log and restart the broker"
+        yield Finding(PROBLEM, "topics", f"partitions without a leader: {_some(leaderless)}", advice)
     if lagging:
-        yield Finding(WARNING, "topics", f"with replicas that are not in sync: {_some(lagging)}", "Start the brokers that have them")
+        text = f"partitions with replicas that are not in sync: {_some(lagging)}"
+        yield Finding(WARNING, "topics", text, "Start the brokers that have them")
     if not leaderless and not lagging:
         yield Finding(OK, "topics", _counted(metadata.topics))
 
 
 def replicas(node_id: int, configs: Mapping[str, str | None], broker_count: int) -> Iterator[Finding]:
-    """Find settings for more brokers than there are: Apache Kafka's defaults, on one broker."""
-    if _OURS_ALONE in configs:
+    """Find settings that need more brokers than there are, such as Apache Kafka's defaults on one broker."""
+    if _MINIBROKER_ONLY in configs:
         return
     for name, consequence in (REPLICAS | IN_SYNC).items():
         text = configs.get(name) or ""
@@ -128,7 +129,7 @@ def replicas(node_id: int, configs: Mapping[str, str | None], broker_count: int)
         brokers = "there is 1 broker" if broker_count == 1 else f"only {broker_count} brokers are up"
         advice = f"Set {name}={broker_count} before its topic is first used"
         if broker_count > 1:
-            advice = f"Start the others, or s{advice[1:]}"
+            advice = f"Start the other brokers, or s{advice[1:]}"
         if name in IN_SYNC:
             yield Finding(WARNING, f"broker {node_id}", f"{name} is {text}, and {brokers}: before Apache Kafka 4.0 {consequence}", advice)
         else:
@@ -139,21 +140,17 @@ def bootstraps(reached: Mapping[Address, str | None]) -> Iterator[Finding]:
     """Check that all bootstrap addresses lead to one cluster."""
     if len(set(reached.values())) > 1:
         found = ", ".join(f"{address} of {cluster_id}" for address, cluster_id in reached.items())
-        yield Finding(PROBLEM, "bootstrap", f"the addresses are of different clusters: {found}", "Give those of one")
-
-
-def rest(message: str) -> Finding:
-    """Return the finding for a check that failed."""
-    return Finding(NOTE, "cluster", message)
+        advice = "Give the addresses of one cluster"
+        yield Finding(PROBLEM, "bootstrap", f"the addresses belong to different clusters: {found}", advice)
 
 
 def _counted(topics: Sequence[k03_metadata.TopicResult]) -> str:
     if not topics:
-        return "there are none yet"
+        return "there are no topics yet"
     internal = sum(topic.is_internal for topic in topics)
-    words = f"{len(topics)} topic{'' if len(topics) == 1 else 's'}{f' ({internal} of them internal)' if internal else ''}"
+    topic_count = f"{len(topics)} topic{'' if len(topics) == 1 else 's'}{f' ({internal} of them internal)' if internal else ''}"
     count = sum(len(topic.partitions) for topic in topics)
-    return f"{words}, {count} partition{'' if count == 1 else 's'}, all with leader"
+    return f"{topic_count}, {count} partition{'' if count == 1 else 's'}, all with a leader"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -6,9 +6,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from minibroker.client.connection import Connection
-from minibroker.client.doctor import OK, PROBLEM, Finding, checks
-from minibroker.client.doctor.advertised import Advertised, instead, judge, judge_other
-from minibroker.client.doctor.reach import Network, Outcome, Reached, reach
+from minibroker.client.doctor import NOTE, OK, PROBLEM, Finding, checks
+from minibroker.client.doctor.addresses import (
+    AdvertisedListener,
+    Network,
+    Outcome,
+    ReachResult,
+    check_advertised,
+    check_other_listener,
+    reach,
+    suggest_listener,
+)
 from minibroker.client.errors import ClientError, describe
 from minibroker.client.transport import Address, Deadline
 from minibroker.config.listeners import is_loopback
@@ -21,7 +29,7 @@ class Checkup:
     def __init__(self, network: Network, timeout_ms: int) -> None:
         self._network = network
         self._timeout_ms = timeout_ms
-        self._reached: dict[Address, Reached] = {}
+        self._reached: dict[Address, ReachResult] = {}
 
     def findings(self, bootstrap: Sequence[Address]) -> Iterator[Finding]:
         """Yield findings as the checks run."""
@@ -34,52 +42,54 @@ class Checkup:
 
     def _findings(self, bootstrap: Sequence[Address]) -> Iterator[Finding]:
         for address in bootstrap:
-            yield self._beginning(self._reach(address))
+            yield self._check_bootstrap(self._reach(address))
         serving = {address: self._reach(address) for address in bootstrap if self._reach(address).outcome is Outcome.SERVES}
         yield from checks.bootstraps({address: reached.cluster_id for address, reached in serving.items()})
         if serving:
             yield from self._cluster([*serving.values()])
 
-    def _cluster(self, begun: Sequence[Reached]) -> Iterator[Finding]:
-        """Check the cluster that one broker describes; `begun` are the bootstrap addresses that work."""
-        first = begun[0]
+    def _cluster(self, bootstraps: Sequence[ReachResult]) -> Iterator[Finding]:
+        """Check the cluster that one broker describes; `bootstraps` are the bootstrap addresses that work."""
+        first = bootstraps[0]
         if first.metadata is None or first.connection is None:
             return
         brokers = {broker.node_id: Address(broker.host, broker.port) for broker in first.metadata.brokers}
         if not brokers:
-            yield Finding(
-                PROBLEM, "cluster", "its metadata have no broker, not even the one that answered", "It may be starting: ask again"
-            )
+            text = "its metadata has no broker, not even the one that answered"
+            yield Finding(PROBLEM, "cluster", text, "The broker may be starting: run the doctor again")
             return
-        came_by = self._came_by(begun, brokers)
+        bootstrap_of = self._bootstrap_of(bootstraps, brokers)
         connections: dict[int, Connection] = {}
         for node_id, listed in sorted(brokers.items()):
             reached = self._reach(listed)
-            begin = came_by.get(node_id)
-            connection = reached.connection if self._serves(listed, first.cluster_id) else (begin.connection if begin else None)
+            bootstrap = bootstrap_of.get(node_id)
+            connection = reached.connection if self._serves(listed, first.cluster_id) else (bootstrap.connection if bootstrap else None)
             configs: dict[str, str | None] = {}
             problems: list[Finding] = []
             if connection is not None:
                 connections[node_id] = connection
                 configs, problems = self._configs(node_id, listed, connection)
             listeners = checks.listeners_of(configs)
-            finding = judge(node_id, begin.address if begin else None, reached, first.cluster_id, listeners)
+            finding = check_advertised(node_id, bootstrap.address if bootstrap else None, reached, first.cluster_id, listeners)
             better = next((each for each in listeners if each.address != listed and self._serves(each.address, first.cluster_id)), None)
-            yield instead(finding, better) if finding.severity == PROBLEM and better else finding
+            yield suggest_listener(finding, better) if finding.severity == PROBLEM and better else finding
             yield from problems
-            yield from self._others(node_id, listed, listeners, first.cluster_id)
+            yield from self._other_listeners(node_id, listed, listeners, first.cluster_id)
             yield from checks.replicas(node_id, configs, len(brokers))
         yield from checks.versions(connections)
         for node_id, connection in sorted(connections.items()):
-            yield from self._checked(checks.log_dirs, node_id, connection)
-        yield from self._checked(checks.partitions, first.connection)
+            yield from self._run(checks.log_dirs, node_id, connection)
+        yield from self._run(checks.partitions, first.connection)
 
-    def _came_by(self, begun: Sequence[Reached], brokers: Mapping[int, Address]) -> dict[int, Reached]:
-        """Return the broker behind each bootstrap address: of several, the one that describes its configuration there."""
+    def _bootstrap_of(self, bootstraps: Sequence[ReachResult], brokers: Mapping[int, Address]) -> dict[int, ReachResult]:
+        """Return the bootstrap address that leads to each broker.
+
+        With several brokers, the broker at an address is the one that describes its own configuration there.
+        """
         if len(brokers) == 1:
-            return dict.fromkeys(brokers, begun[0])
-        found: dict[int, Reached] = {}
-        for reached in begun:
+            return dict.fromkeys(brokers, bootstraps[0])
+        found: dict[int, ReachResult] = {}
+        for reached in bootstraps:
             listed = (node_id for node_id, address in brokers.items() if address == reached.address)
             node_id = next(listed, None)
             if node_id is None and reached.connection is not None:
@@ -103,58 +113,60 @@ class Checkup:
         try:
             return checks.configs_of(connection, node_id, self._deadline()), []
         except KafkaError as error:
-            advice = "Each broker needs an address of its own: look at which ports are mapped to which"
-            return {}, [Finding(PROBLEM, f"broker {node_id}", f"at {listed} it does not know itself: {describe(error)}", advice)]
+            advice = "Each broker needs its own address: check which port is mapped to which"
+            text = f"another broker seems to answer at {listed}: {describe(error)}"
+            return {}, [Finding(PROBLEM, f"broker {node_id}", text, advice)]
         except ClientError as error:
-            return {}, [checks.rest(f"broker {node_id} does not tell its configuration: {describe(error)}")]
+            return {}, [Finding(NOTE, "cluster", f"could not read the configuration of broker {node_id}: {describe(error)}")]
 
-    def _others(self, node_id: int, listed: Address, listeners: Iterable[Advertised], cluster_id: str | None) -> Iterator[Finding]:
+    def _other_listeners(
+        self, node_id: int, listed: Address, listeners: Iterable[AdvertisedListener], cluster_id: str | None
+    ) -> Iterator[Finding]:
         for listener in listeners:
             if listener.address != listed:
-                yield judge_other(node_id, listener, self._reach(listener.address), cluster_id)
+                yield check_other_listener(node_id, listener, self._reach(listener.address), cluster_id)
 
-    def _checked(self, question: Callable[..., Iterator[Finding]], *arguments: Any) -> Iterator[Finding]:
+    def _run(self, check: Callable[..., Iterator[Finding]], *arguments: Any) -> Iterator[Finding]:
         """Run one check with its own deadline. A failure is a finding, and the next checks run."""
         try:
-            yield from question(*arguments, self._deadline())
+            yield from check(*arguments, self._deadline())
         except (ClientError, KafkaError) as error:
-            yield checks.rest(describe(error))
+            yield Finding(NOTE, "cluster", describe(error))
 
-    def _beginning(self, reached: Reached) -> Finding:
+    def _check_bootstrap(self, reached: ReachResult) -> Finding:
         """Check a bootstrap address."""
         subject = str(reached.address)
         if reached.outcome is Outcome.SERVES:
             name = reached.address.host
             found = ",".join(each for each in reached.ip_addresses if each != name)
             return Finding(OK, subject, f"answers{f' ({found})' if found else ''}, cluster {reached.cluster_id}")
-        return Finding(PROBLEM, subject, self._trouble(reached), self._remedy(reached))
+        return Finding(PROBLEM, subject, self._problem(reached), self._advice(reached))
 
-    def _trouble(self, reached: Reached) -> str:
+    def _problem(self, reached: ReachResult) -> str:
         return {
-            Outcome.UNKNOWN_NAME: f"the name {reached.address.host!r} is unknown here: {reached.words}",
+            Outcome.UNKNOWN_NAME: f"the name {reached.address.host!r} is unknown here: {reached.message}",
             Outcome.REFUSED: "nothing listens there",
-            Outcome.SILENT: f"no answer: {reached.words}",
-            Outcome.SECURITY: f"wrong {reached.part}: {reached.words}",
-            Outcome.NOT_KAFKA: "something listens there, and does not answer as a Kafka listener without TLS and SASL",
-        }.get(reached.outcome, reached.words)
+            Outcome.SILENT: f"no answer: {reached.message}",
+            Outcome.SECURITY: f"wrong {reached.part}: {reached.message}",
+            Outcome.NOT_KAFKA: "something listens there, but does not answer as a Kafka listener without TLS and SASL",
+        }.get(reached.outcome, reached.message)
 
-    def _remedy(self, reached: Reached) -> str:
+    def _advice(self, reached: ReachResult) -> str:
         if reached.outcome is Outcome.UNKNOWN_NAME:
             return (
-                "Names of compose services are known to containers of their network alone: from the host use localhost "
-                "and the port that is mapped"
+                "Only containers of the same network know the names of compose services: from the host, use localhost and the mapped port"
             )
         if reached.outcome is Outcome.REFUSED:
             if self._network.is_container and is_loopback(reached.address.host):
-                return f"{reached.address.host} is this container itself: use the name of the broker's container, and its port there"
-            return "Is the broker up, and is that its port? One in a container must be mapped: docker run -p 9092:9092"
+                return f"{reached.address.host} is this container itself: use the name of the broker's container, and the port in it"
+            return "Is the broker up, and is that its port? A container's port must be mapped: docker run -p 9092:9092"
         if reached.outcome is Outcome.SILENT:
             return "A firewall, a security group, or an address of a network that cannot be reached from here"
         if reached.outcome is Outcome.NOT_KAFKA:
             return "Another service, a TLS or SASL listener, or a mapped port whose container does not listen (yet)"
         return ""
 
-    def _reach(self, address: Address) -> Reached:
+    def _reach(self, address: Address) -> ReachResult:
         """Connect to an address once; return the earlier result afterwards."""
         found = self._reached.get(address)
         if found is None:

@@ -1,7 +1,7 @@
 """Connect by TLS and SASL, log in again before the session ends, and find out why a listener does not answer.
 
-The last is for a client whose security protocol is not the listener's: the broker closes the connection without a word, and only
-another protocol tells what it would have answered.
+A broker closes a connection without an answer if the client's security protocol is not the listener's. `mismatch` then tries other
+protocols, to tell the user which one to set.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SESSION_PART: Final = 0.85  #: after this part of a session, the client logs in 
 
 
 def connector(properties: Mapping[str, str], client_id: str = CLIENT_ID) -> Connect:
-    """Return the function that connects as client properties demand.
+    """Return the function that connects by client properties.
 
     Raises:
         ConfigurationError: a property is missing or invalid, or names a file that cannot be used.
@@ -41,10 +41,10 @@ def connect_with(settings: SecuritySettings, client_id: str = CLIENT_ID) -> Conn
         try:
             return _connect(address, deadline, settings, tls, client_id)
         except (BrokerUnreachable, NotAKafkaBroker) as error:
-            found = mismatch(address, settings.protocol, error)
-            if found is None:
+            explanation = mismatch(address, settings.protocol, error)
+            if explanation is None:
                 raise
-            raise found from error
+            raise explanation from error
 
     return connect
 
@@ -74,16 +74,16 @@ def mismatch(address: Address, protocol: str, error: ClientError) -> SecurityFai
     """Find out whether a listener that ended a connection has another security protocol than the client.
 
     Args:
-        address: The listener, to which a connection could be made.
+        address: The listener.
         protocol: The client's security protocol.
-        error: What happened to the client's own connection.
+        error: The failure of the client's own connection.
 
     Returns:
-        What to set; None if the protocol is right, or nothing can be found out.
+        An error that names the property to set; None if the protocol is right, or the reason cannot be found.
     """
     cause = error.__cause__
     if isinstance(cause, ConnectionRefusedError) or (isinstance(cause, OSError) and not isinstance(cause, ConnectionError | ssl.SSLError)):
-        return None  # there was no connection
+        return None  # the client was not connected
     has_tls = speaks_tls(address, PROBE_TIMEOUT_MS / 1000)
     if protocol.endswith("SSL") and not has_tls:
         mechanisms = _mechanisms(address)
@@ -94,16 +94,16 @@ def mismatch(address: Address, protocol: str, error: ClientError) -> SecurityFai
     if has_tls and not protocol.endswith("SSL"):
         return SecurityFailed(SecurityPart.PROTOCOL, f"{address} is a listener with TLS: set security.protocol to SSL or SASL_SSL")
     if protocol == "PLAINTEXT" and (mechanisms := _mechanisms(address)):
-        words = f"{address} is a listener with SASL ({', '.join(mechanisms)}): set security.protocol=SASL_PLAINTEXT, and a user"
-        return SecurityFailed(SecurityPart.PROTOCOL, words)
+        message = f"{address} is a listener with SASL ({', '.join(mechanisms)}): set security.protocol=SASL_PLAINTEXT, and a user"
+        return SecurityFailed(SecurityPart.PROTOCOL, message)
     if protocol == "SSL" and str(error).endswith("closed the connection"):
-        words = f"{address} closed the connection after the TLS handshake: if its listener has SASL, set security.protocol=SASL_SSL"
-        return SecurityFailed(SecurityPart.PROTOCOL, words)
+        message = f"{address} closed the connection after the TLS handshake: if its listener has SASL, set security.protocol=SASL_SSL"
+        return SecurityFailed(SecurityPart.PROTOCOL, message)
     return None
 
 
 def _mechanisms(address: Address) -> list[str] | None:
-    """Ask a listener without TLS for its SASL mechanisms: an empty list if it has no SASL, None if it is not Kafka without TLS."""
+    """Ask a listener without TLS for its SASL mechanisms. Return an empty list if it has no SASL, None if it does not answer as Kafka."""
     deadline = Deadline(PROBE_TIMEOUT_MS)
     try:
         connection = Connection(SocketTransport(address, deadline), address)

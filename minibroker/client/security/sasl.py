@@ -1,6 +1,6 @@
-"""The client sides of SASL mechanisms, and how a connection logs in (SaslClientAuthenticator of Apache Kafka 4.3.1).
+"""Log in by SASL: the client sides of the mechanisms (SaslClientAuthenticator of Apache Kafka 4.3.1).
 
-A mechanism is a generator: it yields tokens for the broker, and gets the broker's answers.
+A mechanism is a generator: it yields tokens for the broker, and receives the broker's answers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def authenticate(connection: Connection, settings: SaslSettings, deadline: Deadl
     """Log in, and return the milliseconds until the client must log in again (0: never).
 
     Raises:
-        SecurityFailed: the broker has no SASL there, not this mechanism, or rejects the client.
+        SecurityFailed: the listener has no SASL, does not offer the mechanism, or rejects the client.
     """
     address, mechanism = connection.address, settings.mechanism
     most = k17_sasl_handshake.VERSIONS[1]
@@ -48,7 +48,7 @@ def authenticate(connection: Connection, settings: SaslSettings, deadline: Deadl
             k17_sasl_handshake, k17_sasl_handshake.Request(mechanism=mechanism), deadline, most=most
         )
     except BrokerUnreachable as error:
-        raise BrokerUnreachable(f"{error} when {mechanism} was asked for") from error
+        raise BrokerUnreachable(f"{error} when the client requested {mechanism}") from error
     if handshake.error_code == UnsupportedSaslMechanism.code:
         offered = ", ".join(handshake.mechanisms) or "no mechanism"
         connection.close()
@@ -80,29 +80,26 @@ def _exchange(connection: Connection, settings: SaslSettings, exchange: Exchange
         if response.error_code == SaslAuthenticationFailed.code:
             raise SecurityFailed(SecurityPart.PASSWORD, _rejection(connection, settings, response.error_message))
         if response.error_code:
-            words = response.error_message or f"error code {response.error_code}"
-            raise SecurityFailed(SecurityPart.PASSWORD, f"{connection.address} does not let {_who(settings)} in: {words}")
+            message = response.error_message or f"error code {response.error_code}"
+            login = f"user {settings.user}" if settings.user else "this token"
+            raise SecurityFailed(SecurityPart.PASSWORD, f"{connection.address} does not authenticate {login}: {message}")
         lifetime_ms = response.session_lifetime_ms
         try:
             token = exchange.send(bytes(response.auth_bytes))
         except StopIteration:
             return lifetime_ms
         except UntrustedBrokerError as error:
-            raise SecurityFailed(SecurityPart.PASSWORD, f"{connection.address} is not to be trusted: {error}") from None
+            raise SecurityFailed(SecurityPart.PASSWORD, f"{connection.address} cannot be trusted: {error}") from None
 
 
 def _rejection(connection: Connection, settings: SaslSettings, message: str | None) -> str:
     if settings.mechanism == OAUTHBEARER:
-        what = "the token: is it expired, or of another issuer or audience?"
+        login = "the token: is it expired, or does it have another issuer or audience?"
     elif settings.is_delegation_token:
-        what = f"the delegation token {settings.user}: is it expired or removed?"
+        login = f"the delegation token {settings.user}: is it expired or removed?"
     else:
-        what = f"user {settings.user}: the user is unknown with {settings.mechanism}, or the password is wrong"
-    return f"{connection.address} rejects {what} ({message or 'without a reason'})"
-
-
-def _who(settings: SaslSettings) -> str:
-    return f"user {settings.user}" if settings.user else "this token"
+        login = f"user {settings.user}: the user is unknown with {settings.mechanism}, or the password is wrong"
+    return f"{connection.address} rejects {login} ({message or 'without a reason'})"
 
 
 def exchange_of(settings: SaslSettings) -> Exchange:
@@ -115,7 +112,7 @@ def exchange_of(settings: SaslSettings) -> Exchange:
 
 
 def plain(user: str, password: str) -> Exchange:
-    """RFC 4616, without an authorization id, as Java's client."""
+    """RFC 4616, without an authorization id, like Java's client."""
     yield b"\0".join((b"", user.encode(), password.encode()))
 
 
@@ -133,7 +130,7 @@ def scram(mechanism: str, user: str, password: str, *, is_token: bool = False, n
     if not whole_nonce.startswith(nonce) or whole_nonce == nonce:
         raise UntrustedBrokerError("it changed the nonce of this client")
     if not 4096 <= iterations <= ITERATIONS_MAX:
-        raise UntrustedBrokerError(f"it wants {iterations} iterations of SCRAM, not 4096 to {ITERATIONS_MAX}")
+        raise UntrustedBrokerError(f"it requires {iterations} iterations of SCRAM, not 4096 to {ITERATIONS_MAX}")
     final = f"c=biws,r={whole_nonce}"
     signed = f"{first},{server_first},{final}".encode()
     salted = hashlib.pbkdf2_hmac(algorithm, password.encode(), salt, iterations)
@@ -147,7 +144,7 @@ def scram(mechanism: str, user: str, password: str, *, is_token: bool = False, n
 
 
 def oauthbearer(settings: SaslSettings, now_s: Callable[[], float]) -> Exchange:
-    """RFC 7628: send a token; acknowledge an error, after which the broker says that authentication failed."""
+    """RFC 7628: send a token. After an error, send an acknowledgement; then the broker reports that authentication failed."""
     token = settings.password.reveal() or unsecured_token(settings, now_s())
     extensions = "".join(
         f"{name.removeprefix('unsecuredLoginExtension_')}={value}\1"
@@ -159,7 +156,7 @@ def oauthbearer(settings: SaslSettings, now_s: Callable[[], float]) -> Exchange:
 
 
 def unsecured_token(settings: SaslSettings, now_s: float) -> str:
-    """Make a token without a signature, for brokers in development (OAuthBearerUnsecuredLoginCallbackHandler)."""
+    """Return a token without a signature, for brokers in development (OAuthBearerUnsecuredLoginCallbackHandler)."""
     options = settings.options
     lifetime_s = float(options.get("unsecuredLoginLifetimeSeconds") or options.get("lifeSeconds") or UNSECURED_LIFETIME_S)
     scope_claim = options.get("unsecuredLoginScopeClaimName") or options.get("scopeClaimName") or "scope"

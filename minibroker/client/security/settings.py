@@ -1,17 +1,19 @@
-"""Read what a client needs to know to connect securely, from Java's client properties or librdkafka's.
+"""Read the settings of TLS and SASL from the client properties of Java or librdkafka.
 
-Java's names are those of Apache Kafka's SslConfigs and SaslConfigs. Names of librdkafka are read where Java has none of that name or
-both mean the same (`sasl.username`, `ssl.ca.location`). Properties that do not concern security are ignored.
+Java's names are those of Apache Kafka's SslConfigs and SaslConfigs in 4.3.1. librdkafka's names are read if Java does not use the name
+or both mean the same (`sasl.username`, `ssl.ca.location`). Properties that do not concern security are ignored. A misspelled property
+is logged. Some properties have no effect here, such as those of Kerberos and of Java's providers.
 """
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from minibroker.client.security.property_names import check_names
 from minibroker.config.secret import Secret
 from minibroker.errors import ConfigurationError
 from minibroker.security.jaas import OAUTHBEARER_LOGIN_MODULE, JaasEntry, JaasError, parse_property
@@ -28,7 +30,7 @@ class StoreSettings(NamedTuple):
     """A key store or trust store: a file, or PEM texts."""
 
     location: str | None
-    type: str | None  #: PEM, PKCS12 or JKS; None: what the file looks like
+    type: str | None  #: PEM, PKCS12 or JKS; None: found out from the content
     password: Secret | None
     option: str  #: the property that names the file, for errors
     certificates: str | None = None  #: PEM text
@@ -36,35 +38,35 @@ class StoreSettings(NamedTuple):
 
     @property
     def is_given(self) -> bool:
-        """Whether there is anything to read."""
+        """Whether there is a file or a text to read."""
         return bool(self.location or self.certificates)
 
 
 class TlsSettings(NamedTuple):
-    """What TLS needs. Without a trust store, the authorities of this system are trusted."""
+    """The settings of TLS. Without a trust store, the client trusts the authorities of this system."""
 
     trust: StoreSettings
     identity: StoreSettings  #: the client's own certificate
     key_location: str | None = None  #: librdkafka keeps key and certificate in two files
     key_password: Secret | None = None
     checks_host: bool = True
-    checks_certificate: bool = True  #: librdkafka alone can switch this off
-    protocols: tuple[str, ...] = ()  #: TLSv1.2, TLSv1.3; none: the library's defaults
-    ciphers: tuple[str, ...] = ()  #: IANA names; none: the library's defaults
+    checks_certificate: bool = True  #: only librdkafka's properties can switch this off
+    protocols: tuple[str, ...] = ()  #: TLSv1.2, TLSv1.3; empty: the library's defaults
+    ciphers: tuple[str, ...] = ()  #: IANA names; empty: the library's defaults
 
 
 class SaslSettings(NamedTuple):
-    """What a SASL mechanism needs."""
+    """The settings of a SASL mechanism."""
 
     mechanism: str
-    user: str  #: of OAUTHBEARER: the subject of an unsecured token, empty if a token is given
-    password: Secret  #: of OAUTHBEARER: the token, empty if an unsecured one is to be made
+    user: str  #: for OAUTHBEARER the subject of an unsecured token; empty if the properties have a token
+    password: Secret  #: for OAUTHBEARER the token; empty if the client creates an unsecured one
     is_delegation_token: bool = False  #: the user is the id of a token, the password its HMAC
     options: Mapping[str, str] = {}  #: of the OAUTHBEARER login module
 
 
 class SecuritySettings(NamedTuple):
-    """The security protocol, and what it needs."""
+    """The security protocol, and its settings."""
 
     protocol: str
     tls: TlsSettings | None = None
@@ -106,7 +108,7 @@ def _tls(properties: Mapping[str, str]) -> TlsSettings:
 
 
 def _store(properties: Mapping[str, str], kind: str, texts: tuple[str, str], file: str) -> StoreSettings:
-    """Read the properties of Java; where a file is not named by them, those of librdkafka, whose files are PEM."""
+    """Read Java's properties. If they name no file, read those of librdkafka, whose files are PEM."""
     get = properties.get
     name = f"ssl.{kind}.location"
     location, store_type = get(name), get(f"ssl.{kind}.type")
@@ -128,8 +130,8 @@ def _store(properties: Mapping[str, str], kind: str, texts: tuple[str, str], fil
 def _sasl(properties: Mapping[str, str]) -> SaslSettings:
     mechanism = (properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or "").strip()
     if mechanism not in MECHANISMS:
-        given = f"sasl.mechanism={mechanism} is not supported" if mechanism else "sasl.mechanism is missing"
-        raise ConfigurationError(f"{given}: give one of {', '.join(MECHANISMS)}")
+        problem = f"sasl.mechanism={mechanism} is not supported" if mechanism else "sasl.mechanism is missing"
+        raise ConfigurationError(f"{problem}: give one of {', '.join(MECHANISMS)}")
     entry = _jaas(properties)
     if mechanism == OAUTHBEARER:
         return _oauthbearer(properties, entry)
@@ -155,7 +157,7 @@ def _jaas(properties: Mapping[str, str]) -> JaasEntry | None:
 
 
 def _oauthbearer(properties: Mapping[str, str], entry: JaasEntry | None) -> SaslSettings:
-    """Read where the token comes from: a file, a property, or a maker of unsecured tokens."""
+    """Read where the token comes from: a property, a file, or options for an unsecured token."""
     if properties.get("sasl.password"):
         return SaslSettings(OAUTHBEARER, "", Secret(properties["sasl.password"].strip()))
     if _TOKEN_URL in properties or properties.get("sasl.login.callback.handler.class", "").endswith(f".{_TOKEN_HANDLER}"):
@@ -207,3 +209,70 @@ def _is_true(properties: Mapping[str, str], name: str, *, default: bool) -> bool
     if text not in ("true", "false"):
         raise ConfigurationError(f"{name}={text} is invalid: give true or false")
     return text == "true"
+
+
+log = logging.getLogger(__name__)
+
+_FAMILIES: Final = ("ssl.", "sasl.", "security.", "enable.ssl.", "enable.sasl.")
+#: names after a prefix
+_JAVA: Final = {
+    "sasl.": "client.callback.handler.class jaas.config login.callback.handler.class login.class login.connect.timeout.ms "
+    "login.read.timeout.ms login.refresh.buffer.seconds login.refresh.min.period.seconds login.refresh.window.factor "
+    "login.refresh.window.jitter login.retry.backoff.max.ms login.retry.backoff.ms mechanism",
+    "sasl.kerberos.": "kinit.cmd min.time.before.relogin service.name ticket.renew.jitter ticket.renew.window.factor",
+    "sasl.oauthbearer.": "assertion.algorithm assertion.claim.aud assertion.claim.exp.seconds assertion.claim.iss "
+    "assertion.claim.jti.include assertion.claim.nbf.seconds assertion.claim.sub assertion.file assertion.private.key.file "
+    "assertion.private.key.passphrase assertion.template.file client.credentials.client.id client.credentials.client.secret "
+    "clock.skew.seconds expected.audience expected.issuer header.urlencode jwks.endpoint.refresh.ms "
+    "jwks.endpoint.retry.backoff.max.ms jwks.endpoint.retry.backoff.ms jwks.endpoint.url jwt.retriever.class jwt.validator.class "
+    "scope scope.claim.name sub.claim.name token.endpoint.url",
+    "security.": "protocol providers",
+    "ssl.": "cipher.suites enabled.protocols endpoint.identification.algorithm engine.factory.class key.password "
+    "keymanager.algorithm protocol provider secure.random.implementation trustmanager.algorithm",
+    "ssl.keystore.": "certificate.chain key location password type",
+    "ssl.truststore.": "certificates location password type",
+}
+_LIBRDKAFKA: Final = {
+    "enable.": "sasl.oauthbearer.unsecure.jwt ssl.certificate.verification",
+    "sasl.": "mechanisms password username",
+    "sasl.kerberos.": "keytab principal",
+    "sasl.oauthbearer.": "client.id client.secret config extensions method",
+    "ssl.": "ca.certificate.stores ca.location ca.pem certificate.location certificate.pem crl.location curves.list engine.id "
+    "engine.location key.location key.pem providers sigalgs.list",
+}
+_KNOWN: Final = frozenset(f"{prefix}{name}" for table in (_JAVA, _LIBRDKAFKA) for prefix, names in table.items() for name in names.split())
+#: properties that would change the connection, so that ignoring them would be wrong
+_NOT_SUPPORTED: Final = (
+    "sasl.client.callback.handler.class",
+    "sasl.login.class",
+    "ssl.crl.location",
+    "ssl.curves.list",
+    "ssl.engine.factory.class",
+    "ssl.engine.location",
+    "ssl.sigalgs.list",
+)
+_LOGIN_HANDLER: Final = "sasl.login.callback.handler.class"
+_LOGIN_HANDLERS: Final = ("OAuthBearerLoginCallbackHandler", "OAuthBearerUnsecuredLoginCallbackHandler")
+
+
+def check_names(properties: Mapping[str, str]) -> None:
+    """Warn of unknown properties of TLS and SASL.
+
+    Raises:
+        ConfigurationError: a property is not supported, and would change the connection.
+    """
+    for name in _NOT_SUPPORTED:
+        if properties.get(name):
+            raise ConfigurationError(f"{name} is not supported: leave it out")
+    handler = properties.get(_LOGIN_HANDLER)
+    if handler and handler.rpartition(".")[2] not in _LOGIN_HANDLERS:
+        raise ConfigurationError(f"{_LOGIN_HANDLER}={handler} is not supported: the class must be Kafka's {_LOGIN_HANDLERS[0]}")
+    for line in _unknown(properties):
+        log.warning("%s", line)
+
+
+def _unknown(names: Iterable[str]) -> Iterable[str]:
+    for name in names:
+        if name.startswith(_FAMILIES) and name not in _KNOWN:
+            near = get_close_matches(name, _KNOWN, 1, 0.8)
+            yield f"{name} is ignored: no client has this property" + (f"; did you mean {near[0]}?" if near else "")

@@ -1,4 +1,4 @@
-"""TLS of the client: settings to an `ssl.SSLContext`, the handshake, and one line for each way in which it fails."""
+"""TLS of the client: make an `ssl.SSLContext` from settings, do the handshake, and explain its failures in one line."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class ClientTls:
     """TLS for the connections of a client. Files are read once, by the constructor."""
 
     def __init__(self, settings: TlsSettings) -> None:
-        """Read trust store and key store; ConfigurationError if one cannot be used."""
+        """Read trust store and key store; ConfigurationError if either cannot be used."""
         self._settings = settings
         self._context = make_context(settings)
 
     def wrap(self, plain: socket.socket, address: Address, deadline: Deadline) -> socket.socket:
-        """Do the handshake; raise what its failure means to the user."""
+        """Do the handshake; raise a ClientError that explains its failure to the user."""
         left = deadline.remaining_s()
         plain.settimeout(CONNECT_TIMEOUT_S if left is None else max(0.001, min(left, CONNECT_TIMEOUT_S)))
         try:
@@ -60,7 +60,7 @@ class ClientTls:
             raise failure(error, address, self._settings) from error
 
     def explain(self, error: OSError, address: Address) -> ClientError | None:
-        """Return what an alert means that came later: in TLS 1.3 client certificates are rejected after the client's handshake."""
+        """Explain an alert after the handshake: in TLS 1.3, the broker checks the client's certificate after the client has finished."""
         return SecurityFailed(*_alert(error, address, self._settings)) if isinstance(error, ssl.SSLError) else None
 
 
@@ -86,7 +86,7 @@ def _limit_versions(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
     unknown = [name for name in names if name not in _VERSIONS]
     if unknown:
         raise ConfigurationError(
-            f"ssl.enabled.protocols={','.join(names)} is invalid: give some of {', '.join(_VERSIONS)}; older ones are not secure"
+            f"ssl.enabled.protocols={','.join(names)} is invalid: give some of {', '.join(_VERSIONS)}; older versions are not secure"
         )
     if names:
         versions = sorted(ssl.TLSVersion[_VERSIONS[name]] for name in names)
@@ -96,7 +96,7 @@ def _limit_versions(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
 def _limit_suites(context: ssl.SSLContext, settings: TlsSettings) -> None:
     """Offer the configured cipher suites, and the versions of TLS that have one of them.
 
-    Python cannot choose among the suites of TLS 1.3, so one of these offers them all.
+    Python cannot choose among the suites of TLS 1.3: if one of them is configured, the client offers all.
     """
     versions = [name for name in ("TLSv1.2", "TLSv1.3") if name in settings.protocols or not settings.protocols]
     found = set_suites(context, "ssl.cipher.suites", settings.ciphers, versions)
@@ -126,7 +126,10 @@ def _certificates(store: StoreSettings) -> str:
 
 
 def _is_pem(store: StoreSettings, data: bytes) -> bool:
-    """Whether a file is PEM: by its type, and without one by what it looks like. Java's types JKS and PKCS12 are told apart by the file."""
+    """Whether a file is PEM: by the store's type, or by the content if the type is not set.
+
+    Whether another store is JKS or PKCS12 is always found out from its content.
+    """
     return store.type == PEM or (store.type is None and b"-----BEGIN" in data)
 
 
@@ -144,15 +147,15 @@ def _identify(context: ssl.SSLContext, settings: TlsSettings) -> None:
     chain, password = identity_pem(settings)
     with _private_file(chain) as file:
         try:
-            context.load_cert_chain(file, password=password)  # without a password, OpenSSL would ask the terminal
+            context.load_cert_chain(file, password=password)  # without a password, OpenSSL would prompt on the terminal
         except ssl.SSLError as error:
-            what = store.location or "its text"
-            words = "is it a PEM file with a private key and a certificate, and is ssl.key.password the key's?"
-            raise ConfigurationError(f"{store.option}: {what} cannot be used ({_reason(error)}): {words}") from None
+            source = store.location or "its text"
+            advice = "is it a PEM file with a private key and a certificate, and is ssl.key.password the key's?"
+            raise ConfigurationError(f"{store.option}: {source} cannot be used ({_reason(error)}): {advice}") from None
 
 
 def identity_pem(settings: TlsSettings) -> tuple[bytes, str]:
-    """Return the client's key and certificates as PEM, and the password of the key: from one file or from two, or from texts.
+    """Return the client's key and certificates as PEM, and the password of the key. Read them from one file, two files, or texts.
 
     Raises:
         ConfigurationError: a file cannot be read.
@@ -176,7 +179,7 @@ def identity_pem(settings: TlsSettings) -> tuple[bytes, str]:
 
 @contextlib.contextmanager
 def _private_file(content: bytes) -> Iterator[str]:
-    """Give a file with a secret, for OpenSSL, which loads keys from files only. It is in memory where the system can do that."""
+    """Yield the name of a file with a secret. OpenSSL loads keys only from files. The file is in memory if the system supports this."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("key")
         try:
@@ -193,7 +196,7 @@ def _private_file(content: bytes) -> Iterator[str]:
 
 
 def failure(error: Exception, address: Address, settings: TlsSettings) -> ClientError:
-    """Return what a failed handshake means to the user."""
+    """Return the error that explains a failed handshake to the user."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return SecurityFailed(*_verification(error, address, settings))
     if isinstance(error, TimeoutError):
@@ -208,26 +211,26 @@ def failure(error: Exception, address: Address, settings: TlsSettings) -> Client
 def _verification(error: ssl.SSLCertVerificationError, address: Address, settings: TlsSettings) -> tuple[SecurityPart, str]:
     if error.verify_code in _HOST_NAME:
         names = _names_at(address, settings)
-        of = f", but for {', '.join(names)}" if names else ""
-        words = "connect by such a name, or issue a certificate for this one (ssl.endpoint.identification.algorithm= checks no name)"
-        return SecurityPart.HOST_NAME, f"the certificate of {address} is not for host {address.host!r}{of}: {words}"
+        actual = f", but for {', '.join(names)}" if names else ""
+        advice = "connect by such a name, or issue a certificate for this one (ssl.endpoint.identification.algorithm= checks no name)"
+        return SecurityPart.HOST_NAME, f"the certificate of {address} is not for host {address.host!r}{actual}: {advice}"
     if error.verify_code == _EXPIRED:
         return SecurityPart.EXPIRED, f"the certificate of {address} has expired: renew it on the broker"
     if error.verify_code == _NOT_YET_VALID:
         return SecurityPart.EXPIRED, f"the certificate of {address} is not valid yet: compare the clocks of this machine and the issuer"
     trusted = settings.trust.location or ("the certificates of the configuration" if settings.trust.certificates else "this system")
-    words = "set ssl.truststore.location (or ssl.ca.location) to the CA that issued it"
-    return SecurityPart.CA, f"{trusted} does not trust the issuer of the certificate of {address} ({error.verify_message}): {words}"
+    advice = "set ssl.truststore.location (or ssl.ca.location) to the CA that issued it"
+    return SecurityPart.CA, f"{trusted} does not trust the issuer of the certificate of {address} ({error.verify_message}): {advice}"
 
 
 def _alert(error: ssl.SSLError, address: Address, settings: TlsSettings) -> tuple[SecurityPart, str]:
     reason = error.reason or ""
     if any(each in reason for each in _CERTIFICATE_ALERTS):
         if settings.identity.is_given:
-            words = f"{address} rejects the certificate of this client ({_reason(error)}): does the broker trust its issuer?"
+            message = f"{address} rejects the certificate of this client ({_reason(error)}): does the broker trust its issuer?"
         else:
-            words = f"{address} requires a certificate of the client: set ssl.keystore.location to one that the broker trusts"
-        return SecurityPart.CLIENT_CERTIFICATE, words
+            message = f"{address} requires a certificate of the client: set ssl.keystore.location to one that the broker trusts"
+        return SecurityPart.CLIENT_CERTIFICATE, message
     if any(each in reason for each in _VERSION_REASONS):
         return SecurityPart.PROTOCOL, f"{address} and this client have no common version or cipher suite of TLS ({_reason(error)})"
     if any(each in reason for each in _NOT_TLS):
@@ -240,7 +243,7 @@ def _reason(error: ssl.SSLError) -> str:
 
 
 def _names_at(address: Address, settings: TlsSettings) -> list[str]:
-    """Ask again for the certificate, without looking at its names, and return them. An authority that is trusted vouches for them."""
+    """Connect again without checking host names, and return the names in the certificate. Its issuer must be trusted."""
     context = make_context(settings._replace(checks_host=False))
     try:
         with (
@@ -255,7 +258,7 @@ def _names_at(address: Address, settings: TlsSettings) -> list[str]:
 
 
 def speaks_tls(address: Address, timeout_s: float) -> bool:
-    """Whether a TLS server listens at an address, whatever its certificate. Nothing is sent to it but a handshake."""
+    """Whether a TLS server listens at an address, with any certificate. Sends only a handshake."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from minibroker.client.client import Client
-from minibroker.client.leaders import TopicPartition
 from minibroker.client.own_transaction import OwnTransaction
+from minibroker.client.routing import TopicPartition
 from minibroker.client.topics import topic_id_of
 from minibroker.client.transactions import OPEN_STATES, list_transactions
 from minibroker.errors import InvalidProducerEpoch, ProducerFenced, UnknownTopicOrPartition

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F  # noqa: N812  as PySpark's own documentation calls it
 
-from minibroker.client.leaders import TopicPartition
+from minibroker.client.routing import TopicPartition
 from minibroker.spark.failures import ReplayError, reason_of
 from minibroker.spark.replay.task import HEADERS, KEY, OFFSET, TARGET, TIMESTAMP, VALUE
 from minibroker.spark.replay.writer import Target

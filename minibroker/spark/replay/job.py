@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minibroker.client.client import Client
-from minibroker.client.leaders import TopicPartition
+from minibroker.client.routing import TopicPartition
 from minibroker.records.compression import Compression
 from minibroker.spark.archive.reading import archived_topic_ids
 from minibroker.spark.client_config import connect_of, executor_config

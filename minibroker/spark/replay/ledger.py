@@ -25,8 +25,8 @@ import numpy as np
 
 from minibroker.client.client import Client
 from minibroker.client.consumer import Consumer
-from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import EARLIEST, LATEST, READ_COMMITTED, list_offsets
+from minibroker.client.routing import TopicPartition
 from minibroker.errors import KafkaError
 from minibroker.spark.failures import ReplayError
 

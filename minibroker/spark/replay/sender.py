@@ -13,8 +13,8 @@ from typing import NamedTuple
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
 from minibroker.client.errors import refusal
-from minibroker.client.leaders import TopicPartition
 from minibroker.client.own_transaction import OwnTransaction
+from minibroker.client.routing import TopicPartition
 from minibroker.client.topics import check_topic_id
 from minibroker.client.transport import Deadline
 from minibroker.errors import UnknownTopicOrPartition

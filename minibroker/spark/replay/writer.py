@@ -5,7 +5,7 @@
     commit         send the ledger's ranges, TxnOffsetCommit, EndTxn
 
 After a failure the writer takes over again, which aborts the transaction, and sends the kept batches again,
-unless the committed offset shows that the commit was decided before. So it survives the death of brokers. A task
+unless the committed offset shows that the commit was complete before. So it survives the death of brokers. A task
 that dies leaves only an open transaction, which its successor ends.
 """
 
@@ -21,9 +21,9 @@ import numpy as np
 
 from minibroker.client.client import Client
 from minibroker.client.errors import BrokerUnreachable, ClientError
-from minibroker.client.group_offsets import Committed, committed_offsets
-from minibroker.client.leaders import TopicPartition
+from minibroker.client.group_offsets import CommittedOffset, committed_offsets
 from minibroker.client.own_transaction import OwnTransaction
+from minibroker.client.routing import TopicPartition
 from minibroker.errors import (
     DuplicateSequenceNumber,
     InvalidProducerEpoch,
@@ -196,7 +196,7 @@ class PartitionWriter:
         self._transaction.take_over()
         position = max(self._committed() or 0, self._target.next_offset)
         if ends and position == self._end:
-            return  # the commit was decided, and only its answer was lost
+            return  # the commit was complete, and only its answer was lost
         if position != self.position:
             raise ReplayError(f"{self._target} was written up to offset {position} by another attempt of the same replay")
         self._begin_transaction()
@@ -224,19 +224,19 @@ class PartitionWriter:
 
     def _committed(self) -> int | None:
         key = self._target.topic, self._target.partition
-        found = committed(self._client, self._settings.name, decided=[key]).get(key)
+        found = committed(self._client, self._settings.name, stable=[key]).get(key)
         return None if found is None else found[0]
 
 
-def committed(client: Client, name: str, *, decided: Collection[TopicPartition] = ()) -> dict[TopicPartition, tuple[int, str]]:
-    """Return offset and metadata by partition that the replay's group has committed; wait for open transactions in `decided`."""
+def committed(client: Client, name: str, *, stable: Collection[TopicPartition] = ()) -> dict[TopicPartition, tuple[int, str]]:
+    """Return offset and metadata by partition that the replay's group has committed; wait for open transactions in `stable`."""
     group = group_of(name)
-    answer = committed_offsets(client, [group], decided=decided)[group]
+    answer = committed_offsets(client, [group], stable=stable)[group]
     if isinstance(answer, KafkaError):
         raise answer
     found = {}
     for key, each in answer.items():
-        if isinstance(each, Committed):
+        if isinstance(each, CommittedOffset):
             found[key] = each.offset, each.metadata
         elif not isinstance(each, UnstableOffsetCommit):
             raise each

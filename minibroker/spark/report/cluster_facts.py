@@ -10,11 +10,10 @@ from typing import TypeVar
 
 from minibroker.client.client import Client
 from minibroker.client.errors import ClientError, describe
-from minibroker.client.group_offsets import Committed, Offsets, committed_offsets
+from minibroker.client.group_offsets import SHARE, CommittedOffset, Offsets, committed_offsets, share_offsets
 from minibroker.client.groups import list_groups
-from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import MAX_TIMESTAMP, READ_UNCOMMITTED, FoundOffset, bounds, list_offsets
-from minibroker.client.share_groups import SHARE, share_offsets
+from minibroker.client.routing import TopicPartition
 from minibroker.client.topics import describe_configs, describe_log_dirs
 from minibroker.client.transactions import (
     OPEN_STATES,
@@ -161,7 +160,7 @@ class ClusterFacts:
                 self._note(f"offsets of group {name}", offsets)
                 continue
             for (topic, partition), committed in offsets.items():
-                if isinstance(committed, Committed) and (topic, partition) in ends:
+                if isinstance(committed, CommittedOffset) and (topic, partition) in ends:
                     lag = committed.lag
                     if listed[name].type != SHARE:
                         lag = ends[topic, partition] - committed.offset

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
-from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import MAX_TIMESTAMP, Bounds
+from minibroker.client.routing import TopicPartition
 from minibroker.errors import CorruptLogError, KafkaError, WireError
 from minibroker.records.any_format import decode_records, read_batch
 from minibroker.records.batch import NO_PRODUCER_ID, NO_SEQUENCE, RecordBatch

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from minibroker.client.leaders import TopicPartition
+from minibroker.client.routing import TopicPartition
 from minibroker.errors import WireError
 from minibroker.records.any_format import decode_records
 from minibroker.records.batch import NO_PRODUCER_ID, RecordBatch

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import Bounds
+from minibroker.client.routing import TopicPartition
 
 DAY_MS = 86_400_000
 HOUR_MS = 3_600_000

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from minibroker.client.leaders import TopicPartition
+from minibroker.client.routing import TopicPartition
 from minibroker.spark.kafka_log.options import LogRange
 from minibroker.spark.kafka_log.source import plan_reads
 from minibroker.spark.report.counting import Counter, CountLimits

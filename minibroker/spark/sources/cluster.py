@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, TypeVar
 from minibroker.client.client import DEFAULT_TIMEOUT_MS, Client
 from minibroker.client.connection import Connect
 from minibroker.client.errors import BrokerUnreachable, check
-from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import EARLIEST as EARLIEST_TIME
 from minibroker.client.offsets import ISOLATION_LEVELS, READ_UNCOMMITTED, list_offsets
 from minibroker.client.offsets import LATEST as LATEST_TIME
+from minibroker.client.routing import TopicPartition
 from minibroker.client.topics import topic_id_of
 from minibroker.client.transport import Deadline
 from minibroker.errors import KafkaError, UnknownTopicOrPartition

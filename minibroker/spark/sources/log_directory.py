@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from minibroker.client.leaders import TopicPartition
+from minibroker.client.routing import TopicPartition
 from minibroker.errors import ConfigurationError
 from minibroker.spark.failures import SourceError
 from minibroker.spark.kafka_log.directory import open_folders

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-from minibroker.client.leaders import TopicPartition
+from minibroker.client.routing import TopicPartition
 from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.positions import EARLIEST_OFFSET, LATEST_OFFSET, Position
 from minibroker.spark.sources.ranges import PartitionRange

@@ -14,7 +14,7 @@ from minibroker.cli.kafka_tools import entity_configs
 from minibroker.cli.kafka_tools.arguments import java_name
 from minibroker.cli.kafka_tools.main import run_tool
 from minibroker.client.client import Client
-from minibroker.client.group_offsets import Committed, committed_offsets
+from minibroker.client.group_offsets import CommittedOffset, committed_offsets
 from minibroker.client.groups import DescribedGroup, describe_groups
 from minibroker.client.producer import Producer
 from minibroker.errors import BY_CODE, KafkaError
@@ -116,7 +116,7 @@ def committed_offset(client: Client) -> int | None:
     found = committed_offsets(client, ["counters"])["counters"]
     assert not isinstance(found, KafkaError)
     committed = found.get(("orders", 0))
-    return committed.offset if isinstance(committed, Committed) else None
+    return committed.offset if isinstance(committed, CommittedOffset) else None
 
 
 def test_who_may_lead_a_partition_is_told(capsys: pytest.CaptureFixture[str]) -> None:

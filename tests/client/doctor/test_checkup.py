@@ -1,4 +1,4 @@
-"""The whole check-up, on clusters that answer as a test tells them; and what is found at an address of real sockets."""
+"""The whole checkup on scripted clusters, and the outcomes at addresses of real sockets."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 from minibroker.client.connection import Connection
 from minibroker.client.doctor import NOTE, OK, PROBLEM, WARNING, Finding, checks
+from minibroker.client.doctor.addresses import Network, Outcome, reach, resolve
 from minibroker.client.doctor.checkup import Checkup
-from minibroker.client.doctor.reach import Network, Outcome, reach, resolve
 from minibroker.client.errors import BrokerUnreachable
 from minibroker.client.transport import Address, Deadline
 from minibroker.schemas import k03_metadata as k03
@@ -20,14 +20,14 @@ from minibroker.schemas import k32_describe_configs as k32
 from minibroker.schemas import k35_describe_log_dirs as k35
 from tests.client.fake_broker import FakeBroker
 
-BEGIN = Address("fake", 1)
+BOOTSTRAP = Address("fake", 1)
 
 
 def cluster(configs: Mapping[str, str] | None = None) -> FakeBroker:
-    """Healthy, of one broker at fake:1, which tells its configuration."""
+    """Return a healthy cluster of one broker at fake:1, which describes its configuration."""
     broker = FakeBroker(topics={"a": 2})
-    told = {"advertised.listeners": "PLAINTEXT://fake:1", **(configs or {})}
-    broker.on(k32, lambda *_: described(told))
+    broker_configs = {"advertised.listeners": "PLAINTEXT://fake:1", **(configs or {})}
+    broker.on(k32, lambda *_: described(broker_configs))
     broker.on(
         k35, lambda *_: k35.Response(results=[k35.LogDirResult(error_code=0, log_dir="/a", topics=[], total_bytes=100, usable_bytes=50)])
     )
@@ -51,29 +51,29 @@ def found(broker: FakeBroker, *begin: Address, connect: Callable[[Address, Deadl
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         return ("10.0.0.1",)
 
-    return list(Checkup(Network(known, connect or broker.connect), 1000).findings(begin or (BEGIN,)))
+    return list(Checkup(Network(known, connect or broker.connect), 1000).findings(begin or (BOOTSTRAP,)))
 
 
 def worst(findings: list[Finding]) -> list[Finding]:
     return [each for each in findings if each.severity in {PROBLEM, WARNING}]
 
 
-def test_a_cluster_that_is_well() -> None:
+def test_healthy_cluster() -> None:
     findings = found(cluster())
     assert {each.severity for each in findings} == {OK}
     assert [f"{each.subject}: {each.text}" for each in findings] == [
         "fake:1: answers (10.0.0.1), cluster None",
-        "broker 1: tells clients to come to fake:1, and answers there",
+        "broker 1: advertises fake:1, and answers there",
         f"broker 1: serves {len(FakeBroker().versions)} APIs, Produce 13, Fetch 18, Metadata 13",
         "broker 1: log directory /a is online",
-        "topics: 1 topic, 2 partitions, all with leader",
+        "topics: 1 topic, 2 partitions, all with a leader",
     ]
 
 
 def test_nothing_is_created() -> None:
     broker = cluster()
     found(broker)
-    assert not any(request.allow_auto_topic_creation and request.topics != [] for request in broker.asked(k03))
+    assert not any(request.allow_auto_topic_creation and request.topics != [] for request in broker.requests_for(k03))
 
 
 def test_settings_needing_more_brokers_are_reported() -> None:
@@ -82,8 +82,8 @@ def test_settings_needing_more_brokers_are_reported() -> None:
     assert finding.text == "transaction.state.log.replication.factor is 3, and there is 1 broker: transactions do not work"
     assert finding.advice == "Set transaction.state.log.replication.factor=1 before its topic is first used"
     (finding,) = checks.replicas(2, {"min.insync.replicas": "3"}, broker_count=2)
-    assert finding.text == "min.insync.replicas is 3, and only 2 brokers are up: before Apache Kafka 4.0 acks=all is refused"
-    assert finding.advice == "Start the others, or set min.insync.replicas=2 before its topic is first used"
+    assert finding.text == "min.insync.replicas is 3, and only 2 brokers are up: before Apache Kafka 4.0 acks=all is rejected"
+    assert finding.advice == "Start the other brokers, or set min.insync.replicas=2 before its topic is first used"
 
 
 def test_minibroker_needs_no_more_replicas_than_brokers() -> None:
@@ -94,7 +94,7 @@ def test_an_address_that_leads_to_another_broker() -> None:
     broker = cluster()
     broker.on(k32, lambda *_: described({}, error_code=42))
     (finding,) = worst(found(broker))
-    assert finding.text.startswith("at fake:1 it does not know itself: ")
+    assert finding.text.startswith("another broker seems to answer at fake:1: ")
 
 
 def test_disks() -> None:
@@ -112,23 +112,23 @@ def test_disks() -> None:
 
 
 def test_topics_are_counted() -> None:
-    """Internal ones apart: a user knows of his own alone."""
+    """Internal topics are counted separately, because users know only their own topics."""
     broker = cluster()
 
-    there: list[str] = []
+    existing: list[str] = []
 
     def metadata(request: k03.Request, version: int) -> k03.Response:
         partition = k03.PartitionResult(error_code=0, partition_index=0, leader_id=1, replica_nodes=[1], isr_nodes=[1])
-        names = there if request.topics is None else []
+        names = existing if request.topics is None else []
         topics = [k03.TopicResult(error_code=0, name=name, is_internal=name.startswith("__"), partitions=[partition]) for name in names]
         return k03.Response(brokers=[k03.Broker(node_id=1, host="fake", port=1)], controller_id=1, topics=topics)
 
     broker.on(k03, metadata)
-    assert found(broker)[-1].text == "there are none yet"
-    there += ["a"]
-    assert found(broker)[-1].text == "1 topic, 1 partition, all with leader"
-    there += ["__consumer_offsets"]
-    assert found(broker)[-1].text == "2 topics (1 of them internal), 2 partitions, all with leader"
+    assert found(broker)[-1].text == "there are no topics yet"
+    existing += ["a"]
+    assert found(broker)[-1].text == "1 topic, 1 partition, all with a leader"
+    existing += ["__consumer_offsets"]
+    assert found(broker)[-1].text == "2 topics (1 of them internal), 2 partitions, all with a leader"
 
 
 def test_partitions_without_leader_and_out_of_sync() -> None:
@@ -146,8 +146,8 @@ def test_partitions_without_leader_and_out_of_sync() -> None:
 
     broker.on(k03, metadata)
     assert [(each.severity, each.text) for each in worst(found(broker))] == [
-        (PROBLEM, "without leader: a-0, a-1, a-2, a-3, a-4 and 2 more"),
-        (WARNING, "with replicas that are not in sync: a-7"),
+        (PROBLEM, "partitions without a leader: a-0, a-1, a-2, a-3, a-4 and 2 more"),
+        (WARNING, "partitions with replicas that are not in sync: a-7"),
     ]
 
 
@@ -155,13 +155,13 @@ def test_versions() -> None:
     old = cluster()
     old.versions[1] = (0, 3)
     (finding,) = worst(found(old))
-    assert (finding.severity, finding.text) == (PROBLEM, "does not serve Fetch 4, which clients of today need")
+    assert (finding.severity, finding.text) == (PROBLEM, "does not serve Fetch 4, which current clients need")
     without = cluster()
     del without.versions[22]
     assert any(each.text.endswith(", no transactions") for each in found(without))
 
 
-def test_a_question_that_is_not_answered_hides_no_other() -> None:
+def test_other_checks_run_after_one_fails() -> None:
     broker = cluster()
     del broker.versions[35]
     findings = found(broker)
@@ -177,32 +177,32 @@ def test_a_listener_for_others_and_one_that_works_instead() -> None:
 
     broker.on(k03, lambda *_: k03.Response(brokers=[k03.Broker(node_id=1, host="nowhere", port=2)], controller_id=1, topics=[]))
     (finding,) = worst(found(broker))
-    assert finding.advice == "Begin with fake:1 instead: listener OUTSIDE tells that, and it answers here"
+    assert finding.advice == "Connect to fake:1 instead: listener OUTSIDE advertises it, and it answers here"
 
 
-def test_of_several_brokers_the_one_is_meant_that_answers_at_an_address() -> None:
-    """Ports that are mapped to others: what is right for the second broker is said of no other."""
+def test_bootstrap_address_belongs_to_the_broker_that_describes_itself_there() -> None:
+    """With mapped ports, the advice for the second broker differs from that for the other brokers."""
     broker = cluster()
     brokers = [k03.Broker(node_id=number, host="nowhere", port=number) for number in (1, 2, 3)]
     broker.on(k03, lambda *_: k03.Response(brokers=brokers, controller_id=1, topics=[]))
 
-    def knows_itself_alone(request: k32.Request, _: int) -> k32.Response:
+    def only_broker_2_is_here(request: k32.Request, _: int) -> k32.Response:
         return described({"advertised.listeners": "A://nowhere:2"}, error_code=0 if request.resources[0].resource_name == "2" else 42)
 
-    broker.on(k32, knows_itself_alone)
-    first, second, third = [each for each in worst(found(broker)) if "tells clients" in each.text]
+    broker.on(k32, only_broker_2_is_here)
+    first, second, third = [each for each in worst(found(broker)) if "advertises" in each.text]
     assert "OUTSIDE://fake:9092" in second.advice
     assert "OUTSIDE://HOST:9092" in first.advice
     assert "OUTSIDE://HOST:9092" in third.advice
 
 
-def test_listeners_as_a_configuration_has_them() -> None:
+def test_listeners_are_read_from_the_configuration() -> None:
     read = {"listeners": "A://:9092, B://[::1]:9093,CONTROLLER://x:1,C://y:0", "controller.listener.names": "CONTROLLER"}
     assert [str(each) for each in checks.listeners_of(read)] == ["B://[::1]:9093"]
     assert checks.listeners_of({}) == []
 
 
-def test_addresses_to_begin_with() -> None:
+def test_unreachable_bootstrap_addresses() -> None:
     broker = cluster()
 
     def connect(address: Address, deadline: Deadline) -> Connection:
@@ -224,13 +224,13 @@ def test_addresses_to_begin_with() -> None:
 
 def test_addresses_of_different_clusters() -> None:
     (finding,) = checks.bootstraps({Address("a", 1): "x", Address("b", 1): "y"})
-    assert finding.text == "the addresses are of different clusters: a:1 of x, b:1 of y"
+    assert finding.text == "the addresses belong to different clusters: a:1 of x, b:1 of y"
     assert list(checks.bootstraps({Address("a", 1): "x", Address("b", 1): "x"})) == []
 
 
 @pytest.fixture
 def answering(request: pytest.FixtureRequest) -> Iterator[Callable[[bytes | None], Address]]:
-    """Something that listens, takes a question, and answers these bytes and ends; None: does not end either."""
+    """Start a server that reads a request, sends the given bytes and closes; with None, it never answers."""
     servers: list[socket.socket] = []
 
     def start(answer: bytes | None) -> Address:
@@ -268,7 +268,7 @@ def answering(request: pytest.FixtureRequest) -> Iterator[Callable[[bytes | None
 def test_outcome_of_reaching_an_address(answering: Any, answer: bytes | None, outcome: Outcome) -> None:
     reached = reach(answering(answer), Network(resolve), 200 if answer is None else 5_000)
     assert (reached.outcome, reached.ip_addresses) == (outcome, ("127.0.0.1",))
-    assert reached.words
+    assert reached.message
 
 
 def test_unreachable_address() -> None:

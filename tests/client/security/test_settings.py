@@ -1,4 +1,4 @@
-"""Client properties of Java and librdkafka as settings, and errors that name the property and no secret."""
+"""Settings from client properties of Java and librdkafka. Errors name the property and contain no secret."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.client.security import property_names
+from minibroker.client.security import settings as module
 from minibroker.client.security.settings import SecuritySettings, read_settings
 from minibroker.errors import ConfigurationError
 
@@ -127,7 +127,7 @@ def test_unknown_names_are_reported(caplog: pytest.LogCaptureFixture, name: str,
         ("sasl.login.callback.handler.class", "com.example.Handler"),
     ],
 )
-def test_unsupported_properties_are_refused(name: str, value: str) -> None:
+def test_unsupported_properties_are_rejected(name: str, value: str) -> None:
     with pytest.raises(ConfigurationError, match=f"^{name}.* is not supported: "):
         read_settings({name: value})
     read_settings({name: ""})
@@ -135,8 +135,8 @@ def test_unsupported_properties_are_refused(name: str, value: str) -> None:
 
 def test_names_of_java_are_known() -> None:
     """Checked with the names of AdminClientConfig and ProducerConfig of Kafka 4.3.1."""
-    assert {name for name in property_names._KNOWN if name.startswith("ssl.truststore.")} == {
+    assert {name for name in module._KNOWN if name.startswith("ssl.truststore.")} == {
         "ssl.truststore.certificates", "ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.type"
     }  # fmt: skip
-    for names in (property_names._NOT_SUPPORTED, [property_names._LOGIN_HANDLER]):
-        assert set(names) <= property_names._KNOWN
+    for names in (module._NOT_SUPPORTED, [module._LOGIN_HANDLER]):
+        assert set(names) <= module._KNOWN

@@ -1,4 +1,4 @@
-"""Our client at each kind of listener of Apache Kafka 4.3.1, with the right configuration and with each wrong one."""
+"""The client with each kind of listener of Apache Kafka 4.3.1, with the right configuration and with wrong ones."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_every_security_protocol(kafka: SecuredKafka) -> None:
     assert topics(kafka, "STRANGER", "security.protocol=SSL | CA | ssl.endpoint.identification.algorithm=") == []
 
 
-#: listener, properties -> what is wrong, and words of the message
+#: listener, properties -> the wrong part, and words of the message
 WRONG = {
     ("SSL", "security.protocol=SSL"): (SecurityPart.CA, "does not trust the issuer"),
     ("STRANGER", "security.protocol=SSL | CA"): (SecurityPart.HOST_NAME, "but for broker.example"),
@@ -166,7 +166,7 @@ def test_a_delegation_token_logs_in_until_it_expires(kafka: SecuredKafka, run: R
         topics(kafka, "SASL_SSL", token)
 
 
-#: ~ is a blank at the end of a line.
+#: ~ stands for a blank at the end of a line.
 #: `kafka-acls` of Apache Kafka 4.3.1 (org.apache.kafka.tools.AclCommand), captured on 2026-11-23 from this sequence of commands
 KAFKA_ACLS = """\
 $ --add --allow-principal User:alice --operation Read --operation Describe --topic orders- --resource-pattern-type prefixed
@@ -197,7 +197,7 @@ Current ACLs for resource `ResourcePattern(resourceType=CLUSTER, name=kafka-clus
 
 
 def test_kafka_acls_output_matches_kafka(kafka: SecuredKafka, run: Runner, capsys: pytest.CaptureFixture[str]) -> None:
-    said = ""
+    transcript = ""
     for line in KAFKA_ACLS.splitlines():
         if line.startswith("$ "):
             if line.startswith("$ --list"):
@@ -206,10 +206,10 @@ def test_kafka_acls_output_matches_kafka(kafka: SecuredKafka, run: Runner, capsy
                 )
             code = run_tool("kafka-acls", ["--bootstrap-server", kafka.addresses["PLAINTEXT"], *line[2:].split()])
             assert code == 0
-            said += f"{line}\n{capsys.readouterr().out}"
+            transcript += f"{line}\n{capsys.readouterr().out}"
     run("acls", "remove", "--principal", "alice", "--yes")
     run("acls", "remove", "--principal", "x", "--yes")
-    assert said == KAFKA_ACLS.replace("~", " ")
+    assert transcript == KAFKA_ACLS.replace("~", " ")
 
 
 def test_kafka_delegation_tokens_output_matches_kafka(kafka: SecuredKafka, run: Runner, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from minibroker.client import producer
 from minibroker.client.client import Client
-from minibroker.client.group_offsets import Committed, committed_offsets
+from minibroker.client.group_offsets import CommittedOffset, committed_offsets
 from minibroker.client.topics import alter_configs, create_topics, delete_topics, describe_configs
 from minibroker.spark.failures import SourceError
 from minibroker.spark.replay import Creation, ReplayError, ReplayResult, Tuning, read_mapping, replay
@@ -134,7 +134,7 @@ def test_a_table_arrives_whole_and_goes_on(spark: Any, bootstrap: str, table: st
     with Client(bootstrap) as client:
         committed = committed_offsets(client, ["minibroker-replay-copy"])["minibroker-replay-copy"]
         assert isinstance(committed, dict)
-        ends = {key: each.offset for key, each in committed.items() if isinstance(each, Committed)}
+        ends = {key: each.offset for key, each in committed.items() if isinstance(each, CommittedOffset)}
         assert ends == {("again", index): 799 for index in range(3)} | {("minibroker-replay-copy", 0): 3}
         (configs,) = describe_configs(client, ["again"]).values()
         assert {each.name: each.value for each in configs}["retention.ms"] == "-1"

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("numpy")
 
 from minibroker.client.client import Client
-from minibroker.client.share_groups import alter_share_offsets
+from minibroker.client.group_offsets import alter_share_offsets
 from minibroker.coordinator.transaction.records import ProducerIdAndEpoch
 from minibroker.errors import CorruptLogError
 from minibroker.schemas import k21_delete_records, k22_init_producer_id, k25_add_offsets_to_txn

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import pytest
 
-from minibroker.client.leaders import TopicPartition
+from minibroker.client.routing import TopicPartition
 from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.positions import EARLIEST, LATEST, Position, parse_position
 from minibroker.spark.sources.ranges import PartitionRange

@@ -1,4 +1,4 @@
-"""Client configurations in Java's names that need no file: equal settings for this client, and rules of Java."""
+"""Portable client configurations: they need no files, keep their settings, and are valid for Java's clients."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.client.security.portable import portable
 from minibroker.client.security.settings import read_settings
 from minibroker.client.security.tls import ClientTls
 from minibroker.errors import ConfigurationError
+from minibroker.spark.client_config import portable
 from tests.support.certificates import Authority, pkcs12_of
 
 STORE = "of the store"
@@ -65,7 +65,7 @@ def test_logins() -> None:
     ("properties", "problem"),
     [
         ({"security.protocol": "SSL", "enable.ssl.certificate.verification": "false"}, "Java's clients always verify certificates"),
-        ({"security.protocol": "SSL", "ssl.keystore.certificate.chain": "x", "ssl.keystore.key": "y"}, "there is no private key"),
+        ({"security.protocol": "SSL", "ssl.keystore.certificate.chain": "x", "ssl.keystore.key": "y"}, "it has no private key"),
         (
             {
                 "security.protocol": "SSL",
