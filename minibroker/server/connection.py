@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import Final, Protocol, cast
 
 from minibroker.clock import Timer
 from minibroker.dispatch.context import ConnectionInfo
@@ -30,14 +30,12 @@ from minibroker.errors import WireError
 from minibroker.server.answer_memory import HELD_SIZE
 from minibroker.server.file_output import FileOutput
 from minibroker.server.listener import Listener
+from minibroker.server.login_memory import Stage
 from minibroker.server.loop import SLOW_S
 from minibroker.server.receive_buffer import ReceiveBuffer
 from minibroker.server.request_memory import PATIENCE
 from minibroker.storage.file_slice import FileSlice
 from minibroker.wire.schema import Buffer
-
-if TYPE_CHECKING:
-    from minibroker.server.sasl.gate import SaslGate
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +73,6 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_buffer",
         "_dispatcher",
-        "_gate",
         "_gathered",
         "_goes_on",
         "_holds",
@@ -103,7 +100,6 @@ class Connection(asyncio.BufferedProtocol):
         self._listener = listener
         self._wakefulness = listener.wakefulness
         self._dispatcher: Dispatches = listener.dispatcher
-        self._gate: SaslGate | None = None  #: serves a client until it has logged in, if it must
         limits = listener.limits
         self._queued_max = limits.queued_max_requests
         self._buffer = ReceiveBuffer(limits.request_max_bytes, listener.read_area)
@@ -129,8 +125,10 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=HELD_SIZE)
         sasl = self._listener.sasl
         if sasl is not None:
-            self._dispatcher = self._gate = sasl.gate(self._listener.dispatcher, self)
+            self._dispatcher = sasl.gate(self._listener.dispatcher, self)
             self._buffer.limit_frames(sasl.max_receive_size)
+        if sasl is not None or self._listener.secured is not None:
+            self._listener.login_memory.enter(self, Stage.CONNECTED)
         if not self._listener.admit(self):
             self.abort()
         self._buffer.exchange_read_area(self._listener.read_area)  # another connection may have kept the area of the constructor
@@ -149,6 +147,7 @@ class Connection(asyncio.BufferedProtocol):
     def pass_gate(self, dispatcher: Dispatches) -> None:
         """Serve requests of any size by `dispatcher`: the client has logged in."""
         self._dispatcher = dispatcher
+        self._listener.login_memory.forget(self)
         self._buffer.limit_frames(self._listener.limits.request_max_bytes)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  the reason does not matter
@@ -165,9 +164,7 @@ class Connection(asyncio.BufferedProtocol):
             hold.cancel()
         self._holds.clear()
         self.info.closed()
-        if self._gate is not None:
-            self._gate.closed()
-            self._gate, self._dispatcher = None, self._listener.dispatcher
+        self._dispatcher = self._listener.dispatcher  # a gate refers to this connection
         self._listener.forget(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  the buffer knows best
@@ -184,8 +181,8 @@ class Connection(asyncio.BufferedProtocol):
     def _account(self) -> None:
         """Report that the memory of the connection differs from what is counted."""
         self._listener.request_memory.changed(self, self._listener.after)
-        if self._gate is not None:
-            self._gate.holds(self._buffer.capacity)
+        if self._dispatcher is not self._listener.dispatcher:
+            self._listener.login_memory.holds(self, self._buffer.capacity)
 
     def eof_received(self) -> bool:
         """Close when the client sends no more, as Kafka does."""

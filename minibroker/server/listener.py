@@ -20,6 +20,7 @@ from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.server.advertised_address import PeerWatch
 from minibroker.server.answer_memory import AnswerHolder, AnswerMemory
+from minibroker.server.login_memory import LoginMemory
 from minibroker.server.loop import Watchdog
 from minibroker.server.receive_buffer import new_read_area
 from minibroker.server.request_memory import SHORT_READ_SIZE, RequestHolder, RequestMemory
@@ -52,7 +53,7 @@ class ConnectionLimits(NamedTuple):
 
 
 class ConnectionCounts:
-    """What the listeners of a broker share: numbers of connections, the memory of requests and answers, the watchdog."""
+    """What the listeners of a broker share: numbers of connections, the memory of requests, answers and logins, the watchdog."""
 
     def __init__(self, watchdog: Watchdog | None = None) -> None:
         self.by_host: Counter[str] = Counter()
@@ -60,6 +61,7 @@ class ConnectionCounts:
         self.rate = ConnectionRate()
         self.request_memory = RequestMemory()
         self.answer_memory = AnswerMemory()
+        self.login_memory = LoginMemory()
         self.watchdog = watchdog or Watchdog()
 
 
@@ -136,6 +138,7 @@ class Listener:
         self._rate = ConnectionRate()
         self.watchdog = self._counts.watchdog
         self.answer_memory = self._counts.answer_memory
+        self.login_memory = self._counts.login_memory
         self.request_memory = self._counts.request_memory
         self.request_memory.limit = limits().queued_max_request_bytes
         self.request_memory.on_shortage.append(self.exchange_read_area)
@@ -245,6 +248,7 @@ class Listener:
         """Forget a closed connection."""
         self.request_memory.forget(connection)
         self.answer_memory.forget(connection)
+        self.login_memory.forget(connection)
         if connection in self.connections:
             self.connections.remove(connection)
             host = connection.info.client_host

@@ -31,7 +31,7 @@ class SecuredListener:
         Args:
             listener: one whose protocol is SSL or SASL_SSL.
             texts: properties by full name (`BrokerConfig.security_texts`).
-            open_listeners: listeners of the same broker, which share one limit of handshakes with it.
+            open_listeners: listeners of the same broker, which share the time for handshakes with it.
 
         Raises:
             ConfigurationError: The properties cannot be used.
@@ -43,7 +43,7 @@ class SecuredListener:
         self.tls = tls_of(self._properties(texts), listener.security_protocol)  #: of connections from now on
         self.choose: Callable[[ListenerTls], ListenerTls] = _same  #: returns the TLS of the next connection; the test kit replaces it
         shared = (each.secured._handshakes for each in open_listeners if isinstance(each.secured, SecuredListener))  # noqa: SLF001  of this class
-        self._handshakes: Handshakes = next(shared, None) or Handshakes(listener.at_end_of_turn, listener.now_ms)
+        self._handshakes: Handshakes = next(shared, None) or Handshakes(listener.at_end_of_turn, listener.now_ms, listener.login_memory)
         listener.secured = self
 
     def __call__(self, connection: asyncio.BaseProtocol) -> asyncio.BaseProtocol:

@@ -131,8 +131,7 @@ class ServedNode:
         """Return how the clients of a listener log in. Raises ConfigurationError if its properties are invalid."""
         from minibroker.server.sasl.listener import sasl_listener  # noqa: PLC0415  most brokers have no listener with SASL
 
-        open_ones = [each.sasl for each in self.listeners if each.sasl is not None]
-        return sasl_listener(listener_name, lambda: self.services, clock, open_ones)
+        return sasl_listener(listener_name, lambda: self.services, clock)
 
     def _advertised(self, listener_name: str) -> tuple[str, int]:
         """Return the present address for clients. It changes when other data are served."""

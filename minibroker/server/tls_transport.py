@@ -5,7 +5,7 @@
 
     accepted     the Connection is admitted and counts for all limits; it gets no bytes
     handshake    OpenSSL's state is created with the first bytes. `Handshakes` bounds how long the handshakes of one turn of the loop take,
-                 how many are under way, and how long one may last
+                 and `LoginMemory` how many are under way. Each may last 20 seconds
     open         the principal is known; the Connection gets decrypted bytes
     closed       a close_notify is sent, unless the connection is aborted
 
@@ -18,7 +18,7 @@ import asyncio
 import logging
 import os
 import ssl
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from time import perf_counter
@@ -27,6 +27,7 @@ from typing import Any, Final, cast
 from minibroker.clock import Timer
 from minibroker.security.principals import NoPrincipal
 from minibroker.security.tls import ListenerTls
+from minibroker.server.login_memory import LoginMemory, Stage
 
 log = logging.getLogger(__name__)
 
@@ -34,37 +35,35 @@ _PIECE: Final = 64 * 1024  #: bytes that are encrypted or decrypted at a time
 _READ_SIZE: Final = 64 * 1024
 _HELLO_SIZE: Final = 16 * 1024  #: bytes that are read at a time before the handshake is over
 _TURN_S: Final = 0.002  #: time for handshakes in one turn of the loop
-HANDSHAKES_MAX: Final = 128  #: handshakes that wait for their client, each with 200 kB; above it the oldest is closed
 HANDSHAKE_TIMEOUT_MS: Final = 20_000
 _LOGGED_EVERY_MS: Final = 1_000
 
 
 class Handshakes:
-    """The handshakes of all listeners of a broker: so many at a time, and in each turn of the loop as many as fit into 2 ms."""
+    """The handshakes of all listeners of a broker: in each turn of the loop as many as fit into 2 ms, and at least one new one.
 
-    def __init__(self, at_end_of_turn: Callable[[Callable[[], None]], None], now_ms: Callable[[], int]) -> None:
+    Handshakes that are under way come first. So a client that continues does not wait for a burst of new clients, during which its
+    handshake could become the oldest one and be closed.
+    """
+
+    def __init__(self, at_end_of_turn: Callable[[Callable[[], None]], None], now_ms: Callable[[], int], memory: LoginMemory) -> None:
+        self.memory = memory
         self._at_end_of_turn = at_end_of_turn
         self._now_ms = now_ms
-        self._ready: deque[TlsProtocol] = deque()  #: bytes have arrived
-        self._under_way: dict[TlsProtocol, None] = {}  #: with OpenSSL's state, oldest first
+        self._new: OrderedDict[TlsProtocol, None] = OrderedDict()  #: their first bytes have arrived
+        self._under_way: OrderedDict[TlsProtocol, None] = OrderedDict()  #: more bytes have arrived
         self._is_scheduled = False
         self._unlogged = 0
         self._logged_ms = 0
 
-    def wants_turn(self, protocol: TlsProtocol) -> None:
-        """Continue a handshake when it is its turn."""
-        self._ready.append(protocol)
+    def wants_turn(self, protocol: TlsProtocol, *, is_new: bool) -> None:
+        """Start or continue a handshake when it is its turn."""
+        (self._new if is_new else self._under_way)[protocol] = None
         self._schedule()
 
-    def started(self, protocol: TlsProtocol) -> None:
-        """Count a handshake that is about to start, and close the oldest if there are too many."""
-        self._under_way[protocol] = None
-        if len(self._under_way) > HANDSHAKES_MAX:
-            oldest = next(iter(self._under_way))
-            oldest.fail(f"more than {HANDSHAKES_MAX} handshakes are under way, and this one is the oldest")
-
-    def ended(self, protocol: TlsProtocol) -> None:
-        """Forget a handshake that is over, or whose connection is closed."""
+    def forget(self, protocol: TlsProtocol) -> None:
+        """Forget a closed connection."""
+        self._new.pop(protocol, None)
         self._under_way.pop(protocol, None)
 
     def log_failure(self, host: str, listener_name: str, reason: str) -> None:
@@ -85,11 +84,12 @@ class Handshakes:
     def _run(self) -> None:
         self._is_scheduled = False
         began_s = perf_counter()
-        while self._ready:
-            self._ready.popleft().shake_hands()
-            if perf_counter() - began_s > _TURN_S:
-                break
-        if self._ready:
+        for queue in (self._under_way, self._new):
+            while queue:
+                queue.popitem(last=False)[0].shake_hands()
+                if perf_counter() - began_s > _TURN_S:
+                    break
+        if self._under_way or self._new:
             self._schedule()
 
 
@@ -191,7 +191,7 @@ class TlsProtocol(asyncio.BufferedProtocol):
         at_end_of_turn: Callable[[Callable[[], None]], None],
     ) -> None:
         self._inner = inner
-        self._info_of: Any = inner  # a Connection has `info`
+        self._connection: Any = inner  # a Connection
         self._tls = tls
         self._handshakes = handshakes
         self._after = after
@@ -217,9 +217,11 @@ class TlsProtocol(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Release everything."""
         self._end_handshake()
+        self._handshakes.forget(self)
         self._raw = None
         self._inner.connection_lost(exc)
         self._transport = self._object = None  # OpenSSL's memory is freed now, and not by the garbage collector
+        self._incoming = self._outgoing = ssl.MemoryBIO()
         self._area = memoryview(b"")
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  the sizes are ours
@@ -236,7 +238,10 @@ class TlsProtocol(asyncio.BufferedProtocol):
             self._feed()
         elif self._raw is not None:
             self._raw.pause_reading()  # one piece at a time: a client cannot fill memory before its handshake
-            self._handshakes.wants_turn(self)
+            is_new = self._object is None
+            if is_new:
+                self._handshakes.memory.holds(self._connection, nbytes)
+            self._handshakes.wants_turn(self, is_new=is_new)
 
     def eof_received(self) -> bool:
         """Close when the client sends no more."""
@@ -257,7 +262,9 @@ class TlsProtocol(asyncio.BufferedProtocol):
         if self._raw is None or self._raw.is_closing():
             return
         if self._object is None:
-            self._handshakes.started(self)
+            self._handshakes.memory.enter(self._connection, Stage.HANDSHAKE)
+            if self._raw.is_closing():  # it was the oldest itself
+                return
             self._object = self._tls.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         try:
             self._object.do_handshake()
@@ -284,7 +291,11 @@ class TlsProtocol(asyncio.BufferedProtocol):
             return
         self._end_handshake()
         self._is_open = True
-        self._info_of.info.principal = principal
+        self._connection.info.principal = principal
+        if self._tls.is_principal:
+            self._handshakes.memory.forget(self._connection)
+        else:
+            self._handshakes.memory.enter(self._connection, Stage.OPEN)
         if transport.is_wanted:
             raw.resume_reading()
             self._feed()
@@ -296,7 +307,7 @@ class TlsProtocol(asyncio.BufferedProtocol):
         """Log why the handshake failed, and close."""
         if self._raw is None or self._raw.is_closing():
             return
-        info = self._info_of.info
+        info = self._connection.info
         self._handshakes.log_failure(info.client_host, info.listener_name, reason)
         self._end_handshake()
         if is_abrupt and not self._raw.get_write_buffer_size():
@@ -305,7 +316,6 @@ class TlsProtocol(asyncio.BufferedProtocol):
             self._raw.close()
 
     def _end_handshake(self) -> None:
-        self._handshakes.ended(self)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -366,7 +376,7 @@ class TlsProtocol(asyncio.BufferedProtocol):
         except ssl.SSLWantReadError:
             return size, False, True
         except ssl.SSLError as error:
-            info = self._info_of.info
+            info = self._connection.info
             if not isinstance(error, ssl.SSLZeroReturnError):
                 log.warning("closing the connection of %s on %s: %s", info.client_host, info.listener_name, _reason(error))
             return size, True, True

@@ -10,13 +10,15 @@ import struct
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from minibroker.security.certificates import Authority, write_folder, write_pem
 from minibroker.server import tls_transport
 from minibroker.server.file_output import TLS_PIECE_SIZE
-from minibroker.server.listener import ConnectionLimits, Listener
+from minibroker.server.listener import ConnectionCounts, ConnectionLimits, Listener
+from minibroker.server.login_memory import LoginMemory, Stage
 from minibroker.server.secured_listener import SecuredListener
 from tests.server.serving import Client, OnLoop, Script, frame, listening, only_connection, until
 from tests.server.test_sendfile import SIZE, Slices, expected, pause, resume
@@ -218,16 +220,27 @@ def test_a_silent_client_is_counted_from_the_start_and_closed_in_time(
     on_loop(main())
 
 
-def test_only_so_many_handshakes_are_under_way(on_loop: OnLoop, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tls_transport, "HANDSHAKES_MAX", 5)
+def hello_of(folder: Path) -> bytes:
+    """The first bytes of a client."""
     outgoing = ssl.MemoryBIO()
     half = client_context(folder).wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
     with pytest.raises(ssl.SSLWantReadError):
         half.do_handshake()
-    hello = outgoing.read()
+    return outgoing.read()
+
+
+def counts_with(limit: int) -> ConnectionCounts:
+    counts = ConnectionCounts()
+    counts.login_memory = LoginMemory(limit)
+    return counts
+
+
+def test_only_so_many_handshakes_are_under_way(on_loop: OnLoop, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    hello = hello_of(folder)
+    counts = counts_with(5 * Stage.HANDSHAKE + 10 * Stage.CONNECTED)
 
     async def main() -> None:
-        async with listening(secure=secured(folder)) as listener:
+        async with listening(counts=counts, secure=secured(folder)) as listener:
             half_open = []
             for _ in range(8):
                 client = await Client.connect(listener)
@@ -240,8 +253,37 @@ def test_only_so_many_handshakes_are_under_way(on_loop: OnLoop, folder: Path, mo
             honest.send(b"hello")
             assert await honest.receive() == b"hello"
             assert len(listener.connections) == 5  # the fourth made room while the honest one shook hands
+            assert counts.login_memory.size == 4 * Stage.HANDSHAKE
 
     on_loop(main())
+    assert "and it is the oldest with an unfinished TLS handshake" in caplog.text
+
+
+class HandshakeSteps:
+    """A connection with TLS, as far as its turns matter."""
+
+    def __init__(self, name: str, steps: list[str]) -> None:
+        self._name = name
+        self._steps = steps
+
+    def shake_hands(self) -> None:
+        self._steps.append(self._name)
+
+
+def test_handshakes_under_way_come_first_and_each_turn_starts_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls_transport, "_TURN_S", -1.0)  # one step takes all the time of a turn
+    turns: list[Callable[[], None]] = []
+    steps: list[str] = []
+    handshakes = tls_transport.Handshakes(turns.append, lambda: 0, LoginMemory())
+    for name in ("new 1", "new 2", "new 3", "gone"):
+        protocol: Any = HandshakeSteps(name, steps)
+        handshakes.wants_turn(protocol, is_new=True)
+    handshakes.forget(protocol)
+    for name in ("under way 1", "under way 2"):
+        handshakes.wants_turn(cast("Any", HandshakeSteps(name, steps)), is_new=False)
+    while turns:
+        turns.pop()()
+    assert steps == ["under way 1", "new 1", "under way 2", "new 2", "new 3"]
 
 
 def test_a_connection_ends_with_a_close_notify(folder: Path, on_loop: OnLoop) -> None:

@@ -23,7 +23,6 @@ from minibroker.dispatch.plan import read_header
 from minibroker.errors import IllegalSaslState, WireError
 from minibroker.schemas import k17_sasl_handshake, k18_api_versions, k36_sasl_authenticate
 from minibroker.security.sasl_session import LoginFailed, Offer, SaslSession, State
-from minibroker.server.sasl.unfinished import UnfinishedRequests
 from minibroker.wire.api import Api, api_of
 from minibroker.wire.codec import decode, encode
 from minibroker.wire.header import decode_request_header, encode_response_header, response_header_version, with_size
@@ -43,7 +42,6 @@ class Login(Protocol):
     clock: Clock
     elapsed_ms: Callable[[], float]  #: a clock that never jumps
     failure_delay_ms: int
-    unfinished: UnfinishedRequests
 
     @property
     def offers(self) -> Mapping[str, Offer]:
@@ -84,15 +82,6 @@ class SaslGate:
         self._connection = connection
         self._session = SaslSession(listener.offers, listener.clock.now_ms, listener.elapsed_ms)
         self.is_open = False  #: the client has logged in once
-
-    def holds(self, size: int) -> None:
-        """Take note of the bytes of an unfinished request."""
-        if not self.is_open:
-            self._listener.unfinished.count(self, size, self._connection)
-
-    def closed(self) -> None:
-        """Release everything: the connection is closed."""
-        self._listener.unfinished.forget(self)
 
     def describe(self, frame: memoryview) -> str:
         """Name a request for the log. Requests of the login may contain passwords."""
@@ -189,7 +178,6 @@ class SaslGate:
         info.principal = f"User:{session.principal_name}"
         info.is_token_authenticated = session.is_token_authenticated
         self.is_open = True
-        self._listener.unfinished.forget(self)
         self._connection.pass_gate(self if session.may_end else self._dispatcher)
 
     def _refuse(self, info: ConnectionInfo, frame: memoryview) -> Delayed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -17,7 +17,6 @@ from minibroker.security.sasl_session import Offer
 from minibroker.security.scram import NUMBERS, ScramCredential, ScramToken, UnknownUsers
 from minibroker.server.sasl.gate import GatedConnection, Login, SaslGate
 from minibroker.server.sasl.mechanisms import Accounts, TokenKeys, offers_of
-from minibroker.server.sasl.unfinished import UnfinishedRequests
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +34,6 @@ class SaslListener:
         make_offers: Callable[[ListenerProperties], Mapping[str, Offer]],
         close: Callable[[], None],
         clock: Clock,
-        unfinished: UnfinishedRequests,
         elapsed_ms: Callable[[], float] = lambda: time.monotonic() * 1000,
     ) -> None:
         """Read the properties of a listener.
@@ -47,7 +45,6 @@ class SaslListener:
             make_offers: makes its mechanisms, by name.
             close: releases what the mechanisms use.
             clock: for delays and the expiry of tokens.
-            unfinished: counts requests of all listeners.
             elapsed_ms: a clock that never jumps, for the end of sessions.
 
         Raises:
@@ -59,7 +56,6 @@ class SaslListener:
         self.make_gate: Callable[[Login, Dispatcher, GatedConnection], SaslGate] = SaslGate  #: of a connection; the test kit replaces it
         self.close = close  #: releases what the mechanisms use; logins go on as they are
         self.clock = clock
-        self.unfinished = unfinished
         self.elapsed_ms = elapsed_ms
         self._read_texts = texts()
         properties = ListenerProperties(self._read_texts, name)
@@ -109,14 +105,13 @@ class SaslListener:
         log.info("the session of %s has ended: it sent a request without authenticating again", channel)
 
 
-def sasl_listener(name: str, services: Callable[[], Services], clock: Clock, open_listeners: Iterable[SaslListener]) -> SaslListener:
+def sasl_listener(name: str, services: Callable[[], Services], clock: Clock) -> SaslListener:
     """Create a SASL listener of a broker: its properties, and the users and delegation tokens of the metadata log.
 
     Args:
         name: of the listener.
         services: called at each use, because a broker may exchange its data.
         clock: for delays and the expiry of tokens.
-        open_listeners: SASL listeners of the same broker, which share one limit of memory with it.
 
     Raises:
         ConfigurationError: a property is missing or invalid.
@@ -127,8 +122,7 @@ def sasl_listener(name: str, services: Callable[[], Services], clock: Clock, ope
     make_offers = partial(offers_of, accounts=accounts, keys=keys, unknown=UnknownUsers())
     try:
         texts, max_idle_ms = (lambda: services().config.security_texts), config.connections_max_idle_ms
-        unfinished = next((each.unfinished for each in open_listeners), None) or UnfinishedRequests()
-        return SaslListener(name, texts, max_idle_ms, make_offers, keys.close, clock, unfinished)
+        return SaslListener(name, texts, max_idle_ms, make_offers, keys.close, clock)
     except ConfigurationError:
         keys.close()
         raise

@@ -13,9 +13,10 @@ import pytest
 from minibroker.schemas import k03_metadata as k03
 from minibroker.schemas import k50_describe_user_scram_credentials as k50
 from minibroker.schemas import k51_alter_user_scram_credentials as k51
+from minibroker.server import login_memory
 from minibroker.server.broker import Broker
+from minibroker.server.login_memory import LoginMemory
 from minibroker.server.sasl import listener as sasl_listener
-from minibroker.server.sasl import unfinished
 from minibroker.server.sasl.gate import REFUSED_SIZE_MAX
 from tests.golden.sasl_scenes import CLOSED, MODULES, RIGHT, Conversation, Ports, bearer, make_users, scram
 from tests.support.becoming import becomes
@@ -269,29 +270,40 @@ def connections_of(name: str) -> Callable[[Broker], int]:
     return lambda broker: sum(len(each.connections) for each in broker.listeners if each.name == name)
 
 
+def login_memory_of(broker: Broker) -> LoginMemory:
+    return broker.listeners[0].login_memory
+
+
+def test_a_connection_counts_until_its_client_has_logged_in(broker: SaslBroker, ports: Ports) -> None:
+    assert becomes(lambda: broker.call(login_memory_of).size == 0)
+    with Conversation(ports.sasl) as talk, Conversation(ports.plain):
+        talk.handshake("PLAIN")
+        assert broker.call(login_memory_of).size == login_memory.Stage.CONNECTED
+        talk.authenticate(RIGHT)
+        assert broker.call(login_memory_of).size == 0
+
+
 def test_unfinished_requests_before_the_login_use_bounded_memory(broker: SaslBroker, ports: Ports) -> None:
-    """100 clients of two listeners each send most of the largest request. The oldest ones are closed; an honest client logs in."""
+    """200 clients of two listeners each send most of the largest request. The oldest ones are closed; an honest client logs in."""
     size = 524_288
     frame = struct.pack(">i", size) + b"\0\x11\0\x01" + bytes(size - 100)
     clients = []
-    for number in range(100):
+    for number in range(200):
         client = socket.create_connection(("127.0.0.1", (ports.sasl, ports.reauth)[number % 2]))
         client.setblocking(True)
         with contextlib.suppress(ConnectionError):
             client.sendall(frame)
         clients.append(client)
-    held = broker.call(lambda each: shared(each, "SASL").unfinished.size)
-    assert 0 < held <= unfinished.MEMORY_MAX
-    assert broker.call(lambda each: shared(each, "REAUTH").unfinished is shared(each, "SASL").unfinished)
-    used = broker.call(lambda each: sum(listener.request_memory.used for listener in each.listeners[:1]))
-    assert used <= unfinished.MEMORY_MAX + 100 * 16 * 1024  # the buffers of connections
+    assert 0 < broker.call(login_memory_of).size <= login_memory.LIMIT
+    assert broker.call(lambda each: len({id(listener.login_memory) for listener in each.listeners})) == 1
+    assert broker.call(lambda each: each.listeners[0].request_memory.used) <= login_memory.LIMIT
     with Conversation(ports.sasl) as talk:
         talk.handshake("PLAIN")
         assert talk.authenticate(RIGHT).error_code == 0
     for client in clients:
         client.close()
     assert becomes(lambda: broker.call(connections_of("SASL")) + broker.call(connections_of("REAUTH")) == 0)
-    assert broker.call(lambda each: shared(each, "SASL").unfinished.size) == 0
+    assert broker.call(login_memory_of).size == 0
 
 
 def test_torn_requests_of_a_login_are_served_when_they_are_whole(broker: SaslBroker, ports: Ports) -> None:

@@ -22,7 +22,6 @@ from minibroker.server.connection import Connection
 from minibroker.server.listener import ConnectionLimits, Listener
 from minibroker.server.sasl.listener import SaslListener
 from minibroker.server.sasl.mechanisms import Accounts, TokenKeys, offers_of
-from minibroker.server.sasl.unfinished import UnfinishedRequests
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.sasl_broker import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE
 
@@ -48,7 +47,7 @@ def listener_of(texts: Callable[[], Mapping[str, str]], max_idle_ms: int) -> Sas
     accounts = Accounts(lambda _mechanism, _user: None, lambda _mechanism, _token: None)
     keys = TokenKeys(CLOCK, InlineBackground())
     make = partial(offers_of, accounts=accounts, keys=keys, unknown=UnknownUsers())
-    return SaslListener("SASL", texts, max_idle_ms, make, keys.close, CLOCK, UnfinishedRequests())
+    return SaslListener("SASL", texts, max_idle_ms, make, keys.close, CLOCK)
 
 
 @pytest.mark.parametrize(
