@@ -1,8 +1,8 @@
 """Checks of the records in the coordinators' topics, for `storage check`.
 
-Each record must be readable, and be in the partition where its coordinator looks for its
+Each record must be readable, and must be in the partition where the coordinator looks for the
 transactional id, group or share partition. Records of types that only other versions of Kafka know
-are skipped, as the coordinators do.
+are skipped, as by the coordinators.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from functools import partial
 
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
-from minibroker.coordinator.placement import partition_of
 from minibroker.coordinator.share_state.records import StateKey
+from minibroker.coordinator.stored_topic import partition_of
 from minibroker.coordinator.transaction import records
 from minibroker.errors import WireError
 from minibroker.log.segment_checking import RecordCheck
@@ -20,13 +20,16 @@ from minibroker.storage.record_frame import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 
 
 def record_check_of(topic: str, partition: int, partition_count: int | None) -> RecordCheck | None:
-    """Return the picklable check of a partition's records; None for topics of users. Without a count no placement is checked."""
+    """Return the picklable check of a partition's records; None for topics of users.
+
+    Without a count, placement is not checked.
+    """
     checks = {TRANSACTION_STATE_TOPIC: check_transaction, CONSUMER_OFFSETS_TOPIC: check_offset, SHARE_GROUP_STATE_TOPIC: check_share_state}
     return partial(checks[topic], partition, partition_count) if topic in checks else None
 
 
 def check_transaction(partition: int, partition_count: int | None, record: Record) -> str | None:
-    """Return what is wrong with a record of `__transaction_state`; None if nothing is."""
+    """Return the problem of a record of `__transaction_state`; None for a valid record."""
     try:
         decoded = records.decode(record.key, record.value)
     except WireError as error:
@@ -35,7 +38,7 @@ def check_transaction(partition: int, partition_count: int | None, record: Recor
 
 
 def check_offset(partition: int, partition_count: int | None, record: Record) -> str | None:
-    """Return what is wrong with a record of `__consumer_offsets`; None if nothing is."""
+    """Return the problem of a record of `__consumer_offsets`; None for a valid record."""
     try:
         decoded = CONSUMER_OFFSETS.decode(record.key, record.value)
     except WireError as error:
@@ -48,7 +51,7 @@ def check_offset(partition: int, partition_count: int | None, record: Record) ->
 
 
 def check_share_state(partition: int, partition_count: int | None, record: Record) -> str | None:
-    """Return what is wrong with a record of `__share_group_state`; None if nothing is."""
+    """Return the problem of a record of `__share_group_state`; None for a valid record."""
     try:
         decoded = SHARE_GROUP_STATE.decode(record.key, record.value)
     except WireError as error:

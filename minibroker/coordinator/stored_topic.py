@@ -6,17 +6,20 @@
 
 A damaged batch is skipped with a log line, so that one flipped bit does not lose all groups of the
 partition. A damaged batch of a transaction is not skipped, because its offsets are committed
-together or not at all. Apache Kafka does not check the CRC here. It replays what it finds in the
-batch, and serves nothing of the partition if that cannot be decoded.
+together or not at all. Apache Kafka does not check the CRC here: it replays the damaged records,
+and serves nothing of the partition if they cannot be decoded.
 
-The request that needs a small log loads it. A large one is loaded over many turns of the loop. (The
-topic of transactions is not loaded like this, but at the start, because open transactions
+A small log is loaded during the first request that needs it. A large one is loaded over many turns
+of the loop. (The topic of transactions is loaded when the broker starts, because open transactions
 continue.)
+
+Kafka's hash of an id selects its partition (`partition_of`), so that Kafka finds the records.
 
 Invariant: the state of a partition is in its log. Records are appended first, and replayed by the
 code that loads them.
 
-Source: CoordinatorRuntime, CoordinatorLoaderImpl of Apache Kafka 4.3.1.
+Source: CoordinatorRuntime, CoordinatorLoaderImpl, TransactionStateManager.partitionFor,
+GroupCoordinatorService.partitionFor, Utils.abs and java.lang.String.hashCode of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Final, Generic, TypeVar
 
 from minibroker.clock import Clock
@@ -50,9 +54,9 @@ from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 from minibroker.storage.record_frame import CoordinatorRecord, RecordFrame, type_of, warn_of_unknown_types
 
-READS_AT_ONCE: Final = 4  #: by the first request
-RECORDS_A_BATCH: Final = 1_000  #: of those that need not be in one batch
-OFFSETS_IN_A_LINE: Final = 10  #: of damaged batches
+READS_AT_ONCE: Final = 4  #: during the first request
+RECORDS_A_BATCH: Final = 1_000  #: for records that need not be in one batch
+OFFSETS_IN_A_LINE: Final = 10  #: of damaged batches, in a log line
 
 _END: Final = object()
 
@@ -91,12 +95,14 @@ class StoredPartition(ABC):
             raise CoordinatorLoadInProgress
 
     def append(self, records: Sequence[CoordinatorRecord], now_ms: int, ids: ProducerIdAndEpoch = NO_IDS) -> PartitionLog | None:
-        """Append one batch of records and replay them. Return the log if it must be synced before the client gets its answer.
+        """Append one batch of records and replay them.
+
+        Return the log if it must be synced before the client gets its answer.
 
         Raises:
             NotCoordinator: The log failed.
             UnknownServerError: The batch is too large, as in Kafka.
-            KafkaError: What PartitionLog.append_own raises besides.
+            KafkaError: Other errors of PartitionLog.append_own.
         """
         return self._append_and_replay(records, batch_of(self._frame, records, now_ms, ids), ids)
 
@@ -130,7 +136,7 @@ class StoredPartition(ABC):
             raise NotCoordinator from error
         except (MessageTooLarge, RecordListTooLarge) as error:
             _LOG.warning("%s-%d: %s", self.partition.topic, self.partition.index, error)
-            raise UnknownServerError from error  # Kafka's answer as well
+            raise UnknownServerError from error  # as Kafka
         return log, base_offset
 
     def replay_batch(self, batch: RecordBatch) -> None:
@@ -172,11 +178,11 @@ class StoredTopic(Generic[P]):
         finish: Callable[[P], Iterable[None]],
     ) -> None:
         self._name = name
-        self._what = what  #: what the log lines call its contents: "groups"
+        self._what = what  #: names its contents in log lines: "groups"
         self._cluster = cluster
         self._clock = clock
         self._make = make
-        self._finish = finish  #: the end of a load, after all records are read; a step may take as long as a read
+        self._finish = finish  #: completes a load after all records are read; a step may take as long as a read
         self._topic: Topic | None = None  #: the topic of these partitions
         self._stored: dict[int, P] = {}  #: by partition index, once requested
         self._is_stopped = False
@@ -186,7 +192,7 @@ class StoredTopic(Generic[P]):
         self._is_stopped = True
 
     def follow(self) -> Topic | None:
-        """Return the present topic, and drop the partitions of another one."""
+        """Return the present topic. If it was replaced, drop the partitions of the old one."""
         topic = self._cluster.topics.get(self._name)
         if topic is not self._topic:
             self._topic = topic
@@ -242,14 +248,12 @@ class StoredTopic(Generic[P]):
                 log.roll()
                 log.flusher.flush()
         except (KafkaError, WireError) as error:
-            _LOG.error("%s cannot be read, its %s are not served: %s", name, self._what, error)
+            _LOG.error("could not read %s: %s (its %s are not served)", name, error, self._what)
             stored.is_broken = True
             return
         if damaged:
             offsets = ", ".join(map(str, damaged[:OFFSETS_IN_A_LINE])) + (" ..." if len(damaged) > OFFSETS_IN_A_LINE else "")
-            _LOG.error(
-                "%s: left out what is damaged, %d batches at offset %s: their %s lost state", name, len(damaged), offsets, self._what
-            )
+            _LOG.error("%s: skipped %d damaged batches at offset %s: their %s lost state", name, len(damaged), offsets, self._what)
         if stored.unknown_types:
             warn_of_unknown_types(name, stored.unknown_types)
         yield from self._finish(stored)
@@ -272,7 +276,10 @@ def batch_of(frame: RecordFrame, records: Sequence[CoordinatorRecord], timestamp
 
 
 def batch_of_encoded(records: Sequence[Record], ids: ProducerIdAndEpoch = NO_IDS) -> bytearray:
-    """Return one batch of encoded records. Its base sequence is 0 even without a producer, as Apache Kafka's coordinators write it."""
+    """Return one batch of encoded records.
+
+    Its base sequence is 0 even without a producer, as Apache Kafka's coordinators write it.
+    """
     return build_batch(
         records,
         producer_id=ids.producer_id,
@@ -285,14 +292,16 @@ def batch_of_encoded(records: Sequence[Record], ids: ProducerIdAndEpoch = NO_IDS
 def _check_size(data: bytearray, log: PartitionLog) -> None:
     limit = log.config.max_message_bytes
     if len(data) > limit:
-        raise MessageTooLarge(f"a batch of {len(data)} bytes, {limit} are allowed")
+        raise MessageTooLarge(f"a batch has {len(data)} bytes, and at most {limit} are allowed")
 
 
 READ_BYTES: Final = 64 * 1024  #: in one turn of the loop: 800 committed offsets, which take 20 ms to replay
 
 
 def read_pieces(partition: Partition) -> Iterator[tuple[int, list[RecordBatch]]]:
-    """Yield the batches of each piece and their size in bytes. The caller checks their CRC, as `check` does.
+    """Yield the batches of each piece and their size in bytes.
+
+    The caller checks their CRC, as `check` does.
 
     Raises:
         KafkaError: The log cannot be read, or a batch has an impossible length.
@@ -329,3 +338,56 @@ def check(batch: RecordBatch) -> None:
     """Raise CorruptMessage if the CRC is wrong: a start after a clean stop does not check batches."""
     if not batch.check_crc():
         raise CorruptMessage(f"the batch at offset {batch.base_offset} is damaged")
+
+
+_CACHED_IDS: Final = 4_096  #: an id is used repeatedly, and its hash takes as long as the rest of a heartbeat
+_LONG: Final = 300  #: ids of at least this length are hashed in halves, and few are cached: 4,096 would take 100 MB and more
+_CACHED_LONG_IDS: Final = 16  #: one request hashes its id several times
+_INT32_RANGE = 1 << 32
+_INT32_MIN = -(1 << 31)
+
+
+@lru_cache(_CACHED_IDS)
+def _short_hash(text: str) -> int:
+    """Return Utils.abs of String.hashCode, which is over UTF-16 code units and a signed int32."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for index in range(0, len(units), 2):
+        value = (31 * value + (units[index] << 8 | units[index + 1])) % _INT32_RANGE
+    return _absolute(value)
+
+
+@lru_cache(_CACHED_LONG_IDS)
+def _long_hash(text: str) -> int:
+    """Return the same at a quarter of the cost of a loop over the units.
+
+    The units are 64-bit numbers in one large integer, the first one highest. The upper half times a
+    power of 31, plus the lower half, has half as many numbers and the same hash. This is repeated
+    until one number is left. No number overflows: each is below 2^32 before it is multiplied.
+    """
+    units = text.encode("utf-16-le", "surrogatepass")
+    count = 1 << (len(units) // 2 - 1).bit_length()
+    lanes = bytearray(8 * count)
+    used = 8 * (count - len(units) // 2)  # leading zeros change nothing
+    lanes[used + 7 :: 8], lanes[used + 6 :: 8] = units[::2], units[1::2]
+    folded = int.from_bytes(lanes)
+    below_32_bits = int.from_bytes(b"\0\0\0\0\xff\xff\xff\xff" * count)
+    while count > 1:
+        count //= 2
+        width = 64 * count
+        below_32_bits >>= width
+        upper, lower = folded >> width, folded & ((1 << width) - 1)
+        folded = (upper * pow(31, count, _INT32_RANGE) + lower) & below_32_bits
+    return _absolute(folded)
+
+
+def _absolute(value: int) -> int:
+    """Return Utils.abs of the signed int32 with these bits: 0 for the smallest one, which has no positive counterpart."""
+    if value == -_INT32_MIN:
+        return 0
+    return _INT32_RANGE - value if value > -_INT32_MIN else value
+
+
+def partition_of(key: str, partition_count: int = 50) -> int:
+    """Return the index of the partition that has an id."""
+    return (_short_hash(key) if len(key) < _LONG else _long_hash(key)) % partition_count

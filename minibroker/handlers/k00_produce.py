@@ -7,7 +7,7 @@ connection.
 acks=1 and acks=-1 mean the same on one node: the records are appended. Where `flush.messages` requires it they are synced first, with one
 fsync for all requests that arrived in the same turn of the loop. acks=0 has no response, so an error closes the connection.
 Transactional batches are appended only if the coordinator knows that their transaction includes the partition. From version 12 on the
-request itself adds it (coordinator/transaction/admission.py). INVALID_PRODUCER_ID_MAPPING rejects a request with batches of several
+request itself adds it (coordinator/transaction/coordinator.py). INVALID_PRODUCER_ID_MAPPING rejects a request with batches of several
 transactional producers, TRANSACTIONAL_ID_AUTHORIZATION_FAILED one with transactional batches but no transactional_id. Nothing is appended
 then.
 Batches that take more than a few milliseconds to validate (records/long_batch.py) are validated in slices between which other clients are
@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import INTERNAL_TOPICS
-from minibroker.coordinator.transaction.admission import Admission
+from minibroker.coordinator.transaction.coordinator import Admission
 from minibroker.coordinator.transaction.records import ProducerIdAndEpoch, TopicPartition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, NoResponse
@@ -203,7 +203,7 @@ def _is_transactional(records: Buffer) -> bool:
 
 def _admit(ctx: RequestContext, request: schema.Request, transactional_id: str) -> Admission | None:
     """Add the partitions of the batches to the transaction. Returns None if it includes all of them already."""
-    from minibroker.coordinator.transaction.admission import admit  # noqa: PLC0415  most producers have no transactions
+    from minibroker.coordinator.transaction.coordinator import admit  # noqa: PLC0415  most producers have no transactions
 
     producers: set[ProducerIdAndEpoch] = set()
     partitions: list[TopicPartition] = []

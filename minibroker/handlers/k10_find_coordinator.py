@@ -17,8 +17,8 @@ from typing import Final
 from minibroker.cluster.nodes import Node
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import TRANSACTION_STATE_TOPIC
-from minibroker.coordinator.placement import partition_of
 from minibroker.coordinator.share_state.records import StateKey
+from minibroker.coordinator.stored_topic import partition_of
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.coordinator.placement import partition_of
+from minibroker.coordinator.stored_topic import partition_of
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 from minibroker.schemas.internal.offset_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata

@@ -66,7 +66,7 @@ def test_warnings_do_not_fail(data: Path) -> None:
 
 
 def test_records_of_the_coordinators(tmp_path: Path) -> None:
-    from minibroker.coordinator.placement import partition_of
+    from minibroker.coordinator.stored_topic import partition_of
     from minibroker.schemas import k10_find_coordinator, k22_init_producer_id
 
     broker = BrokerInMemory(config={"transaction.state.log.num.partitions": "5"}, folder=tmp_path / "data")

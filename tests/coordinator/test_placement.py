@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.coordinator.placement import _long_hash, _short_hash, partition_of
+from minibroker.coordinator.stored_topic import _long_hash, _short_hash, partition_of
 from tests.support.opcodes import count_opcodes
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
-from minibroker.coordinator.placement import partition_of
+from minibroker.coordinator.stored_topic import partition_of
 from minibroker.errors import CoordinatorNotAvailable, InvalidRequest, KafkaStorageError
 from minibroker.schemas import k10_find_coordinator as schema
 from tests.golden import all_golden, golden

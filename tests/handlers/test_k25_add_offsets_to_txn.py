@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.coordinator.placement import partition_of
+from minibroker.coordinator.stored_topic import partition_of
 from minibroker.coordinator.transaction.records import ProducerIdAndEpoch
 from minibroker.schemas import k25_add_offsets_to_txn as schema
 from tests.golden import all_golden, golden

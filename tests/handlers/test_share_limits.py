@@ -11,7 +11,7 @@ import pytest
 from minibroker.config.request_limits import SHARE_ELEMENTS_MAX, SHARE_PARTITIONS_MAX
 from minibroker.coordinator.share_partition.acknowledging import Acknowledgement, Acknowledging
 from minibroker.coordinator.share_partition.in_flight import InFlightBatch, InFlightRecords, Run
-from minibroker.coordinator.share_partition.sessions import ShareSessions
+from minibroker.coordinator.share_partition.share_partitions import ShareSessions
 from minibroker.coordinator.share_state.records import InitialState, RecordState
 from minibroker.errors import InvalidRequest, ShareSessionNotFound
 from minibroker.schemas import k78_share_fetch, k79_share_acknowledge

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from minibroker.coordinator.placement import partition_of
+from minibroker.coordinator.stored_topic import partition_of
 from minibroker.coordinator.transaction.coordinator import TransactionCoordinator
 from minibroker.coordinator.transaction.records import ProducerIdAndEpoch, TransactionMetadata, TransactionState, decode, encode
 from minibroker.records.any_format import decode_records, split_batches

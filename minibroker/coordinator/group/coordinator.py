@@ -1,12 +1,13 @@
 """The group coordinator: the services of all kinds of groups, committed offsets, and the deletion of groups.
 
-Every call runs synchronously and ends with its records in the log. Many calls return the log that
-must be synced before the client gets its answer, or None if the log asks for no sync. Every call
-may raise NotCoordinator and CoordinatorLoadInProgress (store.py).
+Every call runs synchronously and appends its records to the log before it returns. Many calls
+return the log that must be synced before the client gets its answer, or None if no sync is needed.
+Every call may raise NotCoordinator and CoordinatorLoadInProgress (store.py).
 
-The state machine of a group says which clients may commit. A group without one accepts commits of
-clients that are no members, and becomes a simple group by that. A generation of such a group is
-GroupIdNotFound from OffsetCommit 9 on, and IllegalGeneration in older versions and in transactions.
+The state machine of a group decides which clients may commit. A group without one accepts commits
+from clients that are not members, which make it a simple group. If a request for such a group names
+a generation, the error is GroupIdNotFound from OffsetCommit 9 on, and IllegalGeneration in older
+versions and in transactions.
 
 Source: GroupCoordinatorService, OffsetMetadataManager of Apache Kafka 4.3.1.
 """
@@ -35,7 +36,7 @@ from minibroker.coordinator.group.offsets import (
 )
 from minibroker.coordinator.group.retention import OffsetRetention
 from minibroker.coordinator.group.store import StoredShard
-from minibroker.coordinator.placement import partition_of
+from minibroker.coordinator.stored_topic import partition_of
 from minibroker.coordinator.transaction.records import NO_IDS, ProducerIdAndEpoch
 from minibroker.errors import (
     GroupIdNotFound,
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from minibroker.coordinator.share_state.persister import Persister
 
 _INT64_MIDDLE = 1 << 63
-EMPTY = "Empty"  #: the state of a group without members; all kinds spell it so
+EMPTY = "Empty"  #: the state of a group without members, for all kinds
 
 
 class GroupOffsets(NamedTuple):
@@ -98,7 +99,10 @@ class GroupCoordinator:
     def __init__(
         self, cluster: Cluster, config: BrokerConfig, clock: Clock, sync: SyncLogs, share_persister: Callable[[], Persister]
     ) -> None:
-        """Create the coordinator. `sync` is that of LiveGroups; `share_persister` returns the share coordinator."""
+        """Create the coordinator.
+
+        `sync` is that of LiveGroups; `share_persister` returns the share coordinator.
+        """
         self._cluster = cluster
         self._config = config
         self._clock = clock
@@ -110,7 +114,7 @@ class GroupCoordinator:
         self._consumer: ConsumerGroups | None = None
         self._share: ShareGroups | None = None
         self._streams: StreamsGroups | None = None
-        self._forgets_topics = False  #: of share groups, in the next turn of the loop
+        self._will_forget_topics = False  #: share groups drop deleted topics in the next turn of the loop
 
     @property
     def consumer(self) -> ConsumerGroups:
@@ -170,32 +174,44 @@ class GroupCoordinator:
                 self.live.forget(stored, group_id)
 
     def unload(self) -> None:
-        """Answer waiting members with NOT_COORDINATOR, and cancel all time-outs. No request may follow, only `stop`."""
+        """Answer waiting members with NOT_COORDINATOR, and cancel all time-outs.
+
+        No request may follow, only `stop`.
+        """
         for stored in self.live.store.loaded:
             for group in stored.live.values():
                 group.unload()
 
     def _delete_topic(self, name: str) -> None:
         self.live.store.delete_topic(name)
-        if not self._forgets_topics:
-            self._forgets_topics = True
+        if not self._will_forget_topics:
+            self._will_forget_topics = True
             self._clock.call_later_ms(0, self._forget_topics)
 
     def _forget_topics(self) -> None:
-        """Drop deleted topics from share groups, once for all topics of a turn. After a crash this happens when the log is read."""
-        if not self._forgets_topics:
+        """Drop all topics that were deleted in this turn from share groups.
+
+        After a crash, loading the log does it.
+        """
+        if not self._will_forget_topics:
             return
-        self._forgets_topics = False
+        self._will_forget_topics = False
         for stored in self.live.store.loaded:
             if stored.is_usable and any(group.group_type is GroupType.SHARE for group in stored.live.values()):
                 self.share.forget_deleted_topics(stored)
 
     def ensure_topic(self) -> None:
-        """Create `__consumer_offsets` if it does not exist; KafkaError. Until then every call here raises NotCoordinator."""
+        """Create `__consumer_offsets` if it does not exist; KafkaError.
+
+        Until then every call here raises NotCoordinator.
+        """
         self.live.store.ensure_topic()
 
     def topic_partition(self, group_id: str) -> TopicPartition:
-        """Return the partition that has a group, existing or not. A transaction that commits its offsets must include it."""
+        """Return the partition of a group, existing or not.
+
+        A transaction that commits offsets of the group must include it.
+        """
         return CONSUMER_OFFSETS_TOPIC, partition_of(group_id, self.live.store.partition_count)
 
     # Offsets
@@ -209,32 +225,36 @@ class GroupCoordinator:
         retention_ms: int = NO_TIMESTAMP,
         has_member_epoch: bool = True,
     ) -> Commit:
-        """Commit outside of a transaction. Errors of single offsets (OffsetMetadataTooLarge) are returned.
+        """Commit outside of a transaction.
+
+        Errors of single offsets (OffsetMetadataTooLarge) are returned.
 
         Args:
             group_id: The group, which need not exist.
-            offsets: What to commit.
+            offsets: The offsets to commit.
             membership: The client that commits.
             retention_ms: How long to keep the offsets; -1 uses offsets.retention.minutes.
-            has_member_epoch: The version of the request knows member epochs (KIP-848).
+            has_member_epoch: The version of the request has member epochs (KIP-848).
 
         Raises:
-            KafkaError: The client may not commit: what the group's state machine raises, or see the head of this module.
+            KafkaError: The client may not commit. The head of this module has the errors for groups without state machine.
         """
         stored = self.live.shard_of(group_id)
         group = stored.live.get(group_id)
         if group is not None:
             check_commit = group.check_offset_commit(membership, is_transactional=False, has_member_epoch=has_member_epoch)
         else:
-            check_commit = _check_stranger(stored, group_id, membership, GroupIdNotFound if has_member_epoch else IllegalGeneration)
+            check_commit = _check_non_member(stored, group_id, membership, GroupIdNotFound if has_member_epoch else IllegalGeneration)
         expire_timestamp_ms = NO_TIMESTAMP if retention_ms == NO_TIMESTAMP else _wrapped(self._clock.now_ms() + retention_ms)
         return self._commit(stored, group_id, offsets, check_commit, expire_timestamp_ms=expire_timestamp_ms)
 
     def commit_in_transaction(self, group_id: str, offsets: Sequence[NewOffset], membership: Membership, ids: ProducerIdAndEpoch) -> Commit:
-        """Commit with the transaction of a producer. The caller must have added `topic_partition` to that transaction.
+        """Commit with the transaction of a producer.
+
+        The caller must have added `topic_partition` to that transaction.
 
         Raises:
-            IllegalGeneration: Another generation, or a stale member epoch.
+            IllegalGeneration: The request has another generation, or a stale member epoch.
             UnknownMemberId: The member is not in the group.
             InvalidGroupId: The group id is empty.
             InvalidProducerEpoch, InvalidTxnState: As PartitionLog.append_own.
@@ -244,7 +264,7 @@ class GroupCoordinator:
         stored = self.live.shard_of(group_id)
         group = stored.live.get(group_id)
         if group is None:
-            check_commit = _check_stranger(stored, group_id, membership, IllegalGeneration)
+            check_commit = _check_non_member(stored, group_id, membership, IllegalGeneration)
         else:
             try:
                 check_commit = group.check_offset_commit(membership, is_transactional=True)
@@ -253,7 +273,10 @@ class GroupCoordinator:
         return self._commit(stored, group_id, offsets, check_commit, ids)
 
     def fetch(self, group_id: str, *, require_stable: bool, member_id: str | None = None, member_epoch: int = -1) -> GroupOffsets:
-        """Return the committed offsets of a group; none for an unknown group. Raise KafkaError if the member may not fetch them."""
+        """Return the committed offsets of a group; none for an unknown group.
+
+        Raise KafkaError if the member may not fetch them.
+        """
         stored = self.live.shard_of(group_id)
         group = stored.live.get(group_id)
         if group is not None:
@@ -294,7 +317,9 @@ class GroupCoordinator:
     # Listing and deleting groups
 
     def groups(self) -> Iterator[ListedGroup]:
-        """List the groups of every log that can be read. Groups may be created and deleted during the iteration.
+        """List the groups of every log that can be read.
+
+        Groups may be created and deleted during the iteration.
 
         Raises:
             CoordinatorLoadInProgress: One of the logs is being read.
@@ -321,11 +346,13 @@ class GroupCoordinator:
         return unsynced
 
     def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition]) -> Commit:
-        """Delete committed offsets. Partitions of topics that a member is subscribed to get GroupSubscribedToTopic.
+        """Delete committed offsets.
+
+        Partitions of topics that a member is subscribed to get GroupSubscribedToTopic.
 
         Raises:
-            InvalidGroupId, GroupIdNotFound: There is no such group.
-            NonEmptyGroup: It has members that are not consumers, so their subscriptions are not known.
+            InvalidGroupId, GroupIdNotFound: The group does not exist.
+            NonEmptyGroup: It has members that are not consumers, whose subscriptions the broker cannot read.
         """
         if not group_id:
             raise InvalidGroupId
@@ -348,8 +375,8 @@ class GroupCoordinator:
         return Commit(errors, stored.append_all(tombstones, self._clock.now_ms()))
 
 
-def _check_stranger(stored: StoredShard, group_id: str, membership: Membership, unknown_group: type[KafkaError]) -> CheckCommit:
-    """Check a commit to a group without state machine: it has no generation."""
+def _check_non_member(stored: StoredShard, group_id: str, membership: Membership, unknown_group: type[KafkaError]) -> CheckCommit:
+    """Check a commit to a group without state machine. Such a group has no generation."""
     if membership.generation_id >= 0:
         raise UnknownMemberId if group_id in stored.shard.groups else unknown_group
     return may_commit_all

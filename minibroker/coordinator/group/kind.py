@@ -1,4 +1,4 @@
-"""The protocols that every kind of group follows. Start here.
+"""The protocols that every kind of group implements. Start here.
 
     kind        its records in `__consumer_offsets`, besides offsets     folder
     classic     GroupMetadata                                            classic/
@@ -10,16 +10,16 @@ Each folder has the same files:
 
     service.py     a GroupKind: takes the requests of members, finds or creates their group, and answers when the log is synced
     group.py       a LiveGroup: the state machine of one group, with its table
-    members.py     members, and what the records of the group say of them
-    records.py     encodes changes of the group as records
-    requests.py    requests and answers, and the checks that do not depend on the group
+    members.py     members, their records, and the image that the records replay into
+    requests.py    requests and answers, and the checks that do not depend on the group (share groups: in group.py)
 
-`coordinator.py` has the table of kinds. `live_groups.py` has the state machines, `shard.py` replays the records of one partition of
-`__consumer_offsets`, and `store.py` reads and appends them. To serve another kind, add its folder, and its name to `GroupType`, to
-`coordinator.py` and to `shard.py`.
+`coordinator.py` has the table of kinds, `live_groups.py` has the state machines. `store.py` reads,
+replays and appends the records of `__consumer_offsets`. To serve another kind, add its folder, and
+its name to `GroupType`, to `coordinator.py` and to `store.py`.
 
-A group of a newer kind exists from the first of its records until the tombstone of the record that has its epoch. Its image is what its
-records say, and only replay writes it. A classic group has no image: its last record is its state.
+A group of a newer kind exists from its first record until the tombstone of the record that has its
+epoch. Its image is the state that its records describe, and only replay changes it. A classic group
+has no image: its last record is its state.
 
 Source: Group, GroupMetadataManager of Apache Kafka 4.3.1.
 """
@@ -55,7 +55,7 @@ def may_commit_all(_topic_id: UUID, _partition: int) -> KafkaError | None:
 
 
 class Membership(NamedTuple):
-    """The client that commits offsets: a member of a generation, or with generation -1 a client that is no member."""
+    """The client that commits offsets: a member of a generation, or, with generation -1, a client that is not a member."""
 
     generation_id: int = -1
     member_id: str = ""
@@ -63,20 +63,20 @@ class Membership(NamedTuple):
 
 
 class StoredGroup(NamedTuple):
-    """What the log says of one group."""
+    """The state of one group in the log."""
 
     stored: GroupMetadataValue | None = None  #: the last generation of a classic group; None if it is not in the log
     group_type: GroupType = GroupType.CLASSIC
-    image: Any = None  #: of a newer kind: what its records say
+    image: Any = None  #: the replayed records of a newer kind
     was_downgraded: bool = False  #: a classic group that was a consumer group, and has had no generation since then
 
     @property
     def is_classic(self) -> bool:
-        """Whether it is of no newer kind."""
+        """Whether it is a classic group, or a simple one."""
         return self.group_type is GroupType.CLASSIC
 
 
-#: a group with offsets and no records of its own: its generation is what Apache Kafka would have stored
+#: a group that has offsets and no other records; Apache Kafka would store this generation
 SIMPLE_GROUP: Final = StoredGroup(
     GroupMetadataValue(protocol_type="", generation=0, protocol=None, leader=None, current_state_timestamp=-1, members=[])
 )
@@ -108,7 +108,7 @@ class LiveGroup(Protocol):
     def check_offset_commit(self, membership: Membership, *, is_transactional: bool, has_member_epoch: bool = True) -> CheckCommit:
         """Check whether a client may commit, and return the check of each partition; KafkaError.
 
-        `has_member_epoch`: the version of the request knows member epochs (KIP-848).
+        `has_member_epoch`: the version of the request has member epochs (KIP-848).
         """
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
@@ -121,10 +121,16 @@ class LiveGroup(Protocol):
         """Whether a member is subscribed to the topic, so that its offsets must stay."""
 
     def check_delete(self) -> None:
-        """Raise KafkaError if the group may not be deleted. Otherwise delete what it keeps outside of its log."""
+        """Raise KafkaError if the group may not be deleted.
+
+        Otherwise delete its state outside of `__consumer_offsets`.
+        """
 
     def tombstones(self) -> list[CoordinatorRecord]:
-        """Return the tombstones of its records, without those of its offsets. The group must have no members."""
+        """Return the tombstones of its records, without those of its offsets.
+
+        The group must have no members.
+        """
 
     def resume(self) -> None:
         """Start the session time-outs of all members, after the log was read."""
@@ -136,5 +142,11 @@ class LiveGroup(Protocol):
 class GroupKind(Protocol):
     """The service of one kind of group."""
 
+    def new_image(self) -> Any:
+        """Return the empty image of a group; None for classic groups, which have no image."""
+
     def make(self, group_id: str, known: StoredGroup, persist: Persist) -> LiveGroup:
-        """Create the state machine of a group from what the log says of it. `persist` replays what it appends into `known.image`."""
+        """Create the state machine of a group from its state in the log.
+
+        `persist` appends records and replays them into `known.image`.
+        """

@@ -2,12 +2,13 @@
 
     group                                     its state machine is created when
     classic, with members                     its log was read
-    classic, without members                  a request asks for it
+    classic, without members                  a request needs it
     of a newer kind                           its log was read
     of any kind, new                          its first member joins (`begin`)
 
-A state machine appends its records immediately. Its answer waits for the sync of that log if the log asks for one (`when_safe`). When a log
-goes offline its groups are unloaded, and waiting members receive NOT_COORDINATOR.
+A state machine appends its records immediately. If the log must be synced, the answer waits for the
+sync (`when_safe`). When a log goes offline, its groups are unloaded and waiting members receive
+NOT_COORDINATOR.
 
 Source: GroupMetadataManager, GroupCoordinatorService of Apache Kafka 4.3.1.
 """
@@ -23,10 +24,9 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.coordinator.group.kind import GroupKind, GroupType, LiveGroup, Persist, StoredGroup
 from minibroker.coordinator.group.membership_log import with_log_lines
-from minibroker.coordinator.group.shard import new_image
 from minibroker.coordinator.group.store import GroupStore, StoredShard
 from minibroker.coordinator.group.topics import ClusterTopics
-from minibroker.coordinator.placement import partition_of
+from minibroker.coordinator.stored_topic import partition_of
 from minibroker.errors import GroupIdNotFound, KafkaError, KafkaStorageError, NotCoordinator, RebalanceInProgress
 from minibroker.log.partition_log import PartitionLog
 from minibroker.storage.record_frame import CoordinatorRecord
@@ -47,13 +47,16 @@ class LiveGroups:
     ) -> None:
         """Create the table of groups.
 
-        `sync` syncs logs, then calls its second argument with those that failed. `kind_of` returns the service of a kind.
+        `sync` syncs logs, then calls its second argument with the failures. `kind_of` returns the
+        service of a kind.
         """
         self.cluster = cluster
         self.config = config
         self.clock = clock
         self.topics = ClusterTopics(cluster, clock)
-        self.store = GroupStore(cluster, config, clock, on_loaded=self._resume)
+        self.store = GroupStore(
+            cluster, config, clock, on_loaded=self._resume, new_image=lambda group_type: kind_of(group_type).new_image()
+        )
         self._sync_logs = sync
         self._kind_of = kind_of
 
@@ -70,7 +73,7 @@ class LiveGroups:
         return group
 
     def find_of_type(self, group_id: str, group_class: type[G], name: str) -> tuple[StoredShard, G]:
-        """Return the state machine of a group that must be of one kind, whose `name` is for the error; GroupIdNotFound."""
+        """Return the state machine of a group of the kind `name`; GroupIdNotFound."""
         stored = self.shard_of(group_id)
         group = self.find(stored, group_id)
         if group is None:
@@ -88,13 +91,16 @@ class LiveGroups:
         image: Any = None,
         first_records: Sequence[CoordinatorRecord] = (),
     ) -> LiveGroup:
-        """Create the state machine of a new group, or of one that changes its kind. `find` returns it once its first records are stored.
+        """Create the state machine of a new group, or of one that changes its kind.
 
-        `first_records` end the group that had this id before. They are stored in one batch with the first records of the new group, which
-        then takes its place. `image` is what a group of a newer kind starts with; it is empty by default.
+        `find` returns it once its first records are stored.
+
+        `first_records` end the group that had this id before. They are stored in one batch with the
+        first records of the new group, which then takes its place. `image` is the initial image of
+        a group of a newer kind; it is empty by default.
         """
         if image is None:
-            image = new_image(group_type)
+            image = self._kind_of(group_type).new_image()
 
         def persist(records: Sequence[CoordinatorRecord]) -> None:
             if stored.live.get(group_id) is group:
@@ -112,7 +118,10 @@ class LiveGroups:
         return group
 
     def forget(self, stored: StoredShard, group_id: str, error: type[KafkaError] = NotCoordinator) -> None:
-        """Drop the state machine of a group that is gone or of another kind. Waiting members receive `error`."""
+        """Drop the state machine of a group that was deleted or changed its kind.
+
+        Waiting members receive `error`.
+        """
         group = stored.live.pop(group_id, None)
         if group is not None:
             group.unload(error)
@@ -126,16 +135,17 @@ class LiveGroups:
         stored: StoredShard,
         answer_to: Callable[[T], None],
         failed: Callable[[type[KafkaError]], T],
-        others: Sequence[PartitionLog] = (),
+        more_logs: Sequence[PartitionLog] = (),
     ) -> Callable[[T], None]:
-        """Return a callback that passes an answer to `answer_to` once the group's log and `others` are synced.
+        """Return a callback that passes an answer to `answer_to` once the group's log and `more_logs` are synced.
 
-        The group's log is synced only if it asks for that. If a sync fails, the answer is `failed(NotCoordinator)`.
+        The group's log is synced only if flush.messages requires it. If a sync fails, the answer is
+        `failed(NotCoordinator)`.
         """
 
         def send(answer: T) -> None:
             log = stored.partition.online_log
-            logs = [*others, log] if log is not None and log.wants_sync else others
+            logs = [*more_logs, log] if log is not None and log.wants_sync else more_logs
             if not logs:
                 answer_to(answer)
             else:
@@ -149,7 +159,7 @@ class LiveGroups:
         return self._kind_of(known.group_type).make(group_id, known, persist)
 
     def _resume(self, stored: StoredShard) -> Iterator[None]:
-        """Resume the groups of a log that was read, some in each step."""
+        """Resume the groups of a log that was just read, some in each step."""
         stored.partition.subscribe(partial(self._unload_if_offline, stored))
         for number, (group_id, known) in enumerate(list(stored.shard.groups.items()), 1):
             if number % GROUPS_A_TURN == 0:

@@ -12,13 +12,13 @@ from typing import Final, Protocol
 
 from minibroker.storage.record_frame import CoordinatorRecord
 
-NAMED: Final = 10  #: a line names so many members at most
+NAMED: Final = 10  #: the most members that a line names
 
 _LOG = logging.getLogger(__name__)
 
 
-class Who(Protocol):
-    """A member."""
+class LoggedMember(Protocol):
+    """A member, as the lines show it."""
 
     @property
     def client_id(self) -> str:
@@ -29,7 +29,7 @@ class Who(Protocol):
         """The address of the client."""
 
 
-class Membered(Protocol):
+class EpochImage(Protocol):
     """The image of a group with epochs."""
 
     @property
@@ -37,28 +37,31 @@ class Membered(Protocol):
         """The epoch of the group."""
 
     @property
-    def members(self) -> Mapping[str, Who]:
+    def members(self) -> Mapping[str, LoggedMember]:
         """By member id."""
 
 
 def is_logged() -> bool:
-    """Whether the lines are logged at all: if not, callers need not remember the members before a change."""
+    """Whether the lines are logged. If not, callers need not remember the members before a change."""
     return _LOG.isEnabledFor(logging.INFO)
 
 
-def log_members(group_id: str, what: str, before: Collection[str], members: Mapping[str, Who]) -> None:
-    """Log one line. `what` is the generation or epoch, `before` has the member ids before it."""
+def log_members(group_id: str, generation: str, before: Collection[str], members: Mapping[str, LoggedMember]) -> None:
+    """Log one line.
+
+    `generation` names the generation or epoch, `before` has the member ids before it.
+    """
     joined = [
-        f"{member_id} ({who.client_id} at {who.client_host.removeprefix('/')})"
-        for member_id, who in members.items()
+        f"{member_id} ({member.client_id} at {member.client_host.removeprefix('/')})"
+        for member_id, member in members.items()
         if member_id not in before
     ]
     gone = [member_id for member_id in before if member_id not in members]
-    _LOG.info("group %s: %s, members: %d%s%s", group_id, what, len(members), _named("joined", joined), _named("gone", gone))
+    _LOG.info("group %s: %s, members: %d%s%s", group_id, generation, len(members), _named("joined", joined), _named("gone", gone))
 
 
 def with_log_lines(
-    group_id: str, image: Membered, persist: Callable[[Sequence[CoordinatorRecord]], None]
+    group_id: str, image: EpochImage, persist: Callable[[Sequence[CoordinatorRecord]], None]
 ) -> Callable[[Sequence[CoordinatorRecord]], None]:
     """Return `persist`, followed by a log line if the records change the epoch or the members of `image`."""
 
@@ -69,15 +72,15 @@ def with_log_lines(
         epoch, before = image.epoch, dict.fromkeys(image.members)
         persist(records)
         if before and not image.members and image.epoch <= epoch:  # when members leave, the epoch grows
-            _LOG.info("group %s: it goes on as a classic group", group_id)
+            _LOG.info("group %s: it continues as a classic group", group_id)
         elif (image.epoch, image.members.keys()) != (epoch, before.keys()):
             log_members(group_id, f"epoch {image.epoch}", before, image.members)
 
     return persist_and_log
 
 
-def _named(how: str, members: list[str]) -> str:
+def _named(change: str, members: list[str]) -> str:
     if not members:
         return ""
     more = f" and {len(members) - NAMED} more" if len(members) > NAMED else ""
-    return f"; {how}: {', '.join(members[:NAMED])}{more}"
+    return f"; {change}: {', '.join(members[:NAMED])}{more}"

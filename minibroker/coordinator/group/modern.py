@@ -1,10 +1,16 @@
-"""What consumer (KIP-848), share (KIP-932) and streams groups (KIP-1071) have in common: the coordinator assigns.
+"""The common base of consumer (KIP-848), share (KIP-932) and streams groups (KIP-1071), whose partitions the coordinator assigns.
 
-Their records have the members (member metadata), what each shall have (target assignment) and has
-(current assignment), and the epochs of these. A ModernImage is what the records of a group say, and
-only `replay` writes it. A ModernStep makes the records of one request or time-out.
+The records of such a group have its members (member metadata), the partitions that each member is
+to have (target assignment) and has (current assignment), and the epochs of these. A ModernImage is
+the state that these records describe, and only `replay` changes it. A ModernStep creates the
+records of one request or time-out.
 
-Source: ModernGroup, GroupMetadataManager.replay of Apache Kafka 4.3.1.
+A member is at the epoch of the assignment that it last reached. A client that sends another epoch
+missed something: the member was removed, an answer was lost, or another process uses its id. The
+checks of member epochs decide which members are fenced, and which may commit and fetch offsets.
+
+Source: ModernGroup, GroupMetadataManager.replay; ConsumerGroup.validateMemberEpoch,
+validateOffsetCommit, validateOffsetFetch and the same of StreamsGroup of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -15,11 +21,12 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from copy import copy
 from functools import partial
-from typing import Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, Self, TypeVar
 from uuid import UUID
 
 from minibroker.clock import Clock, Timer
-from minibroker.errors import KafkaError
+from minibroker.coordinator.group.kind import Membership
+from minibroker.errors import FencedMemberEpoch, KafkaError, StaleMemberEpoch, UnknownMemberId
 from minibroker.storage.record_frame import CoordinatorRecord
 
 FIRST_EPOCH: Final = 1  #: of a group without records, and of its target assignment; the first member makes it 2
@@ -53,7 +60,10 @@ class ModernImage(ABC, Generic[M, T]):
         return copied
 
     def replay(self, record: CoordinatorRecord) -> None:
-        """Replay one record. Records of other kinds are ignored. Compaction may have changed the order of records."""
+        """Replay one record.
+
+        Records of other kinds are ignored. Compaction may have changed the order of records.
+        """
         if (take := self.replays.get(type(record.key))) is not None:
             take(self, record.key, record.value)
 
@@ -83,7 +93,10 @@ Image = TypeVar("Image", bound=ModernImage[Any, Any])
 
 
 class ModernStep(Generic[Image]):
-    """The records of one step, and a copy of the image with them. The image itself changes when the records are stored."""
+    """The records of one step, and a copy of the image that includes them.
+
+    The image itself changes when the records are stored.
+    """
 
     def __init__(self, group_id: str, image: Image, now_ms: int) -> None:
         self.records: list[CoordinatorRecord] = []
@@ -128,12 +141,19 @@ _LOG = logging.getLogger(__name__)
 
 
 class MemberTimeouts:
-    """Timers by member id, which remove members that let them expire. If a removal cannot be stored, the timer starts again."""
+    """Timers by member id.
+
+    When one expires, its member is removed. If the removal cannot be stored, the timer starts
+    again.
+    """
 
     __slots__ = ("_clock", "_group_id", "_remove", "_timers", "_why")
 
     def __init__(self, group_id: str, clock: Clock, remove: Callable[[str], None], why: str) -> None:
-        """Create the time-outs. `remove` raises KafkaError if the removal cannot be stored; `why` is for the log."""
+        """Create the time-outs.
+
+        `remove` raises KafkaError if the removal cannot be stored; `why` is for the log.
+        """
         self._group_id = group_id
         self._clock = clock
         self._remove = remove
@@ -146,7 +166,7 @@ class MemberTimeouts:
         return self._timers.keys()
 
     def arm(self, member_id: str, delay_ms: int) -> None:
-        """Start the time-out of a member, again if it runs."""
+        """Start or restart the time-out of a member."""
         self.cancel(member_id)
         self._timers[member_id] = self._clock.call_later_ms(delay_ms, partial(self._time_out, member_id, delay_ms))
 
@@ -170,3 +190,91 @@ class MemberTimeouts:
             self.arm(member_id, delay_ms)
         else:
             _LOG.info("group %s: member %s is gone: %s", self._group_id, member_id, self._why)
+
+
+# Member epochs
+
+JOINS: Final = 0  #: the epoch that a joining member sends
+LEAVES: Final = -1
+LEAVES_FOR_A_WHILE: Final = -2  #: a static member that will return: it keeps its assignment until its session times out
+
+
+class HasEpochs(Protocol):
+    """A member of a consumer or streams group."""
+
+    @property
+    def member_epoch(self) -> int:
+        """The epoch in its last answer."""
+
+    @property
+    def previous_member_epoch(self) -> int:
+        """The epoch before that."""
+
+
+E = TypeVar("E", bound=HasEpochs)
+
+
+def known_member(group_id: str, members: Mapping[str, E], member_id: str) -> E:
+    """Return a member; UnknownMemberId."""
+    member = members.get(member_id)
+    if member is None:
+        raise unknown_member(group_id, member_id)
+    return member
+
+
+def unknown_member(group_id: str, member_id: str) -> UnknownMemberId:
+    """Return the error for an unknown member."""
+    return UnknownMemberId(f"Member {member_id} is not a member of group {group_id}.")
+
+
+def check_epoch(kind: str, member: HasEpochs, epoch: int, has_all: Callable[[], bool]) -> None:
+    """Check the epoch of a heartbeat; FencedMemberEpoch.
+
+    The previous epoch is accepted as well, because an answer may have been lost, if `has_all()` is
+    true: the member owns no more than the coordinator assigned to it.
+    """
+    known = member.member_epoch
+    if epoch in {JOINS, known}:
+        return
+    if epoch == member.previous_member_epoch and epoch < known and has_all():
+        return
+    size = "greater" if epoch > known else "smaller"
+    raise FencedMemberEpoch(
+        f"The {kind} group member has a {size} member epoch ({epoch}) than the one known by the group coordinator ({known}). "
+        "The member must abandon all its partitions and rejoin."
+    )
+
+
+def committing_member(group_id: str, members: Mapping[str, E], membership: Membership, *, is_transactional: bool) -> E | None:
+    """Return the member that commits; UnknownMemberId.
+
+    None for a client that may commit though it is not a member.
+
+    Such a client commits to an empty group, or in a transaction.
+    """
+    member_epoch, member_id, _ = membership
+    is_anonymous = is_transactional and member_epoch == LEAVES and not member_id
+    if is_anonymous or (member_epoch < JOINS and not members):
+        return None
+    return known_member(group_id, members, member_id)
+
+
+def is_current(member: HasEpochs, epoch: int, stale: type[KafkaError] = StaleMemberEpoch) -> bool:
+    """Whether a commit has the member's epoch. False if it is older; raises `stale` if it is newer."""
+    if epoch > member.member_epoch:
+        raise stale(f"Received member epoch {epoch} is newer than current member epoch {member.member_epoch}.")
+    return epoch == member.member_epoch
+
+
+def fetching_member(group_id: str, members: Mapping[str, E], member_id: str | None, epoch: int) -> E | None:
+    """Return the member that fetches offsets; UnknownMemberId.
+
+    None if the client is not a member; it may fetch.
+    """
+    return None if member_id is None and epoch < JOINS else known_member(group_id, members, member_id or "")
+
+
+def check_fetch(member: HasEpochs, epoch: int, stale: type[KafkaError] = StaleMemberEpoch) -> None:
+    """Raise `stale` unless the client sends the member's epoch."""
+    if epoch != member.member_epoch:
+        raise stale(f"The received member epoch {epoch} does not match the expected member epoch {member.member_epoch}.")

@@ -1,22 +1,20 @@
 """Committed offsets of one partition of `__consumer_offsets`, with those of open transactions.
 
 Invariants
-  - no reader sees what an open transaction committed; it becomes visible with the commit marker,
-    and is dropped with an abort marker
+  - offsets of an open transaction are not visible; a commit marker makes them visible, and an abort
+    marker drops them
   - of two commits for one partition the later record wins, even if the earlier one is transactional
     and its marker comes last: compaction keeps only the later record, and a replay must have the
     same result
   - no group has an empty table of offsets, and no producer an empty table of groups
 
-Source: OffsetMetadataManager, OffsetAndMetadata of Apache Kafka 4.3.1.
+The record of a commit is OffsetCommitValue v4. It is v1 if the commit has its own expiry time: only
+v1 has a field for that, and it has no leader epoch and no topic id. A deleted offset is a tombstone
+of its key. The records of one request are one batch, either transactional with the producer's id
+and epoch, or without a producer. Without a producer the base sequence is 0, as in Apache Kafka.
 
-Committed offsets as records of `__consumer_offsets`, and back.
-
-A commit is OffsetCommitValue v4. It is v1 if it has its own expiry time: only v1 has a field for
-that, and it has no leader epoch and no topic id. A deleted offset is a tombstone of its key. The
-records of one request are one batch: transactional with the producer's id and epoch, or without a
-producer, then with base sequence 0 as Apache Kafka writes it. Source:
-GroupCoordinatorRecordHelpers, CoordinatorRuntime of Apache Kafka 4.3.1.
+Source: OffsetMetadataManager, OffsetAndMetadata, GroupCoordinatorRecordHelpers, CoordinatorRuntime
+of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ class CommittedOffset(NamedTuple):
 
     offset: int  #: the next offset to read
     leader_epoch: int  #: -1 if the client did not send it
-    metadata: str  #: any text of the client
+    metadata: str  #: any text from the client
     commit_timestamp_ms: int
     expire_timestamp_ms: int = NO_TIMESTAMP  #: set by OffsetCommit 2 to 4; -1: offsets.retention.minutes decides
     topic_id: UUID = NIL_UUID  #: nil if the client named the topic only, as in TxnOffsetCommit
@@ -88,13 +86,19 @@ class Offsets:
         return list(dict.fromkeys(partition for each in (self.of_group(group_id), *pending) for partition in each))
 
     def all(self) -> Iterator[tuple[str, TopicPartition, CommittedOffset]]:
-        """Return every offset with its group, also those of open transactions. The caller may remove them while it iterates."""
+        """Return every offset with its group, also those of open transactions.
+
+        The caller may remove them while it iterates.
+        """
         stores = [self._committed, *self._pending.values()]
         found = [(group_id, *item) for store in stores for group_id, offsets in store.items() for item in offsets.items()]
         return iter(found)
 
     def put(self, group_id: str, partition: TopicPartition, committed: CommittedOffset, producer_id: int = NO_PRODUCER_ID) -> None:
-        """Replay a commit: it counts immediately, or with the transaction of `producer_id`."""
+        """Replay a commit.
+
+        It takes effect immediately, or when the transaction of `producer_id` commits.
+        """
         store = self._committed
         if producer_id != NO_PRODUCER_ID:
             store = self._pending.setdefault(producer_id, {})
@@ -105,7 +109,7 @@ class Offsets:
         offsets[partition] = committed
 
     def remove(self, group_id: str, partition: TopicPartition) -> None:
-        """Replay a tombstone. It also removes what open transactions have for this partition."""
+        """Replay a tombstone. It also removes the partition's offsets of open transactions."""
         _remove(self._committed, group_id, partition)
         for producer_id in list(self._open.get(group_id, ())):
             pending = self._pending[producer_id]
@@ -184,7 +188,7 @@ def offset_record(group_id: str, partition: TopicPartition, committed: Committed
 
 
 def encode_commit(group_id: str, new: NewOffset, commit_timestamp_ms: int) -> tuple[bytes, bytes]:
-    """Encode a commit without an expiry time: the key and value that `offset_record` would become, in one step."""
+    """Encode a commit without an expiry time: the same bytes as the record of `offset_record`, in one step."""
     metadata = (new.metadata or "").encode()
     value = b"%b%b%b%b" % (
         _pack_offset(OFFSET_VERSION, new.offset, new.leader_epoch),
@@ -213,7 +217,7 @@ def _offset_key(group_id: str, partition: TopicPartition) -> OffsetCommitKey:
 
 
 def committed_offset(record: CoordinatorRecord, record_offset: int) -> CommittedOffset | None:
-    """Return the offset that a record has; None for a tombstone."""
+    """Return the offset in a record; None for a tombstone."""
     value = record.value
     if value is None:
         return None

@@ -1,16 +1,18 @@
-"""The retention of committed offsets: expired offsets are deleted, and with its last offset the group.
+"""The retention of committed offsets: expired offsets are deleted, and a group with its last offset.
 
     kind of group                               an offset expires offsets.retention.minutes after
     simple (offsets and nothing else)           its commit
-    classic, without members                    the last member left (before KIP-211, which records that time: its commit)
+    classic, without members                    the last member left (if the record is older than KIP-211: its commit)
     classic, of consumers, in the state Stable  its commit, if no member is subscribed to its topic
     consumer                                    its commit, if no member is subscribed to its topic
     all others                                  never
 
-An offset that was committed with its own retention time (OffsetCommit 2 to 4) expires after that time only. An offset stays while an open
-transaction has another one for the same partition. A group stays while an open transaction has offsets of it.
+An offset that was committed with its own retention time (OffsetCommit 2 to 4) expires after that
+time. An offset stays while an open transaction has a new offset for the same partition. A group
+stays while an open transaction has offsets of it.
 
-Source: OffsetMetadataManager.cleanupExpiredOffsets, ClassicGroup.offsetExpirationCondition of Apache Kafka 4.3.1; KIP-211.
+Source: OffsetMetadataManager.cleanupExpiredOffsets, ClassicGroup.offsetExpirationCondition of
+Apache Kafka 4.3.1; KIP-211.
 """
 
 from __future__ import annotations
@@ -21,12 +23,11 @@ from functools import partial
 from typing import Final
 
 from minibroker.clock import Timer
-from minibroker.coordinator.group.classic.records import group_tombstone
+from minibroker.coordinator.group.classic.members import group_tombstone
 from minibroker.coordinator.group.kind import LiveGroup, StoredGroup
 from minibroker.coordinator.group.live_groups import LiveGroups
 from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset, offset_tombstone
-from minibroker.coordinator.group.shard import Shard
-from minibroker.coordinator.group.store import StoredShard
+from minibroker.coordinator.group.store import Shard, StoredShard
 from minibroker.errors import KafkaError
 from minibroker.storage.record_frame import CoordinatorRecord
 
@@ -48,7 +49,7 @@ class OffsetRetention:
         self._timer = self._groups.clock.call_later_ms(self._groups.config.offsets_retention_check_interval_ms, self._check)
 
     def stop(self) -> None:
-        """Check no more."""
+        """Stop checking."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -56,7 +57,10 @@ class OffsetRetention:
         self._check_partition(0)
 
     def _check_partition(self, index: int, group_ids: Sequence[str] | None = None) -> None:
-        """Check some of the groups of one partition of the topic. After the last partition, wait for the next check."""
+        """Check some of the groups of one partition of the topic.
+
+        After the last partition, wait for the next check.
+        """
         if index >= self._groups.store.partition_count:
             self.start()
             return
@@ -68,7 +72,10 @@ class OffsetRetention:
         self._timer = self._groups.clock.call_later_ms(0, following)
 
     def _expire(self, stored: StoredShard, group_ids: Sequence[str]) -> Sequence[str]:
-        """Delete expired offsets, as many as fit into one turn of the loop. Return the groups that are left to check."""
+        """Delete expired offsets, as many as fit into one turn of the loop.
+
+        Return the groups that remain to be checked.
+        """
         now_ms, retention_ms = self._groups.clock.now_ms(), self._groups.config.offsets_retention_minutes * _MINUTE_MS
         shard, tombstones, checked, index = stored.shard, list[CoordinatorRecord](), 0, 0
         while index < len(group_ids) and checked < OFFSETS_A_TURN:

@@ -1,14 +1,14 @@
 """Acknowledgements: whether a member may acknowledge records, and their next states.
 
-    type        of an acquired record                                                of another
+    type        of an acquired record                                                of other records
     0 gap       archived: there is no such record                                    INVALID_RECORD_STATE
     1 accept    acknowledged                                                         INVALID_RECORD_STATE
     2 release   available; archived after the last allowed delivery                  INVALID_RECORD_STATE
     3 reject    archived                                                             INVALID_RECORD_STATE
     4 renew     its lock starts again, if the group allows that                      INVALID_RECORD_STATE
 
-Either all of a request is done or nothing. Offsets below the start offset are skipped: they are
-done. Offsets beyond those in flight are INVALID_REQUEST.
+A request is applied as a whole or not at all. Offsets below the start offset are skipped, because
+they are done. Offsets beyond those in flight are INVALID_REQUEST.
 
 Source: SharePartition.acknowledge of Apache Kafka 4.3.1, with its messages.
 """
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from minibroker.coordinator.share_partition.in_flight import NOBODY, InFlightBatch, InFlightRecords, Run
+from minibroker.coordinator.share_partition.in_flight import NO_MEMBER, InFlightBatch, InFlightRecords, Run
 from minibroker.coordinator.share_state.records import RecordState
 from minibroker.errors import InvalidRecordState, InvalidRequest
 
@@ -42,7 +42,7 @@ class Acknowledgement(NamedTuple):
     types: Sequence[int]
 
     def ranges(self) -> Iterator[tuple[int, int, int]]:
-        """Return first and last offset of neighbors with one type, and the type."""
+        """Return the first and last offset of neighbors with the same type, and the type."""
         if len(self.types) == 1:
             yield self.first_offset, self.last_offset, self.types[0]
             return
@@ -64,14 +64,14 @@ Change = tuple[Run, RecordState]  #: an acquired run and its next state
 
 
 class Plan(NamedTuple):
-    """What to do once it is persisted."""
+    """The changes to persist, and the runs whose locks are renewed."""
 
     changes: list[Change]
     renewed: list[Run]
 
 
 def released_state(run: Run, delivery_count_limit: int) -> RecordState:
-    """Return the state of records that a member had and did not acknowledge."""
+    """Return the next state of records that a member acquired and did not acknowledge."""
     return RecordState.ARCHIVED if run.delivery_count >= delivery_count_limit else RecordState.AVAILABLE
 
 
@@ -86,7 +86,10 @@ class Acknowledging:
         self._plan = Plan([], [])
 
     def plan(self, acknowledgements: Sequence[Acknowledgement]) -> Plan:
-        """Plan the changes; InvalidRecordState, InvalidRequest. `acknowledgements` are in order, with one type or one for each offset."""
+        """Plan the changes; InvalidRecordState, InvalidRequest.
+
+        `acknowledgements` are in order, with one type or one for each offset.
+        """
         last_offset = -1
         for each in acknowledgements:
             if not _BECOMES.keys() >= set(each.types):
@@ -115,7 +118,7 @@ class Acknowledging:
     def _plan_batch(self, batch: InFlightBatch, acknowledgement: Acknowledgement) -> None:
         if not batch.is_divided:
             owner = batch.runs[0].member_id
-            if owner == NOBODY:
+            if owner == NO_MEMBER:
                 raise InvalidRecordState("The batch cannot be acknowledged. The batch is not in the acquired state.")
             if owner != self._member_id:
                 raise InvalidRecordState("Member is not the owner of batch record")

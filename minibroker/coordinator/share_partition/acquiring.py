@@ -1,18 +1,18 @@
-"""Acquisition: which of the offsets that were read from the log a member gets.
+"""Acquisition: selects the offsets that a member gets, among those that were read from the log.
 
 Available offsets come first, then new ones, up to `max_records`, and up to the limit of offsets in
 flight. A limit is soft: it is rounded up to a whole batch of the log, or to a range that was
-delivered together before, unless the member asks for strict limits (share_acquire_mode 1). New
-offsets are given in ranges of at least `batch_size` that end where a batch of the log does.
+delivered together before, unless the member requests strict limits (share_acquire_mode 1). New
+offsets are acquired in ranges of at least `batch_size` that end where a batch of the log ends.
 
 A record that was delivered often may crash its readers. From half of the delivery limit on (at
-least 2) a range is delivered alone, and only half, a quarter, ... of the size of its first
-delivery. At its last delivery each record is delivered alone.
+least 2) a range is delivered alone, with half, a quarter, ... of the size of its first delivery. At
+its last delivery each record is delivered alone.
 
     deliveries of a range of 500, of at most 5     1    2    3    4 (250 of them, alone)    5 (one by one)
 
-Source: SharePartition.acquire and ShareFetchUtils of Apache Kafka 4.3.1. (There, with
-share_acquire_mode 1, offsets of a batch that were not given are in flight nevertheless.)
+Source: SharePartition.acquire and ShareFetchUtils of Apache Kafka 4.3.1. (In Kafka, with
+share_acquire_mode 1, offsets of a batch that the member did not get are in flight nevertheless.)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from minibroker.coordinator.share_partition.in_flight import InFlightBatch, InFlightRecords, Run
 from minibroker.coordinator.share_state.records import RecordState
 
-MIN_THROTTLE_LIMIT: Final = 2  #: of deliveries; with a lower limit, last deliveries are not made alone
+MIN_THROTTLE_LIMIT: Final = 2  #: deliveries; with a lower limit, records are not delivered alone at their last delivery
 
 
 class Extent(NamedTuple):
@@ -42,7 +42,7 @@ class Acquired(NamedTuple):
 
 
 class AcquireRequest(NamedTuple):
-    """The limits that a member asks for."""
+    """The limits that a member requests."""
 
     member_id: str
     max_records: int
@@ -58,7 +58,7 @@ class AcquireLimits(NamedTuple):
 
     @property
     def throttle_limit(self) -> int:
-        """The number of deliveries from which on records are given a few at a time."""
+        """The number of deliveries from which on records are delivered a few at a time."""
         return max(MIN_THROTTLE_LIMIT, (self.delivery_count_limit + 1) // 2)
 
 
@@ -84,7 +84,7 @@ class Acquisition:
         if last_offset < records.start_offset:
             return []
         self._left = min(self._request.max_records, self._limits.max_in_flight - records.record_count)
-        if self._left <= 0 and fetch_offset < records.next_offset:  # give no new offsets, only available ones
+        if self._left <= 0 and fetch_offset < records.next_offset:  # acquire no new offsets, only available ones
             self._left = min(self._request.max_records, records.next_offset - fetch_offset)
             last_offset = min(last_offset, records.next_offset - 1)
         if self._left <= 0:
@@ -104,7 +104,7 @@ class Acquisition:
         return self._acquired
 
     def _take_part(self, batch: InFlightBatch, first_offset: int, last_offset: int) -> None:
-        """Take offsets of a batch that was never delivered as far as it is known."""
+        """Take offsets of a batch without a known delivery."""
         taken = self._new(first_offset, last_offset)
         parts = list(taken)
         if batch.first_offset < first_offset:
@@ -115,20 +115,20 @@ class Acquisition:
 
     def _new(self, first_offset: int, last_offset: int) -> list[InFlightBatch]:
         """Acquire offsets for the first time."""
-        wanted_offset = first_offset + self._left - 1
-        if wanted_offset < last_offset:
-            last_offset = wanted_offset if self._request.is_strict else min(last_offset, self._end_of_batch(wanted_offset))
+        limit_offset = first_offset + self._left - 1
+        if limit_offset < last_offset:
+            last_offset = limit_offset if self._request.is_strict else min(last_offset, self._end_of_batch(limit_offset))
         self._left -= last_offset - first_offset + 1
         batches = []
         for first, last in self._divided(first_offset, last_offset):
             run = Run(first, last, RecordState.AVAILABLE, 0)
-            self._give(run)
+            self._acquire(run)
             batches.append(InFlightBatch(run))
             self._acquired.append(Acquired(first, last, run.delivery_count))
         return batches
 
     def _end_of_batch(self, offset: int) -> int:
-        """Return the end of the batch of the log that has `offset`; `offset` itself if none has it."""
+        """Return the end of the batch of the log that has `offset`; `offset` itself if no batch has it."""
         return next((each.last_offset for each in self._extents if each.first_offset <= offset <= each.last_offset), offset)
 
     def _divided(self, first_offset: int, last_offset: int) -> Iterator[Extent]:
@@ -179,21 +179,24 @@ class Acquisition:
                 break
             if count < run.record_count:
                 batch.divide(run, run.first_offset + count)
-            self._give(run)
-            self._tell(run, before)
+            self._acquire(run)
+            self._report(run, before)
             taken += count
             if is_last:
                 break
         return taken
 
-    def _give(self, run: Run) -> None:
+    def _acquire(self, run: Run) -> None:
         run.state = RecordState.ACQUIRED
         run.delivery_count += 1
         run.member_id = self._request.member_id
         run.lock_expires_ms = self._lock_expires_ms
 
-    def _tell(self, run: Run, before: int) -> None:
-        """Report an acquired run, merged with an equal neighbor. `before` is the number of runs before this batch."""
+    def _report(self, run: Run, before: int) -> None:
+        """Add an acquired run to the result, merged with an equal neighbor.
+
+        `before` is the number of runs before this batch.
+        """
         previous = self._acquired[-1] if len(self._acquired) > before else None
         if previous is not None and (previous.last_offset + 1, previous.delivery_count) == (run.first_offset, run.delivery_count):
             self._acquired[-1] = previous._replace(last_offset=run.last_offset)

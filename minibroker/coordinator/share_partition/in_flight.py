@@ -4,18 +4,18 @@
 
     ... done ...|start_offset   batch  batch    batch |next_offset   ... never delivered ...
 
-A batch is what an acquisition took at once, or what a stored state has. It lives until all of it is
-below the start offset. Runs of a batch are in order, without gaps. Offsets between batches are not
-in the log (compaction, or a transaction's marker).
+A batch has the offsets that one acquisition took together, or those of one stored state. It exists
+until all of it is below the start offset. Runs of a batch are in order, without gaps. Offsets
+between batches are not in the log (compaction, or a transaction's marker).
 
 Invariants
   - batches are in order and do not overlap; start_offset is the first offset of the first batch
-  - the first offset is not done, unless it was archived in memory only (compacted away, aborted),
-    which is found again after a restart
+  - the first offset is not done, unless it was archived in memory only (compacted away or aborted);
+    after a restart it is archived again
   - without batches, start_offset and next_offset are equal
 
-Source: SharePartition.cachedState of Apache Kafka 4.3.1. Its window of read gaps is batches with
-`is_new` here.
+Source: SharePartition.cachedState of Apache Kafka 4.3.1. Kafka's window of read gaps is represented
+by batches with `is_new`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from typing import Final
 from minibroker.coordinator.share_state.records import RecordState, StateBatch
 from minibroker.errors import UnknownServerError
 
-NOBODY: Final = ""  #: no member; member ids are never empty
-NO_LOCK: Final = 0  #: of records that no member has
+NO_MEMBER: Final = ""  #: member ids are never empty
+NO_LOCK: Final = 0  #: for records that no member has acquired
 
 
 class Run:
@@ -43,7 +43,7 @@ class Run:
         state: RecordState,
         delivery_count: int,
         *,
-        member_id: str = NOBODY,
+        member_id: str = NO_MEMBER,
         lock_expires_ms: int = NO_LOCK,
     ) -> None:
         self.first_offset = first_offset
@@ -59,13 +59,13 @@ class Run:
         return self.last_offset - self.first_offset + 1
 
     def become(self, state: RecordState) -> None:
-        """Change the state. No member has it then."""
+        """Change the state. Afterwards no member has the run."""
         self.state = state
-        self.member_id = NOBODY
+        self.member_id = NO_MEMBER
         self.lock_expires_ms = NO_LOCK
 
     def as_state(self, state: RecordState) -> StateBatch:
-        """Return it as a stored state: another one than its present state."""
+        """Return the run as a stored state, with `state` instead of its present state."""
         return StateBatch(self.first_offset, self.last_offset, state, self.delivery_count)
 
     def is_like(self, other: Run) -> bool:
@@ -94,8 +94,8 @@ class InFlightBatch:
     def __init__(self, run: Run, *, is_new: bool = False) -> None:
         self.runs = [run]  #: in order, without gaps
         self.record_count = run.record_count  #: of offsets when they were delivered, including those below the start offset now
-        self.is_new = is_new  #: no delivery is known: it was in flight when the broker crashed, or between stored states
-        self.is_divided = False  #: single offsets were changed; decides the message of an error
+        self.is_new = is_new  #: no delivery is known: it was in flight when the broker crashed, or lies between stored states
+        self.is_divided = False  #: single offsets were changed; selects the message of an error
 
     @property
     def first_offset(self) -> int:
@@ -156,7 +156,9 @@ class InFlightRecords:
 
     @classmethod
     def from_states(cls, start_offset: int, states: Iterable[StateBatch]) -> InFlightRecords:
-        """Restore batches from stored states. Records between them were acquired when the broker stopped, so they are new.
+        """Restore batches from stored states.
+
+        Records between them were acquired when the broker stopped, so they are new.
 
         Raises:
             UnknownServerError: The states are invalid, as in Kafka.
@@ -187,7 +189,7 @@ class InFlightRecords:
 
     @property
     def delivery_complete_count(self) -> int:
-        """The number of offsets in flight that no member gets any more."""
+        """The number of offsets in flight that no member will get again."""
         return sum(run.record_count for run in self.runs() if run.state.is_terminal)
 
     def next_fetch_offset(self) -> int:
@@ -214,7 +216,7 @@ class InFlightRecords:
     # Changes
 
     def add(self, batches: Iterable[InFlightBatch]) -> None:
-        """Insert batches where there are none."""
+        """Insert batches between the existing ones."""
         for batch in batches:
             index = self._floor(batch.first_offset) + 1
             self.batches.insert(index, batch)
@@ -222,10 +224,10 @@ class InFlightRecords:
                 self.start_offset = batch.first_offset
             self.next_offset = max(self.next_offset, batch.last_offset + 1)
 
-    def replace(self, batch: InFlightBatch, others: Iterable[InFlightBatch]) -> None:
+    def replace(self, batch: InFlightBatch, parts: Iterable[InFlightBatch]) -> None:
         """Replace `batch` by its parts."""
         index = self._floor(batch.first_offset)
-        self.batches[index : index + 1] = others
+        self.batches[index : index + 1] = parts
 
     def release(self, run: Run, state: RecordState) -> None:
         """Release a run into another state."""
@@ -233,7 +235,7 @@ class InFlightRecords:
         self._is_any_available |= state is RecordState.AVAILABLE
 
     def archive(self, first_offset: int, last_offset: int, state: RecordState) -> None:
-        """Archive those of these offsets that are in `state`, in memory only."""
+        """Archive the offsets of a range that are in `state`, in memory only."""
         for batch in self.overlapping(first_offset, last_offset):
             if any(run.state is state for run in batch.runs):
                 for run in batch.within(first_offset, last_offset):
@@ -256,7 +258,7 @@ class InFlightRecords:
         return self.start_offset != before
 
     def begin_at(self, offset: int) -> None:
-        """Drop everything below `offset`: the log does not have it any more."""
+        """Drop all offsets below `offset`, which the log does not have any more."""
         self.batches = self.overlapping(offset, self.next_offset)
         if self.batches and self.batches[0].first_offset < offset:
             self.batches[0].drop_below(offset)

@@ -1,7 +1,7 @@
 """The state machine of a share partition: one partition of a topic, as one share group reads it.
 
-It has no loop: its clock and log are injected. The next state of an offset at or above the start
-offset, with the delivery limit L:
+Clock and log are injected. The next state of an offset at or above the start offset, with the
+delivery limit L:
 
     state          acquire           accept         release, lock or session ends      reject, gap   aborted      compacted away
     (new)          ACQUIRED, 1st     -              -                                  -             -            -
@@ -10,17 +10,17 @@ offset, with the delivery limit L:
     ACKNOWLEDGED   skipped           rejected       -                                  rejected      -            -
     ARCHIVED       skipped           rejected       -                                  rejected      -            -
 
-Only the member that acquired a record may acknowledge it. `renew` starts its acquisition lock
-again. Each change is persisted before it is done, except those with a star. If persisting fails,
-nothing has changed, except that an expired lock makes its record available. ACQUIRED is never
+Only the member that acquired a record may acknowledge it. `renew` restarts its acquisition lock.
+Each change is persisted before it is applied, except those with a star. If persisting fails,
+nothing changes, except that an expired lock makes its record available. ACQUIRED is never
 persisted: after a restart such records are new. The start offset moves over offsets that are done,
 and with the start of the log.
 
 Invariant: an offset is acquired by one member at most, and an ACKNOWLEDGED or ARCHIVED one is never
 acquired again.
 
-Source: SharePartition of Apache Kafka 4.3.1. Unlike there, all runs in one thread: no transition is
-pending, and none is rolled back.
+Source: SharePartition of Apache Kafka 4.3.1. Unlike in Kafka, everything runs in one thread: no
+transition is pending, and none is rolled back.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class SharePartition:
-    """Records in flight of one share partition. It lives as long as its group has sessions and its state is not replaced."""
+    """Records in flight of one share partition.
+
+    It exists while its group has sessions and its state is not replaced.
+    """
 
     def __init__(
         self,
@@ -58,7 +61,10 @@ class SharePartition:
         persist: Persist,
         clock: Clock,
     ) -> None:
-        """Start from the stored `state`. `start_offset` is that of the state, or of share.auto.offset.reset. UnknownServerError."""
+        """Start from the stored `state`.
+
+        `start_offset` is that of the state, or of share.auto.offset.reset. UnknownServerError.
+        """
         self.key = key
         self.records = InFlightRecords.from_states(start_offset, state.batches)
         self._state_epoch = state.state_epoch
@@ -68,7 +74,7 @@ class SharePartition:
         self._clock = clock
         self._timer: Timer | None = None
         self._timer_ms = 0  #: when it expires
-        self._seen_ms = clock.now_ms()  #: the time at the last look at the clock
+        self._seen_ms = clock.now_ms()  #: the time when the clock was last read
         self._subscribers = Subscribers()
         self.is_closed = False
 
@@ -136,7 +142,10 @@ class SharePartition:
     # Waiting
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` when a member may be able to acquire records again. Returns a function that unsubscribes (twice does no harm)."""
+        """Call `callback` when a member may be able to acquire records again.
+
+        Returns a function that unsubscribes. It may be called twice.
+        """
         return self._subscribers.subscribe(callback)
 
     def wake(self) -> None:
@@ -177,7 +186,10 @@ class SharePartition:
     # Locks
 
     def _now_ms(self) -> int:
-        """Return the time. If the clock was set back, move the locks back, or they would last longer."""
+        """Return the time.
+
+        If the clock was set back, move the locks back as well, because they would last longer.
+        """
         now_ms = self._clock.now_ms()
         if now_ms < self._seen_ms:
             self._timer_ms -= self._seen_ms - now_ms

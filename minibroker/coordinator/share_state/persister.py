@@ -1,16 +1,20 @@
 """The share coordinator: keeps the states of share partitions, for share fetches and for the group coordinator.
 
-Every call runs synchronously and ends with its record in the log. `take_unsynced` returns the logs
-that must be synced before the client gets its answer. Logs that no caller takes are synced at the
-end of the turn. A call for several partitions returns an error for each.
+Each state is in the partition of `__share_group_state` that the hash of its key selects.
+`stored_topic.py` loads a partition. At the end of a load, states of topics that no longer exist are
+deleted, and later with their topic.
+
+Every call runs synchronously and appends its record to the log before it returns. `take_unsynced`
+returns the logs that must be synced before the client gets its answer. Logs that no caller takes
+are synced at the end of the turn. A call for several partitions returns an error for each.
 
     share.coordinator.state.topic.prune.interval.ms         delete the start of a log whose states later snapshots repeat
     share.coordinator.cold.partition.snapshot.interval.ms   repeat snapshots of states that were not written for long, for pruning
 
-`on_changed` is called with each share partition whose state was created again or deleted, which
-invalidates what callers know of it.
+`on_changed` is called with each share partition whose state was created again or deleted, so that
+callers drop their copies.
 
-Source: ShareCoordinatorService of Apache Kafka 4.3.1.
+Source: CoordinatorRuntime, ShareCoordinatorService of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -22,14 +26,106 @@ from uuid import UUID
 
 from minibroker.clock import Clock, Timer
 from minibroker.cluster.cluster import Cluster
+from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import SHARE_GROUP_STATE_TOPIC
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.coordinator.placement import partition_of
 from minibroker.coordinator.share_state.records import InitialState, ShareState, StateKey, StateSummary, StateUpdate
-from minibroker.coordinator.share_state.store import StateStore, StoredStates
+from minibroker.coordinator.share_state.states import ShareStates
+from minibroker.coordinator.stored_topic import StoredPartition, StoredTopic, partition_of
 from minibroker.errors import KafkaError
 from minibroker.log.partition_log import PartitionLog
-from minibroker.storage.record_frame import CoordinatorRecord
+from minibroker.storage.record_frame import SHARE_GROUP_STATE, CoordinatorRecord
+
+_LOG = logging.getLogger(__name__)
+
+
+class StoredStates(StoredPartition):
+    """One partition of `__share_group_state`. StateStore writes it."""
+
+    __slots__ = ("states",)
+
+    def __init__(self, partition: Partition, states: ShareStates) -> None:
+        super().__init__(partition, SHARE_GROUP_STATE)
+        self.states = states
+
+    def replay(self, record: CoordinatorRecord, record_offset: int, _producer_id: int) -> None:
+        """Replay one record."""
+        self.states.replay(record, record_offset)
+
+    def first_needed_offset(self) -> int:
+        """Return the first offset of the log that is needed; later records repeat the states below it."""
+        needed = self.states.first_needed_offset()
+        return self.partition.log.log_end_offset if needed is None else needed
+
+
+class StateStore:
+    """All partitions of the topic. A topic that was deleted and created again starts empty."""
+
+    def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock) -> None:
+        self._cluster = cluster
+        self._config = config
+        self._clock = clock
+        self._stored = StoredTopic(SHARE_GROUP_STATE_TOPIC, cluster, clock, what="share partitions", make=self._make, finish=self._finish)
+
+    def stop(self) -> None:
+        """Stop loading."""
+        self._stored.stop()
+
+    def ensure_topic(self) -> None:
+        """Create the topic if it does not exist, with the configs of Apache Kafka; KafkaError."""
+        if SHARE_GROUP_STATE_TOPIC not in self._cluster.topics:
+            self._cluster.create_topic(
+                SHARE_GROUP_STATE_TOPIC,
+                partition_count=self._config.share_coordinator_state_topic_num_partitions,
+                configs={
+                    "cleanup.policy": "delete",
+                    "compression.type": "producer",
+                    "min.insync.replicas": str(self._config.share_coordinator_state_topic_min_isr),
+                    "retention.ms": "-1",
+                    "segment.bytes": str(self._config.share_coordinator_state_topic_segment_bytes),
+                },
+            )
+
+    @property
+    def partition_count(self) -> int:
+        """The partition count of the topic, existing or not."""
+        topic = self._cluster.topics.get(SHARE_GROUP_STATE_TOPIC)
+        return self._config.share_coordinator_state_topic_num_partitions if topic is None else len(topic.partitions)
+
+    def usable(self) -> list[StoredStates]:
+        """Return the partitions that are loaded and online."""
+        self._stored.follow()
+        return [each for each in self._stored.loaded if each.is_usable]
+
+    def at(self, index: int) -> StoredStates:
+        """Return one loaded partition; CoordinatorLoadInProgress, NotCoordinator."""
+        return self._stored.at(index)
+
+    def exists(self, topic_id: UUID, partition: int) -> bool:
+        """Whether a partition of a topic exists."""
+        try:
+            self._cluster.partition_by_id(topic_id, partition)
+        except KafkaError:
+            return False
+        return True
+
+    def _make(self, partition: Partition) -> StoredStates:
+        return StoredStates(partition, ShareStates(self.exists, self._updates_per_snapshot))
+
+    def _updates_per_snapshot(self) -> int:
+        return self._config.share_coordinator_snapshot_update_records_per_snapshot
+
+    def _finish(self, stored: StoredStates) -> Iterable[None]:
+        self.delete_orphans(stored)
+        return ()
+
+    def delete_orphans(self, stored: StoredStates) -> None:
+        """Delete states of topics that no longer exist."""
+        try:
+            stored.append_all(list(stored.states.orphans()), self._clock.now_ms())
+        except KafkaError as error:
+            _LOG.warning("%s-%d: could not delete states of deleted topics: %s", SHARE_GROUP_STATE_TOPIC, stored.partition.index, error)
+
 
 T = TypeVar("T")
 SyncLogs = Callable[[Sequence[PartitionLog], Callable[[Container[PartitionLog]], None]], None]
@@ -66,14 +162,18 @@ class Persister:
         self._store.stop()
 
     def ensure_topic(self) -> None:
-        """Create `__share_group_state` if it does not exist; KafkaError. Until then every call here raises NotCoordinator."""
+        """Create `__share_group_state` if it does not exist; KafkaError.
+
+        Until then every call here raises NotCoordinator.
+        """
         self._store.ensure_topic()
 
     def topic_partition(self, coordinator_key: str) -> tuple[str, int]:
         """Return the partition that has a state, existing or not; see StateKey.coordinator_key."""
         return SHARE_GROUP_STATE_TOPIC, partition_of(coordinator_key, self._store.partition_count)
 
-    # States. All of these raise CoordinatorLoadInProgress and NotCoordinator; those with several partitions only as a whole.
+    # States. All methods raise CoordinatorLoadInProgress and NotCoordinator; for several
+    # partitions, before any is changed.
 
     def initialize(self, group_id: str, states: Sequence[InitialState]) -> list[KafkaError | None]:
         """Create states, or replace them with another start offset; FencedStateEpoch, UnknownTopicOrPartition, InvalidRequest."""
@@ -86,7 +186,7 @@ class Persister:
         return [failed.get(StateKey(group_id, each.topic_id, each.partition)) for each in states]
 
     def read_summary(self, group_id: str, partitions: Sequence[tuple[UUID, int]]) -> list[StateSummary | KafkaError]:
-        """Return summaries; an empty one for an unknown state. UnknownTopicOrPartition, InvalidRequest."""
+        """Return summaries, with the defaults for an unknown state; UnknownTopicOrPartition, InvalidRequest."""
         self._check_all(group_id, partitions)
 
         def summary(partition: tuple[UUID, int]) -> StateSummary:
@@ -120,14 +220,20 @@ class Persister:
     # Syncing
 
     def take_unsynced(self) -> list[PartitionLog]:
-        """Return the logs that must be synced before the client gets its answer. The caller must sync them."""
+        """Return the logs that must be synced before the client gets its answer.
+
+        The caller must sync them.
+        """
         taken, self._unsynced = list(self._unsynced), {}
         return taken
 
     def _change(
         self, keys: Iterable[StateKey], decide: Callable[[StoredStates, StateKey], CoordinatorRecord | None]
     ) -> dict[StateKey, KafkaError]:
-        """Append the record that `decide` returns for each key, those of one log together. Return the errors of unchanged keys."""
+        """Append the record that `decide` returns for each key, those of one log together.
+
+        Return the errors of unchanged keys.
+        """
         failed: dict[StateKey, KafkaError] = {}
         decided: dict[StoredStates, dict[StateKey, CoordinatorRecord]] = {}
         for key in keys:
@@ -163,15 +269,15 @@ class Persister:
 
     # Timers
 
-    def _schedule(self, what: str, interval_ms: int, work: Callable[[], None]) -> None:
+    def _schedule(self, name: str, interval_ms: int, work: Callable[[], None]) -> None:
         def run() -> None:
-            self._schedule(what, interval_ms, work)
+            self._schedule(name, interval_ms, work)
             work()
 
-        self._timers[what] = self._clock.call_later_ms(interval_ms, run)
+        self._timers[name] = self._clock.call_later_ms(interval_ms, run)
 
     def _prune(self) -> None:
-        """Sync the repeated states before the start of a log is deleted, because a power loss may follow."""
+        """Delete the start of logs, after a sync of the repeated states, because a power loss may follow."""
         found = {stored: stored.first_needed_offset() for stored in self._store.usable()}
         logs = {
             stored.partition.log: (stored, offset) for stored, offset in found.items() if offset > stored.partition.log.log_start_offset

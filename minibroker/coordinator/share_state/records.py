@@ -4,15 +4,15 @@ A share partition is a partition of a topic as one share group reads it.
 `schemas/internal/share_state_records.py` has the format. A deleted state is a tombstone of its
 snapshot. Source: ShareCoordinatorRecordHelpers of Apache Kafka 4.3.1.
 
-New batches of delivery states are combined with those so far:
+New batches of delivery states are combined with the present ones:
 
-    so far    |--available, 1--|                |---acknowledged, 1---|
+    present   |--available, 1--|                |---acknowledged, 1---|
     new                 |--acknowledged, 1--|
     combined  |--avail--|---acknowledged, 1-|   |---acknowledged, 1---|
 
-Of two that overlap, the one with more deliveries wins; of equally many, the one with the higher
-state. Equal neighbors are merged where Apache Kafka merges them, so that records are equal byte for
-byte. Offsets below the start offset are dropped.
+If two batches overlap, the one with more deliveries wins; if these are equal, the one with the
+higher state. Equal neighbors are merged where Apache Kafka merges them, so that records are equal
+byte for byte. Offsets below the start offset are dropped.
 
 Source: PersisterStateBatchCombiner of Apache Kafka 4.3.1.
 """
@@ -43,7 +43,7 @@ class RecordState(IntEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether no member gets the record any more."""
+        """Whether no member will get the record again."""
         return self >= RecordState.ACKNOWLEDGED
 
 
@@ -57,16 +57,16 @@ class StateBatch(NamedTuple):
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Decides between two that overlap."""
+        """Decides which of two overlapping batches wins."""
         return self.delivery_count, self.delivery_state
 
 
-def combine(so_far: Iterable[StateBatch], new: Iterable[StateBatch], start_offset: int) -> list[StateBatch]:
-    """Combine both without overlaps, from `start_offset` on; NO_OFFSET keeps all offsets."""
-    every = _from(start_offset, (*so_far, *new))
-    if len(every) < 2:
-        return every
-    rest = sorted(set(every), key=_order)
+def combine(present: Iterable[StateBatch], new: Iterable[StateBatch], start_offset: int) -> list[StateBatch]:
+    """Combine batches without overlaps, from `start_offset` on; NO_OFFSET keeps all offsets."""
+    batches = _from(start_offset, (*present, *new))
+    if len(batches) < 2:
+        return batches
+    rest = sorted(set(batches), key=_order)
     done: list[StateBatch] = []
     while len(rest) > 1:
         before, after = rest[0], rest[1]
@@ -100,7 +100,10 @@ def _can_be_merged(before: StateBatch, after: StateBatch) -> bool:
 
 
 def _merged(before: StateBatch, after: StateBatch) -> Iterable[StateBatch]:
-    """Merge two that overlap or are equal into up to three that do neither. `before` is the earlier one in order."""
+    """Merge two overlapping or equal batches into up to three separate ones.
+
+    `before` comes first in order.
+    """
     if after.rank == before.rank:
         return (before._replace(last_offset=max(before.last_offset, after.last_offset)),)
     if after.rank > before.rank:
@@ -137,7 +140,7 @@ class StateKey(NamedTuple):
         """Parse a coordinator key; ValueError. A group id may have colons."""
         group_id, topic_id, partition = coordinator_key.rsplit(":", 2)
         if not group_id.strip() or len(topic_id) > _MAX_ID_LENGTH:
-            raise ValueError(f"no share partition: {coordinator_key}")
+            raise ValueError(f"not the key of a share partition: {coordinator_key}")
         return cls(group_id, UUID(bytes=urlsafe_b64decode(topic_id + "=" * (-len(topic_id) % 4))), int(partition))
 
     @property
@@ -160,7 +163,7 @@ class ShareState(NamedTuple):
 
 
 class InitialState(NamedTuple):
-    """The start of a share partition, at first or at an altered offset."""
+    """The initial state of a share partition, or the one with an altered offset."""
 
     topic_id: UUID
     partition: int
@@ -209,7 +212,10 @@ def snapshot_record(key: StateKey, state: ShareState) -> CoordinatorRecord:
 def update_record(
     key: StateKey, snapshot_epoch: int, leader_epoch: int, update: StateUpdate, batches: Iterable[StateBatch]
 ) -> CoordinatorRecord:
-    """Return the record of a change since the snapshot of that epoch. `batches` are those of `update`, without overlaps."""
+    """Return the record of a change since the snapshot of that epoch.
+
+    `batches` are those of `update`, without overlaps.
+    """
     value = schema.ShareUpdateValue(
         snapshot_epoch=snapshot_epoch,
         leader_epoch=leader_epoch,

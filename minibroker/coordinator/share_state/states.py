@@ -3,7 +3,7 @@
 Each request that changes a state is one record: the whole state (snapshot) or the change (update):
 
     request      record                                            INVALID_REQUEST    FENCED_...
-    initialize   snapshot, of the next epoch (the first is 0)                         STATE_EPOCH, if it is lower
+    initialize   snapshot of the next epoch (the first is 0)                          STATE_EPOCH, if it is lower
     write        update; after `updates_per_snapshot` a snapshot   not initialized    LEADER_EPOCH, STATE_EPOCH, if they are lower
     read         update if the leader epoch is higher, else none   not initialized    LEADER_EPOCH, if it is lower
     summary      none; an empty summary of an unknown state
@@ -12,7 +12,8 @@ Each request that changes a state is one record: the whole state (snapshot) or t
 All of them: UNKNOWN_TOPIC_OR_PARTITION if there is no such partition, INVALID_REQUEST for a
 negative one. An epoch of -1 skips the check.
 
-Invariant: this is pure. A returned record has no effect before it is appended and replayed.
+Invariant: requests have no side effects. A returned record takes effect when it is appended and
+replayed.
 
 Source: ShareCoordinatorShard, ShareGroupOffset, ShareCoordinatorOffsetsManager of Apache Kafka
 4.3.1.
@@ -49,7 +50,7 @@ from minibroker.schemas.internal.share_state_records import ShareSnapshotKey, Sh
 from minibroker.storage.record_frame import CoordinatorRecord
 
 
-class _Kept:
+class _StoredState:
     """The state of one share partition. Written by ShareStates.replay."""
 
     __slots__ = ("leader_epoch", "snapshot_offset", "state", "state_epoch", "update_count")
@@ -68,7 +69,7 @@ class ShareStates:
     def __init__(self, exists: Callable[[UUID, int], bool], updates_per_snapshot: Callable[[], int]) -> None:
         self._exists = exists
         self._updates_per_snapshot = updates_per_snapshot
-        self._kept: dict[StateKey, _Kept] = {}
+        self._stored: dict[StateKey, _StoredState] = {}
 
     # Requests
 
@@ -76,12 +77,12 @@ class ShareStates:
         """Return the snapshot of a new state; FencedStateEpoch and the errors of all requests."""
         key = StateKey(group_id, initial.topic_id, initial.partition)
         _check_index(key)
-        kept = self._kept.get(key)
-        if kept is not None and NO_EPOCH != initial.state_epoch < kept.state_epoch:
+        stored = self._stored.get(key)
+        if stored is not None and NO_EPOCH != initial.state_epoch < stored.state_epoch:
             raise FencedStateEpoch
         self._check_topic(key)
         state = ShareState(
-            snapshot_epoch=0 if kept is None else kept.state.snapshot_epoch + 1,
+            snapshot_epoch=0 if stored is None else stored.state.snapshot_epoch + 1,
             state_epoch=initial.state_epoch,
             leader_epoch=0,
             start_offset=initial.start_offset,
@@ -95,56 +96,56 @@ class ShareStates:
     def write(self, key: StateKey, update: StateUpdate, now_ms: int) -> CoordinatorRecord:
         """Return the record of a change; InvalidRequest, FencedLeaderEpoch, FencedStateEpoch and the errors of all requests."""
         _check_index(key)
-        kept = self._kept.get(key)
-        if kept is None:
+        stored = self._stored.get(key)
+        if stored is None:
             raise InvalidRequest("Write operation on uninitialized share partition not allowed.")
-        if NO_EPOCH != update.leader_epoch < kept.leader_epoch:
+        if NO_EPOCH != update.leader_epoch < stored.leader_epoch:
             raise FencedLeaderEpoch
-        if NO_EPOCH != update.state_epoch < kept.state_epoch:
+        if NO_EPOCH != update.state_epoch < stored.state_epoch:
             raise FencedStateEpoch
         self._check_topic(key)
-        return self._record(key, kept, update, now_ms, leader_epoch=kept.state.leader_epoch)
+        return self._record(key, stored, update, now_ms, leader_epoch=stored.state.leader_epoch)
 
     def read(self, key: StateKey, leader_epoch: int, now_ms: int) -> tuple[ShareState, CoordinatorRecord | None]:
         """Return the state, and the record of a new leader epoch; InvalidRequest, FencedLeaderEpoch and the errors of all requests."""
         _check_index(key)
-        kept = self._kept.get(key)
-        if kept is None:
+        stored = self._stored.get(key)
+        if stored is None:
             raise InvalidRequest("Read operation on uninitialized share partition not allowed.")
-        if NO_EPOCH != leader_epoch < kept.leader_epoch:
+        if NO_EPOCH != leader_epoch < stored.leader_epoch:
             raise FencedLeaderEpoch
         self._check_topic(key)
-        state = kept.state
-        if leader_epoch in {NO_EPOCH, kept.leader_epoch}:
+        state = stored.state
+        if leader_epoch in {NO_EPOCH, stored.leader_epoch}:
             return state, None
         update = StateUpdate(state.state_epoch, leader_epoch, state.start_offset, state.delivery_complete_count, ())
-        return state, self._record(key, kept, update, now_ms, leader_epoch=leader_epoch)
+        return state, self._record(key, stored, update, now_ms, leader_epoch=leader_epoch)
 
     def summary(self, key: StateKey) -> StateSummary:
         """Return the summary of a state; the errors of all requests."""
         _check_index(key)
         self._check_topic(key)
-        kept = self._kept.get(key)
-        if kept is None:
+        stored = self._stored.get(key)
+        if stored is None:
             return StateSummary()
-        state = kept.state
+        state = stored.state
         return StateSummary(state.state_epoch, state.leader_epoch, state.start_offset, state.delivery_complete_count)
 
     def delete(self, key: StateKey) -> CoordinatorRecord | None:
         """Return the tombstone; None for an unknown state. Raises the errors of all requests."""
         _check_index(key)
         self._check_topic(key)
-        return state_tombstone(key) if key in self._kept else None
+        return state_tombstone(key) if key in self._stored else None
 
     # Maintenance
 
     def orphans(self) -> Iterator[CoordinatorRecord]:
         """Return tombstones of states whose partition does not exist any more."""
-        return (state_tombstone(key) for key in self._kept if not self._exists(key.topic_id, key.partition))
+        return (state_tombstone(key) for key in self._stored if not self._exists(key.topic_id, key.partition))
 
     def cold_snapshots(self, now_ms: int, interval_ms: int) -> list[CoordinatorRecord]:
-        """Repeat snapshots that are older than `interval_ms`, so that the log can be pruned; none if all are repetitions already."""
-        states = {key: kept.state for key, kept in self._kept.items()}
+        """Repeat snapshots that are older than `interval_ms`, so that the log can be pruned; empty if all are repetitions already."""
+        states = {key: stored.state for key, stored in self._stored.items()}
         if all(each.create_timestamp_ms != each.write_timestamp_ms for each in states.values()):
             return []
         return [
@@ -154,8 +155,11 @@ class ShareStates:
         ]
 
     def first_needed_offset(self) -> int | None:
-        """Return the first offset of the log that is needed: later records repeat those below. None if no record is needed."""
-        return min((each.snapshot_offset for each in self._kept.values()), default=None)
+        """Return the first offset of the log that is needed; None if no record is needed.
+
+        Later records repeat the states below it.
+        """
+        return min((each.snapshot_offset for each in self._stored.values()), default=None)
 
     # Replay
 
@@ -169,37 +173,37 @@ class ShareStates:
     def _replay_snapshot(self, record: CoordinatorRecord, record_offset: int) -> None:
         key = StateKey.of(record.key)
         if record.value is None:
-            self._kept.pop(key, None)
+            self._stored.pop(key, None)
             return
         state = snapshot_of(record.value)
-        kept = self._kept.get(key)
-        if kept is None:
-            kept = self._kept[key] = _Kept(state)
-        kept.state = state
-        kept.leader_epoch = max(kept.leader_epoch, state.leader_epoch)
-        kept.state_epoch = max(kept.state_epoch, state.state_epoch)
-        kept.snapshot_offset = record_offset
-        if kept.update_count >= self._updates_per_snapshot():
-            kept.update_count = 0
+        stored = self._stored.get(key)
+        if stored is None:
+            stored = self._stored[key] = _StoredState(state)
+        stored.state = state
+        stored.leader_epoch = max(stored.leader_epoch, state.leader_epoch)
+        stored.state_epoch = max(stored.state_epoch, state.state_epoch)
+        stored.snapshot_offset = record_offset
+        if stored.update_count >= self._updates_per_snapshot():
+            stored.update_count = 0
 
     def _replay_update(self, key: StateKey, value: ShareUpdateValue | None) -> None:
-        kept = self._kept.get(key)
-        if kept is None or value is None:
+        stored = self._stored.get(key)
+        if stored is None or value is None:
             return  # its snapshot was deleted or pruned
-        state = kept.state
+        state = stored.state
         start_offset = state.start_offset if value.start_offset == NO_OFFSET else value.start_offset
-        kept.state = state._replace(
+        stored.state = state._replace(
             leader_epoch=state.leader_epoch if value.leader_epoch == NO_EPOCH else value.leader_epoch,
             start_offset=start_offset,
             delivery_complete_count=value.delivery_complete_count,
             batches=tuple(combine(state.batches, batches_of(value), start_offset)),
         )
-        kept.leader_epoch = max(kept.leader_epoch, value.leader_epoch)
-        kept.update_count += 1
+        stored.leader_epoch = max(stored.leader_epoch, value.leader_epoch)
+        stored.update_count += 1
 
-    def _record(self, key: StateKey, kept: _Kept, update: StateUpdate, now_ms: int, *, leader_epoch: int) -> CoordinatorRecord:
-        state = kept.state
-        if kept.update_count < self._updates_per_snapshot():
+    def _record(self, key: StateKey, stored: _StoredState, update: StateUpdate, now_ms: int, *, leader_epoch: int) -> CoordinatorRecord:
+        state = stored.state
+        if stored.update_count < self._updates_per_snapshot():
             return update_record(key, state.snapshot_epoch, leader_epoch, update, combine((), update.batches, update.start_offset))
         start_offset = state.start_offset if update.start_offset == NO_OFFSET else update.start_offset
         snapshot = ShareState(

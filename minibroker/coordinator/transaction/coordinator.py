@@ -1,35 +1,60 @@
 """The transaction coordinator: requests become decisions (states.py), and decisions become steps (steps.py).
 
-A request runs synchronously from the decision to the last marker, unless the logs ask for syncs or
-the markers do not fit into a turn. So clients rarely get CONCURRENT_TRANSACTIONS. An InitProducerId
-that finds an open transaction aborts it and continues, where Kafka answers that code and the client
-retries. An end is answered when the transaction is complete. If a partition is offline, it is
-answered when the outcome is safe, as in Kafka: then the next transaction of the id has to wait.
+A request runs synchronously from the decision to the last marker, unless the logs must be synced or
+the markers do not fit into a turn. Therefore clients rarely get CONCURRENT_TRANSACTIONS. An
+InitProducerId that finds an open transaction aborts it and continues. Kafka answers that code
+instead, and the client retries. An end is answered when the transaction is complete. If a partition
+is offline, it is answered when the outcome is safe, as in Kafka. The next transaction of the id
+then has to wait.
 
 `done(outcome)` is called once, before the call returns if nothing has to wait. Errors are outcomes.
 Every call may end with NotCoordinator, CoordinatorLoadInProgress (store.py), or InvalidRequest for
 an empty id.
 
-Source: TransactionCoordinator of Apache Kafka 4.3.1.
+`admit` is for Produce: the transaction of a transactional batch must include its partition, which
+the coordinator checks or adds (KIP-890).
+
+    Produce    a partition that the transaction does not include
+    to 10      INVALID_TXN_STATE
+    11         TRANSACTION_ABORTABLE
+    from 12    is added by this request
+
+With transaction.partition.verification.enable=false versions to 11 are not checked, as in Kafka:
+their records may stay open until the next start ends the transaction. A partition where this
+producer has an open transaction needs no check. Producers get the coordinator's errors as from
+Apache Kafka: PRODUCER_FENCED as INVALID_PRODUCER_EPOCH, and while the coordinator is not available
+NOT_ENOUGH_REPLICAS, which every client retries without looking for another leader.
+
+Source: TransactionCoordinator, AddPartitionsToTxnManager, ReplicaManager of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from minibroker.clock import Clock, Timer
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.topic import TRANSACTION_STATE_TOPIC, Topic
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.coordinator.transaction import states
-from minibroker.coordinator.transaction.marking import MARKERS_A_TURN, Sync
-from minibroker.coordinator.transaction.orphans import Orphan, find_orphans
+from minibroker.coordinator.transaction.marking import MARKERS_A_TURN, Orphan, Sync, find_orphans
 from minibroker.coordinator.transaction.records import EPOCH_BUMP_VERSION, ProducerIdAndEpoch, TopicPartition, TransactionMetadata
 from minibroker.coordinator.transaction.steps import Steps
 from minibroker.coordinator.transaction.store import StatePartition, StateStore
-from minibroker.errors import ConcurrentTransactions, KafkaError, NotCoordinator
+from minibroker.errors import (
+    ConcurrentTransactions,
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    KafkaError,
+    NotCoordinator,
+    NotEnoughReplicas,
+    ProducerFenced,
+    TransactionAbortable,
+)
 from minibroker.log.partition_log import PartitionLog
 
 IDS_A_TURN: Final = 50  #: ids that time out or expire in one turn of the loop
@@ -42,7 +67,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class TransactionCoordinator:
-    """The coordinator of all transactional ids. `sync(logs, done)` calls `done` with the logs that could not be synced."""
+    """The coordinator of all transactional ids.
+
+    `sync(logs, done)` calls `done` with the logs that could not be synced.
+    """
 
     def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock, sync: Sync) -> None:
         self._cluster = cluster
@@ -51,17 +79,20 @@ class TransactionCoordinator:
         self._steps = Steps(cluster, clock, sync)
         self._store = StateStore(cluster, config, clock, on_loaded=self._resume, on_gone=self._steps.forget)
         self._timers: dict[str, Timer] = {}
-        self._found_at_start: Topic | None = None  #: the topic that existed when the broker started
+        self._topic_at_start: Topic | None = None  #: the topic that existed when the broker started
 
     # Life
 
     def start(self, *, ends_orphans: bool = False) -> None:
-        """Load the topic, finish decided transactions, and start the timers. `ends_orphans`: also end orphans, when a broker starts."""
+        """Load the topic, finish decided transactions, and start the timers.
+
+        `ends_orphans`: also end orphans, when a broker starts.
+        """
         self._later("time-outs", self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms, self._look_for_timed_out)
         self._later("expiry", self._config.transaction_remove_expired_transaction_cleanup_interval_ms, self._look_for_expired)
         if ends_orphans:
-            self._found_at_start = self._cluster.topics.get(TRANSACTION_STATE_TOPIC)
-            if self._found_at_start is None:
+            self._topic_at_start = self._cluster.topics.get(TRANSACTION_STATE_TOPIC)
+            if self._topic_at_start is None:
                 self._look_for_orphans([])
         self._store.follow_topic()
 
@@ -73,7 +104,10 @@ class TransactionCoordinator:
         self._steps.stop()
 
     def ensure_topic(self) -> None:
-        """Create `__transaction_state` if it does not exist; KafkaError. Until then every request is NOT_COORDINATOR."""
+        """Create `__transaction_state` if it does not exist; KafkaError.
+
+        Until then every request is NOT_COORDINATOR.
+        """
         self._store.ensure_topic()
 
     # Requests
@@ -117,13 +151,20 @@ class TransactionCoordinator:
         *,
         client_transaction_version: int = 0,
     ) -> None:
-        """Add partitions to a transaction, or start one with them. The outcome has no meaning unless it is an error."""
+        """Add partitions to a transaction, or start one with them.
+
+        Callers use the outcome only if it is an error.
+        """
         self._decide(transactional_id, lambda current: self._add(current, ids, partitions, client_transaction_version), done)
 
     def end_transaction(
         self, transactional_id: str, ids: ProducerIdAndEpoch, *, commit: bool, client_transaction_version: int, done: Done
     ) -> None:
-        """Commit or abort. The outcome has the ids for the next transaction; none if the client's version is below 2."""
+        """Commit or abort.
+
+        The outcome has the ids for the next transaction, or NO_IDS if the client's version is below
+        2.
+        """
 
         def decide(current: TransactionMetadata | None) -> states.Decision:
             return states.end_transaction(
@@ -140,26 +181,29 @@ class TransactionCoordinator:
     def verify_partitions(
         self, transactional_id: str, ids: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]
     ) -> dict[TopicPartition, type[KafkaError] | None]:
-        """Return None for each partition that the transaction includes, otherwise TransactionAbortable. Raises KafkaError."""
+        """Return None for each partition that the transaction includes, otherwise TransactionAbortable.
+
+        Raises KafkaError.
+        """
         return states.verify_partitions(self.get(transactional_id), ids, partitions)
 
     def add_now(self, transactional_id: str, ids: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]) -> PartitionLog | None:
-        """Add partitions like `add_partitions`, for clients of KIP-890, whose data is in the same request: the step counts immediately.
+        """Add partitions for a client of KIP-890, whose data is in the same request: the step takes effect immediately.
 
         Returns the log that must be synced before the answer; None if nothing was written or no
         sync is needed. Raises KafkaError.
         """
-        kept = self._kept(transactional_id)
-        decision = self._add(kept.transactions.settled(transactional_id), ids, partitions, EPOCH_BUMP_VERSION)
+        stored = self._partition_of(transactional_id)
+        decision = self._add(stored.transactions.settled(transactional_id), ids, partitions, EPOCH_BUMP_VERSION)
         if decision.after is None:
             return None
-        log = self._steps.take_now(kept, decision.after)
+        log = self._steps.take_now(stored, decision.after)
         return log if log.wants_sync else None
 
     def admit(self, transactional_id: str, ids: ProducerIdAndEpoch, partition: TopicPartition, *, may_add: bool) -> PartitionLog | None:
         """Check whether a transaction includes `partition`; with `may_add` (from Produce 12 and TxnOffsetCommit 5 on) add it.
 
-        Returns as `add_now`. Raises KafkaError, TransactionAbortable among them.
+        Returns the same as `add_now`. Raises KafkaError, for example TransactionAbortable.
         """
         partitions = frozenset((partition,))
         if may_add:
@@ -183,20 +227,20 @@ class TransactionCoordinator:
 
     def get(self, transactional_id: str) -> TransactionMetadata | None:
         """Return the state of an id; None for an unknown one. Raises KafkaError."""
-        return self._kept(transactional_id).transactions.get(transactional_id)
+        return self._partition_of(transactional_id).transactions.get(transactional_id)
 
     def all(self) -> list[TransactionMetadata]:
         """Return the states of all ids that are served; CoordinatorLoadInProgress while more are being loaded."""
         found: list[TransactionMetadata] = []
-        for kept in self._store.current():
+        for stored in self._store.current():
             try:
-                kept.check()
+                stored.check()
             except NotCoordinator:
                 continue
-            found += kept.transactions.all()
+            found += stored.transactions.all()
         return found
 
-    def _kept(self, transactional_id: str) -> StatePartition:
+    def _partition_of(self, transactional_id: str) -> StatePartition:
         return self._store.partition_of(states.check_transactional_id(transactional_id))
 
     def _is_idle(self, transactional_id: str) -> bool:
@@ -221,8 +265,8 @@ class TransactionCoordinator:
 
     def _decide(self, transactional_id: str, decide: Decide, done: Done) -> None:
         try:
-            kept = self._kept(transactional_id)
-            decision = decide(kept.transactions.settled(transactional_id))
+            stored = self._partition_of(transactional_id)
+            decision = decide(stored.transactions.settled(transactional_id))
         except KafkaError as error:
             done(error)
             return
@@ -230,16 +274,19 @@ class TransactionCoordinator:
         if decision.after is None:
             done(answer)
         else:
-            self._steps.take(kept, decision.after, lambda failure: done(answer if failure is None else failure))
+            self._steps.take(stored, decision.after, lambda failure: done(answer if failure is None else failure))
 
     def _resume(self) -> None:
-        """Finish what was decided before this start. What clients decided during the load is already being finished."""
-        for kept in self._store.partitions:
-            for metadata in kept.transactions.unfinished():
+        """Finish transactions that were decided before this start.
+
+        Those that clients decided during the load are already in progress.
+        """
+        for stored in self._store.partitions:
+            for metadata in stored.transactions.unfinished():
                 if not self._steps.is_ending(metadata.transactional_id):
-                    _LOG.info("transactional id %s: its %s is finished now", metadata.transactional_id, metadata.state.kafka_name)
-                    self._steps.finish(kept, metadata, _nobody_waits, is_resumed=True)
-        if self._store.is_complete and self._found_at_start is self._store.topic:
+                    _LOG.info("transactional id %s: finishing its %s", metadata.transactional_id, metadata.state.kafka_name)
+                    self._steps.finish(stored, metadata, _ignore_outcome, is_resumed=True)
+        if self._store.is_complete and self._topic_at_start is self._store.topic:
             self._look_for_orphans(self.all())
 
     def _look_for_orphans(self, known: list[TransactionMetadata]) -> None:
@@ -247,7 +294,7 @@ class TransactionCoordinator:
         self._end_orphans(list(find_orphans(partitions, known)))
 
     def _end_orphans(self, orphans: list[Orphan]) -> None:
-        """End some orphans in each turn. No sync: if a marker is lost, the next start finds the same orphan."""
+        """End some orphans in each turn, without a sync: if a marker is lost, the next start finds the same orphan."""
         for each in orphans[:MARKERS_A_TURN]:
             each.end()
         if len(orphans) > MARKERS_A_TURN:
@@ -259,7 +306,11 @@ class TransactionCoordinator:
         now_ms = self._clock.now_ms()
         self._in_turns(
             "time-outs",
-            [(kept, each) for kept in self._store.usable() for each in states.timed_out(kept.transactions.all_settled(), now_ms=now_ms)],
+            [
+                (stored, each)
+                for stored in self._store.usable()
+                for each in states.timed_out(stored.transactions.all_settled(), now_ms=now_ms)
+            ],
             lambda each: self._time_out(each, now_ms),
         )
         self._later("time-outs", self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms, self._look_for_timed_out)
@@ -272,7 +323,7 @@ class TransactionCoordinator:
             allocate_producer_id=self._cluster.metadata.allocate_producer_id,
         )
         _LOG.warning(
-            "transactional id %s: its transaction is open for %d ms, its producer allowed %d (transaction.timeout.ms): "
+            "transactional id %s: its transaction has been open for %d ms, longer than the producer's transaction.timeout.ms %d: "
             "it is aborted, and producer id %d with epoch %d is fenced",
             metadata.transactional_id,
             now_ms - metadata.start_timestamp_ms,
@@ -286,9 +337,9 @@ class TransactionCoordinator:
         self._in_turns(
             "expired",
             [
-                (kept, each)
-                for kept in self._store.usable()
-                for each in states.expired(kept.transactions.all_settled(), now_ms=now_ms, expiration_ms=expiration_ms)
+                (stored, each)
+                for stored in self._store.usable()
+                for each in states.expired(stored.transactions.all_settled(), now_ms=now_ms, expiration_ms=expiration_ms)
             ],
             states.expire,
         )
@@ -297,9 +348,9 @@ class TransactionCoordinator:
     def _in_turns(
         self, name: str, due: list[tuple[StatePartition, TransactionMetadata]], step: Callable[[TransactionMetadata], TransactionMetadata]
     ) -> None:
-        """Apply `step` to each state that is `due`, unless the state has changed by then."""
-        for kept, metadata in due[:IDS_A_TURN]:
-            if kept.transactions.get(metadata.transactional_id) is metadata:
+        """Apply `step` to each state that is `due`, unless the state has changed in the meantime."""
+        for stored, metadata in due[:IDS_A_TURN]:
+            if stored.transactions.get(metadata.transactional_id) is metadata:
                 try:
                     after = step(metadata)
                 except KafkaError as error:  # no new producer id is available
@@ -307,7 +358,7 @@ class TransactionCoordinator:
                         "transactional id %s, %s: no producer id is available: %s (will retry)", metadata.transactional_id, name, error
                     )
                     continue
-                self._steps.take(kept, after, _nobody_waits)
+                self._steps.take(stored, after, _ignore_outcome)
         if len(due) > IDS_A_TURN:
             self._later(f"more {name}", 0, lambda: self._in_turns(name, due[IDS_A_TURN:], step))
 
@@ -315,5 +366,55 @@ class TransactionCoordinator:
         self._timers[name] = self._clock.call_later_ms(delay_ms, work)
 
 
-def _nobody_waits(_: object = None) -> None:
-    """Ignore the outcome of a step that no request waits for. Failed steps are repeated by the next timer."""
+def _ignore_outcome(_: object = None) -> None:
+    """Ignore the outcome of a step that no request waits for.
+
+    Failed steps are repeated by the next timer.
+    """
+
+
+ABORTABLE_SINCE: Final = 11
+ADDED_SINCE: Final = 12
+
+_UNAVAILABLE: Final = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator)
+
+
+class Admission(NamedTuple):
+    """The result of an admission."""
+
+    refused: dict[TopicPartition, KafkaError]  #: the errors of rejected batches; all others may be appended
+    log: PartitionLog | None = None  #: the coordinator's log, if it must be synced before the producer gets its answer
+
+
+ALL: Final = Admission({})
+
+
+def admit(
+    coordinator: TransactionCoordinator,
+    transactional_id: str,
+    ids: ProducerIdAndEpoch,
+    partitions: frozenset[TopicPartition],
+    *,
+    produce_version: int,
+) -> Admission:
+    """Add `partitions` to a transaction, or check that it includes them, depending on the version of Produce."""
+    try:
+        if produce_version >= ADDED_SINCE:
+            return Admission({}, coordinator.add_now(transactional_id, ids, partitions))
+        if not coordinator.verifies_partitions:
+            return ALL
+        verified = coordinator.verify_partitions(transactional_id, ids, partitions)
+    except KafkaError as error:
+        answer = _producer_error(error, produce_version)
+        return Admission(dict.fromkeys(partitions, answer))
+    return Admission({each: _producer_error(error(), produce_version) for each, error in verified.items() if error is not None})
+
+
+def _producer_error(error: KafkaError, produce_version: int) -> KafkaError:
+    if isinstance(error, ProducerFenced):
+        return InvalidProducerEpoch()
+    if isinstance(error, InvalidTxnState) or (isinstance(error, TransactionAbortable) and produce_version < ABORTABLE_SINCE):
+        return InvalidTxnState("Partition was not added to the transaction")
+    if isinstance(error, _UNAVAILABLE) or (isinstance(error, ConcurrentTransactions) and produce_version < ADDED_SINCE):
+        return NotEnoughReplicas(f"Unable to verify the partition has been added to the transaction. Underlying error: {error.name}")
+    return error

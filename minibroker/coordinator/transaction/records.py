@@ -1,15 +1,14 @@
-"""Records of `__transaction_state`: the last record of a transactional id is its state.
+"""The state of a transactional id (Kafka's TransactionMetadata), and its records in `__transaction_state`.
 
-The key is the id. The value has version 1 at transaction.version 1 and 2. Version 0 has no tagged
-fields, so at transaction.version 0 a restart loses the previous and next producer id and the
-client's version. An expired id is a tombstone. last_producer_epoch is never stored: a retry of
-InitProducerId across a restart is fenced, as in Kafka.
+The last record of an id is its state. The key is the id. The value has version 1 at
+transaction.version 1 and 2. Version 0 has no tagged fields: at transaction.version 0 a restart
+loses the previous and next producer id and the client's version. An expired id is a tombstone.
+last_producer_epoch is never stored: a retry of InitProducerId across a restart is fenced, as in
+Kafka.
 
 Source: TransactionLog, TransactionStateManager.loadTransactionMetadata of Apache Kafka 4.3.1.
 
-The state of one transactional id: Kafka's TransactionMetadata as an immutable value.
-
-Invariants of every value that `states` makes
+Invariants of every state that `states` creates
   - producer_id and producer_epoch never decrease: a new producer id is larger, and starts at epoch
     0
   - partitions is empty in Empty, Complete* and Dead
@@ -89,8 +88,8 @@ class TransactionMetadata(NamedTuple):
     start_timestamp_ms: int = NO_TIMESTAMP  #: of the open or last transaction
     partitions: frozenset[TopicPartition] = frozenset()  #: of the open transaction, or of one whose markers are being written
     previous_producer_id: int = NO_PRODUCER_ID  #: before the last step; differs only directly after a new producer id
-    next_producer_id: int = NO_PRODUCER_ID  #: taken over after the markers are written, because the epochs are used up
-    last_producer_epoch: int = NO_PRODUCER_EPOCH  #: a retry may still send it; it is not stored, so it is lost with the broker
+    next_producer_id: int = NO_PRODUCER_ID  #: replaces producer_id after the markers are written, because the epochs are used up
+    last_producer_epoch: int = NO_PRODUCER_EPOCH  #: a retry may still send it; a restart of the broker loses it
     client_transaction_version: int = 0  #: of the client's last step of a transaction: 0 or 2
 
     @property
@@ -115,7 +114,7 @@ def value_version(transaction_version: int) -> int:
 
 
 def encode(metadata: TransactionMetadata, *, transaction_version: int) -> tuple[bytes, bytes | None]:
-    """Encode key and value of the record of `metadata`; no value if it is Dead."""
+    """Encode key and value of the record of `metadata`; the value is None if it is Dead."""
     key = TransactionLogKey(transactional_id=metadata.transactional_id)
     if metadata.state is TransactionState.DEAD:
         return TRANSACTION_STATE.encode_key(key), None
@@ -151,10 +150,12 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> list[TransactionPartition
 
 
 def decode(key: Buffer | None, value: Buffer | None) -> tuple[str, TransactionMetadata | None] | None:
-    """Decode the id and its state, which is None for a tombstone. Return None for a record of an unknown type.
+    """Decode the id and its state, which is None for a tombstone.
+
+    Return None for a record of an unknown type.
 
     Raises:
-        WireError: These are not bytes of this topic.
+        WireError: The bytes are not a record of this topic.
     """
     record = TRANSACTION_STATE.decode(key, value)
     if record is None:

@@ -1,4 +1,4 @@
-"""The state machine of a transactional id: each request leads to a step to persist, an answer, or an error.
+"""The state machine of a transactional id: each request results in a step to persist, an answer, or an error.
 
                         InitProducerId     AddPartitions  EndTxn commit        EndTxn abort          markers written  time-out        expiry
   (unknown id)          Empty              49             49                   49                    -                -               -
@@ -11,7 +11,7 @@
   Dead                  -1                 -1             -1                   -1                    -                -               -
   PrepareEpochFence     -1                 -1             -1                   -1                    -                -               -
 
-  (1) OK if it repeats the EndTxn that led here     (2) 48 if it does
+  (1) OK if it repeats the EndTxn that led to this state     (2) 48 if it repeats that EndTxn
   48 INVALID_TXN_STATE, 49 INVALID_PRODUCER_ID_MAPPING, 51 CONCURRENT_TRANSACTIONS (retried by clients), -1 UNKNOWN_SERVER_ERROR
   Checked before the table: a pending step is 51 (store.py), and so is Prepare* for any ids (except EndTxn v1); another producer id is
   49 (InitProducerId: 90), another epoch 90 PRODUCER_FENCED. Dead is the tombstone of an expired id and is never stored as a state.
@@ -26,15 +26,17 @@ Epochs
   fencing         epoch + 1; at transaction.version 2 like EndTxn v2, and the old owner may return with its old epoch in
                   InitProducerId (KIP-588)
 
-These functions are pure: `Decision.after` becomes the state once its record is in the log. A failed write changes nothing. The
-coordinator looks for timed out transactions every 10 s, and for expired ids every hour, as Kafka does.
+These functions are pure: `Decision.after` becomes the state once its record is in the log. A failed
+write changes nothing. The coordinator looks for timed out transactions every 10 s, and for expired
+ids every hour, as Kafka does.
 
-Every cell was compared with Apache Kafka 4.3.1 (tests: cells.py). Two cases differ. If epochs are used up, Kafka throws at a retry of
-InitProducerId, which gets its answer again here. Kafka also takes an EndTxn v2 with the previous epoch for the repetition of one that
-a v1 client sent with the present epoch, so that a zombie gets its successor's epoch; here it gets PRODUCER_FENCED.
+Every cell was compared with Apache Kafka 4.3.1 (tests: cells.py). Two cases differ. If epochs are
+used up, a retry of InitProducerId makes Kafka throw; here it gets its answer again. Kafka treats an
+EndTxn v2 with the previous epoch as the repetition of one that a v1 client sent with the present
+epoch, and returns its successor's epoch to a zombie; here the zombie gets PRODUCER_FENCED.
 
-Sources: KIP-98, KIP-360, KIP-447, KIP-588, KIP-890; TransactionMetadata, TransactionState, TransactionCoordinator,
-TransactionStateManager of Kafka 4.3.1.
+Sources: KIP-98, KIP-360, KIP-447, KIP-588, KIP-890; TransactionMetadata, TransactionState,
+TransactionCoordinator, TransactionStateManager of Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -79,11 +81,11 @@ class Decision(NamedTuple):
 
     after: TransactionMetadata | None  #: None: nothing changes
     answer: ProducerIdAndEpoch = NO_IDS
-    error: type[KafkaError] | None = None  #: the answer instead of `answer`, though `after` is to be persisted
+    error: type[KafkaError] | None = None  #: replaces `answer`, though `after` is persisted
 
 
 def expected_ids(producer_id: int, producer_epoch: int) -> ProducerIdAndEpoch | None:
-    """Return the ids that InitProducerId 3+ sends as its own; None if it sends none.
+    """Return the ids that the producer sends in InitProducerId 3 and later; None if it sends no ids.
 
     Raises:
         InvalidRequest: It sends only one of the two.
@@ -94,7 +96,10 @@ def expected_ids(producer_id: int, producer_epoch: int) -> ProducerIdAndEpoch | 
 
 
 def check_transactional_id(transactional_id: str | None) -> str:
-    """Return the id; InvalidRequest if it is empty or null. InitProducerId with null is not transactional and does not get here."""
+    """Return the id; InvalidRequest if it is empty or null.
+
+    An InitProducerId with null is not transactional, and not checked here.
+    """
     if not transactional_id:
         raise InvalidRequest
     return transactional_id
@@ -116,7 +121,9 @@ def init_producer_id(
     transaction_version: int,
     allocate_producer_id: AllocateProducerId,
 ) -> Decision:
-    """Let a producer take over the id. `transaction_version` is the broker's, `expected` has the ids that the producer sends.
+    """Let a producer take over the id.
+
+    `transaction_version` is the broker's, `expected` has the ids that the producer sends.
 
     Raises:
         ConcurrentTransactions: Markers are being written. Also in `Decision.error`, if an open transaction must be aborted first.
@@ -183,7 +190,9 @@ def add_partitions(
     now_ms: int,
     client_transaction_version: int,
 ) -> Decision:
-    """Add partitions to a transaction, or start one. `client_transaction_version` is 2 from AddPartitionsToTxn 4 on, else 0.
+    """Add partitions to a transaction, or start one.
+
+    `client_transaction_version` is 2 from AddPartitionsToTxn 4 on, else 0.
 
     Raises:
         ConcurrentTransactions: Markers of the previous transaction are being written, for any ids.
@@ -243,7 +252,9 @@ def end_transaction(
     client_transaction_version: int,
     allocate_producer_id: AllocateProducerId,
 ) -> Decision:
-    """End the transaction of a client. `client_transaction_version` is 2 from EndTxn 5 on, else 0, which gets no ids in the answer.
+    """End the transaction of a client.
+
+    `client_transaction_version` is 2 from EndTxn 5 on, else 0, which gets no ids in the answer.
 
     Raises:
         ConcurrentTransactions, InvalidProducerIdMapping, ProducerFenced: As add_partitions.
@@ -288,7 +299,10 @@ def _end_v2(
 
 
 def is_repeated_end(current: TransactionMetadata, ids: ProducerIdAndEpoch) -> bool:
-    """Whether an EndTxn repeats the one that led to this state: it has the epoch before, or the last one of the producer id before."""
+    """Whether an EndTxn repeats the one that led to this state.
+
+    A repetition has the previous epoch, or the last epoch of the previous producer id.
+    """
     if not current.bumps_epochs or current.state not in _COMPLETE:
         return False
     if ids.producer_id == current.producer_id and ids.producer_epoch + 1 == current.producer_epoch:
@@ -305,7 +319,7 @@ def _check_outcome(current: TransactionMetadata, *, commit: bool) -> None:
 def fence(
     current: TransactionMetadata, *, now_ms: int, transaction_version: int, allocate_producer_id: AllocateProducerId
 ) -> TransactionMetadata:
-    """Abort an open transaction without its owner: it timed out, or another producer takes over. Its epoch is invalid then.
+    """Abort an open transaction and fence its owner: the transaction timed out, or another producer takes over.
 
     `transaction_version` is the broker's.
     """
@@ -344,11 +358,11 @@ def complete(current: TransactionMetadata, *, now_ms: int) -> TransactionMetadat
     """Complete a transaction whose markers are written."""
     if not current.state.is_prepared:
         _impossible(current)
-    goes_over = current.bumps_epochs and current.next_producer_id != NO_PRODUCER_ID
+    has_next_id = current.bumps_epochs and current.next_producer_id != NO_PRODUCER_ID
     is_commit = current.state is TransactionState.PREPARE_COMMIT
     return current._replace(
-        producer_id=current.next_producer_id if goes_over else current.producer_id,
-        producer_epoch=0 if goes_over else current.producer_epoch,
+        producer_id=current.next_producer_id if has_next_id else current.producer_id,
+        producer_epoch=0 if has_next_id else current.producer_epoch,
         previous_producer_id=current.producer_id,
         next_producer_id=NO_PRODUCER_ID,
         state=TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT,
@@ -368,11 +382,8 @@ def _impossible(current: TransactionMetadata) -> NoReturn:
     raise UnknownServerError(f"transactional id {current.transactional_id} is in state {current.state.kafka_name}")
 
 
-_ONGOING = TransactionState.ONGOING
-
-
 def timed_out(metadata: Iterable[TransactionMetadata], *, now_ms: int) -> Iterator[TransactionMetadata]:
-    """Return states whose transaction is open for longer than its time-out, for `fence`."""
+    """Return states whose transaction has been open for longer than its time-out, for `fence`."""
     return (each for each in metadata if each.state is _ONGOING and each.start_timestamp_ms + each.timeout_ms < now_ms)
 
 

@@ -1,11 +1,11 @@
-"""Takes a step of a transactional id: writes its record, syncs it if flush.messages asks for that, then makes it the state.
+"""Steps of a transactional id: the record is written, synced if flush.messages requires it, and then becomes the state.
 
 Prepare* is followed by the markers (marking.py), and those by Complete*:
 
     record of Prepare*, its sync -> markers, their syncs -> record of Complete* -> done
-                                           |--a partition is offline--> done; the markers, and Complete*, when it is back
+                                           |--a partition is offline--> done; the markers, and Complete*, when it is online again
 
-With minibroker.like.kafka the answer comes when Prepare* is safe, as from Apache Kafka, and readers
+With minibroker.like.kafka the answer is sent when Prepare* is safe, as by Apache Kafka, and readers
 see the end a little later.
 
 Invariants
@@ -43,46 +43,55 @@ class Steps:
         self._retries: dict[str, Timer] = {}  #: of Complete*, by transactional id
         self._is_stopped = False
 
-    def take(self, kept: StatePartition, after: TransactionMetadata, done: Callable[[KafkaError | None], None]) -> None:
-        """Persist `after`, and end the transaction if it is decided. `done` gets None, or the error if nothing has changed."""
+    def take(self, stored: StatePartition, after: TransactionMetadata, done: Callable[[KafkaError | None], None]) -> None:
+        """Persist `after`, and end the transaction if it is decided.
+
+        `done` receives None, or the error if nothing has changed.
+        """
         try:
-            log = self._write(kept, after)
+            log = self._write(stored, after)
         except KafkaError as error:
             done(error)
             return
         if log.wants_sync:
-            self._sync([log], lambda failures: self._synced(kept, after, done, failed=log in failures))
+            self._sync([log], lambda failures: self._synced(stored, after, done, failed=log in failures))
         else:
-            self._synced(kept, after, done, failed=False)
+            self._synced(stored, after, done, failed=False)
 
-    def take_now(self, kept: StatePartition, after: TransactionMetadata) -> PartitionLog:
-        """Persist `after`, which counts immediately. Return the log that has it; NotCoordinator, ConcurrentTransactions."""
-        log = self._write(kept, after)
-        kept.transactions.apply(after.transactional_id)
+    def take_now(self, stored: StatePartition, after: TransactionMetadata) -> PartitionLog:
+        """Persist `after`, which becomes the state immediately.
+
+        Return the log that has it; NotCoordinator, ConcurrentTransactions.
+        """
+        log = self._write(stored, after)
+        stored.transactions.apply(after.transactional_id)
         return log
 
     def finish(
         self,
-        kept: StatePartition,
+        stored: StatePartition,
         prepared: TransactionMetadata,
         done: Callable[[], None],
         *,
         is_resumed: bool = False,
         delay_ms: int = 0,
     ) -> None:
-        """Write the markers and Complete*, after `delay_ms`. `done` is called once, then or as soon as a partition has to wait."""
+        """Write the markers and Complete*, after `delay_ms`.
+
+        `done` is called once: at the end, or as soon as a partition has to wait.
+        """
         waiting = [done]
 
         def on_progress(is_done: bool) -> None:
             if is_done:
                 self._markings.pop(prepared.transactional_id, None)
-                self._complete(kept, prepared)
+                self._complete(stored, prepared)
             while waiting:
                 waiting.pop()()
 
         marking = self._markings[prepared.transactional_id] = Marking(
             prepared,
-            coordinator_epoch=kept.coordinator_epoch,
+            coordinator_epoch=stored.coordinator_epoch,
             cluster=self._cluster,
             clock=self._clock,
             sync=self._sync,
@@ -100,7 +109,7 @@ class Steps:
         self._clock.call_later_ms(delay_ms, start)
 
     def is_ending(self, transactional_id: str) -> bool:
-        """Whether markers of the id, or Complete*, are still to be written."""
+        """Whether markers of the id, or Complete*, are not written yet."""
         return transactional_id in self._markings or transactional_id in self._retries
 
     def stop(self) -> None:
@@ -109,7 +118,10 @@ class Steps:
         self.forget()
 
     def forget(self) -> None:
-        """Drop all ids because the topic is gone. Clients that wait for an end get the decided outcome."""
+        """Drop all ids because the topic is gone.
+
+        Clients that wait for an end get the decided outcome.
+        """
         markings, self._markings = self._markings, {}
         for timer in self._retries.values():
             timer.cancel()
@@ -117,39 +129,42 @@ class Steps:
         for marking in markings.values():
             marking.stop()
 
-    def _write(self, kept: StatePartition, after: TransactionMetadata) -> PartitionLog:
-        kept.transactions.prepare(after)
+    def _write(self, stored: StatePartition, after: TransactionMetadata) -> PartitionLog:
+        stored.transactions.prepare(after)
         try:
-            return kept.append(after, now_ms=self._clock.now_ms(), transaction_version=self._cluster.transaction_version)
+            return stored.append(after, now_ms=self._clock.now_ms(), transaction_version=self._cluster.transaction_version)
         except KafkaError:
-            kept.transactions.give_up(after.transactional_id)
+            stored.transactions.give_up(after.transactional_id)
             raise
 
-    def _synced(self, kept: StatePartition, after: TransactionMetadata, done: Callable[[KafkaError | None], None], *, failed: bool) -> None:
+    def _synced(
+        self, stored: StatePartition, after: TransactionMetadata, done: Callable[[KafkaError | None], None], *, failed: bool
+    ) -> None:
         if failed or self._is_stopped:
-            kept.transactions.give_up(after.transactional_id)
+            stored.transactions.give_up(after.transactional_id)
             done(NotCoordinator())
             return
-        kept.transactions.apply(after.transactional_id)
+        stored.transactions.apply(after.transactional_id)
         if after.state.is_prepared and self._ends_later:
-            self.finish(kept, after, lambda: None, delay_ms=MARKERS_AFTER_MS)
+            self.finish(stored, after, lambda: None, delay_ms=MARKERS_AFTER_MS)
             done(None)
         elif after.state.is_prepared:
-            self.finish(kept, after, lambda: done(None))
+            self.finish(stored, after, lambda: done(None))
         else:
             done(None)
 
-    def _complete(self, kept: StatePartition, prepared: TransactionMetadata) -> None:
-        """Write Complete* without a sync: a start that finds Prepare* instead also finds the markers. Likewise if the log is offline.
+    def _complete(self, stored: StatePartition, prepared: TransactionMetadata) -> None:
+        """Write Complete* without a sync, or not at all if the log is offline.
 
-        If flush.messages asks for a sync, the flush timer does it within a second, and readers see
-        the record then. A sync for this record alone would delay requests that need theirs.
+        A start that finds Prepare* instead also finds the markers. If flush.messages requires a
+        sync, the flush timer does it within a second, and readers see the record then. A sync for
+        this record alone would delay the syncs of other requests.
         """
         self._retries.pop(prepared.transactional_id, None)
-        if not kept.is_online:
+        if not stored.is_online:
             return
         try:
-            self.take_now(kept, states.complete(prepared, now_ms=self._clock.now_ms()))
+            self.take_now(stored, states.complete(prepared, now_ms=self._clock.now_ms()))
         except KafkaError:
-            retry = self._clock.call_later_ms(RETRY_MS, lambda: self._complete(kept, prepared))
+            retry = self._clock.call_later_ms(RETRY_MS, lambda: self._complete(stored, prepared))
             self._retries[prepared.transactional_id] = retry

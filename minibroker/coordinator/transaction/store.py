@@ -3,11 +3,10 @@
 A partition of the topic is read when the broker starts or the topic is created, and kept in memory
 from then on:
 
-    loading --its records are read--> loaded                          COORDINATOR_LOAD_IN_PROGRESS until then, which clients retry
+    loading --its records are read--> loaded                          before: COORDINATOR_LOAD_IN_PROGRESS, which clients retry
        |--its log is offline or invalid--> unusable until the next start: NOT_COORDINATOR, which clients retry
 
-Reading is spread over turns of the loop, so that a start with many ids serves other requests
-meanwhile.
+Reading is spread over turns of the loop. A start with many ids serves other requests in between.
 
 Invariant: the states of `TransactionalIds` are in the log. A failed write changes nothing. After a
 failed fsync the content of the log is not known, so the log is offline, and its ids are not served.
@@ -29,8 +28,7 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import TRANSACTION_STATE_TOPIC, Topic
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.coordinator.placement import partition_of
-from minibroker.coordinator.stored_topic import READ_BYTES, check, read_pieces
+from minibroker.coordinator.stored_topic import READ_BYTES, check, partition_of, read_pieces
 from minibroker.coordinator.transaction import records
 from minibroker.coordinator.transaction.records import TransactionMetadata, TransactionState
 from minibroker.errors import ConcurrentTransactions, CoordinatorLoadInProgress, KafkaError, NotCoordinator, WireError
@@ -83,7 +81,7 @@ class StatePartition:
             log = self._partition.log
             self._partition.append_own(build_batch([Record(0, now_ms, key, value)]))
         except KafkaError as error:
-            _LOG.error("the state of transactional id %s cannot be written: %s", after.transactional_id, error)
+            _LOG.error("could not write the state of transactional id %s: %s", after.transactional_id, error)
             raise NotCoordinator from error
         return log
 
@@ -155,7 +153,7 @@ class StateStore:
         self.topic = topic
         self.partitions = [StatePartition(each) for each in topic.partitions] if topic is not None else []
         self._loading = self._load()
-        self._on_gone()  # answers requests, and these clients may ask for their ids again
+        self._on_gone()  # answers waiting requests; the clients may retry at once
         self._turn(BYTES_AT_START)
 
     def stop(self) -> None:
@@ -185,7 +183,7 @@ class StateStore:
         self._on_loaded()
 
     def _load(self) -> Iterator[int]:
-        """Load one partition after the other. A step yields the number of bytes that it was worth."""
+        """Load one partition after the other. Each step yields its work, as a number of bytes."""
         for index, each in enumerate(self.partitions):
             if not each.is_online:
                 continue
@@ -199,11 +197,11 @@ class StateStore:
                         last[record.key] = record.value
                     yield size
                 latest = iter(last.items())
-                while some := list(islice(latest, DECODED_AT_ONCE)):
-                    states |= records.replay(some, unknown_types)
-                    yield len(some) * _RECORD_BYTES
+                while next_records := list(islice(latest, DECODED_AT_ONCE)):
+                    states |= records.replay(next_records, unknown_types)
+                    yield len(next_records) * _RECORD_BYTES
             except (KafkaError, WireError) as error:
-                _LOG.error("%s-%d cannot be read, its transactional ids are not served: %s", TRANSACTION_STATE_TOPIC, index, error)
+                _LOG.error("could not read %s-%d: %s (its transactional ids are not served)", TRANSACTION_STATE_TOPIC, index, error)
                 each.is_broken = True
                 continue
             if unknown_types:
@@ -213,18 +211,18 @@ class StateStore:
 
 
 class TransactionalIds:
-    """The states of the transactional ids of one partition, and the step of each that is not persisted yet.
+    """The states of the transactional ids of one partition, and their pending steps.
 
-    `prepare` starts a step while its record is written: the id answers CONCURRENT_TRANSACTIONS.
-    Then `apply` makes it the state, or `give_up` drops it after a failed write. Invariant: an id
-    has one pending step at most.
+    `prepare` starts a step. While its record is being written, requests for the id get
+    CONCURRENT_TRANSACTIONS. Then `apply` makes it the state, or `give_up` drops it after a failed
+    write. Invariant: an id has one pending step at most.
     """
 
     __slots__ = ("_pending", "_states")
 
     def __init__(self, states: Mapping[str, TransactionMetadata] | None = None) -> None:
-        self._states = dict(states or {})  #: in the log
-        self._pending: dict[str, TransactionMetadata] = {}  #: being written to the log
+        self._states = dict(states or {})  #: these are in the log
+        self._pending: dict[str, TransactionMetadata] = {}  #: these are being written to the log
 
     def __len__(self) -> int:
         return len(self._states)
@@ -234,7 +232,7 @@ class TransactionalIds:
         return self._states.get(transactional_id)
 
     def settled(self, transactional_id: str) -> TransactionMetadata | None:
-        """Return the state to decide upon.
+        """Return the state that the next request changes.
 
         Raises:
             ConcurrentTransactions: A step is pending.
@@ -248,13 +246,13 @@ class TransactionalIds:
         return list(self._states.values())
 
     def all_settled(self) -> Iterator[TransactionMetadata]:
-        """Return the states without a pending step. A copy, so that steps may be taken during the iteration."""
+        """Return the states without a pending step. They may change during the iteration."""
         if not self._pending:  # the usual case; there may be 100,000
             return iter(self.all())
         return iter([each for each in self._states.values() if each.transactional_id not in self._pending])
 
     def unfinished(self) -> Iterator[TransactionMetadata]:
-        """Return the states whose markers are still to be written when the broker starts."""
+        """Return the states whose markers are not all written yet when the broker starts."""
         return (each for each in self.all_settled() if each.state.is_prepared)
 
     def prepare(self, after: TransactionMetadata) -> None:

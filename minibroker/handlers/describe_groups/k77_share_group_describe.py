@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from minibroker.coordinator.group.share.assignor import SIMPLE
 from minibroker.coordinator.group.share.members import ShareMember
+from minibroker.coordinator.group.share.step import SIMPLE
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles

@@ -12,8 +12,7 @@ from functools import partial
 
 from minibroker.coordinator.group.streams.group import StreamsGroup
 from minibroker.coordinator.group.streams.internal_topics import ConfiguredSubtopology
-from minibroker.coordinator.group.streams.members import StreamsMember
-from minibroker.coordinator.group.streams.tasks import Tasks, TaskSets
+from minibroker.coordinator.group.streams.members import StreamsMember, Tasks, TaskSets
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles

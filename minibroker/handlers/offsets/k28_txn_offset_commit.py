@@ -19,7 +19,7 @@ from typing import Any, Final
 from minibroker.cluster.partition import Partition
 from minibroker.coordinator.group.kind import Membership
 from minibroker.coordinator.group.offsets import NewOffset
-from minibroker.coordinator.transaction.admission import admit
+from minibroker.coordinator.transaction.coordinator import admit
 from minibroker.coordinator.transaction.records import ProducerIdAndEpoch
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces

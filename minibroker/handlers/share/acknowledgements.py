@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from minibroker.coordinator.share_partition.acknowledging import Acknowledgement
-from minibroker.coordinator.share_partition.sessions import MemberKey, TopicPartition
+from minibroker.coordinator.share_partition.share_partitions import MemberKey, TopicPartition
 from minibroker.dispatch.context import RequestContext
 from minibroker.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError, UnknownTopicId, UnknownTopicOrPartition
 from minibroker.log.partition_log import PartitionLog

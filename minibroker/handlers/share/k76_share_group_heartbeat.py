@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from minibroker.config.request_limits import HEARTBEAT_ELEMENTS_MAX
-from minibroker.coordinator.group.share.requests import ShareHeartbeat, ShareHeartbeatAnswer
+from minibroker.coordinator.group.share.group import ShareHeartbeat, ShareHeartbeatAnswer
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
 from minibroker.dispatch.pieces import ElementLimit

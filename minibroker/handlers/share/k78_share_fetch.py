@@ -1,7 +1,7 @@
 """ShareFetch (key 78): acquire records for a member of a share group, and acknowledge earlier ones.
 
 Versions: 1 and 2, flexible. From 2 on a request can renew locks (is_renew_ack: then nothing is fetched) and be strict about
-max_records (share_acquire_mode 1). Sessions are in coordinator/share_partition/sessions.py, acquisition is in share_partition.py there.
+max_records (share_acquire_mode 1). Sessions are in coordinator/share_partition/share_partitions.py, acquisition is in acquiring.py.
 As in Kafka, a client that is not a member of the group is served like a member once the state of the group exists. Before that the
 partition has UNKNOWN_SERVER_ERROR.
 The answer waits up to max_wait_ms for min_bytes, or for max_records. Appends, releases and expired locks end the wait, as do another
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.config.request_limits import SHARE_ELEMENTS_MAX
 from minibroker.coordinator.share_partition.acquiring import AcquireRequest
-from minibroker.coordinator.share_partition.sessions import FINAL_EPOCH, MemberKey, ShareSession, TopicPartition
+from minibroker.coordinator.share_partition.share_partitions import FINAL_EPOCH, MemberKey, ShareSession, TopicPartition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
 from minibroker.dispatch.flush import FlushFailures
@@ -121,7 +121,7 @@ class ShareFetching:
         session = shares.session(node_id, self._member)
         if self._is_final:
             return None
-        session.go_on(request.share_session_epoch)
+        session.check_epoch(request.share_session_epoch)
         forgotten = [(topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions]
         shares.update_session(node_id, self._member, added, forgotten)
         return session
@@ -182,7 +182,7 @@ class ShareFetching:
     def _is_returned(self, key: TopicPartition, given: PartitionRecords) -> bool:
         if self._session is None:
             return False
-        is_news = self._session.is_told(key, has_records=bool(given.records), has_error=given.error is not None)
+        is_news = self._session.must_include(key, has_records=bool(given.records), has_error=given.error is not None)
         return is_news or self._is_first
 
 

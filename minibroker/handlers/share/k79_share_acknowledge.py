@@ -1,15 +1,17 @@
 """ShareAcknowledge (key 79): acknowledge records that a member of a share group has acquired.
 
-Versions: 1 and 2, flexible; 2 renews locks. The member must have an open session (share_partition/sessions.py). Epoch -1 closes it and
-releases its other records. As in Kafka, a client with a session need not be a member of the group.
-The response is sent when everything is in the log of the share coordinator, and synced where required. Partitions are in the order of the
-request.
+Versions: 1 and 2, flexible; 2 renews locks. The member must have an open session
+(share_partition/share_partitions.py). Epoch -1 closes it and releases its other records. As in
+Kafka, a client with a session need not be a member of the group.
+
+The response is sent when everything is in the log of the share coordinator, and synced where
+required. Partitions are in the order of the request.
 """
 
 from __future__ import annotations
 
 from minibroker.config.request_limits import SHARE_ELEMENTS_MAX
-from minibroker.coordinator.share_partition.sessions import FINAL_EPOCH, FIRST_EPOCH, MemberKey, TopicPartition
+from minibroker.coordinator.share_partition.share_partitions import FINAL_EPOCH, FIRST_EPOCH, MemberKey, TopicPartition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
 from minibroker.dispatch.flush import FlushFailures
@@ -35,7 +37,7 @@ def share_acknowledge(ctx: RequestContext, request: schema.Request) -> schema.Re
         raise InvalidShareSessionEpoch
     session = ctx.broker.coordinators.share_partitions.session(ctx.broker.nodes.own.node_id, member)
     if request.share_session_epoch != FINAL_EPOCH:
-        session.go_on(request.share_session_epoch)
+        session.check_epoch(request.share_session_epoch)
     return ctx.broker.slices.run(_acknowledge(ctx, request, member), keeps_frame=False)
 
 

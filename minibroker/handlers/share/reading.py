@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from minibroker.cluster.partition import Partition
 from minibroker.coordinator.share_partition.acquiring import Acquired, AcquireRequest, Extent
-from minibroker.coordinator.share_partition.sessions import TopicPartition
 from minibroker.coordinator.share_partition.share_partition import SharePartition
+from minibroker.coordinator.share_partition.share_partitions import TopicPartition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Watchable
 from minibroker.errors import KafkaError, KafkaStorageError

@@ -28,7 +28,7 @@ from uuid import UUID
 
 from minibroker.cluster.partition import NO_EPOCH
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
-from minibroker.coordinator.placement import partition_of
+from minibroker.coordinator.stored_topic import partition_of
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.middleware import after, refusal, wrapped
 from minibroker.dispatch.partition_places import index_of, topic_of

@@ -22,8 +22,8 @@ from typing import NamedTuple
 import pytest
 from crc32c import crc32c
 
-from minibroker.coordinator.placement import partition_of
 from minibroker.coordinator.share_state.records import InitialState, StateBatch, StateKey, StateUpdate
+from minibroker.coordinator.stored_topic import partition_of
 from minibroker.errors import InvalidRequest, NotCoordinator
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.batch import ATTRIBUTES_POSITION, CRC_POSITION, HEADER_SIZE

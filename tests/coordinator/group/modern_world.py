@@ -8,8 +8,7 @@ from uuid import UUID
 
 from minibroker.clock import ManualClock
 from minibroker.coordinator.group.modern import ModernImage
-from minibroker.coordinator.group.topic_expressions import MatchingTopics, TopicExpressions
-from minibroker.coordinator.group.topics import REFRESH_INTERVAL_MS, KnownTopic
+from minibroker.coordinator.group.topics import REFRESH_INTERVAL_MS, KnownTopic, MatchingTopics, TopicExpressions
 from minibroker.errors import KafkaError, NotCoordinator
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.storage.record_frame import CONSUMER_OFFSETS, CoordinatorRecord

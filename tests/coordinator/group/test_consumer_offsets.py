@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.coordinator.group.consumer.records import group_tombstones
+from minibroker.coordinator.group.consumer.members import group_tombstones
 from minibroker.coordinator.group.offsets import offset_tombstone
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.schemas import k09_offset_fetch as k09

@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from minibroker.coordinator.group.classic import group as classic_group
-from minibroker.coordinator.group.classic.records import group_record
+from minibroker.coordinator.group.classic.members import group_record
 from minibroker.coordinator.stored_topic import batch_of
 from minibroker.schemas.internal.offset_records import GroupMetadataValue, MemberMetadata
 from minibroker.storage.record_frame import CONSUMER_OFFSETS

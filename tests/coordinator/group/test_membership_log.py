@@ -80,4 +80,4 @@ def test_downgrade_to_a_classic_group_is_logged(caplog: pytest.LogCaptureFixture
 
     with caplog.at_level(logging.INFO):
         membership_log.with_log_lines("g", image, end)([])
-    assert said(caplog) == ["INFO group g: it goes on as a classic group"]
+    assert said(caplog) == ["INFO group g: it continues as a classic group"]

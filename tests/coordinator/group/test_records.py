@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minibroker.coordinator.group.classic.records import group_tombstone
+from minibroker.coordinator.group.classic.members import group_tombstone
 from minibroker.coordinator.group.offsets import (
     NO_TIMESTAMP,
     CommittedOffset,

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from minibroker.coordinator.group import retention
-from minibroker.coordinator.group.classic.records import group_tombstone
+from minibroker.coordinator.group.classic.members import group_tombstone
+from minibroker.coordinator.group.consumer.members import ConsumerGroupImage
 from minibroker.coordinator.group.kind import Membership
 from minibroker.coordinator.group.offsets import CommittedOffset, NewOffset, offset_record, offset_tombstone
 from minibroker.coordinator.group.retention import expired
-from minibroker.coordinator.group.shard import Shard
+from minibroker.coordinator.group.store import Shard
 from minibroker.coordinator.stored_topic import batch_of
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.schemas import k26_end_txn as k26
@@ -117,7 +118,7 @@ def test_offsets_of_an_open_transaction_do_not_expire() -> None:
 
 
 def shard_of(*records: CoordinatorRecord) -> Shard:
-    shard = Shard()
+    shard = Shard(lambda _: ConsumerGroupImage())
     for record_offset, record in enumerate(records):
         shard.replay(record, record_offset)
     return shard

@@ -7,13 +7,22 @@ from uuid import UUID
 
 import pytest
 
-from minibroker.coordinator.group import shard
-from minibroker.coordinator.group.classic.records import group_record, group_tombstone
-from minibroker.coordinator.group.consumer.members import ConsumerGroupImage, ConsumerMember
-from minibroker.coordinator.group.consumer.records import epoch_record, group_tombstones, member_record, member_tombstones, target_record
+from minibroker.coordinator.group import store
+from minibroker.coordinator.group.classic.members import group_record, group_tombstone
+from minibroker.coordinator.group.consumer.members import (
+    ConsumerGroupImage,
+    ConsumerMember,
+    epoch_record,
+    group_tombstones,
+    member_record,
+    member_tombstones,
+    target_record,
+)
 from minibroker.coordinator.group.kind import SIMPLE_GROUP, GroupType
 from minibroker.coordinator.group.offsets import CommittedOffset, offset_record
-from minibroker.coordinator.group.shard import Shard
+from minibroker.coordinator.group.share.members import ShareGroupImage
+from minibroker.coordinator.group.store import Shard
+from minibroker.coordinator.group.streams.members import StreamsGroupImage
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.schemas.internal.coordinator_records import OFFSET_RECORD_TYPES
 from minibroker.schemas.internal.offset_records import GroupMetadataValue
@@ -27,11 +36,16 @@ CLASSIC = group_record(
 )
 EPOCH = epoch_record("g", 5, 77)
 MEMBER = member_record("g", ConsumerMember("m", topic_names=("a",)))
+IMAGES = {GroupType.CONSUMER: ConsumerGroupImage, GroupType.SHARE: ShareGroupImage, GroupType.STREAMS: StreamsGroupImage}
 TARGET = target_record("g", "m", {UUID(int=1): frozenset({0})})
 
 
+def new_shard() -> Shard:
+    return Shard(lambda group_type: IMAGES[group_type]())
+
+
 def shard_of(*records: CoordinatorRecord) -> Shard:
-    shard = Shard()
+    shard = new_shard()
     for record_offset, record in enumerate(records):
         shard.replay(record, record_offset)
     return shard
@@ -43,7 +57,7 @@ def types(shard: Shard) -> dict[str, GroupType]:
 
 def test_loaded_groups_match_kafkas_descriptions() -> None:
     """One log, and what ConsumerGroupDescribe answered about the groups in it at its end."""
-    shard = Shard()
+    shard = new_shard()
     for segment in json.loads(GROUP_RECORDS.read_text())["segments"].values():
         for batch in split_batches(memoryview(bytes.fromhex(segment["segment"]))):
             for record in decode_records(batch) if not batch.is_control else ():
@@ -98,7 +112,7 @@ def test_group_types_replace_each_other() -> None:
 
 
 def test_new_group_uses_the_image_of_its_state_machine() -> None:
-    shard, image = Shard(), ConsumerGroupImage()
+    shard, image = new_shard(), ConsumerGroupImage()
     shard.new_images["g"] = image
     shard.replay(EPOCH, 0)
     assert shard.groups["g"].image is image
@@ -106,5 +120,5 @@ def test_new_group_uses_the_image_of_its_state_machine() -> None:
 
 
 def test_every_record_type_has_a_group_type() -> None:
-    of_none = {each.key for each in OFFSET_RECORD_TYPES} - shard._TYPES.keys()
+    of_none = {each.key for each in OFFSET_RECORD_TYPES} - store._TYPES.keys()
     assert {each.__name__ for each in of_none} == {"LegacyOffsetCommitKey", "OffsetCommitKey", "GroupMetadataKey"}

@@ -14,8 +14,7 @@ from minibroker.cluster.partition import Partition
 from minibroker.coordinator import stored_topic
 from minibroker.coordinator.group.coordinator import GroupCoordinator
 from minibroker.coordinator.group.offsets import Offsets
-from minibroker.coordinator.placement import partition_of
-from minibroker.coordinator.stored_topic import batch_of
+from minibroker.coordinator.stored_topic import batch_of, partition_of
 from minibroker.errors import CoordinatorLoadInProgress, NotCoordinator
 from minibroker.records.batch import RecordBatch
 from minibroker.records.builder import build_batch
@@ -229,7 +228,7 @@ def test_damaged_batch_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
         found = [fetch(again, group=group) for group in ("others", "readers", "later")]
     assert found == [{("a", 0): 1}, {("a", 0): 2}, {("a", 0): 4}]
     assert [record.getMessage() for record in caplog.records] == [
-        f"{TOPIC}-0: left out what is damaged, 1 batches at offset 2: their groups lost state"
+        f"{TOPIC}-0: skipped 1 damaged batches at offset 2: their groups lost state"
     ]
     commit(again, {("a", 0): 5})
     assert fetch(again.restart(clean=False)) == {("a", 0): 5}  # recovery would cut the log at the damaged batch
@@ -260,7 +259,7 @@ def test_damaged_transactional_batch_stops_loading(caplog: pytest.LogCaptureFixt
     with caplog.at_level(logging.ERROR):
         assert fetch(again) == {("error", 16): None}
     assert commit(again, {("a", 0): 2}) == [("a", [(0, 16)])]
-    assert [f"{TOPIC}-0 cannot be read" in record.getMessage() for record in caplog.records] == [True]
+    assert [f"could not read {TOPIC}-0: " in record.getMessage() for record in caplog.records] == [True]
 
 
 def test_unknown_record_types_are_skipped(caplog: pytest.LogCaptureFixture) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from minibroker.clock import ManualClock, ManualTimer
-from minibroker.coordinator.group import topic_expressions
-from minibroker.coordinator.group.topic_expressions import MatchingTopics, TopicExpressions
+from minibroker.coordinator.group import topics
+from minibroker.coordinator.group.topics import MatchingTopics, TopicExpressions
 from minibroker.regular_expression import STEPS_A_SLICE, Regex
 
 LARGE = r"(\b?[a-z]?){400}[0-9]+"  #: about 400,000 steps for a name of 249 letters
@@ -66,7 +66,7 @@ def matched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
             calls.append((text, self.steps(text)))
             return super().matches(text)
 
-    monkeypatch.setattr(topic_expressions, "Regex", Watched)
+    monkeypatch.setattr(topics, "Regex", Watched)
     return calls
 
 
@@ -132,7 +132,7 @@ def test_regexes_take_turns(matched: list[tuple[str, int]]) -> None:
 
 
 def test_number_of_cached_regexes_is_bounded(matched: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_expressions, "MAX_EXPRESSIONS", 3)
+    monkeypatch.setattr(topics, "MAX_EXPRESSIONS", 3)
     cluster = Cluster(["a"])
     for pattern in ("1", "2", "3", "1", "4"):
         cluster.matching(pattern)
@@ -145,7 +145,7 @@ def test_number_of_cached_regexes_is_bounded(matched: list[tuple[str, int]], mon
 
 
 def test_number_of_cached_names_is_bounded(matched: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_expressions, "MAX_NAMES", 5)
+    monkeypatch.setattr(topics, "MAX_NAMES", 5)
     cluster = Cluster(["a", "b"])
     cluster.matching("1")
     cluster.matching("2")  # shares the names with the first
@@ -162,7 +162,7 @@ def test_number_of_cached_names_is_bounded(matched: list[tuple[str, int]], monke
 
 
 def test_number_of_unfinished_regexes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_expressions, "MAX_EXPRESSIONS", 2)
+    monkeypatch.setattr(topics, "MAX_EXPRESSIONS", 2)
     cluster = Cluster(f"{LONG}{number}" for number in range(10))
     patterns = [LARGE + "x?" * count for count in range(4)]
     assert [cluster.matching(pattern) for pattern in patterns] == [None] * 4

@@ -6,8 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from minibroker.coordinator.group.topic_expressions import MatchingTopics
-from minibroker.coordinator.group.topics import KnownTopic, metadata_hash
+from minibroker.coordinator.group.topics import KnownTopic, MatchingTopics, metadata_hash
 
 Counts = dict[str, int]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.coordinator.placement import partition_of
+from minibroker.coordinator.stored_topic import partition_of
 from minibroker.coordinator.transaction.marking import MARKERS_A_TURN
 from minibroker.coordinator.transaction.records import MAX_EPOCH, ProducerIdAndEpoch, TransactionMetadata, TransactionState
 from minibroker.errors import (

@@ -41,8 +41,8 @@ def test_transaction_timeout_is_logged(broker: BrokerInMemory, caplog: pytest.Lo
     assert state_of(broker) == "CompleteAbort"
     ((level, line),) = said(caplog)
     assert level == "WARNING"
-    assert line.startswith("transactional id payments: its transaction is open for ")
-    assert line.endswith("its producer allowed 15000 (transaction.timeout.ms): it is aborted, and producer id 0 with epoch 0 is fenced")
+    assert line.startswith("transactional id payments: its transaction has been open for ")
+    assert line.endswith("longer than the producer's transaction.timeout.ms 15000: it is aborted, and producer id 0 with epoch 0 is fenced")
 
 
 def test_fenced_producer_with_an_open_transaction_is_logged(broker: BrokerInMemory, caplog: pytest.LogCaptureFixture) -> None:
@@ -55,4 +55,4 @@ def test_fenced_producer_with_an_open_transaction_is_logged(broker: BrokerInMemo
 def test_transaction_completed_at_start_is_logged(broker: BrokerInMemory, caplog: pytest.LogCaptureFixture) -> None:
     prepared = TransactionMetadata("payments", 0, 1, TIMEOUT_MS, TransactionState.PREPARE_COMMIT, 0, 0, frozenset({("a", 0)}))
     broker_that_knows(broker, [prepared])
-    assert said(caplog) == [("INFO", "transactional id payments: its PrepareCommit is finished now")]
+    assert said(caplog) == [("INFO", "transactional id payments: finishing its PrepareCommit")]

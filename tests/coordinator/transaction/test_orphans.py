@@ -38,7 +38,7 @@ def test_transaction_of_an_unknown_id_is_aborted(caplog: pytest.LogCaptureFixtur
     assert is_stable(broker, "a", 1)
     assert markers(broker, "a", 1) == [(ABORTED, 1)]
     assert markers(broker, "a", 0) == []
-    assert "a-1: a transaction of producer id 0, open from offset 0 on, that no transactional id knows of, is aborted" in caplog.text
+    assert "a-1: a transaction of producer id 0, open from offset 0 on and unknown to all transactional ids, is aborted" in caplog.text
 
 
 def test_transaction_is_aborted_if_the_state_topic_is_missing() -> None:

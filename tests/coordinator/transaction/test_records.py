@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.coordinator.placement import partition_of
+from minibroker.coordinator.stored_topic import partition_of
 from minibroker.coordinator.transaction.records import ProducerIdAndEpoch, TransactionMetadata, TransactionState, decode, encode, replay
 from minibroker.coordinator.transaction.states import Decision, add_partitions, complete, end_transaction, expire, fence, init_producer_id
 from minibroker.errors import WireError

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from minibroker.client.configs import TYPES
-from minibroker.coordinator.share_partition import sessions
+from minibroker.coordinator.share_partition import share_partitions
 from minibroker.coordinator.share_state.records import InitialState
 from minibroker.errors import ShareSessionNotFound
 from minibroker.records.any_format import split_batches
@@ -179,7 +179,7 @@ def test_session_limit() -> None:
 
 
 def test_partition_limit_of_all_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "PARTITIONS_MAX", 3)
+    monkeypatch.setattr(share_partitions, "PARTITIONS_MAX", 3)
     broker = BrokerInMemory(topics={"orders": 4})
     first, second = Member(broker, "orders", "a"), Member(broker, "orders", "b")
 

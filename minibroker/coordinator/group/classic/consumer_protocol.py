@@ -1,10 +1,11 @@
-"""The embedded protocol `consumer`: what consumers of a classic group send to their leader, and receive from it.
+"""The embedded protocol `consumer`: the bytes that consumers of a classic group exchange with their leader.
 
-    JoinGroup    of each protocol: its name, and a ConsumerProtocolSubscription
+    JoinGroup    for each protocol: its name, and a ConsumerProtocolSubscription
     SyncGroup    a ConsumerProtocolAssignment, in the version of the member's subscription
 
-All subscriptions of one JoinGroup are equal, so the broker reads the first one. A version newer than the newest known one is read and
-written as the newest. Source: ConsumerProtocol, GroupMetadataManager, Utils of Apache Kafka 4.3.1.
+All subscriptions of one JoinGroup are equal, and the broker reads the first one. A version newer
+than the newest known one is read and written as the newest. Source: ConsumerProtocol,
+GroupMetadataManager, Utils of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -42,7 +43,10 @@ def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
 
 
 def write_assignment(assignment: Assignment, metadata: bytes, names: Iterable[str], topics: Topics) -> bytes:
-    """Encode an assignment in the version of a member's subscription, or 0 if that is invalid. Skip topics that are not in `names`."""
+    """Encode an assignment in the version of a member's subscription, or 0 if that is invalid.
+
+    Skip topics that are not in `names`.
+    """
     try:
         version = _version(metadata)
     except WireError:
@@ -54,7 +58,7 @@ def write_assignment(assignment: Assignment, metadata: bytes, names: Iterable[st
 
 
 def partitions_of(named_partitions: Sequence[TopicPartitions], topics: Topics) -> Assignment:
-    """Return the partitions that a client named by topic, without those that do not exist."""
+    """Return those of the partitions that exist. `named_partitions` have topic names."""
     found: dict[UUID, set[int]] = {}
     for each in named_partitions:
         topic = topics.find(each.topic)
@@ -77,7 +81,7 @@ def _version(data: bytes) -> int:
 
 @struct
 class Subscription:
-    """A ConsumerProtocolSubscription as far as version 0 goes. Later versions append fields."""
+    """Version 0 of ConsumerProtocolSubscription. Later versions append fields."""
 
     topics: list[String]
 

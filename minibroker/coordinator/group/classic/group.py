@@ -20,15 +20,17 @@
   25 UNKNOWN_MEMBER_ID   27 REBALANCE_IN_PROGRESS   waits: answered with the next generation (JoinGroup) or its assignment (SyncGroup)
   (1) From JoinGroup 4 on the member first gets an id, with MEMBER_ID_REQUIRED, and joins with it, so that a lost answer leaves no member
       in the group (KIP-394). A rebalance also waits for such ids. Static members need no id to join.
-  (2) An id that was given out joins as in (1). An unknown id is 25.
-  (3) The member that had the instance before receives FENCED_INSTANCE_ID from then on, also if its request waits (KIP-345).
+  (2) An id that the coordinator assigned joins as in (1). An unknown id is 25.
+  (3) From then on the member that had the instance before receives FENCED_INSTANCE_ID, also for a waiting request (KIP-345).
   (4) Checked first: 25 for an unknown id, FENCED_INSTANCE_ID for one that another member replaced, ILLEGAL_GENERATION for another
       generation, and INCONSISTENT_GROUP_PROTOCOL if SyncGroup 5 names another protocol.
 
-Before all that a JoinGroup is rejected with GROUP_MAX_SIZE_REACHED, or with INCONSISTENT_GROUP_PROTOCOL if no protocol would be common to
-all members. Apache Kafka differs in four cases. LeaveGroup of an id that was only given out starts a rebalance there. A waiting request
-is not answered there when the member sends it again (here REBALANCE_IN_PROGRESS). A rebalance keeps waiting there for a member that a full
-group rejected. Among protocols with equally many votes its hash table decides.
+A JoinGroup is first rejected with GROUP_MAX_SIZE_REACHED, or with INCONSISTENT_GROUP_PROTOCOL if no
+protocol would be common to all members. Apache Kafka differs in four cases:
+  - LeaveGroup of an id that has not joined yet starts a rebalance
+  - a waiting request is not answered when the member sends it again (here: REBALANCE_IN_PROGRESS)
+  - a rebalance keeps waiting for a member that a full group rejected
+  - among protocols with equally many votes its hash table decides
 
 Source: GroupMetadataManager of Apache Kafka 4.3.1; KIP-62, KIP-345, KIP-394, KIP-814.
 """
@@ -41,7 +43,7 @@ from uuid import uuid4
 
 from minibroker.clock import Clock
 from minibroker.coordinator.group.classic.consumer_protocol import CONSUMER, topics_of
-from minibroker.coordinator.group.classic.members import ClassicMember, MemberTable, names
+from minibroker.coordinator.group.classic.members import SIMPLE_TYPE, ClassicMember, MemberTable, group_tombstone, names
 from minibroker.coordinator.group.classic.rebalance import (
     NEW_MEMBER_JOIN_TIMEOUT_MS,
     ClassicGroupLimits,
@@ -49,7 +51,6 @@ from minibroker.coordinator.group.classic.rebalance import (
     PersistGeneration,
     Rebalance,
 )
-from minibroker.coordinator.group.classic.records import SIMPLE_TYPE, group_tombstone
 from minibroker.coordinator.group.classic.requests import UNKNOWN_MEMBER_ID, Join, JoinAnswer, Joined, Leave, Sync, SyncAnswer, Synced
 from minibroker.coordinator.group.kind import CheckCommit, GroupType, Membership, may_commit_all
 from minibroker.errors import (
@@ -67,18 +68,24 @@ from minibroker.errors import (
 from minibroker.schemas.internal.offset_records import GroupMetadataValue
 from minibroker.storage.record_frame import CoordinatorRecord
 
-#: of a client id or an instance id in a member id, which must fit into a string of the answer; Kafka's clients allow as many
+#: the most letters of a client id or instance id in a member id, which must fit into a string of the answer; Kafka's clients allow as many
 MAX_MEMBER_NAME_LETTERS: Final = 249
 
 
 def new_member_id(join: Join) -> str:
-    """Return a new member id. It starts with the instance id of a static member, or with the client id."""
-    begins_with = join.group_instance_id if join.group_instance_id is not None else join.client_id
-    return f"{begins_with[:MAX_MEMBER_NAME_LETTERS]}-{uuid4()}"
+    """Return a new member id.
+
+    It starts with the instance id of a static member, or with the client id.
+    """
+    prefix = join.group_instance_id if join.group_instance_id is not None else join.client_id
+    return f"{prefix[:MAX_MEMBER_NAME_LETTERS]}-{uuid4()}"
 
 
 class ClassicGroup:
-    """Take the requests of one group. `joined` and `synced` are called once: before the call returns, or when the answer is known."""
+    """Serve the requests of one group.
+
+    `joined` and `synced` are called once: before the call returns, or when the answer is known.
+    """
 
     group_type = GroupType.CLASSIC
 
@@ -94,7 +101,9 @@ class ClassicGroup:
         must_rebalance: bool = False,
         draw_member_id: Callable[[Join], str] = new_member_id,
     ) -> None:
-        """Create the state machine. `must_rebalance`: members of a stored group must join again when it resumes.
+        """Create the state machine.
+
+        `must_rebalance`: the members of a stored group must join again when it resumes.
 
         The other arguments are those of Rebalance.
         """
@@ -136,18 +145,18 @@ class ClassicGroup:
     # JoinGroup
 
     def join(self, join: Join, joined: Joined) -> None:
-        """Join the next generation, or get the answer of this one again."""
+        """Serve JoinGroup: join the next generation, or repeat the answer of this one."""
         try:
             self._check_join(join)
             self._rebalance.store_if_new()
         except KafkaError as error:
             is_full = isinstance(error, GroupMaxSizeReached)
             joined(JoinAnswer(UNKNOWN_MEMBER_ID if is_full else join.member_id, error=type(error)))
-            self._rebalance.complete_if_all_joined()  # it may have waited for this member
+            self._rebalance.complete_if_all_joined()  # the rebalance may have waited for this member
             return
         if join.member_id == UNKNOWN_MEMBER_ID:
             self._join_new(join, joined)
-        elif join.member_id in self._rebalance.pending and join.group_instance_id is None:  # only dynamic members are given an id first
+        elif join.member_id in self._rebalance.pending and join.group_instance_id is None:  # static members join without such an id
             self._add(join.member_id, join, joined)
         else:
             self._join_again(join, joined)
@@ -160,7 +169,10 @@ class ClassicGroup:
             raise InconsistentGroupProtocol
 
     def _has_room(self, member_id: str) -> bool:
-        """Whether the group may have this member. During a rebalance only the members that have joined count."""
+        """Whether the group may have this member.
+
+        During a rebalance only the members that have joined count.
+        """
         if self.state is ClassicGroupState.EMPTY:
             return True
         if self.state is not ClassicGroupState.PREPARING_REBALANCE:
@@ -221,7 +233,10 @@ class ClassicGroup:
             self._repeat_generation(before, member, join, leader_before)
 
     def _repeat_generation(self, before: ClassicMember, member: ClassicMember, join: Join, leader_before: str) -> None:
-        """Answer with the present generation. A leader must not assign again, so the answer says so, or names another leader."""
+        """Answer with the present generation.
+
+        A leader must not assign again: the answer skips the assignment, or names another leader.
+        """
         try:
             self._rebalance.store()
         except KafkaError as error:
@@ -237,7 +252,10 @@ class ClassicGroup:
     # SyncGroup
 
     def sync(self, sync: Sync, synced: Synced) -> None:
-        """Ask for the assignment of a member. The leader sends the assignments of all members."""
+        """Serve SyncGroup: answer with the assignment of a member.
+
+        The leader sends the assignments of all members.
+        """
         try:
             member = self._check_sync(sync)
         except KafkaError as error:
@@ -269,13 +287,16 @@ class ClassicGroup:
             raise RebalanceInProgress
 
     def leave(self, leaving: Sequence[Leave]) -> list[type[KafkaError] | None]:
-        """Remove members with one rebalance for all of them. Return None for each that was removed, or its error."""
+        """Remove members with one rebalance for all of them.
+
+        Return None for each that was removed, or its error.
+        """
         count = len(self.members)
         errors = [self._leave(each) for each in leaving]
         if len(self.members) < count:
             self._rebalance.start_or_continue()
         else:
-            self._rebalance.complete_if_all_joined()  # it may have waited for an id that had not joined yet
+            self._rebalance.complete_if_all_joined()  # the rebalance may have waited for an id that had not joined yet
         return errors
 
     def _leave(self, leaving: Leave) -> type[KafkaError] | None:
@@ -292,7 +313,10 @@ class ClassicGroup:
         return None
 
     def check_offset_commit(self, membership: Membership, *, is_transactional: bool, has_member_epoch: bool = True) -> CheckCommit:  # noqa: ARG002  the protocol of all kinds
-        """Check by the table whether a client may commit. A commit outside of a transaction renews the session."""
+        """Check whether a client may commit; see the table.
+
+        A commit outside of a transaction renews the session.
+        """
         self._check_offset_commit(membership, is_transactional=is_transactional)
         return may_commit_all
 
@@ -311,7 +335,7 @@ class ClassicGroup:
             raise RebalanceInProgress
         self._rebalance.renew(member)
 
-    # What the coordinator asks of every kind of group
+    # The rest of LiveGroup
 
     @property
     def protocol_type(self) -> str:
@@ -325,14 +349,17 @@ class ClassicGroup:
 
     @property
     def do_offsets_expire(self) -> bool:
-        """Whether offsets without subscribers expire: only the subscriptions of consumers are known, and only in the state Stable."""
+        """Whether offsets without subscribers expire.
+
+        The broker knows subscriptions only of consumers, and only in the state Stable.
+        """
         return self.is_empty or (self.state is ClassicGroupState.STABLE and self.protocol_type == CONSUMER)
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Allow every client, as Apache Kafka does."""
 
     def check_offset_delete(self) -> None:
-        """Raise NonEmptyGroup if it has members that are not consumers: what they read is not known."""
+        """Raise NonEmptyGroup if it has members that are not consumers: their subscriptions are not known."""
         if not self.is_empty and self.protocol_type != CONSUMER:
             raise NonEmptyGroup
 
@@ -346,7 +373,10 @@ class ClassicGroup:
         return [group_tombstone(self.group_id)]
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a consumer is subscribed to the topic. Also True if a subscription cannot be decoded, as in Apache Kafka."""
+        """Whether a consumer is subscribed to the topic.
+
+        Also True if a subscription cannot be decoded, as in Apache Kafka.
+        """
         if self.members.protocol_type != CONSUMER:
             return False
         subscriptions = [topics_of(member.metadata(self.protocol_name)) for member in self.members]

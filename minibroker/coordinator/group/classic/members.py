@@ -1,25 +1,33 @@
-"""Members of a classic group: their waiting requests, their leader, and the protocol that all of them support.
+"""Members of a classic group: their waiting requests, leader and common protocol, and the record that has the whole generation.
 
 Invariants
   - a group with members has a leader, which is one of them
   - a group_instance_id belongs to one member: a member that joins with it replaces the one before
   - members have a common protocol, so one can always be selected
 
-Source: ClassicGroup, ClassicGroupMember of Apache Kafka 4.3.1.
+Source: ClassicGroup, ClassicGroupMember, GroupCoordinatorRecordHelpers.newGroupMetadataRecord,
+GroupMetadataManager.replay of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
+from typing import Final
 
 from minibroker.clock import Timer
 from minibroker.coordinator.group.classic.requests import Join, JoinAnswer, Joined, Protocol, SyncAnswer, Synced
 from minibroker.errors import FencedInstanceId, RebalanceInProgress, UnknownMemberId
+from minibroker.schemas.internal.offset_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from minibroker.storage.record_frame import CoordinatorRecord
 
 
 class ClassicMember:
-    """One member. `joined` and `synced` have its waiting request. A second one of the same kind answers the first with an error."""
+    """One member.
+
+    `joined` and `synced` have its waiting request. A second request of the same kind answers the
+    first with an error.
+    """
 
     __slots__ = (
         "assignment",
@@ -42,8 +50,8 @@ class ClassicMember:
         self.group_instance_id = join.group_instance_id
         self.client_id = join.client_id
         self.client_host = join.client_host
-        self.assignment = b""  #: made by the leader in this generation, or in the one before
-        self.is_new = True  #: until its first generation: it does not know its id, so it sends no heartbeats
+        self.assignment = b""  #: from the leader, in this generation or in the one before
+        self.is_new = True  #: until its first generation; the client does not know its id, so it sends no heartbeats
         self.joined: Joined | None = None
         self.synced: Synced | None = None
         self.session: Timer | None = None  #: of its session time-out; written by Rebalance
@@ -58,11 +66,11 @@ class ClassicMember:
 
     @property
     def is_static(self) -> bool:
-        """Whether it may be away for its session time-out and keep its place (KIP-345)."""
+        """Whether it keeps its place for its session time-out while it is away (KIP-345)."""
         return self.group_instance_id is not None
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """Return what it sent for a protocol."""
+        """Return the metadata that it sent for a protocol."""
         return next((protocol.metadata for protocol in self.protocols if protocol.name == protocol_name), b"")
 
     def vote(self, candidates: Collection[str]) -> str:
@@ -153,7 +161,10 @@ class MemberTable:
             self.leader_id = next(iter(self._by_id), None)
 
     def replace(self, old: ClassicMember, new: ClassicMember) -> None:
-        """Give the place of `old` to `new`, which has the same instance id. It also becomes the leader if `old` was."""
+        """Give the place of `old` to `new`, which has the same instance id.
+
+        If `old` was the leader, `new` becomes the leader.
+        """
         self._by_id = {
             (new.member_id if member is old else member_id): (new if member is old else member) for member_id, member in self._by_id.items()
         }
@@ -163,7 +174,7 @@ class MemberTable:
             self.leader_id = new.member_id
 
     def elect(self) -> bool:
-        """Make a member that waits to join the leader. Return False if none waits."""
+        """Choose a leader among the members that wait to join. Return False if no member waits."""
         if self.leader_id is None:
             return False
         if self._by_id[self.leader_id].joined is None:
@@ -199,3 +210,68 @@ class MemberTable:
 def names(protocols: Collection[Protocol]) -> set[str]:
     """Return the names of protocols."""
     return {protocol.name for protocol in protocols}
+
+
+GROUP_VERSION: Final = 3
+_TOMBSTONE: Final = -1
+SIMPLE_TYPE: Final = ""  #: the protocol type of a group that has offsets and never had members
+
+
+def group_record(group_id: str, value: GroupMetadataValue) -> CoordinatorRecord:
+    """Return the record of a generation."""
+    return CoordinatorRecord(GroupMetadataKey(group=group_id), value, GROUP_VERSION)
+
+
+def group_tombstone(group_id: str) -> CoordinatorRecord:
+    """Return the tombstone of a group."""
+    return CoordinatorRecord(GroupMetadataKey(group=group_id), None, _TOMBSTONE)
+
+
+def value_of_members(members: MemberTable, generation_id: int, protocol_name: str | None, state_timestamp_ms: int) -> GroupMetadataValue:
+    """Return the value of a generation: members with their metadata for its protocol, and their assignments."""
+    return GroupMetadataValue(
+        protocol_type=members.protocol_type or SIMPLE_TYPE,
+        generation=generation_id,
+        protocol=protocol_name,
+        leader=members.leader_id,
+        current_state_timestamp=state_timestamp_ms,
+        members=[_stored(member, protocol_name) for member in members],
+    )
+
+
+def _stored(member: ClassicMember, protocol_name: str | None) -> MemberMetadata:
+    return MemberMetadata(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout=member.rebalance_timeout_ms,
+        session_timeout=member.session_timeout_ms,
+        subscription=member.metadata(protocol_name),
+        assignment=member.assignment,
+    )
+
+
+def members_of(value: GroupMetadataValue) -> MemberTable:
+    """Return the members of a generation.
+
+    A record has only the metadata of its protocol, so they support no other one.
+    """
+    members = MemberTable(value.protocol_type or None)
+    for stored in value.members:
+        join = Join(
+            client_id=stored.client_id,
+            client_host=stored.client_host,
+            protocol_type=value.protocol_type,
+            protocols=(Protocol(value.protocol or "", bytes(stored.subscription)),),
+            session_timeout_ms=stored.session_timeout,
+            rebalance_timeout_ms=stored.session_timeout if stored.rebalance_timeout < 0 else stored.rebalance_timeout,
+            group_instance_id=stored.group_instance_id,
+        )
+        member = ClassicMember(stored.member_id, join)
+        member.is_new = False
+        member.assignment = bytes(stored.assignment)
+        members.add(member, value.protocol_type)
+    if value.leader is not None and value.leader in members:
+        members.leader_id = value.leader
+    return members

@@ -1,10 +1,10 @@
-"""The rebalances of a classic group: how it goes from one generation to the next, and what its timers do.
+"""The rebalances of a classic group: how it gets from one generation to the next, and its timers.
 
     state                 next state
     Empty                 PreparingRebalance    a member joins
     PreparingRebalance    CompletingRebalance   all have joined, or the longest rebalance time-out has passed; a new group first
                                                 waits for more members (group.initial.rebalance.delay.ms)
-                          Empty                 no member is left
+                          Empty                 no members remain
     CompletingRebalance   Stable                the leader sent the assignment, and it is stored
                           PreparingRebalance    a member joins, leaves, changes, or does not sync in time
     Stable                PreparingRebalance    a member joins, leaves, changes, or does not sync in time
@@ -19,11 +19,13 @@
 
 Invariants
   - generation_id never decreases, and grows by one with each generation
-  - a request waits only where an answer will come: JoinGroup in PreparingRebalance, SyncGroup in CompletingRebalance
-  - what an answer says of a generation is stored before the answer is sent
+  - a request waits only if it will be answered: JoinGroup in PreparingRebalance, SyncGroup in
+    CompletingRebalance
+  - a generation is stored before an answer that contains it is sent
 
-Kafka's state Dead does not exist here: the coordinator drops the state machine of a group that is gone, and `unload` answers its waiting
-members. Source: GroupMetadataManager, ClassicGroup of Apache Kafka 4.3.1.
+Kafka's state Dead does not exist here: the coordinator drops the state machine of a deleted group,
+and `unload` answers its waiting members. Source: GroupMetadataManager, ClassicGroup of Apache Kafka
+4.3.1.
 """
 
 from __future__ import annotations
@@ -35,8 +37,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from minibroker.clock import Clock, Timer
-from minibroker.coordinator.group.classic.members import ClassicMember, MemberTable
-from minibroker.coordinator.group.classic.records import members_of, value_of_members
+from minibroker.coordinator.group.classic.members import ClassicMember, MemberTable, members_of, value_of_members
 from minibroker.coordinator.group.classic.requests import UNKNOWN_MEMBER_ID, JoinAnswer, JoinedMember, SyncAnswer
 from minibroker.coordinator.group.membership_log import is_logged, log_members
 from minibroker.errors import KafkaError, RebalanceInProgress, UnknownMemberId
@@ -68,7 +69,10 @@ PersistGeneration = Callable[[GroupMetadataValue], None]  #: appends the record 
 
 
 class Rebalance:
-    """The generations of one group, its members and their timers. ClassicGroup takes the requests. Attributes are for reading."""
+    """The generations of one group, its members and their timers.
+
+    ClassicGroup takes the requests. Attributes are for reading.
+    """
 
     def __init__(
         self,
@@ -82,7 +86,7 @@ class Rebalance:
     ) -> None:
         """Create a group, or continue with `stored`, the last record of a group that the log has: then `resume` must follow.
 
-        `members` are those of `stored`, if the caller knows more of them than the record has.
+        `members` are those of `stored`, if the caller knows more about them than the record has.
         """
         self.group_id = group_id
         self.state = ClassicGroupState.EMPTY
@@ -97,7 +101,7 @@ class Rebalance:
         self._is_stored = stored is not None
         self._is_initial = False  #: this rebalance started from an empty group
         self._has_grown = False  #: a member joined since the initial rebalance was last delayed
-        self._unsynced: set[str] = set()  #: members of this generation whose SyncGroup has not come
+        self._unsynced: set[str] = set()  #: members of this generation that have not sent SyncGroup
         self._joining: Timer | None = None
         self._syncing: Timer | None = None
         self._logged: frozenset[str] = frozenset()  #: the members that the last log line named
@@ -113,7 +117,10 @@ class Rebalance:
     # Life
 
     def resume(self, *, must_rebalance: bool) -> None:
-        """Start the session time-outs of the members of a stored group. `must_rebalance` makes them join again."""
+        """Start the session time-outs of the members of a stored group.
+
+        `must_rebalance` makes them join again.
+        """
         for member in self.members:
             self.renew(member)
         if must_rebalance or len(self.members) > self.limits.max_size:
@@ -140,7 +147,10 @@ class Rebalance:
     # Generations
 
     def start_or_continue(self) -> None:
-        """Start a rebalance because a member changed. If one is running, complete it once all members have joined."""
+        """Start a rebalance because a member changed.
+
+        If one is running, complete it once all members have joined.
+        """
         if self.state is ClassicGroupState.PREPARING_REBALANCE:
             self.complete_if_all_joined()
         else:
@@ -166,7 +176,7 @@ class Rebalance:
     def _delay_initial(self, delay_ms: int, remaining_ms: int) -> None:
         """Delay the first rebalance, and delay it again while members join, up to their rebalance time-out."""
 
-        def is_over() -> None:
+        def end_delay() -> None:
             if self._has_grown and remaining_ms:
                 self._has_grown = False
                 again_ms = min(self.limits.initial_rebalance_delay_ms, remaining_ms)
@@ -174,7 +184,7 @@ class Rebalance:
             else:
                 self._complete_join()
 
-        self._joining = self._clock.call_later_ms(delay_ms, is_over)
+        self._joining = self._clock.call_later_ms(delay_ms, end_delay)
 
     def _wait_for_joins(self) -> None:
         _cancel(self._joining)
@@ -196,7 +206,7 @@ class Rebalance:
                 self._log_removal(member.member_id, "it did not join again in time")
                 self.forget(member.member_id)
         if len(self.members) and not self.members.elect():
-            self._wait_for_joins()  # only static members are left, and none of them has joined
+            self._wait_for_joins()  # only static members remain, and none of them has joined
             return
         self.generation_id += 1
         self._unsynced.clear()
@@ -246,7 +256,10 @@ class Rebalance:
                 self.renew(member)
 
     def assign(self, assignments: Mapping[str, bytes]) -> None:
-        """Store the leader's assignment and answer all waiting SyncGroup requests. If it cannot be stored, start a rebalance."""
+        """Store the leader's assignment and answer all waiting SyncGroup requests.
+
+        If it cannot be stored, start a rebalance.
+        """
         before = [(member, member.assignment) for member in self.members]
         for member in self.members:
             member.assignment = assignments.get(member.member_id, b"")
@@ -313,7 +326,10 @@ class Rebalance:
         self.renew(member)
 
     def forget(self, member_id: str) -> None:
-        """Remove a member, or an id that was given to one that has not joined yet. Does nothing for other ids."""
+        """Remove a member, or an id that was given to one that has not joined yet.
+
+        Does nothing for other ids.
+        """
         _cancel(self.pending.pop(member_id, None))
         if member_id in self.members:
             member = self.members[member_id]
@@ -331,13 +347,16 @@ class Rebalance:
 
     def _expire_session(self, member: ClassicMember) -> None:
         if not member.is_new and (member.joined is not None or member.synced is not None):
-            return  # it waits for an answer, which renews the session
+            return  # the answer to its waiting request will renew the session
         self._log_removal(member.member_id, "its session timed out")
         self.forget(member.member_id)
         self.start_or_continue()
 
     def expect(self, member_id: str, session_timeout_ms: int) -> None:
-        """Remember an id given to a member that is about to join (KIP-394). It expires after the session time-out."""
+        """Remember an id given to a member that is about to join (KIP-394).
+
+        It expires after the session time-out.
+        """
         self.pending[member_id] = self._clock.call_later_ms(session_timeout_ms, partial(self._expire_pending, member_id))
 
     def _expire_pending(self, member_id: str) -> None:

@@ -1,8 +1,8 @@
 """Requests of members of classic groups, their answers, and the memory that the requests may take.
 
-A request that waits is a callback that takes its answer. JoinGroup may bring 100 MB for each
-member, so the protocols of all members together are limited to MAX_BYTES. A Charge lives as long as
-the request or member that holds it. Dropping the last of them gives its bytes back.
+A waiting request is a callback that takes its answer. A JoinGroup may have 100 MB, so the protocols
+of all members together are limited to MAX_BYTES. A Charge lives as long as the request or member
+that holds it. Its bytes are free again when the last of these is dropped.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from typing import Final, NamedTuple
 
 from minibroker.errors import GroupMaxSizeReached, KafkaError
 
-UNKNOWN_MEMBER_ID = ""  #: of a client that is no member yet
+UNKNOWN_MEMBER_ID = ""  #: the member id of a client that is not a member yet
 NO_GENERATION = -1
 
 
 class Protocol(NamedTuple):
-    """An assignment protocol that a member supports. `metadata` is its subscription, in the format of that protocol."""
+    """An assignment protocol that a member supports.
+
+    `metadata` is its subscription, in the format of that protocol.
+    """
 
     name: str
     metadata: bytes
@@ -51,7 +54,10 @@ class Sync(NamedTuple):
 
 
 class Leave(NamedTuple):
-    """One member of a LeaveGroup request. An administrator may name a static member by its instance id only."""
+    """One member of a LeaveGroup request.
+
+    An administrator may name a static member by its instance id only.
+    """
 
     member_id: str = UNKNOWN_MEMBER_ID
     group_instance_id: str | None = None
@@ -91,11 +97,11 @@ Joined = Callable[[JoinAnswer], None]
 Synced = Callable[[SyncAnswer], None]
 
 
-MAX_BYTES: Final = 64 * 1024 * 1024  #: of all members; a usual member takes 100 to 1,000 bytes
+MAX_BYTES: Final = 64 * 1024 * 1024  #: of all members; most members take 100 to 1,000 bytes
 
 
 class MemberMemory:
-    """The bytes that the protocols of all members take."""
+    """Counts the bytes of the protocols of all members."""
 
     __slots__ = ("used_bytes",)
 

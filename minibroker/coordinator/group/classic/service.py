@@ -1,4 +1,4 @@
-"""Members that speak the classic protocol: find their group, and answer when its log is synced.
+"""The service of members that use the classic protocol: it finds their group, and answers when its log is synced.
 
     request                    a classic group    a consumer group               an empty one             one of another kind
     JoinGroup                  classic/group      consumer/classic_members       becomes classic (1)      INCONSISTENT_GROUP_PROTOCOL
@@ -7,8 +7,8 @@
 
   (1) An empty streams group also becomes classic.
 
-Errors are in the answers. They are raised where the call answers immediately. Every call may fail with NotCoordinator and
-CoordinatorLoadInProgress.
+Errors are part of the answers, or raised by calls that answer immediately. Every call may fail with
+NotCoordinator and CoordinatorLoadInProgress.
 
 Source: GroupCoordinatorService of Apache Kafka 4.3.1.
 """
@@ -20,9 +20,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
 from minibroker.coordinator.group.classic.group import ClassicGroup
-from minibroker.coordinator.group.classic.members import MemberTable
+from minibroker.coordinator.group.classic.members import MemberTable, group_record
 from minibroker.coordinator.group.classic.rebalance import ClassicGroupLimits
-from minibroker.coordinator.group.classic.records import group_record
 from minibroker.coordinator.group.classic.requests import (
     UNKNOWN_MEMBER_ID,
     Join,
@@ -55,7 +54,7 @@ _REPLACEABLE = frozenset({GroupType.CONSUMER, GroupType.STREAMS})  #: by a class
 
 
 class ClassicProtocolGroup(Protocol):
-    """What members may join by the classic protocol: a classic group, or the classic members of a consumer group."""
+    """A group that members may join by the classic protocol: a classic group, or the classic members of a consumer group."""
 
     def join(self, join: Join, joined: Joined) -> None:
         """Serve JoinGroup."""
@@ -77,8 +76,14 @@ class ClassicGroups:
         self._groups = groups
         self.member_memory = MemberMemory()
 
+    def new_image(self) -> None:
+        """Return None: the last record of a classic group is its state."""
+
     def make(self, group_id: str, known: StoredGroup, persist: Persist, members: MemberTable | None = None) -> ClassicGroup:
-        """Create the state machine of a group. `members` are those of `known`, if the caller knows more than the record has."""
+        """Create the state machine of a group.
+
+        `members` are those of `known`, if the caller knows more about them than the record has.
+        """
         config = self._groups.config
         return ClassicGroup(
             group_id,
@@ -91,7 +96,10 @@ class ClassicGroups:
         )
 
     def take_over(self, group_id: str, members: MemberTable, *, must_rebalance: bool) -> None:
-        """Continue as a classic group after a downgrade, which the log already has. `members` have more than their record keeps."""
+        """Continue as a classic group after a downgrade, which is already in the log.
+
+        `members` have more data than the record.
+        """
         stored = self._groups.shard_of(group_id)
         self._groups.forget(stored, group_id)
         known = stored.shard.groups[group_id]._replace(was_downgraded=must_rebalance)
@@ -105,7 +113,7 @@ class ClassicGroups:
     # Requests
 
     def join(self, group_id: str, join: Join, joined: Joined) -> None:
-        """Join a group, or the next generation of it."""
+        """Serve JoinGroup."""
 
         def failed(error: type[KafkaError]) -> JoinAnswer:
             return JoinAnswer(join.member_id, error=error)
@@ -125,7 +133,7 @@ class ClassicGroups:
         group.join(join, self._groups.when_safe(stored, joined, failed))
 
     def sync(self, group_id: str, sync: Sync, synced: Synced) -> None:
-        """Ask for the assignment of a member."""
+        """Serve SyncGroup."""
 
         def failed(error: type[KafkaError]) -> SyncAnswer:
             return SyncAnswer(error=error)
@@ -138,7 +146,10 @@ class ClassicGroups:
         group.sync(sync, self._groups.when_safe(stored, synced, failed))
 
     def heartbeat(self, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int) -> None:
-        """Renew the session of a member; KafkaError by the table of the group. Accept it while the log of the group is being read."""
+        """Renew the session of a member; KafkaError.
+
+        Accept any member while the log of the group is being read.
+        """
         try:
             _, group = self._group_of_member(group_id)
         except CoordinatorLoadInProgress:
@@ -146,7 +157,10 @@ class ClassicGroups:
         group.heartbeat(member_id, group_instance_id, generation_id)
 
     def leave(self, group_id: str, leaving: Sequence[Leave], left: Left) -> None:
-        """Remove members: `left` receives None or an error for each. Errors of the whole request are raised."""
+        """Remove members: `left` receives None or an error for each.
+
+        Errors of the whole request are raised.
+        """
         try:
             stored, group = self._group_of_member(group_id)
         except UnknownMemberId:
@@ -176,8 +190,7 @@ class ClassicGroups:
         if member_id != UNKNOWN_MEMBER_ID:
             raise UnknownMemberId
         first_records = [] if group is None else group.tombstones()
-        begun = self._groups.begin(stored, group_id, GroupType.CLASSIC, first_records=first_records)
-        return cast("ClassicGroup", begun)
+        return cast("ClassicGroup", self._groups.begin(stored, group_id, GroupType.CLASSIC, first_records=first_records))
 
     def _group_of_member(self, group_id: str) -> tuple[StoredShard, ClassicProtocolGroup]:
         if not group_id:

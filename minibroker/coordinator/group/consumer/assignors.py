@@ -1,4 +1,4 @@
-"""The assignors of consumer groups. A group uses the one that most of its members ask for."""
+"""The assignors of consumer groups. A group uses the one that most of its members name."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ from minibroker.errors import UnsupportedAssignor
 
 UNIFORM: Final = "uniform"
 RANGE: Final = "range"
-ASSIGNORS: Final = (
-    UNIFORM,
-    RANGE,
-)  #: group.consumer.assignors has the allowed ones; the first is the default
+ASSIGNORS: Final = (UNIFORM, RANGE)  #: the allowed ones, unless group.consumer.assignors is set; the first is the default
 
 
 def check_assignor(name: str | None, assignors: Sequence[str] = ASSIGNORS) -> None:
-    """Raise UnsupportedAssignor unless members may ask for this assignor."""
+    """Raise UnsupportedAssignor unless members may name this assignor."""
     if name is not None and name not in assignors:
         raise UnsupportedAssignor(f"ServerAssignor {name} is not supported. Supported assignors: {', '.join(assignors)}.")
 
@@ -33,7 +30,10 @@ def preferred(names: Iterable[str | None], assignors: Sequence[str] = ASSIGNORS)
 def assign(
     name: str, members: Mapping[str, MemberSpec], partition_counts: Mapping[UUID, int], *, is_homogeneous: bool
 ) -> dict[str, Assignment]:
-    """Return the target assignment of each member. `is_homogeneous`: all members have the same subscription."""
+    """Return the target assignment of each member.
+
+    `is_homogeneous`: all members have the same subscription.
+    """
     if not members:
         return {}
     if name == RANGE:
@@ -45,7 +45,7 @@ def assign_ranges(members: Mapping[str, MemberSpec], partition_counts: Mapping[U
     """Assign by `range`: each member gets a run of neighboring partitions of each topic.
 
     Members have one order for all topics, static members first, so that partitions with the same
-    index in topics of the same size go to the same member. The present assignment does not count.
+    index in topics of the same size go to the same member. The present assignment has no effect.
     Source: RangeAssignor of Apache Kafka 4.3.1.
     """
     found: dict[str, dict[UUID, frozenset[int]]] = {member_id: {} for member_id in members}
@@ -77,8 +77,10 @@ def assign_uniform(members: Mapping[str, MemberSpec], partition_counts: Mapping[
     and topics differently. Here members have the given order, and topics that of their ids.
     """
     topics = sorted(next(iter(members.values())).topics)
-    had = {(topic_id, partition) for member in members.values() for topic_id, owned in member.assignment.items() for partition in owned}
-    free = [(topic_id, each) for topic_id in topics for each in range(partition_counts[topic_id]) if (topic_id, each) not in had]
+    assigned = {
+        (topic_id, partition) for member in members.values() for topic_id, owned in member.assignment.items() for partition in owned
+    }
+    free = [(topic_id, each) for topic_id in topics for each in range(partition_counts[topic_id]) if (topic_id, each) not in assigned]
     share, extra = divmod(sum(partition_counts[topic_id] for topic_id in topics), len(members))
     found: dict[str, dict[UUID, set[int]]] = {}
     unfilled: list[tuple[str, int]] = []
@@ -104,7 +106,7 @@ def assign_uniform(members: Mapping[str, MemberSpec], partition_counts: Mapping[
 
 
 _MAX_ROUNDS: Final = 16
-_NOBODY: Final = -1
+_NO_OWNER: Final = -1
 
 
 def assign_uneven(members: Mapping[str, MemberSpec], partition_counts: Mapping[UUID, int]) -> dict[str, Assignment]:
@@ -125,7 +127,7 @@ def assign_uneven(members: Mapping[str, MemberSpec], partition_counts: Mapping[U
 
 
 class _Building:
-    """Owners of partitions. Members are known by their index."""
+    """The owners of partitions. A member is identified by its index."""
 
     def __init__(self, members: Sequence[MemberSpec], partition_counts: Mapping[UUID, int]) -> None:
         self._sizes = [0] * len(members)  #: the partition count of each member
@@ -134,7 +136,7 @@ class _Building:
             for topic_id in member.topics:
                 self._subscribers.setdefault(topic_id, []).append(index)
         self._topics = sorted(self._subscribers, key=lambda each: self._rank(each, partition_counts[each]))
-        self._owners = {topic_id: [_NOBODY] * partition_counts[topic_id] for topic_id in self._topics}
+        self._owners = {topic_id: [_NO_OWNER] * partition_counts[topic_id] for topic_id in self._topics}
         for index, member in enumerate(members):
             for topic_id in member.assignment.keys() & member.topics:
                 for partition in member.assignment[topic_id]:
@@ -146,7 +148,7 @@ class _Building:
 
     def _give(self, topic_id: UUID, partition: int, index: int) -> None:
         before = self._owners[topic_id][partition]
-        if before != _NOBODY:
+        if before != _NO_OWNER:
             self._sizes[before] -= 1
         self._owners[topic_id][partition] = index
         self._sizes[index] += 1
@@ -156,7 +158,7 @@ class _Building:
         for topic_id in self._topics:
             line = _Line(self._subscribers[topic_id], self._sizes)
             for partition, owner in enumerate(self._owners[topic_id]):
-                if owner == _NOBODY:
+                if owner == _NO_OWNER:
                     self._give(topic_id, partition, line.next_least())
 
     def balance(self) -> None:
@@ -204,11 +206,13 @@ class _Building:
 
 
 class _Line:
-    """The subscribers of a topic, sorted by partition count. Members on the left get partitions, members on the right give them.
+    """The subscribers of a topic, sorted by partition count.
 
-    Two runs of members grow towards each other. All members of a run have the same `size`. Each is
-    asked once, then the run moves on by one partition and takes in the neighbors with that count.
-    For members outside of the runs, `sizes` is as it was at the start.
+    Members on the left get partitions, members on the right give them.
+
+    Two runs of members grow towards each other. All members of a run have the same `size`. The run
+    returns each of its members once, then moves on by one partition and includes the neighbors with
+    that count. For members outside of the runs, `sizes` does not change.
     """
 
     def __init__(self, subscribers: Sequence[int], sizes: Sequence[int]) -> None:
@@ -235,7 +239,7 @@ class _Line:
         return self._line[self._next_least - 1]
 
     def next_most(self) -> int | None:
-        """Return the member that gives the next partition; None if no member has any left."""
+        """Return the member that gives the next partition; None if no member has more."""
         if self._next_most < self._most_start:
             if self._most_end <= self._most_start and self._most_start > 0:
                 self._most_size = self._sizes[self._line[self._most_start - 1]]

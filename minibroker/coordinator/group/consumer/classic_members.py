@@ -1,30 +1,30 @@
-"""Members of a consumer group that speak the classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
+"""Members of a consumer group that use the classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-The coordinator also assigns to these members. There is no leader, and no request waits. JoinGroup
-brings the partitions that a member owns, like a heartbeat of other members (group.py). SyncGroup
-returns its assignment. The member epoch is the generation that the member knows.
+The coordinator assigns partitions to these members as well. There is no leader, and no request
+waits. JoinGroup has the partitions that a member owns, like a heartbeat of other members
+(group.py). SyncGroup returns the assignment. The client knows the member epoch as the generation.
 
-    of a classic member         its epoch is that of     its epoch is older     it must give up      what it waits for
-                                the target assignment                           partitions           is free, all of it
-    JoinGroup                   returns its epoch; reconciles it with the partitions that it says it owns (reconciliation.py)
+    of a classic member         its epoch is that of     its epoch is older     it must give up      all partitions that
+                                the target assignment                           partitions           it waits for are free
+    JoinGroup                   returns its epoch; reconciles it with the partitions that it owns (reconciliation.py)
     SyncGroup (1)               its assignment           27                     its assignment       its assignment
     Heartbeat (1)               alive (3)                27                     27                   27
     LeaveGroup (2)              removed: a new epoch of the group
 
   27 REBALANCE_IN_PROGRESS: it must join again, within its rebalance time-out
-  (1) Checked first: UNKNOWN_MEMBER_ID for an unknown member or one that does not speak the classic
+  (1) Checked first: UNKNOWN_MEMBER_ID for an unknown member or one that does not use the classic
       protocol, FENCED_INSTANCE_ID, ILLEGAL_GENERATION for another epoch,
       INCONSISTENT_GROUP_PROTOCOL if SyncGroup names another protocol than the first one of the
       member.
   (2) LeaveGroup can remove members of both protocols.
-  (3) 27 if only classic members are left that may not be downgraded, and partitions must be
-      assigned again: no other request would do it. (Apache Kafka does not assign them.)
+  (3) 27 if only classic members remain that may not be downgraded, and partitions must be assigned
+      again: no other request would do it. (Apache Kafka does not assign them.)
 
-JoinGroup is rejected with GROUP_MAX_SIZE_REACHED. It is rejected with INCONSISTENT_GROUP_PROTOCOL
-if it is not of a consumer, if the member has no protocol in common with all classic members (which
-may have to continue alone), or if migration is disabled. A member with an unknown id joins as a new
-one. A static member takes the place of the member that has its instance id, whatever protocol that
-speaks.
+JoinGroup is rejected with GROUP_MAX_SIZE_REACHED if the group is full. It is rejected with
+INCONSISTENT_GROUP_PROTOCOL if the client is not a consumer, if the member has no protocol in common
+with all classic members (which may have to continue alone), or if migration is disabled. A member
+with an unknown id joins as a new one. A static member takes the place of the member that has its
+instance id, whatever protocol that member uses.
 
 If a classic member replaces the last member of the other protocol, the group is downgraded
 (changes.py).
@@ -39,10 +39,9 @@ from collections.abc import Callable, Sequence
 
 from minibroker.coordinator.group.classic.consumer_protocol import CONSUMER, partitions_of, read_subscription, write_assignment
 from minibroker.coordinator.group.classic.requests import UNKNOWN_MEMBER_ID, Join, JoinAnswer, Joined, Leave, Sync, SyncAnswer, Synced
-from minibroker.coordinator.group.consumer.changes import GroupChanges
+from minibroker.coordinator.group.consumer.changes import ConsumerGroupStep, GroupChanges
 from minibroker.coordinator.group.consumer.members import ConsumerMember, MemberState
 from minibroker.coordinator.group.consumer.migration import downgraded, metadata_of, protocols_of
-from minibroker.coordinator.group.consumer.step import ConsumerGroupStep
 from minibroker.coordinator.group.modern import without_epochs
 from minibroker.errors import (
     FencedInstanceId,
@@ -60,7 +59,7 @@ from minibroker.schemas.internal.consumer_protocol import ConsumerProtocolSubscr
 
 
 class ClassicMembers:
-    """Take the requests of the classic members of one group."""
+    """Serve the requests of the classic members of one group."""
 
     def __init__(self, changes: GroupChanges, draw_member_id: Callable[[], str]) -> None:
         self._changes = changes
@@ -71,7 +70,10 @@ class ClassicMembers:
     # JoinGroup
 
     def join(self, join: Join, joined: Joined) -> None:
-        """Serve JoinGroup: add a member, or take the partitions that it owns now. Answer immediately."""
+        """Serve JoinGroup: add a member, or reconcile it with the partitions that it owns.
+
+        Answer immediately.
+        """
         try:
             joined(self._join(join))
         except KafkaError as error:
@@ -141,7 +143,7 @@ class ClassicMembers:
             if sync.protocol_type not in {None, CONSUMER} or sync.protocol_name not in {None, protocol.name}:
                 raise InconsistentGroupProtocol
             if self._image.assignment_epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
-                self._ask_to_join(member)
+                self._require_join(member)
         except KafkaError as error:
             synced(SyncAnswer(error=type(error)))
             return
@@ -154,25 +156,25 @@ class ClassicMembers:
         """Renew the session of a classic member. RebalanceInProgress asks it to join again."""
         member = self._find_of_generation(member_id, group_instance_id, generation_id)
         self._changes.renew(member)
-        is_free = member.state is MemberState.UNRELEASED_PARTITIONS and not self._waits_for_others(member)
-        is_behind = member.member_epoch < self._image.assignment_epoch or member.state is MemberState.UNREVOKED_PARTITIONS
-        if is_behind or is_free or self._lacks_a_target():
-            self._ask_to_join(member)
+        is_free = member.state is MemberState.UNRELEASED_PARTITIONS and not self._must_wait(member)
+        is_older = member.member_epoch < self._image.assignment_epoch or member.state is MemberState.UNREVOKED_PARTITIONS
+        if is_older or is_free or self._needs_new_target():
+            self._require_join(member)
 
-    def _lacks_a_target(self) -> bool:
-        """Whether a new target assignment is due that only a JoinGroup can bring, because all members are classic."""
+    def _needs_new_target(self) -> bool:
+        """Whether a new target assignment is due that only a JoinGroup can create, because all members are classic."""
         if any(member.classic is None for member in self._image.members.values()):
             return False
         step = self._changes.step()
         step.follow_subscriptions(has_changed=False)
         return step.image.epoch > step.image.assignment_epoch
 
-    def _ask_to_join(self, member: ConsumerMember) -> None:
+    def _require_join(self, member: ConsumerMember) -> None:
         if member.member_id not in self._changes.joinings.member_ids:
             self._changes.joinings.arm(member.member_id, member.rebalance_timeout_ms)
         raise RebalanceInProgress
 
-    def _waits_for_others(self, member: ConsumerMember) -> bool:
+    def _must_wait(self, member: ConsumerMember) -> bool:
         """Whether another member has not given up partitions of this member's target."""
         target = self._image.targets.get(member.member_id, {})
         return any(
@@ -192,18 +194,21 @@ class ClassicMembers:
         return member
 
     def leave(self, leaving: Sequence[Leave]) -> list[type[KafkaError] | None]:
-        """Remove members with one new epoch for all of them. Return None or an error for each; KafkaError."""
-        gone: dict[str, None] = {}
+        """Remove members with one new epoch for all of them.
+
+        Return None or an error for each; KafkaError.
+        """
+        removed: dict[str, None] = {}
         errors: list[type[KafkaError] | None] = []
         for each in leaving:
             try:
-                gone[self._find_leaving(each)] = None
+                removed[self._find_leaving(each)] = None
             except KafkaError as error:
                 errors.append(type(error))
             else:
                 errors.append(None)
-        if gone:
-            self._changes.remove(*gone)
+        if removed:
+            self._changes.remove(*removed)
         return errors
 
     def _find_leaving(self, leaving: Leave) -> str:
@@ -219,7 +224,10 @@ class ClassicMembers:
     # Downgrade
 
     def _hand_over(self, step: ConsumerGroupStep, join: Join, owner: ConsumerMember, member_id: str) -> JoinAnswer:
-        """Downgrade because a classic member replaces the last other one. If nothing else changed, no member needs to join again."""
+        """Downgrade because a classic member replaces the last other member.
+
+        If nothing else changed, no member needs to join again.
+        """
         epoch = self._image.epoch
         is_stale = self._image.assignment_epoch < step.image.epoch
         if not is_stale:
@@ -242,7 +250,10 @@ def _subscription(join: Join) -> ConsumerProtocolSubscription:
 
 
 def _updated(before: ConsumerMember, join: Join, subscription: ConsumerProtocolSubscription) -> ConsumerMember:
-    """Return the member with what this JoinGroup says of it. Classic members resolve expressions themselves."""
+    """Return the member with the fields of this JoinGroup.
+
+    Classic members resolve expressions themselves.
+    """
     return before._replace(
         instance_id=before.instance_id if join.group_instance_id is None else join.group_instance_id,
         rack_id=subscription.rack_id or before.rack_id,

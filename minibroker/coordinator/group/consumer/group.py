@@ -11,19 +11,18 @@
         static (1)      UNRELEASED_INSTANCE_ID, except one that      new
                         is away: takes its place, same epoch
     its own             alive; reconciled (2)                        UNKNOWN_MEMBER_ID
-    the one before      the same, if it owns no more than it was     UNKNOWN_MEMBER_ID
-                        given (its answer was lost); else 110
+    the one before      the same, if it owns no more than was        UNKNOWN_MEMBER_ID
+                        assigned (the answer was lost); else 110
     older, newer        FENCED_MEMBER_EPOCH (110)                    UNKNOWN_MEMBER_ID
     -1  leaves          removed: a new epoch of the group            UNKNOWN_MEMBER_ID
     -2  static, leaves  away: keeps its partitions                   UNKNOWN_MEMBER_ID
 
-  (1) A request with an instance id that another member has is FENCED_INSTANCE_ID, except one that
-      joins.
-  (2) Changes in what it says of itself are stored. Another subscription is a new epoch of the
+  (1) A request with the instance id of another member is FENCED_INSTANCE_ID, except one that joins.
+  (2) Changed fields of the member are stored. A changed subscription starts a new epoch of the
       group.
 
 Invariants
-  - what an answer says is stored before the answer is sent; if storing fails, nothing has changed
+  - the records of an answer are stored before the answer is sent; if storing fails, nothing changes
   - no epoch decreases, except that of a static member that joins again
   - see members.py for owners, and reconciliation.py for which member gets which partitions
 
@@ -47,12 +46,11 @@ from uuid import UUID, uuid4
 
 from minibroker.clock import Clock
 from minibroker.coordinator.group.consumer.assignors import preferred
-from minibroker.coordinator.group.consumer.changes import GroupChanges
+from minibroker.coordinator.group.consumer.changes import ConsumerGroupStep, GroupChanges
 from minibroker.coordinator.group.consumer.classic_members import ClassicMembers
-from minibroker.coordinator.group.consumer.members import ConsumerGroupImage, ConsumerMember
+from minibroker.coordinator.group.consumer.members import ConsumerGroupImage, ConsumerMember, group_tombstones
 from minibroker.coordinator.group.consumer.migration import ClassicSuccessor, Migration
 from minibroker.coordinator.group.consumer.reconciliation import is_part_of
-from minibroker.coordinator.group.consumer.records import group_tombstones
 from minibroker.coordinator.group.consumer.requests import (
     NOT_SET,
     ConsumerGroupLimits,
@@ -60,20 +58,19 @@ from minibroker.coordinator.group.consumer.requests import (
     ConsumerHeartbeatAnswer,
     check_heartbeat,
 )
-from minibroker.coordinator.group.consumer.step import ConsumerGroupStep
 from minibroker.coordinator.group.kind import CheckCommit, GroupType, Membership, Persist, may_commit_all
-from minibroker.coordinator.group.member_epochs import (
+from minibroker.coordinator.group.modern import (
     JOINS,
     LEAVES_FOR_A_WHILE,
     check_epoch,
     check_fetch,
+    committing_member,
+    fetching_member,
     is_current,
     known_member,
     unknown_member,
-    who_commits,
-    who_fetches,
+    without_epochs,
 )
-from minibroker.coordinator.group.modern import without_epochs
 from minibroker.coordinator.group.topics import Topics
 from minibroker.errors import (
     FencedInstanceId,
@@ -107,7 +104,11 @@ def new_member_id() -> str:
 
 
 class ConsumerGroup:
-    """One group. `image` is what the log says of it, for reading. `classic_members` takes the requests of the classic protocol."""
+    """One group.
+
+    `image` is its state in the log, for reading. `classic_members` serves the requests of the
+    classic protocol.
+    """
 
     group_type = GroupType.CONSUMER
     protocol_type = "consumer"
@@ -128,8 +129,9 @@ class ConsumerGroup:
     ) -> None:
         """Create the state machine. If `image` has members, `resume` must follow.
 
-        `persist` replays what it stores into `image`. `limits` and `migration` return the present configs. `on_downgraded` is called once,
-        when a classic group has taken the place of this one.
+        `persist` replays what it stores into `image`. `limits` and `migration` return the present
+        configs. `on_downgraded` is called once, when a classic group has taken the place of this
+        one.
         """
         self.group_id = group_id
         self.image = image
@@ -181,7 +183,10 @@ class ConsumerGroup:
     # ConsumerGroupHeartbeat
 
     def heartbeat(self, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
-        """Serve a heartbeat: join, stay alive, or leave. Raises the errors of the table and of requests.py, and those of storing."""
+        """Serve a heartbeat: join, stay alive, or leave.
+
+        Raises the errors of the table and of requests.py, or KafkaError of the log.
+        """
         check_heartbeat(self.group_id, request, self._limits().assignors)
         if request.member_epoch < JOINS:
             return self._leave(request)
@@ -196,7 +201,7 @@ class ConsumerGroup:
         changes.commit(step)
         changes.renew(member)
         changes.watch_revocation(member, before)
-        changes.joinings.cancel(member.member_id)  # it may have spoken the classic protocol before
+        changes.joinings.cancel(member.member_id)  # it may have used the classic protocol before
         changes.syncings.cancel(member.member_id)
         has_news = request.member_epoch == JOINS or request.is_full or without_epochs(before.assigned) != without_epochs(member.assigned)
         assignment = without_epochs(member.assigned) if has_news else None
@@ -245,14 +250,14 @@ class ConsumerGroup:
         member = known_member(self.group_id, self.image.members, request.member_id)
         if request.member_epoch == LEAVES_FOR_A_WHILE:
             step = self._changes.step()
-            step.rest(member)
+            step.leave_for_a_while(member)
             self._changes.store(step)
             self._changes.revocations.cancel(member.member_id)
         else:
             self._changes.remove(member.member_id)
         return ConsumerHeartbeatAnswer(request.member_id, request.member_epoch)
 
-    # What the coordinator asks of every kind of group
+    # The rest of LiveGroup
 
     def check_offset_commit(self, membership: Membership, *, is_transactional: bool = False, has_member_epoch: bool = True) -> CheckCommit:
         """Check whether a client may commit, and return the check of each partition.
@@ -263,9 +268,9 @@ class ConsumerGroup:
         Raises:
             UnknownMemberId: The client is not a member.
             StaleMemberEpoch, IllegalGeneration: It has another epoch; the latter for classic members.
-            UnsupportedVersion: The member joined by KIP-848, and this version does not know member epochs.
+            UnsupportedVersion: The member joined by KIP-848, and this version of the request has no member epochs.
         """
-        member = who_commits(self.group_id, self.image.members, membership, is_transactional=is_transactional)
+        member = committing_member(self.group_id, self.image.members, membership, is_transactional=is_transactional)
         if member is None:
             return may_commit_all
         if not has_member_epoch and not is_transactional and member.classic is None:
@@ -274,13 +279,16 @@ class ConsumerGroup:
         return may_commit_all if is_current(member, member_epoch, _stale(member)) else partial(_check_since, member, member_epoch)
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Check whether a client may fetch offsets: UnknownMemberId, StaleMemberEpoch. Clients that are no members may."""
-        member = who_fetches(self.group_id, self.image.members, member_id, member_epoch)
+        """Check whether a client may fetch offsets: UnknownMemberId, StaleMemberEpoch.
+
+        Clients that are not members may.
+        """
+        member = fetching_member(self.group_id, self.image.members, member_id, member_epoch)
         if member is not None:
             check_fetch(member, member_epoch, _stale(member))
 
     def check_offset_delete(self) -> None:
-        """Allow it always: offsets of subscribed topics stay."""
+        """Always allow it: offsets of subscribed topics stay."""
 
     def check_delete(self) -> None:
         """Raise NonEmptyGroup unless it is empty."""
@@ -302,7 +310,7 @@ def _stale(member: ConsumerMember) -> type[KafkaError]:
 
 
 def _check_since(member: ConsumerMember, member_epoch: int, topic_id: UUID, partition: int) -> KafkaError | None:
-    """Return None if the member has had the partition since that epoch, even if it must give it up now."""
+    """Return None if the member has had the partition since that epoch, even if it must now give it up."""
     epochs = [
         found for each in (member.assigned, member.pending_revocation) if (found := each.get(topic_id, {}).get(partition)) is not None
     ]
@@ -314,7 +322,7 @@ def _check_since(member: ConsumerMember, member_epoch: int, topic_id: UUID, part
 
 
 def _updated(before: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:
-    """Return the member with what this heartbeat says of it."""
+    """Return the member with the fields of this heartbeat."""
     is_new_timeout = request.rebalance_timeout_ms != NOT_SET
     return before._replace(
         instance_id=before.instance_id if request.instance_id is None else request.instance_id,

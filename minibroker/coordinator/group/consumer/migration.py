@@ -1,8 +1,8 @@
 """Online migration (KIP-848): a classic group of consumers becomes a consumer group and back, while its members keep reading.
 
-    upgrade      a member of a classic group joins by ConsumerGroupHeartbeat
+    upgrade      a member of a classic group joins by ConsumerGroupHeartbeat:
                    the classic members stay, with the partitions of their last generation; the generation becomes the epoch of the group
-    downgrade    all members that are left speak the classic protocol
+    downgrade    all remaining members use the classic protocol:
                    the epoch of the group becomes the generation; each member gets its target assignment
 
     group.consumer.migration.policy    upgrade    downgrade    classic members may join a consumer group
@@ -13,11 +13,11 @@
 
 If a classic group cannot be upgraded, the heartbeat gets GroupIdNotFound. Apache Kafka differs in
 four cases:
-  - an assignment that cannot be decoded is UNKNOWN_SERVER_ERROR there
-  - if a classic member replaces a static one, members that were not reconciled stay so there, and
-    some partitions wait for the next rebalance
-  - a rebalance that failed while it waited for the leader makes it forget what members had, and an
-    upgrade gives their partitions to others while they still read them
+  - an assignment that cannot be decoded is UNKNOWN_SERVER_ERROR
+  - if a classic member replaces a static one, members that were not reconciled remain so, and some
+    partitions wait for the next rebalance
+  - after a rebalance that failed while it waited for the leader, Kafka has no assignments of the
+    members, and an upgrade gives their partitions to others while they still read them
   - a broker that crashes after a downgrade finds a stable group when it starts, and the partitions
     of the last new member have no owner; here the group rebalances
 
@@ -40,8 +40,15 @@ from minibroker.coordinator.group.classic.consumer_protocol import (
 from minibroker.coordinator.group.classic.group import ClassicGroup
 from minibroker.coordinator.group.classic.members import ClassicMember, MemberTable
 from minibroker.coordinator.group.classic.requests import Join, Protocol
-from minibroker.coordinator.group.consumer import records
-from minibroker.coordinator.group.consumer.members import ConsumerGroupImage, ConsumerMember
+from minibroker.coordinator.group.consumer.members import (
+    ConsumerGroupImage,
+    ConsumerMember,
+    current_record,
+    epoch_record,
+    member_record,
+    target_epoch_record,
+    target_record,
+)
 from minibroker.coordinator.group.modern import NEVER, NOTHING, Assignment
 from minibroker.coordinator.group.topics import Topics, metadata_hash
 from minibroker.errors import GroupIdNotFound, WireError
@@ -86,15 +93,15 @@ class ClassicSuccessor(NamedTuple):
 
 def check_upgrade(group: ClassicGroup, migration: Migration, max_size: int) -> None:
     """Raise GroupIdNotFound if the group must stay classic. `max_size` is that of consumer groups."""
-    why = None
+    reason = None
     if not migration.may_upgrade:
-        why = "online upgrade is disabled"
+        reason = "online upgrade is disabled"
     elif group.members.protocol_type != CONSUMER:
-        why = "the group does not use the consumer embedded protocol"
+        reason = "the group does not use the consumer embedded protocol"
     elif len(group.members) > max_size:
-        why = "the group size exceeds the consumer group maximum size"
-    if why is not None:
-        raise _no_upgrade(group.group_id, why)
+        reason = "the group size exceeds the consumer group maximum size"
+    if reason is not None:
+        raise _no_upgrade(group.group_id, reason)
 
 
 def upgraded(group: ClassicGroup, topics: Topics) -> list[CoordinatorRecord]:
@@ -107,16 +114,16 @@ def upgraded(group: ClassicGroup, topics: Topics) -> list[CoordinatorRecord]:
     topics_hash = metadata_hash({name for member, _ in members for name in member.topic_names}, topics)
     return [
         *group.tombstones(),
-        *(records.member_record(group_id, member) for member, _ in members),
-        records.epoch_record(group_id, generation_id, topics_hash),
-        *(records.target_record(group_id, member.member_id, assignment) for member, assignment in members),
-        records.target_epoch_record(group_id, generation_id, NEVER),
-        *(records.current_record(group_id, member) for member, _ in members),
+        *(member_record(group_id, member) for member, _ in members),
+        epoch_record(group_id, generation_id, topics_hash),
+        *(target_record(group_id, member.member_id, assignment) for member, assignment in members),
+        target_epoch_record(group_id, generation_id, NEVER),
+        *(current_record(group_id, member) for member, _ in members),
     ]
 
 
-def _no_upgrade(group_id: str, why: str) -> GroupIdNotFound:
-    return GroupIdNotFound(f"Cannot upgrade classic group {group_id} to consumer group because {why}.")
+def _no_upgrade(group_id: str, reason: str) -> GroupIdNotFound:
+    return GroupIdNotFound(f"Cannot upgrade classic group {group_id} to consumer group because {reason}.")
 
 
 def _upgraded(member: ClassicMember, group: ClassicGroup, topics: Topics) -> tuple[ConsumerMember, Assignment]:
@@ -125,8 +132,8 @@ def _upgraded(member: ClassicMember, group: ClassicGroup, topics: Topics) -> tup
     if member.assignment:
         found = read_assignment(member.assignment)
         if found.user_data:
-            why = "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default assignor before "
-            raise _no_upgrade(group.group_id, why + "re-attempting the upgrade")
+            reason = "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default assignor before "
+            raise _no_upgrade(group.group_id, reason + "re-attempting the upgrade")
         assignment = partitions_of(found.assigned_partitions, topics)
     metadata = member.metadata(group.protocol_name) if group.protocol_name is not None else member.protocols[0].metadata
     subscription = read_subscription(metadata)
@@ -146,7 +153,7 @@ def _upgraded(member: ClassicMember, group: ClassicGroup, topics: Topics) -> tup
 
 
 def metadata_of(session_timeout_ms: int, protocols: Sequence[Protocol]) -> ClassicMemberMetadata:
-    """Return what a consumer group stores of a classic member."""
+    """Return the metadata that a consumer group stores for a classic member."""
     return ClassicMemberMetadata(
         session_timeout_ms=session_timeout_ms,
         supported_protocols=[ClassicProtocol(name=each.name, metadata=each.metadata) for each in protocols],
@@ -185,7 +192,7 @@ def _downgraded(member: ConsumerMember) -> ClassicMember:
 
 
 def protocols_of(member: ConsumerMember) -> tuple[Protocol, ...]:
-    """Return the protocols of a classic member; none for other members."""
+    """Return the protocols of a classic member; an empty tuple for other members."""
     if member.classic is None:
         return ()
     return tuple(Protocol(each.name, bytes(each.metadata)) for each in member.classic.supported_protocols)

@@ -1,11 +1,13 @@
-"""Reconciliation: how a member gets from its present to its target assignment. It first gives up partitions, then gets free ones.
+"""Reconciliation: how a member gets from its present to its target assignment.
+
+It first gives up partitions, then gets free ones.
 
     state                   the member has                        its heartbeat                                  next state
     STABLE                  its target assignment                 its epoch is that of the target                STABLE
                                                                   a newer target, and it owns too much           UNREVOKED_PARTITIONS
                                                                   a newer target, others own some of it          UNRELEASED_PARTITIONS
                                                                   a newer target, all of it free or its own      STABLE
-    UNREVOKED_PARTITIONS    what it may keep, in its old epoch    still owns some, or does not say               UNREVOKED_PARTITIONS
+    UNREVOKED_PARTITIONS    what it may keep, in its old epoch    still owns some, or does not list them         UNREVOKED_PARTITIONS
                                                                   gave up: as from STABLE with a newer target
     UNRELEASED_PARTITIONS   the free part of its target           as from STABLE with a newer target
     UNKNOWN                 (from the log of a newer Kafka)       it owns nothing: as from STABLE                otherwise
@@ -16,7 +18,7 @@ subscribed to.
 
 Invariants
   - a member gets a partition only if no member has it or must still give it up
-  - a member reaches the epoch of the target when it has given up all that it must
+  - a member reaches the epoch of the target when it has given up all partitions that it must
 
 Source: CurrentAssignmentBuilder of Apache Kafka 4.3.1.
 """
@@ -45,7 +47,10 @@ class Goal(NamedTuple):
 
 
 def reconcile(member: ConsumerMember, goal: Goal, owned: Assignment | None) -> ConsumerMember:
-    """Return the member after a heartbeat with the partitions that it owns; None if it does not say."""
+    """Return the member after a heartbeat.
+
+    `owned` are the partitions that it owns; None if the heartbeat does not list them.
+    """
     if member.state is MemberState.STABLE and member.member_epoch == goal.epoch:
         return _keep_to_subscription(member, goal, owned)
     if member.state is MemberState.UNREVOKED_PARTITIONS and _owns_any(owned, member.pending_revocation):
@@ -106,7 +111,7 @@ def _moved(member: ConsumerMember, state: MemberState, epoch: int, assigned: Epo
 
 
 def is_part_of(owned: Assignment | None, assigned: Epochs) -> bool:
-    """Whether a member owns only partitions that it was given; False if it does not say."""
+    """Whether a member owns only assigned partitions; False if the heartbeat does not list them."""
     if owned is None:
         return False
     return all(partitions <= assigned.get(topic_id, NOTHING).keys() for topic_id, partitions in owned.items())

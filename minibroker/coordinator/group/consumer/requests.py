@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from minibroker.coordinator.group.consumer.assignors import ASSIGNORS, check_assignor
-from minibroker.coordinator.group.member_epochs import JOINS, LEAVES, LEAVES_FOR_A_WHILE
-from minibroker.coordinator.group.modern import Assignment
-from minibroker.coordinator.group.topic_expressions import check_topic_expression
+from minibroker.coordinator.group.modern import JOINS, LEAVES, LEAVES_FOR_A_WHILE, Assignment
+from minibroker.coordinator.group.topics import check_topic_expression
 from minibroker.errors import InvalidRegularExpression, InvalidRequest
 
 NOT_SET: Final = -1
@@ -30,7 +29,7 @@ class ConsumerGroupLimits(NamedTuple):
 
 
 class ConsumerHeartbeat(NamedTuple):
-    """A ConsumerGroupHeartbeat request. None and -1 mean: as in the last one."""
+    """A ConsumerGroupHeartbeat request. None and -1 mean that a field has not changed."""
 
     member_id: str
     member_epoch: int
@@ -43,11 +42,11 @@ class ConsumerHeartbeat(NamedTuple):
     topic_regex: str | None = None
     server_assignor: str | None = None
     owned: Assignment | None = None
-    draws_own_id: bool = True  #: members choose their ids, from version 1 on
+    draws_own_id: bool = True  #: from version 1 on members choose their ids
 
     @property
     def is_full(self) -> bool:
-        """Whether it has all fields; then the answer has all fields."""
+        """Whether it has all fields. If so, the answer has all fields as well."""
         has_subscription = self.topic_names is not None or self.topic_regex is not None
         return self.rebalance_timeout_ms != NOT_SET and has_subscription and self.owned is not None
 

@@ -1,4 +1,4 @@
-"""Members of consumer groups (KIP-848): find or create their group, and answer when its log is synced.
+"""The service of consumer groups (KIP-848): it finds or creates the group of a member, and answers when its log is synced.
 
     heartbeat        no such group         a classic group          a group of another kind
     epoch 0          creates the group     is replaced (1)          GROUP_ID_NOT_FOUND
@@ -6,7 +6,8 @@
 
   (1) A classic group with members is upgraded, and its members stay (migration.py). One batch of records ends it and starts the new group.
 
-Source: GroupCoordinatorService, GroupMetadataManager.getOrMaybeCreateConsumerGroup of Apache Kafka 4.3.1.
+Source: GroupCoordinatorService, GroupMetadataManager.getOrMaybeCreateConsumerGroup of Apache Kafka
+4.3.1.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from minibroker.coordinator.group.consumer.migration import ClassicSuccessor, Mi
 from minibroker.coordinator.group.consumer.requests import ConsumerGroupLimits, ConsumerHeartbeat, ConsumerHeartbeatAnswer, check_heartbeat
 from minibroker.coordinator.group.kind import GroupType, Persist, StoredGroup
 from minibroker.coordinator.group.live_groups import LiveGroups
-from minibroker.coordinator.group.member_epochs import JOINS
+from minibroker.coordinator.group.modern import JOINS
 from minibroker.coordinator.group.store import StoredShard
 from minibroker.errors import GroupIdNotFound, KafkaError
 from minibroker.storage.record_frame import CoordinatorRecord
@@ -32,20 +33,24 @@ class ConsumerGroups:
     """The service of consumer groups."""
 
     def __init__(self, groups: LiveGroups, classic: ClassicGroups) -> None:
-        """Create the service. `classic` continues with groups that are downgraded."""
+        """Create the service. `classic` takes over groups that are downgraded."""
         self._groups = groups
         self._classic = classic
+
+    def new_image(self) -> ConsumerGroupImage:
+        """Return the empty image of a group."""
+        return ConsumerGroupImage()
 
     def make(self, group_id: str, known: StoredGroup, persist: Persist) -> ConsumerGroup:
         """Create the state machine of a group."""
 
         def limits() -> ConsumerGroupLimits:
-            own = self._groups.cluster.configs.of_group(group_id)
+            configs = self._groups.cluster.configs.of_group(group_id)
             return ConsumerGroupLimits(
                 self._groups.config.group_consumer_max_size,
-                own.consumer_session_timeout_ms,
-                own.consumer_heartbeat_interval_ms,
-                own.consumer_assignment_interval_ms,
+                configs.consumer_session_timeout_ms,
+                configs.consumer_heartbeat_interval_ms,
+                configs.consumer_assignment_interval_ms,
                 self._groups.config.group_consumer_assignors,
             )
 
@@ -66,7 +71,7 @@ class ConsumerGroups:
     def heartbeat(
         self, group_id: str, request: ConsumerHeartbeat, answer_to: Callable[[ConsumerHeartbeatAnswer | KafkaError], None]
     ) -> None:
-        """Serve a heartbeat. `answer_to` is called when what changed is synced."""
+        """Serve a heartbeat. `answer_to` is called when its changes are synced."""
         try:
             check_heartbeat(group_id, request, self._groups.config.group_consumer_assignors)
             stored = self._groups.shard_of(group_id)
@@ -96,11 +101,10 @@ class ConsumerGroups:
             raise GroupIdNotFound(f"Group {group_id} is not a consumer group.")
         image = ConsumerGroupImage()
         first_records = self._upgraded(group, image) if isinstance(group, ClassicGroup) else []
-        begun = self._groups.begin(stored, group_id, GroupType.CONSUMER, image=image, first_records=first_records)
-        return cast("ConsumerGroup", begun)
+        return cast("ConsumerGroup", self._groups.begin(stored, group_id, GroupType.CONSUMER, image=image, first_records=first_records))
 
     def _upgraded(self, group: ClassicGroup, image: ConsumerGroupImage) -> list[CoordinatorRecord]:
-        """Return the records that end a classic group and make its members members of `image`."""
+        """Return the records that end a classic group, and add its members to `image`."""
         if group.is_empty:
             return group.tombstones()
         check_upgrade(group, self._migration(), self._groups.config.group_consumer_max_size)

@@ -1,13 +1,15 @@
-"""A share group (KIP-932): what each heartbeat does. `offsets.py` has what administrators do with its offsets.
+"""A share group (KIP-932): its heartbeats and their effect.
+
+Operations of administrators are in `offsets.py`.
 
     state      condition                member epoch    of a known member                      of an unknown member
     Empty      it has no members        0   joins       full answer                            new: a new epoch of the group
-    Stable     it has members           its own         alive; changes are answered (1)        UNKNOWN_MEMBER_ID
+    Stable     it has members           its own         alive; the answer has changes (1)      UNKNOWN_MEMBER_ID
                                         the one before  the same: its answer was lost          UNKNOWN_MEMBER_ID
                                         others          FENCED_MEMBER_EPOCH                    UNKNOWN_MEMBER_ID
                                         -1  leaves      removed: a new epoch of the group      UNKNOWN_MEMBER_ID
 
-  (1) Changes in what it says of itself are stored. Another subscription is a new epoch of the
+  (1) Changed fields of the member are stored. A changed subscription starts a new epoch of the
       group.
 
     timer                     runs for                               when it expires
@@ -18,11 +20,12 @@ Kafka initializes them after the request: the first answer to the first member h
 and a later heartbeat gets them in another epoch of the group.)
 
 Invariants
-  - what an answer says is stored before the answer is sent
+  - the records of an answer are stored before the answer is sent
   - a member has a partition only if the share coordinator has a state for it
   - no epoch decreases
 
-Source: GroupMetadataManager, GroupCoordinatorService of Apache Kafka 4.3.1; KIP-932.
+Source: GroupMetadataManager, GroupCoordinatorService (which has the same messages) of Apache Kafka
+4.3.1; KIP-932.
 """
 
 from __future__ import annotations
@@ -34,17 +37,54 @@ from typing import Final, NamedTuple, NoReturn
 
 from minibroker.clock import Clock, Timer
 from minibroker.coordinator.group.kind import GroupType, Membership, Persist
-from minibroker.coordinator.group.member_epochs import JOINS, LEAVES, unknown_member
-from minibroker.coordinator.group.modern import MemberTimeouts
-from minibroker.coordinator.group.share.members import ShareGroupImage, ShareMember
+from minibroker.coordinator.group.modern import JOINS, LEAVES, Assignment, MemberTimeouts, unknown_member
+from minibroker.coordinator.group.share.members import NamedAssignment, ShareGroupImage, ShareMember, group_tombstones
 from minibroker.coordinator.group.share.offsets import ShareOffsets, ShareStates
-from minibroker.coordinator.group.share.records import group_tombstones
-from minibroker.coordinator.group.share.requests import ShareHeartbeat, ShareHeartbeatAnswer, check_heartbeat
-from minibroker.coordinator.group.share.state_partitions import NamedAssignment
 from minibroker.coordinator.group.share.step import ShareGroupStep
 from minibroker.coordinator.group.topics import Topics
-from minibroker.errors import FencedMemberEpoch, GroupIdNotFound, GroupMaxSizeReached, KafkaError, NonEmptyGroup, NotCoordinator
+from minibroker.errors import (
+    FencedMemberEpoch,
+    GroupIdNotFound,
+    GroupMaxSizeReached,
+    InvalidRequest,
+    KafkaError,
+    NonEmptyGroup,
+    NotCoordinator,
+)
 from minibroker.storage.record_frame import CoordinatorRecord
+
+
+class ShareHeartbeat(NamedTuple):
+    """A ShareGroupHeartbeat request. None means that a field has not changed."""
+
+    member_id: str
+    member_epoch: int
+    client_id: str = ""
+    client_host: str = ""
+    rack_id: str | None = None
+    topic_names: tuple[str, ...] | None = None
+
+
+class ShareHeartbeatAnswer(NamedTuple):
+    """The answer to a heartbeat. `assignment` is None if it has not changed."""
+
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int = 0
+    assignment: Assignment | None = None
+
+
+def check_heartbeat(group_id: str, request: ShareHeartbeat) -> None:
+    """Check a heartbeat; InvalidRequest. The caller checks the member id."""
+    if not group_id:
+        raise InvalidRequest("GroupId can't be empty.")
+    if request.rack_id == "":
+        raise InvalidRequest("RackId can't be empty.")
+    if request.member_epoch == JOINS and not request.topic_names:
+        raise InvalidRequest("SubscribedTopicNames must be set in first request.")
+    if request.member_epoch < LEAVES:
+        raise InvalidRequest("MemberEpoch is invalid.")
+
 
 _LOG = logging.getLogger(__name__)
 
@@ -68,7 +108,7 @@ class ShareGroupLimits(NamedTuple):
 
 
 class ShareGroup:
-    """One group. `image` is what the log says of it, for reading."""
+    """One group. `image` is its state in the log, for reading."""
 
     def __init__(
         self,
@@ -97,9 +137,9 @@ class ShareGroup:
         self._limits = limits
         self._on_member_gone = on_member_gone
         self.offsets = ShareOffsets(group_id, image=image, topics=topics, clock=clock, persist=self._append, states=states)
-        self._has_its_states = False  #: checked since the log was read
+        self._has_all_states = False  #: checked since the log was read
         self._is_settled = False  #: nothing was stored since all subscribed partitions had a state and a member
-        self._topics_version = -1  #: of the topics that the group's epoch is known to be right for
+        self._topics_version = -1  #: the version of the topics that the group's epoch was last checked against
         self._sessions = MemberTimeouts(group_id, clock, self._remove, "its session timed out")
         self._initializes_later = initializes_later
         self._initialization: Timer | None = None  #: of share partitions that are initialized later
@@ -107,7 +147,10 @@ class ShareGroup:
     # Life
 
     def resume(self) -> None:
-        """Start the session time-outs of all members, after the log was read. Drop topics that no longer exist."""
+        """Start the session time-outs of all members, after the log was read.
+
+        Drop topics that no longer exist.
+        """
         try:
             self.offsets.forget_deleted_topics()
         except KafkaError as error:
@@ -134,7 +177,10 @@ class ShareGroup:
     # ShareGroupHeartbeat
 
     def heartbeat(self, request: ShareHeartbeat) -> ShareHeartbeatAnswer:
-        """Serve a heartbeat: join, stay alive, or leave. Raises the errors of the table and of requests.py, and those of storing."""
+        """Serve a heartbeat: join, stay alive, or leave.
+
+        Raises the errors of the table and of `check_heartbeat`, or KafkaError of the log.
+        """
         check_heartbeat(self.group_id, request)
         if request.member_epoch == LEAVES:
             self._check_member(request.member_id)
@@ -206,11 +252,11 @@ class ShareGroup:
         self._sessions.arm(member_id, self._limits().session_timeout_ms)
 
     def _look_for_lost_states(self, step: ShareGroupStep) -> None:
-        """Initialize states again that a power loss took from the share coordinator, though this log says that they exist."""
-        if self._has_its_states:
+        """Initialize states again that the share coordinator lost in a power loss, while the group's log still has them."""
+        if self._has_all_states:
             return
         lost = self.offsets.lost()
-        self._has_its_states = lost == {}
+        self._has_all_states = lost == {}
         if lost is None:
             self._is_settled = False  # the next heartbeat looks again
         elif lost:
@@ -220,14 +266,17 @@ class ShareGroup:
             step.store_state_partitions(step.image.state_partitions.lose(lost))
 
     def _initialize(self, step: ShareGroupStep) -> ShareGroupStep:
-        """Initialize share partitions that members subscribed to. If that fails, the next heartbeat tries again."""
+        """Initialize share partitions that members subscribed to.
+
+        If that fails, the next heartbeat tries again.
+        """
         missing = step.uninitialized()
         if not missing or self._initialization is not None:
             return step
         step.store_state_partitions(step.image.state_partitions.initialize(missing))
         self._store(step)
         for member_id in self.image.members.keys() - self._sessions.member_ids:
-            self._renew(member_id)  # it is a member from now on, even if the initialization fails
+            self._renew(member_id)  # it is a member now, even if the initialization fails
         if self._initializes_later:
             self._initialization = self._clock.call_later_ms(INITIALIZATION_MS, lambda: self._initialize_now(missing))
         else:
@@ -267,7 +316,7 @@ class ShareGroup:
         """Return the tombstones of its records. The group must have no members."""
         return group_tombstones(self.group_id)
 
-    # What the coordinator asks of every kind of group; a share group has no committed offsets
+    # The rest of LiveGroup. A share group has no committed offsets.
 
     @property
     def group_type(self) -> GroupType:
@@ -284,7 +333,7 @@ class ShareGroup:
         """False: it has no committed offsets."""
         return False
 
-    def check_offset_commit(self, _membership: Membership, *, is_transactional: bool, has_member_epoch: bool = True) -> NoReturn:  # noqa: ARG002  nobody may
+    def check_offset_commit(self, _membership: Membership, *, is_transactional: bool, has_member_epoch: bool = True) -> NoReturn:  # noqa: ARG002  the protocol of all kinds
         """Raise GroupIdNotFound: no client may commit."""
         self.check_offset_delete()
 
@@ -301,7 +350,7 @@ class ShareGroup:
 
 
 def _updated(before: ShareMember, request: ShareHeartbeat) -> ShareMember:
-    """Return the member with what this heartbeat says of it."""
+    """Return the member with the fields of this heartbeat."""
     return before._replace(
         rack_id=before.rack_id if request.rack_id is None else request.rack_id,
         client_id=request.client_id,

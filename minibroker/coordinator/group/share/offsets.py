@@ -1,4 +1,4 @@
-"""Share offsets: what the group coordinator asks the share coordinator to do with the states of one group.
+"""Share offsets: the operations on the states of one group that the group coordinator requests from the share coordinator.
 
     operation                                     stored by the group    at the share coordinator
     initialize new share partitions               initializing           a new state, without a start offset
@@ -6,9 +6,9 @@
     DeleteShareGroupOffsets, of topics            deleting               their states are deleted
     DeleteGroups                                  deleting               all its states are deleted
 
-Each operation is stored before the request to the share coordinator, and its result afterwards. If the
-broker crashes in between, or the share coordinator fails, the operation is repeated. The caller
-must make sure that the group is empty when offsets are altered or deleted.
+Each operation is stored before the request to the share coordinator, and its result afterwards. If
+the broker crashes in between, or the share coordinator fails, the operation is repeated. Offsets
+may be altered or deleted only while the group is empty, which the caller checks.
 
 Source: GroupMetadataManager, GroupCoordinatorService of Apache Kafka 4.3.1.
 """
@@ -22,8 +22,7 @@ from uuid import UUID
 from minibroker.clock import Clock
 from minibroker.coordinator.group.kind import Persist
 from minibroker.coordinator.group.modern import Assignment
-from minibroker.coordinator.group.share.members import ShareGroupImage
-from minibroker.coordinator.group.share.state_partitions import NamedAssignment, StatePartitions, named
+from minibroker.coordinator.group.share.members import NamedAssignment, ShareGroupImage, StatePartitions, named
 from minibroker.coordinator.group.share.step import ShareGroupStep
 from minibroker.coordinator.group.topics import KnownTopic, Topics
 from minibroker.coordinator.share_state.records import NO_OFFSET, InitialState, StateSummary
@@ -57,15 +56,18 @@ class ShareOffsets:
         self._states = states
 
     def initialize(self, partitions: NamedAssignment) -> dict[TopicIdPartition, KafkaError]:
-        """Initialize share partitions that are stored as initializing. Return the errors of those that failed."""
+        """Initialize share partitions that are stored as initializing.
+
+        Return the errors of those that failed.
+        """
         epoch = self._image.epoch
         requested = [
             InitialState(topic_id, index, epoch, NO_OFFSET) for topic_id, each in partitions.items() for index in sorted(each.partitions)
         ]
-        return self._ask(partitions, requested)
+        return self._initialize(partitions, requested)
 
     def lost(self) -> NamedAssignment | None:
-        """Return initialized partitions that have no state; None if the share coordinator does not know yet."""
+        """Return initialized partitions that have no state; None if the share coordinator is not available."""
         initialized = self._image.state_partitions.initialized
         requested = [(topic_id, index) for topic_id, each in initialized.items() for index in sorted(each.partitions)]
         if not requested:
@@ -79,7 +81,10 @@ class ShareOffsets:
         return named((topic_id, initialized[topic_id].topic_name, [index]) for topic_id, index in unknown)
 
     def alter(self, starts: Sequence[StartOffset]) -> list[KafkaError | None]:
-        """Set start offsets. Return the error of each: UnknownTopicOrPartition, or that of the share coordinator."""
+        """Set start offsets.
+
+        Return the error of each: UnknownTopicOrPartition, or that of the share coordinator.
+        """
         known = self._find(start.topic_name for start in starts)
         valid = [start for start in starts if start.topic_name in known and 0 <= start.partition < known[start.topic_name].partition_count]
         if not valid:
@@ -87,12 +92,15 @@ class ShareOffsets:
         requested = [InitialState(known[each.topic_name].topic_id, each.partition, self._image.epoch, each.start_offset) for each in valid]
         partitions = named((state.topic_id, start.topic_name, [start.partition]) for start, state in zip(valid, requested, strict=True))
         self._store(self._image.state_partitions.initialize(partitions))
-        failed = self._ask(partitions, requested)
+        failed = self._initialize(partitions, requested)
         found = {start[:2]: failed.get(state[:2]) for start, state in zip(valid, requested, strict=True)}
         return [found.get(start[:2], _UNKNOWN) for start in starts]
 
     def delete(self, topic_names: Sequence[str]) -> list[KafkaError | None]:
-        """Delete the offsets of topics. Return the error of each: UnknownTopicOrPartition, or that of the share coordinator."""
+        """Delete the offsets of topics.
+
+        Return the error of each: UnknownTopicOrPartition, or that of the share coordinator.
+        """
         known = self._find(topic_names)
         stored = self._image.state_partitions
         partitions = {}
@@ -140,7 +148,7 @@ class ShareOffsets:
         if step.records:
             self._persist(step.records)
 
-    def _ask(self, partitions: NamedAssignment, requested: Sequence[InitialState]) -> dict[TopicIdPartition, KafkaError]:
+    def _initialize(self, partitions: NamedAssignment, requested: Sequence[InitialState]) -> dict[TopicIdPartition, KafkaError]:
         try:
             errors = self._states.initialize(self._group_id, requested)
         except KafkaError as error:
@@ -164,7 +172,10 @@ class ShareOffsets:
 
 
 class ShareStates(Protocol):
-    """The share coordinator, as groups use it. Errors of single partitions are returned in order; CoordinatorLoadInProgress is raised."""
+    """The interface of the share coordinator.
+
+    Errors of single partitions are returned in order; CoordinatorLoadInProgress is raised.
+    """
 
     def ensure_topic(self) -> None:
         """Create the topic of states if it does not exist; KafkaError."""

@@ -1,4 +1,4 @@
-"""Members and offsets of share groups (KIP-932): find or create their group, and answer when the logs are synced.
+"""The service of share groups (KIP-932): it finds or creates a group, and answers when the logs are synced.
 
     request                no such group            a group of another kind    a group with members
     heartbeat, epoch 0     creates the group        GROUP_ID_NOT_FOUND
@@ -6,10 +6,11 @@
     describe               GROUP_ID_NOT_FOUND       GROUP_ID_NOT_FOUND
     alter offsets          creates an empty group   GROUP_ID_NOT_FOUND         NON_EMPTY_GROUP
     delete offsets         GROUP_ID_NOT_FOUND       GROUP_ID_NOT_FOUND         NON_EMPTY_GROUP
-    describe offsets       no offset is known       no offset is known
+    describe offsets       all offsets unknown      all offsets unknown
 
-Answers wait for the logs of groups and of share states, if these ask for syncs.
-Source: GroupCoordinatorService, GroupMetadataManager.getOrMaybeCreateShareGroup of Apache Kafka 4.3.1.
+Answers wait for the syncs of the logs of groups and of share states, if flush.messages requires
+these. Source: GroupCoordinatorService, GroupMetadataManager.getOrMaybeCreateShareGroup of Apache
+Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 from minibroker.cluster.topic import SHARE_GROUP_STATE_TOPIC, Topic
 from minibroker.coordinator.group.kind import GroupType, Persist, StoredGroup
 from minibroker.coordinator.group.live_groups import LiveGroups
-from minibroker.coordinator.group.member_epochs import JOINS
-from minibroker.coordinator.group.share.group import ShareGroup, ShareGroupLimits
+from minibroker.coordinator.group.modern import JOINS
+from minibroker.coordinator.group.share.group import ShareGroup, ShareGroupLimits, ShareHeartbeat, ShareHeartbeatAnswer, check_heartbeat
+from minibroker.coordinator.group.share.members import ShareGroupImage
 from minibroker.coordinator.group.share.offsets import StartOffset
-from minibroker.coordinator.group.share.requests import ShareHeartbeat, ShareHeartbeatAnswer, check_heartbeat
 from minibroker.coordinator.group.store import StoredShard
 from minibroker.coordinator.share_state.records import NO_COUNT, NO_OFFSET, StateSummary
 from minibroker.errors import GroupIdNotFound, KafkaError
@@ -46,28 +47,36 @@ class ShareOffset(NamedTuple):
     partition: int
     start_offset: int = NO_OFFSET
     leader_epoch: int = 0
-    lag: int = -1  #: records that members may still get; -1: not known
+    lag: int = -1  #: the number of records that members may still get; -1: unknown
 
 
 class ShareGroups:
     """The service of share groups."""
 
     def __init__(self, groups: LiveGroups, share_persister: Callable[[], Persister], on_member_gone: Callable[[str, str], None]) -> None:
-        """Create the service. `on_member_gone` is called with the group id and the id of each member that left or timed out."""
+        """Create the service.
+
+        `on_member_gone` is called with the group id and the id of each member that left or timed
+        out.
+        """
         self._groups = groups
         self._share_persister = share_persister
         self._on_member_gone = on_member_gone
+
+    def new_image(self) -> ShareGroupImage:
+        """Return the empty image of a group."""
+        return ShareGroupImage()
 
     def make(self, group_id: str, known: StoredGroup, persist: Persist) -> ShareGroup:
         """Create the state machine of a group."""
 
         def limits() -> ShareGroupLimits:
-            own = self._groups.cluster.configs.of_group(group_id)
+            configs = self._groups.cluster.configs.of_group(group_id)
             return ShareGroupLimits(
                 max_size=self._groups.config.group_share_max_size,
-                session_timeout_ms=own.share_session_timeout_ms,
-                heartbeat_interval_ms=own.share_heartbeat_interval_ms,
-                assignment_interval_ms=own.share_assignment_interval_ms,
+                session_timeout_ms=configs.share_session_timeout_ms,
+                heartbeat_interval_ms=configs.share_heartbeat_interval_ms,
+                assignment_interval_ms=configs.share_assignment_interval_ms,
             )
 
         return ShareGroup(
@@ -116,7 +125,10 @@ class ShareGroups:
         return self._groups.find_of_type(group_id, ShareGroup, "share")[1]
 
     def describe_offsets(self, group_id: str, topics: Mapping[str, Sequence[int]] | None) -> list[tuple[Topic, list[ShareOffset]]]:
-        """Return the offsets of these partitions of existing topics, or of all that have a state. CoordinatorLoadInProgress."""
+        """Return the offsets of these partitions of existing topics, or of all that have a state.
+
+        CoordinatorLoadInProgress.
+        """
         stored = self._groups.shard_of(group_id)
         if topics is None:
             group = self._groups.find(stored, group_id)
@@ -127,7 +139,10 @@ class ShareGroups:
         return [(topic, self._offsets(group_id, topic, partitions)) for topic, partitions in known]
 
     def forget_deleted_topics(self, stored: StoredShard) -> None:
-        """Drop deleted topics from groups. What cannot be stored is tried again when the log is read, or at the next heartbeat."""
+        """Drop deleted topics from groups.
+
+        A group that cannot be stored is tried again when the log is read, or at its next heartbeat.
+        """
         for group_id, group in stored.live.items():
             if isinstance(group, ShareGroup):
                 try:
@@ -163,8 +178,8 @@ class ShareGroups:
         except KafkaError as error:
             answer_to(error)
             return
-        others = self._share_persister().take_unsynced()
-        send: Callable[[T | KafkaError], None] = self._groups.when_safe(stored, answer_to, lambda error: error(), others)
+        state_logs = self._share_persister().take_unsynced()
+        send: Callable[[T | KafkaError], None] = self._groups.when_safe(stored, answer_to, lambda error: error(), state_logs)
         send(answer)
 
 

@@ -1,17 +1,18 @@
 """The assignor `sticky`: members keep their tasks as far as that is even, and standbys are in other instances than the active task.
 
-    1. an active task stays with its member, unless that has more than its share
-    2. an active task that had a standby goes there, likewise
+    1. an active task stays with its member, unless the member has more than its share
+    2. an active task that had a standby goes to the member with the standby, on the same condition
     3. other active tasks go to the instances with the least load, and there to the members with the fewest tasks
-    4. a standby goes to a member that had the task, active or standby, unless that has more than its share of all tasks
-    5. other standbys go to the instances with the least load that do not have the task in any role; if there is none, they are left out
+    4. a standby goes to a member that had the task, active or standby, unless the member has more than its share of all tasks
+    5. other standbys go to the instances with the least load that do not have the task in any role; without such an instance
+       they are left out
 
 A share is the number of tasks divided by that of members, rounded up. A member that has its share
-no longer counts, and the share of the others is computed again. Only subtopologies with state have
-standbys.
+is not counted any more, and the share of the others is computed again. Only subtopologies with
+state have standbys.
 
 Source: StickyTaskAssignor, ProcessState of Apache Kafka 4.3.1. Its hash tables order members and
-instances differently. Here they have the given order.
+instances differently. Here they keep the order of the arguments.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from minibroker.coordinator.group.streams.internal_topics import ConfiguredSubtopology
-from minibroker.coordinator.group.streams.tasks import NO_TASKS, Tasks, TaskSets
+from minibroker.coordinator.group.streams.members import NO_TASKS, Tasks, TaskSets
 
 
 class MemberSpec(NamedTuple):
@@ -95,15 +96,19 @@ class _Assigning:
     def assign_active(self) -> None:
         """Assign each active task to one member."""
         waiting = sorted(self._active_tasks, key=_by_partition)
-        waiting = [task for task in waiting if not self._stays(task, self._had_active.get(task))]
-        waiting = [task for task in waiting if not self._stays(task, _least_loaded(self._had_standby.get(task, [])))]
+        waiting = [task for task in waiting if not self._assign_to(self._had_active.get(task), task)]
+        waiting = [task for task in waiting if not self._assign_to(_least_loaded(self._had_standby.get(task, [])), task)]
         by_load = self._by_load()
         for task in sorted(waiting):
             process = by_load.take()
             self._count_active(process.give_to_least(task, is_active=True))
             by_load.add(process)
 
-    def _stays(self, task: TaskId, holder: _Holder | None) -> bool:
+    def _assign_to(self, holder: _Holder | None, task: TaskId) -> bool:
+        """Assign an active task to a member that had it, unless it has its share.
+
+        Return whether it got the task.
+        """
         if holder is None or holder.task_count >= self._active_shares.share:
             return False
         self._count_active(holder.process.give(holder.member_id, task, is_active=True))
@@ -116,22 +121,22 @@ class _Assigning:
     # Standbys
 
     def assign_standbys(self) -> None:
-        """Assign the standbys of each task, as many as are configured or as there is room for."""
+        """Assign the standbys of each task: as many as are configured, if enough instances can have them."""
         if self._standby_count == 0:
             return
         waiting: list[tuple[TaskId, int]] = []
         for task in sorted(self._stateful_tasks, key=_by_partition, reverse=True):
-            missing = next((self._standby_count - done for done in range(self._standby_count) if not self._stands_by_again(task)), 0)
+            missing = next((self._standby_count - done for done in range(self._standby_count) if not self._keep_standby(task)), 0)
             if missing:
                 waiting.append((task, missing))
         by_load = self._by_load()
         for task, missing in sorted(waiting, key=lambda each: each[0], reverse=True):
             for _ in range(missing):
-                if not self._stands_by(task, by_load):
+                if not self._add_standby(task, by_load):
                     break
 
-    def _stands_by_again(self, task: TaskId) -> bool:
-        """Give a standby to a member that had the task before. Return whether there was one."""
+    def _keep_standby(self, task: TaskId) -> bool:
+        """Give a standby to a member that had the task before. Return whether such a member exists."""
         active = self._had_active.get(task)
         if active is not None and not active.process.has(task) and active.task_count < self._shares.share:
             self._shares.member_has(active.process.give(active.member_id, task, is_active=False))
@@ -142,8 +147,8 @@ class _Assigning:
             return True
         return False
 
-    def _stands_by(self, task: TaskId, by_load: LeastFirst[Process]) -> bool:
-        """Give a standby to an instance without the task. Return whether there was one."""
+    def _add_standby(self, task: TaskId, by_load: LeastFirst[Process]) -> bool:
+        """Give a standby to an instance without the task. Return whether such an instance exists."""
         passed = []
         has_found = False
         while by_load and not has_found:
@@ -184,12 +189,12 @@ def _sets(tasks: Iterable[TaskId]) -> TaskSets:
 
 
 def _least_loaded(holders: Sequence[_Holder]) -> _Holder | None:
-    """Return the holder whose instance has the least load and that has fewer tasks than those before it."""
+    """Return the holder whose instance has the least load and that has fewer tasks than the holders before it."""
     return _least(holders, lambda _: True)
 
 
 def _least_loaded_without(task: TaskId, holders: Sequence[_Holder]) -> _Holder | None:
-    """Likewise among instances without the task; None as well if the first one's instance has it."""
+    """Return the least loaded holder among instances without the task; also None if the first holder's instance has the task."""
     if holders and holders[0].process.has(task):
         return None
     return _least(holders, lambda holder: not holder.process.has(task))
@@ -291,7 +296,10 @@ class LeastFirst(Generic[T]):
         heap[index] = element
 
     def take(self) -> T:
-        """Remove the smallest element; IndexError if there is none. The last one takes its place, and sinks while a child is smaller."""
+        """Remove the smallest element; IndexError if there is none.
+
+        The last one takes its place, and sinks while a child is smaller.
+        """
         heap = self._heap
         least, last = heap[0], heap.pop()
         if not heap:

@@ -1,4 +1,4 @@
-"""A streams group (KIP-1071): what each heartbeat does, and the states of the group.
+"""A streams group (KIP-1071): its states, and the effect of each heartbeat.
 
     state          condition (the first one that holds)
     Empty          it has no members
@@ -10,14 +10,14 @@
     member epoch        of a known member                            of an unknown member
     0   joins           full answer; owns no tasks                   new: a new epoch of the group (1)
     its own             alive; reconciled (2)                        UNKNOWN_MEMBER_ID
-    the one before      the same, if it owns no more than it was     UNKNOWN_MEMBER_ID
-                        given (its answer was lost); else 110
+    the one before      the same, if it owns no more than was        UNKNOWN_MEMBER_ID
+                        assigned (the answer was lost); else 110
     older, newer        FENCED_MEMBER_EPOCH (110)                    UNKNOWN_MEMBER_ID
     -1  leaves          removed: a new epoch of the group            UNKNOWN_MEMBER_ID
 
   (1) The first member sets the topology, which stays. Another one with the same epoch or a newer
       one is INVALID_REQUEST. A member with an older epoch gets STALE_TOPOLOGY.
-  (2) Changes in what it says of itself are stored, with a new epoch of the group.
+  (2) Changed fields of the member are stored, with a new epoch of the group.
 
     timer                       runs for                               when it expires
     session of a member         the session time-out of the group      the member is removed
@@ -26,14 +26,14 @@
                                 a member joined an empty group         (ASSIGNMENT_DELAYED)
 
 Invariants
-  - what an answer says is stored before the answer is sent; if storing fails, nothing has changed,
-    except that topics may have been created
+  - the records of an answer are stored before the answer is sent; if storing fails, nothing
+    changes, except that topics may have been created
   - no epoch decreases
-  - see reconciliation.py for which member gets which tasks
+  - see step.py for which member gets which tasks
 
 Apache Kafka differs in two cases. It creates internal topics after the answer, so that a new group
 is not ready until a later heartbeat. Here they are created immediately, and MISSING_INTERNAL_TOPICS
-means that one could not be created. A member does not get back into a full group there.
+means that one could not be created. In Kafka a member cannot rejoin a full group.
 
 As in Apache Kafka, an answer has tasks only if the member joins or its assignment changes. A member
 that lost an answer must join again.
@@ -52,22 +52,21 @@ from uuid import UUID
 
 from minibroker.clock import Clock, Timer
 from minibroker.coordinator.group.kind import CheckCommit, GroupType, Membership, Persist, may_commit_all
-from minibroker.coordinator.group.member_epochs import (
+from minibroker.coordinator.group.modern import (
+    FIRST_EPOCH,
     JOINS,
+    MemberTimeouts,
     check_epoch,
     check_fetch,
+    committing_member,
+    fetching_member,
     is_current,
     unknown_member,
-    who_commits,
-    who_fetches,
 )
-from minibroker.coordinator.group.modern import FIRST_EPOCH, MemberTimeouts
-from minibroker.coordinator.group.streams.internal_topics import ConfiguredTopology, Configuring, MakeTopic, Status, StatusCode
-from minibroker.coordinator.group.streams.members import MemberState, StreamsGroupImage, StreamsMember
-from minibroker.coordinator.group.streams.records import group_tombstones
+from minibroker.coordinator.group.streams.internal_topics import ConfiguredTopology, GroupTopology, MakeTopic, Status, StatusCode
+from minibroker.coordinator.group.streams.members import MemberState, StreamsGroupImage, StreamsMember, Tasks, group_tombstones, is_part_of
 from minibroker.coordinator.group.streams.requests import NOT_SET, Located, StreamsHeartbeat, StreamsHeartbeatAnswer, locate
 from minibroker.coordinator.group.streams.step import StreamsGroupStep
-from minibroker.coordinator.group.streams.tasks import Tasks, is_part_of
 from minibroker.coordinator.group.topics import Topics
 from minibroker.errors import (
     GroupMaxSizeReached,
@@ -109,7 +108,7 @@ class StreamsGroupLimits(NamedTuple):
 
 
 class StreamsGroup:
-    """One group. `image` is what the log says of it, for reading."""
+    """One group. `image` is its state in the log, for reading."""
 
     group_type = GroupType.STREAMS
     protocol_type = "streams"
@@ -126,16 +125,19 @@ class StreamsGroup:
         limits: Callable[[], StreamsGroupLimits] = StreamsGroupLimits,
         image: StreamsGroupImage,
     ) -> None:
-        """Create the state machine. If `image` has members, `resume` must follow. `persist` replays what it stores into `image`."""
+        """Create the state machine.
+
+        If `image` has members, `resume` must follow. `persist` replays what it stores into `image`.
+        """
         self.group_id = group_id
         self.image = image
         self._clock = clock
         self._topics = topics
         self._persist = persist
-        self._configuring = Configuring(group_id, topics, make_topic)
-        self._limits = limits  #: returns the present ones
+        self._topology = GroupTopology(group_id, topics, make_topic)
+        self._limits = limits  #: returns the present configs
         self._shutdown_requested_by: str | None = None  #: the member that requested a shutdown of the application
-        self._endpoint_epoch = 0  #: grows when a member with an endpoint gets other tasks
+        self._endpoint_epoch = 0  #: grows when the tasks of a member with an endpoint change
         self._sessions = MemberTimeouts(group_id, clock, self._remove, "its session timed out")
         self._revocations = MemberTimeouts(group_id, clock, self._remove, "it did not give up its tasks in time")
         self._first_assignment: Timer | None = None
@@ -174,28 +176,34 @@ class StreamsGroup:
         return StreamsGroupState.RECONCILING
 
     def configured(self) -> ConfiguredTopology | None:
-        """Return the topology with the present topics; None if the group has no topology. StreamsInvalidTopology."""
-        return None if self.image.topology is None else self._configuring.look(self.image.topology).result
+        """Return the topology with the present topics; None if the group has no topology.
+
+        StreamsInvalidTopology.
+        """
+        return None if self.image.topology is None else self._topology.configured(self.image.topology).result
 
     # StreamsGroupHeartbeat
 
     def heartbeat(self, request: StreamsHeartbeat) -> StreamsHeartbeatAnswer:
-        """Serve a heartbeat: join, stay alive, or leave. Raises the errors of the table, and those of storing."""
+        """Serve a heartbeat: join, stay alive, or leave.
+
+        Raises the errors of the table, or KafkaError of the log.
+        """
         if request.member_epoch < JOINS:
             return self._leave(request)
         limits, was_known = self._limits(), self.image.epoch > FIRST_EPOCH
         before = self._find(request, limits)
         step = StreamsGroupStep(self.group_id, self.image, self._clock.now_ms())
         has_changed = step.update(_updated(before, request))
-        configured = self._configuring.complete(step.initialize(request.topology))
+        configured = self._topology.complete(step.initialize(request.topology))
         _check_owned(request.owned, configured.result)
         step.follow(configured.metadata_hash, configured.result, limits.num_standby_replicas, has_changed=has_changed)
-        begins = self.is_empty and limits.initial_rebalance_delay_ms > 0
-        is_delayed = begins or self._first_assignment is not None
+        starts_delay = self.is_empty and limits.initial_rebalance_delay_ms > 0
+        is_delayed = starts_delay or self._first_assignment is not None
         is_assigned = not is_delayed and step.assign(configured.result, limits.num_standby_replicas, limits.assignment_interval_ms)
         member = step.reconcile(request.member_id, request.owned, is_delayed=is_delayed)
         self._store(step)
-        if begins and self._first_assignment is None:
+        if starts_delay and self._first_assignment is None:
             self._first_assignment = self._clock.call_later_ms(limits.initial_rebalance_delay_ms, self._assign_first)
         self._renew(member.member_id)
         self._watch_revocation(member, before)
@@ -236,7 +244,7 @@ class StreamsGroup:
             self._shut_down(request.member_id)
         return StreamsHeartbeatAnswer(request.member_id, request.member_epoch)
 
-    # Answers besides tasks
+    # Parts of answers besides tasks
 
     def _stale(self, member: StreamsMember) -> tuple[Status, ...]:
         topology = self.image.topology
@@ -284,16 +292,19 @@ class StreamsGroup:
     # Time-outs
 
     def _assign_first(self) -> None:
-        """Make the first assignment after the initial delay. If it fails, the next heartbeat makes it."""
+        """Create the first assignment after the initial delay.
+
+        If it fails, the next heartbeat creates it.
+        """
         self._first_assignment = None
         if self.is_empty or self.image.topology is None:
             return
         limits, step = self._limits(), StreamsGroupStep(self.group_id, self.image, self._clock.now_ms())
         try:
-            step.assign(self._configuring.look(self.image.topology).result, limits.num_standby_replicas, limits.assignment_interval_ms)
+            step.assign(self._topology.configured(self.image.topology).result, limits.num_standby_replicas, limits.assignment_interval_ms)
             self._store(step)
         except KafkaError as error:
-            _LOG.warning("group %s: could not make the first assignment: %s (will retry at the next heartbeat)", self.group_id, error)
+            _LOG.warning("group %s: could not create the first assignment: %s (will retry at the next heartbeat)", self.group_id, error)
 
     def _end_delay(self) -> None:
         if self._first_assignment is not None:
@@ -304,13 +315,13 @@ class StreamsGroup:
         self._sessions.arm(member_id, self._limits().session_timeout_ms)
 
     def _watch_revocation(self, member: StreamsMember, before: StreamsMember | None = None) -> None:
-        """Start the time-out of a revocation, again for each task that is added to it, and cancel it when there is none."""
+        """Start the time-out of a revocation, restart it for each task that is added, and cancel it when the revocation is over."""
         if member.state is not MemberState.UNREVOKED_TASKS:
             self._revocations.cancel(member.member_id)
         elif before is None or before != before.with_progress_of(member):
             self._revocations.arm(member.member_id, member.rebalance_timeout_ms)
 
-    # What the coordinator asks of every kind of group
+    # The rest of LiveGroup
 
     def check_offset_commit(self, membership: Membership, *, is_transactional: bool = False, has_member_epoch: bool = True) -> CheckCommit:
         """Check whether a client may commit, and return the check of each partition.
@@ -321,9 +332,9 @@ class StreamsGroup:
         Raises:
             UnknownMemberId: The client is not a member.
             StaleMemberEpoch: It has another epoch.
-            UnsupportedVersion: This version does not know member epochs.
+            UnsupportedVersion: This version of the request has no member epochs.
         """
-        member = who_commits(self.group_id, self.image.members, membership, is_transactional=is_transactional)
+        member = committing_member(self.group_id, self.image.members, membership, is_transactional=is_transactional)
         if member is None:
             return may_commit_all
         if not has_member_epoch and not is_transactional:
@@ -338,13 +349,16 @@ class StreamsGroup:
         return {topic.topic_id: each for name, each in read.items() if (topic := self._topics.find(name)) is not None}
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Check whether a client may fetch offsets: UnknownMemberId, StaleMemberEpoch. Clients that are no members may."""
-        member = who_fetches(self.group_id, self.image.members, member_id, member_epoch)
+        """Check whether a client may fetch offsets: UnknownMemberId, StaleMemberEpoch.
+
+        Clients that are not members may.
+        """
+        member = fetching_member(self.group_id, self.image.members, member_id, member_epoch)
         if member is not None:
             check_fetch(member, member_epoch)
 
     def check_offset_delete(self) -> None:
-        """Allow it always: offsets of subscribed topics stay."""
+        """Always allow it: offsets of subscribed topics stay."""
 
     def check_delete(self) -> None:
         """Raise NonEmptyGroup unless it is empty."""
@@ -362,7 +376,7 @@ class StreamsGroup:
 
 
 def _updated(before: StreamsMember, request: StreamsHeartbeat) -> StreamsMember:
-    """Return the member with what this heartbeat says of it."""
+    """Return the member with the fields of this heartbeat."""
     return before._replace(
         rack_id=before.rack_id if request.rack_id is None else request.rack_id,
         rebalance_timeout_ms=before.rebalance_timeout_ms if request.rebalance_timeout_ms == NOT_SET else request.rebalance_timeout_ms,
@@ -398,7 +412,7 @@ def _check_owned(owned: Tasks | None, configured: ConfiguredTopology) -> None:
 def _check_since(
     member: StreamsMember, member_epoch: int, subtopologies: dict[UUID, str], topic_id: UUID, partition: int
 ) -> KafkaError | None:
-    """Return None if the member has had the task since that epoch, even if it must give it up now."""
+    """Return None if the member has had the task since that epoch, even if it must now give it up."""
     subtopology_id = subtopologies.get(topic_id)
     if subtopology_id is None:
         return StaleMemberEpoch("The topic is not in the topology.")

@@ -1,8 +1,8 @@
-"""Internal topics of a Kafka Streams application: which it needs, their partition counts, and the number of tasks that follows.
+"""Internal topics of a Kafka Streams application: the needed topics, their partition counts, and the resulting number of tasks.
 
     1. every source topic must exist, or the group is not ready: MISSING_SOURCE_TOPICS
     2. a repartition topic has the partition count that the application sets, or that of the largest topic that its writer reads
-    3. copartitioned topics must have equal counts: those of repartition topics are made equal, others are INCORRECTLY_PARTITIONED_TOPICS
+    3. copartitioned topics must have equal counts: those of repartition topics are adapted, others are INCORRECTLY_PARTITIONED_TOPICS
     4. a changelog has the partition count of the largest topic that its subtopology reads: one for each task
     5. existing internal topics must have their count, or INCORRECTLY_PARTITIONED_TOPICS; missing ones are MISSING_INTERNAL_TOPICS
 
@@ -30,7 +30,7 @@ _SHOWN_TOPICS: Final = 3
 
 
 class StatusCode(IntEnum):
-    """The statuses that a heartbeat may answer."""
+    """The statuses in an answer to a heartbeat."""
 
     STALE_TOPOLOGY = 0
     MISSING_SOURCE_TOPICS = 1
@@ -48,7 +48,7 @@ class Status(NamedTuple):
 
 
 class InternalTopic(NamedTuple):
-    """A topic that the application needs for itself."""
+    """A repartition topic or changelog of the application."""
 
     name: str
     partition_count: int
@@ -67,7 +67,7 @@ class ConfiguredSubtopology(NamedTuple):
 
     @property
     def is_stateful(self) -> bool:
-        """Whether it has state, so that standbys make sense."""
+        """Whether it has state, of which standbys keep copies."""
         return bool(self.state_changelog_topics)
 
 
@@ -89,7 +89,7 @@ class _TopicsError(Exception):
 
 
 def configure(topology: Topology, topics: Topics) -> ConfiguredTopology:
-    """Configure a topology with the present topics; StreamsInvalidTopology if no topics could ever fit."""
+    """Configure a topology with the present topics; StreamsInvalidTopology if no topics could fit."""
     missing = sorted({topic for each in topology.subtopologies.values() for topic in each.source_topics if topics.find(topic) is None})
     if missing:
         return _not_ready(StatusCode.MISSING_SOURCE_TOPICS, f"Source topics {_shown(missing)} are missing.")
@@ -98,13 +98,13 @@ def configure(topology: Topology, topics: Topics) -> ConfiguredTopology:
         counts.decide()
         configured = {each.subtopology_id: _configured(each, counts) for each in topology.subtopologies.values()}
         _check_tasks(configured.values())
-        to_make = _missing_topics(configured.values(), topics)
+        to_create = _missing_topics(configured.values(), topics)
     except _TopicsError as error:
         return _not_ready(StatusCode.INCORRECTLY_PARTITIONED_TOPICS, str(error))
-    if not to_make:
+    if not to_create:
         return ConfiguredTopology(configured)
-    detail = f"Internal topics are missing: {_shown([topic.name for topic in to_make])}"
-    return ConfiguredTopology(configured, to_make, Status(StatusCode.MISSING_INTERNAL_TOPICS, detail))
+    detail = f"Internal topics are missing: {_shown([topic.name for topic in to_create])}"
+    return ConfiguredTopology(configured, to_create, Status(StatusCode.MISSING_INTERNAL_TOPICS, detail))
 
 
 def _check_tasks(subtopologies: Iterable[ConfiguredSubtopology]) -> None:
@@ -179,7 +179,7 @@ class _Counts:
         self.decided |= found
 
     def _count_of_sink(self, subtopology: Subtopology, found: Mapping[str, int]) -> int | None:
-        """Return the largest known count of what the writer of a sink reads."""
+        """Return the largest known count of the topics that the writer of a sink reads."""
         read = [found[topic.name] for topic in subtopology.repartition_source_topics if topic.name in found]
         return max([*read, *(self.of(topic) for topic in subtopology.source_topics)], default=None)
 
@@ -247,8 +247,8 @@ _LOG = logging.getLogger(__name__)
 MakeTopic = Callable[[InternalTopic], None]  #: raises KafkaError
 
 
-class Configured(NamedTuple):
-    """A topology, configured with the topics of one version."""
+class VersionedTopology(NamedTuple):
+    """A topology, configured with one version of the topics."""
 
     topology: Topology
     topics_version: int
@@ -257,29 +257,29 @@ class Configured(NamedTuple):
     problem: Status | None = None  #: of the result, with the reasons why topics could not be created
 
 
-class Configuring:
+class GroupTopology:
     """The configured topology of one group."""
 
     def __init__(self, group_id: str, topics: Topics, make_topic: MakeTopic) -> None:
         self._group_id = group_id
         self._topics = topics
         self._make_topic = make_topic
-        self._known: Configured | None = None
+        self._known: VersionedTopology | None = None
 
-    def look(self, topology: Topology) -> Configured:
+    def configured(self, topology: Topology) -> VersionedTopology:
         """Return the topology with the present topics; StreamsInvalidTopology."""
         known, version = self._known, self._topics.version
         if known is not None and known.topology is not topology and known.topology.is_same(topology):
             known = known._replace(topology=topology)  # so that the next comparison is by identity
         if known is None or known.topics_version != version or known.topology is not topology:
             result = configure(topology, self._topics)
-            known = Configured(topology, version, metadata_hash(topology.required_topics, self._topics), result, result.problem)
+            known = VersionedTopology(topology, version, metadata_hash(topology.required_topics, self._topics), result, result.problem)
         self._known = known
         return known
 
-    def complete(self, topology: Topology) -> Configured:
+    def complete(self, topology: Topology) -> VersionedTopology:
         """Create missing topics, then return the topology with the present topics; StreamsInvalidTopology."""
-        known = self.look(topology)
+        known = self.configured(topology)
         if not known.result.missing:
             return known
         failures, refused = [], []
@@ -293,7 +293,7 @@ class Configuring:
                 _LOG.warning(
                     "group %s: could not create topic %s: %s (will retry at the next heartbeat)", self._group_id, topic.name, error
                 )
-        known = self.look(topology)
+        known = self.configured(topology)
         if refused and known.problem is not None:
             detail = f"{known.problem.detail}; Unauthorized to CREATE on topics {', '.join(refused)}."
             known = known._replace(problem=known.problem._replace(detail=detail))
@@ -301,7 +301,7 @@ class Configuring:
 
 
 def _with_failures(problem: Status | None, failures: list[str]) -> Status | None:
-    """Add why topics could not be created, with Apache Kafka's words."""
+    """Add the reasons why topics could not be created, in Apache Kafka's words."""
     if problem is None:
         return None
     rest = len(failures) - _SHOWN_FAILURES

@@ -1,36 +1,115 @@
-"""Members of a streams group, and the image of its records.
+"""Members of a streams group, their tasks and records, and the image that the records replay into.
 
-Members are immutable: a step makes new ones. Only replay changes an image: a step makes records,
-and these are replayed.
+A task is one subtopology of the application at one partition. The member with the active task
+processes it. A standby keeps a copy of its state. A warm-up would become active later, but Apache
+Kafka 4.3.1 assigns no warm-ups.
 
-Invariant: epochs of a group grow. Source: StreamsGroupMember, MemberState,
-GroupMetadataManager.replay, StreamsGroup of Apache Kafka 4.3.1.
+Members are immutable: a step creates new ones. Only replay changes an image: a step creates
+records, and these are replayed.
+
+    StreamsGroupMetadata                     the group's epoch
+    StreamsGroupTopology                     the topology of the application
+    StreamsGroupMemberMetadata               the fields that a member sends
+    StreamsGroupTargetAssignmentMetadata     the epoch of the target assignment
+    StreamsGroupTargetAssignmentMember       the target assignment of a member
+    StreamsGroupCurrentMemberAssignment      the tasks that a member has, and must give up
+
+Invariant: epochs of a group grow.
+
+Source: TasksTuple, TasksTupleWithEpochs, StreamsGroupMember, MemberState,
+GroupMetadataManager.replay, StreamsGroup, StreamsCoordinatorRecordHelpers of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, ClassVar, Final, NamedTuple
 
-from minibroker.coordinator.group.member_epochs import JOINS
-from minibroker.coordinator.group.modern import ModernImage, Replays
-from minibroker.coordinator.group.streams.tasks import NO_HELD_TASKS, HeldTasks, TaskEpochs, Tasks, TaskSets, frozen
+from minibroker.coordinator.group.modern import JOINS, ModernImage, Replays
 from minibroker.coordinator.group.streams.topology import Topology
 from minibroker.schemas.internal.streams_group_records import (
+    AssignmentConfig,
     CurrentTasks,
+    MemberEndpoint,
+    MemberTag,
     StreamsGroupCurrentMemberAssignmentKey,
+    StreamsGroupCurrentMemberAssignmentValue,
     StreamsGroupMemberMetadataKey,
+    StreamsGroupMemberMetadataValue,
     StreamsGroupMetadataKey,
+    StreamsGroupMetadataValue,
     StreamsGroupTargetAssignmentMemberKey,
+    StreamsGroupTargetAssignmentMemberValue,
     StreamsGroupTargetAssignmentMetadataKey,
+    StreamsGroupTargetAssignmentMetadataValue,
     StreamsGroupTopologyKey,
     TargetTasks,
 )
+from minibroker.storage.record_frame import CoordinatorRecord
+
+TaskSets = Mapping[str, frozenset[int]]  #: partitions by subtopology; immutable, without subtopologies that have no partitions
+TaskEpochs = Mapping[str, Mapping[int, int]]  #: likewise, with the member epoch at which the member got each task
+
+NO_SETS: Final[TaskSets] = {}
+NO_EPOCHS: Final[TaskEpochs] = {}
+
+
+class Tasks(NamedTuple):
+    """The tasks of one member."""
+
+    active: TaskSets = NO_SETS
+    standby: TaskSets = NO_SETS
+    warmup: TaskSets = NO_SETS
+
+
+class HeldTasks(NamedTuple):
+    """The tasks that a member has, or must give up."""
+
+    active: TaskEpochs = NO_EPOCHS
+    standby: TaskSets = NO_SETS
+    warmup: TaskSets = NO_SETS
+
+    @property
+    def tasks(self) -> Tasks:
+        """The tasks without their epochs."""
+        return Tasks({each: frozenset(epochs) for each, epochs in self.active.items()}, self.standby, self.warmup)
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether there is no task."""
+        return not (self.active or self.standby or self.warmup)
+
+
+NO_TASKS: Final = Tasks()
+NO_HELD_TASKS: Final = HeldTasks()
+
+
+def frozen(tasks: Mapping[str, Iterable[int]]) -> TaskSets:
+    """Return task sets without subtopologies that have no partitions."""
+    return {subtopology_id: frozenset(partitions) for subtopology_id, partitions in tasks.items() if partitions}
+
+
+def is_any_of(owned: Tasks, tasks: Tasks) -> bool:
+    """Whether a task in `owned` is also in `tasks`, in the same role."""
+    return any(
+        not partitions.isdisjoint(in_tasks.get(subtopology_id, frozenset()))
+        for in_owned, in_tasks in zip(owned, tasks, strict=True)
+        for subtopology_id, partitions in in_owned.items()
+    )
+
+
+def is_part_of(owned: Tasks, tasks: Tasks) -> bool:
+    """Whether all tasks in `owned` are also in `tasks`, in the same role."""
+    return all(
+        partitions <= in_tasks.get(subtopology_id, frozenset())
+        for in_owned, in_tasks in zip(owned, tasks, strict=True)
+        for subtopology_id, partitions in in_owned.items()
+    )
 
 
 class MemberState(IntEnum):
-    """The state of a member, as records have it. reconciliation.py has the table."""
+    """The state of a member, as records have it. step.py has the table."""
 
     STABLE = 1
     UNREVOKED_TASKS = 2
@@ -58,7 +137,7 @@ class StreamsMember(NamedTuple):
     pending_revocation: HeldTasks = NO_HELD_TASKS
 
     def with_progress_of(self, other: StreamsMember) -> StreamsMember:
-        """Return this member with the epochs, state and tasks of `other`, which another kind of record has."""
+        """Return this member with the epochs, state and tasks of `other`, which are in a record of their own."""
         return self._replace(
             member_epoch=other.member_epoch,
             previous_member_epoch=other.previous_member_epoch,
@@ -163,3 +242,106 @@ def _epochs(stored: Sequence[CurrentTasks], member_epoch: int) -> TaskEpochs:
         if each.partitions:
             found[each.subtopology_id] = dict(zip(each.partitions, epochs, strict=True))
     return found
+
+
+_VERSION: Final = 0
+_TOMBSTONE: Final = -1
+
+
+def epoch_record(
+    group_id: str, epoch: int, metadata_hash: int, validated_topology_epoch: int, assignment_configs: Mapping[str, str]
+) -> CoordinatorRecord:
+    """Return the record of a new epoch of the group."""
+    value = StreamsGroupMetadataValue(
+        epoch=epoch,
+        metadata_hash=metadata_hash,
+        validated_topology_epoch=validated_topology_epoch,
+        last_assignment_configs=[AssignmentConfig(key=name, value=assignment_configs[name]) for name in sorted(assignment_configs)],
+    )
+    return CoordinatorRecord(StreamsGroupMetadataKey(group_id=group_id), value, _VERSION)
+
+
+def topology_record(group_id: str, topology: Topology) -> CoordinatorRecord:
+    """Return the record of the topology, which the first member sets."""
+    return CoordinatorRecord(StreamsGroupTopologyKey(group_id=group_id), topology.stored, _VERSION)
+
+
+def member_record(group_id: str, member: StreamsMember) -> CoordinatorRecord:
+    """Return the record of a member that is new or changed."""
+    endpoint = member.user_endpoint
+    value = StreamsGroupMemberMetadataValue(
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        topology_epoch=member.topology_epoch,
+        process_id=member.process_id,
+        user_endpoint=None if endpoint is None else MemberEndpoint(host=endpoint[0], port=endpoint[1]),
+        client_tags=[MemberTag(key=key, value=member.client_tags[key]) for key in sorted(member.client_tags)],
+    )
+    return CoordinatorRecord(StreamsGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value, _VERSION)
+
+
+def target_epoch_record(group_id: str, assignment_epoch: int, timestamp_ms: int) -> CoordinatorRecord:
+    """Return the record of the epoch of a target assignment."""
+    value = StreamsGroupTargetAssignmentMetadataValue(assignment_epoch=assignment_epoch, assignment_timestamp=timestamp_ms)
+    return CoordinatorRecord(StreamsGroupTargetAssignmentMetadataKey(group_id=group_id), value, _VERSION)
+
+
+def target_record(group_id: str, member_id: str, tasks: Tasks) -> CoordinatorRecord:
+    """Return the record of a member's target assignment."""
+    active, standby, warmup = ([TargetTasks(subtopology_id=each, partitions=sorted(sets[each])) for each in sorted(sets)] for sets in tasks)
+    value = StreamsGroupTargetAssignmentMemberValue(active_tasks=active, standby_tasks=standby, warmup_tasks=warmup)
+    return CoordinatorRecord(StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value, _VERSION)
+
+
+def current_record(group_id: str, member: StreamsMember) -> CoordinatorRecord:
+    """Return the record of a member's epoch and tasks."""
+    assigned, revoked = member.assigned, member.pending_revocation
+    value = StreamsGroupCurrentMemberAssignmentValue(
+        member_epoch=member.member_epoch,
+        previous_member_epoch=member.previous_member_epoch,
+        state=member.state,
+        active_tasks=_with_epochs(assigned.active),
+        standby_tasks=_without_epochs(assigned.standby),
+        warmup_tasks=_without_epochs(assigned.warmup),
+        active_tasks_pending_revocation=_with_epochs(revoked.active),
+        standby_tasks_pending_revocation=_without_epochs(revoked.standby),
+        warmup_tasks_pending_revocation=_without_epochs(revoked.warmup),
+    )
+    return CoordinatorRecord(StreamsGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id), value, _VERSION)
+
+
+def _with_epochs(tasks: TaskEpochs) -> list[CurrentTasks]:
+    return [
+        CurrentTasks(subtopology_id=each, partitions=sorted(epochs), assignment_epochs=[epochs[at] for at in sorted(epochs)])
+        for each, epochs in sorted(tasks.items())
+    ]
+
+
+def _without_epochs(tasks: TaskSets) -> list[CurrentTasks]:
+    return [CurrentTasks(subtopology_id=each, partitions=sorted(tasks[each])) for each in sorted(tasks)]
+
+
+def _tombstone(key: Any) -> CoordinatorRecord:
+    return CoordinatorRecord(key, None, _TOMBSTONE)
+
+
+def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
+    """Return the tombstones of a member."""
+    keys = (StreamsGroupCurrentMemberAssignmentKey, StreamsGroupTargetAssignmentMemberKey, StreamsGroupMemberMetadataKey)
+    return [_tombstone(key(group_id=group_id, member_id=member_id)) for key in keys]
+
+
+def group_tombstones(group_id: str, member_ids: Iterable[str] = ()) -> list[CoordinatorRecord]:
+    """Return the tombstones of a group in the order of Apache Kafka. It normally has no members."""
+    ids = list(member_ids)
+    return [
+        *(_tombstone(StreamsGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=each)) for each in ids),
+        *(_tombstone(StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=each)) for each in ids),
+        _tombstone(StreamsGroupTargetAssignmentMetadataKey(group_id=group_id)),
+        *(_tombstone(StreamsGroupMemberMetadataKey(group_id=group_id, member_id=each)) for each in ids),
+        _tombstone(StreamsGroupMetadataKey(group_id=group_id)),
+        _tombstone(StreamsGroupTopologyKey(group_id=group_id)),
+    ]

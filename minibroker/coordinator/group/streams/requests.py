@@ -15,10 +15,9 @@ from typing import Final, NamedTuple
 
 from minibroker.cluster.topic import INTERNAL_TOPICS
 from minibroker.cluster.topic_rules import check_name
-from minibroker.coordinator.group.member_epochs import JOINS, LEAVES_FOR_A_WHILE
+from minibroker.coordinator.group.modern import JOINS, LEAVES_FOR_A_WHILE
 from minibroker.coordinator.group.streams.internal_topics import ConfiguredSubtopology, Status
-from minibroker.coordinator.group.streams.members import StreamsMember
-from minibroker.coordinator.group.streams.tasks import Tasks, TaskSets, frozen
+from minibroker.coordinator.group.streams.members import StreamsMember, Tasks, TaskSets, frozen
 from minibroker.coordinator.group.streams.topology import Topology, topics_named_by, topology_of
 from minibroker.coordinator.group.topics import Topics
 from minibroker.errors import InvalidRequest, InvalidTopicException, StreamsInvalidTopology
@@ -28,7 +27,7 @@ NOT_SET: Final = -1
 
 
 class StreamsHeartbeat(NamedTuple):
-    """A StreamsGroupHeartbeat request. None and -1 mean: as in the last one."""
+    """A StreamsGroupHeartbeat request. None and -1 mean that a field has not changed."""
 
     member_id: str
     member_epoch: int
@@ -120,14 +119,14 @@ def _is_topic_name(name: str) -> bool:
 
 
 def _check_not_supported(request: k88.Request) -> None:
-    for value, what in (
+    for value, message in (
         (request.instance_id, "Static membership is not yet supported."),
         (request.task_offsets, "TaskOffsets are not supported yet."),
         (request.task_end_offsets, "TaskEndOffsets are not supported yet."),
         (request.warmup_tasks or None, "WarmupTasks are not supported yet."),
     ):
         if value is not None:
-            raise InvalidRequest(what)
+            raise InvalidRequest(message)
     if request.topology is not None and any(each.source_topic_regex for each in request.topology.subtopologies):
         raise InvalidRequest("Regular expressions for source topics are not supported yet.")
 

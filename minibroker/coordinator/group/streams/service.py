@@ -1,4 +1,4 @@
-"""Members of streams groups (KIP-1071): find or create their group, and answer when its log is synced.
+"""The service of streams groups (KIP-1071): it finds or creates the group of a member, and answers when its log is synced.
 
     heartbeat        no such group         an empty classic group     any other group
     epoch 0          creates the group     is replaced                GROUP_ID_NOT_FOUND
@@ -15,10 +15,11 @@ from typing import Final, cast
 
 from minibroker.coordinator.group.kind import GroupType, Persist, StoredGroup
 from minibroker.coordinator.group.live_groups import LiveGroups
-from minibroker.coordinator.group.member_epochs import JOINS
+from minibroker.coordinator.group.modern import JOINS
 from minibroker.coordinator.group.store import StoredShard
 from minibroker.coordinator.group.streams.group import StreamsGroup, StreamsGroupLimits
 from minibroker.coordinator.group.streams.internal_topics import InternalTopic
+from minibroker.coordinator.group.streams.members import StreamsGroupImage
 from minibroker.coordinator.group.streams.requests import StreamsHeartbeat, StreamsHeartbeatAnswer
 from minibroker.errors import GroupIdNotFound, KafkaError, TopicAuthorizationFailed
 
@@ -33,18 +34,22 @@ class StreamsGroups:
     def __init__(self, groups: LiveGroups) -> None:
         self._groups = groups
 
+    def new_image(self) -> StreamsGroupImage:
+        """Return the empty image of a group."""
+        return StreamsGroupImage()
+
     def make(self, group_id: str, known: StoredGroup, persist: Persist) -> StreamsGroup:
         """Create the state machine of a group."""
 
         def limits() -> StreamsGroupLimits:
-            own = self._groups.cluster.configs.of_group(group_id)
+            configs = self._groups.cluster.configs.of_group(group_id)
             return StreamsGroupLimits(
                 self._groups.config.group_streams_max_size,
-                own.streams_session_timeout_ms,
-                own.streams_heartbeat_interval_ms,
-                own.streams_assignment_interval_ms,
-                own.streams_initial_rebalance_delay_ms,
-                own.streams_num_standby_replicas,
+                configs.streams_session_timeout_ms,
+                configs.streams_heartbeat_interval_ms,
+                configs.streams_assignment_interval_ms,
+                configs.streams_initial_rebalance_delay_ms,
+                configs.streams_num_standby_replicas,
             )
 
         return StreamsGroup(
@@ -77,7 +82,10 @@ class StreamsGroups:
         )
 
     def _later(self) -> Callable[[InternalTopic], None]:
-        """Create internal topics after the heartbeat that needs them, as Apache Kafka does: its answer says that they are missing."""
+        """Create internal topics after the heartbeat that needs them, as Apache Kafka does.
+
+        Its answer reports them as missing.
+        """
         pending: set[str] = set()
 
         def make(topic: InternalTopic) -> None:
@@ -95,7 +103,7 @@ class StreamsGroups:
         return make_later
 
     def heartbeat(self, group_id: str, request: StreamsHeartbeat, answer_to: Callable[[StreamsHeartbeatAnswer | KafkaError], None]) -> None:
-        """Serve a heartbeat. `answer_to` is called when what changed is synced."""
+        """Serve a heartbeat. `answer_to` is called when its changes are synced."""
         try:
             stored = self._groups.shard_of(group_id)
             answer = self._group_of(stored, group_id, request.member_epoch).heartbeat(request)

@@ -33,7 +33,7 @@ class Topology:
         self.subtopology_of_topic = {topic: each.subtopology_id for each in self.subtopologies.values() for topic in topics_read_by(each)}
 
     def is_same(self, other: Topology) -> bool:
-        """Whether both are equal, in any order."""
+        """Whether the two are equal, in any order of their subtopologies."""
         return self.epoch == other.epoch and self.subtopologies == other.subtopologies
 
     @property
@@ -89,7 +89,7 @@ def _check(requested: k88.Topology) -> None:
             ):
                 if any(not 0 <= index < len(topics) for index in indexes):
                     raise StreamsInvalidTopology(
-                        f"A copartition group of subtopology {each.subtopology_id} names a topic that is not there."
+                        f"A copartition group of subtopology {each.subtopology_id} names a topic that is not in it."
                     )
         for topic in each.repartition_source_topics:
             if topic.partitions < 0:

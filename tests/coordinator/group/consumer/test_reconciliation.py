@@ -1,4 +1,4 @@
-"""The table of reconciliation.py, cell by cell."""
+"""The table of `reconciliation.py`, cell by cell."""
 
 from __future__ import annotations
 

@@ -8,9 +8,21 @@ from uuid import UUID
 
 import pytest
 
-from minibroker.coordinator.group.consumer import records as of_group
-from minibroker.coordinator.group.consumer.members import ConsumerGroupImage, ConsumerMember, MemberState, ResolvedRegex
-from minibroker.coordinator.group.consumer.records import group_tombstones, regex_record, regex_tombstone, target_record
+from minibroker.coordinator.group.consumer.members import (
+    ConsumerGroupImage,
+    ConsumerMember,
+    MemberState,
+    ResolvedRegex,
+    current_record,
+    epoch_record,
+    group_tombstones,
+    member_record,
+    member_tombstones,
+    regex_record,
+    regex_tombstone,
+    target_epoch_record,
+    target_record,
+)
 from minibroker.coordinator.group.consumer.requests import ConsumerGroupLimits, ConsumerHeartbeat
 from minibroker.coordinator.group.modern import FIRST_EPOCH
 from minibroker.schemas.internal.consumer_group_records import (
@@ -51,16 +63,16 @@ def again(group_id: str, image: ConsumerGroupImage, record: CoordinatorRecord) -
     """What we write for what this record of Kafka says."""
     key = record.key
     if isinstance(key, ConsumerGroupMetadataKey):
-        return of_group.epoch_record(group_id, image.epoch, image.metadata_hash)
+        return epoch_record(group_id, image.epoch, image.metadata_hash)
     if isinstance(key, ConsumerGroupMemberMetadataKey):
-        return of_group.member_record(group_id, image.members[key.member_id])
+        return member_record(group_id, image.members[key.member_id])
     if isinstance(key, ConsumerGroupRegularExpressionKey):
         return regex_record(group_id, key.regular_expression, image.regexes[key.regular_expression])
     if isinstance(key, ConsumerGroupTargetAssignmentMetadataKey):
-        return of_group.target_epoch_record(group_id, image.assignment_epoch, image.assignment_timestamp_ms)
+        return target_epoch_record(group_id, image.assignment_epoch, image.assignment_timestamp_ms)
     if isinstance(key, ConsumerGroupTargetAssignmentMemberKey):
         return target_record(group_id, key.member_id, image.targets[key.member_id])
-    return of_group.current_record(group_id, image.members[key.member_id])
+    return current_record(group_id, image.members[key.member_id])
 
 
 def comparable(record: CoordinatorRecord) -> CoordinatorRecord:
@@ -80,7 +92,7 @@ def test_kafka_records_round_trip(group_id: str) -> None:
         image.replay(record)
         if record.value is None:
             assert record in [
-                *of_group.member_tombstones(group_id, getattr(record.key, "member_id", "")),
+                *member_tombstones(group_id, getattr(record.key, "member_id", "")),
                 *group_tombstones(group_id),
                 regex_tombstone(group_id, getattr(record.key, "regular_expression", "")),
             ]
@@ -173,18 +185,18 @@ def test_unknown_states_and_epochs() -> None:
 def test_current_assignment_may_be_replayed_first() -> None:
     image = ConsumerGroupImage()
     image.replay(current(0, [2, 3]))
-    image.replay(of_group.member_record("g", ConsumerMember("a", instance_id="i", topic_names=("t",))))
+    image.replay(member_record("g", ConsumerMember("a", instance_id="i", topic_names=("t",))))
     assert (image.members["a"].member_epoch, image.members["a"].topic_names) == (3, ("t",))
     assert image.owners == {(UUID(int=1), 0): "a", (UUID(int=1), 1): "a"}
     assert image.instances == {"i": "a"}
-    for tombstone in of_group.member_tombstones("g", "a"):
+    for tombstone in member_tombstones("g", "a"):
         image.replay(tombstone)
     assert (image.members, image.owners, image.instances, image.targets) == ({}, {}, {}, {})
 
 
 def test_deleted_group() -> None:
     image = ConsumerGroupImage()
-    for record in (of_group.epoch_record("g", 7, 1), of_group.target_epoch_record("g", 7, 5), *group_tombstones("g")):
+    for record in (epoch_record("g", 7, 1), target_epoch_record("g", 7, 5), *group_tombstones("g")):
         image.replay(record)
     assert (image.epoch, image.assignment_epoch, image.metadata_hash, image.assignment_timestamp_ms) == (FIRST_EPOCH, FIRST_EPOCH, 0, 0)
 
@@ -194,7 +206,7 @@ def test_copy_is_independent() -> None:
     image.replay(current(0, [2, 3]))
     copied = image.copy()
     copied.replay(regex_record("g", "x", ResolvedRegex(("t",), 1, 2)))
-    for tombstone in of_group.member_tombstones("g", "a"):
+    for tombstone in member_tombstones("g", "a"):
         copied.replay(tombstone)
     assert image.members.keys() == {"a"}
     assert len(image.owners) == 2

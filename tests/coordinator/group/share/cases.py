@@ -8,7 +8,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from minibroker.coordinator.group.modern import Assignment, MemberSpec, frozen
-from minibroker.coordinator.group.share.assignor import assign_simple
+from minibroker.coordinator.group.share.step import assign_simple
 from tests.coordinator.group.consumer.cases import told
 
 STEPS = 8

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from minibroker.coordinator.group.modern import MemberSpec, frozen
-from minibroker.coordinator.group.share.assignor import assign_simple
+from minibroker.coordinator.group.share.step import assign_simple
 from tests.coordinator.group.consumer.cases import told
 from tests.coordinator.group.share.cases import case_of, drawn, line_of, wanted
 from tests.coordinator.group.share.observe_assignor import KEPT

@@ -15,9 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minibroker.coordinator.group.share.group import ShareGroupLimits
+from minibroker.coordinator.group.share.group import ShareGroupLimits, ShareHeartbeat
 from minibroker.coordinator.group.share.offsets import StartOffset
-from minibroker.coordinator.group.share.requests import ShareHeartbeat
 from minibroker.errors import GroupMaxSizeReached, KafkaError
 from tests.coordinator.group.modern_model import CLIENTS, SESSION_MS, GroupModel, ModelClient, client_indexes, client_steps, intervals_ms
 from tests.coordinator.group.modern_world import KnownTopics

@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
+from minibroker.coordinator.group.share.members import NamedPartitions, StatePartitions, named
 from minibroker.coordinator.group.share.offsets import StartOffset
-from minibroker.coordinator.group.share.state_partitions import NamedPartitions, StatePartitions, named
 from minibroker.errors import CoordinatorLoadInProgress, KafkaError
 from tests.coordinator.group.modern_world import KnownTopics
 from tests.coordinator.group.share.world import World

@@ -8,9 +8,20 @@ from uuid import UUID
 import pytest
 
 from minibroker.coordinator.group.modern import FIRST_EPOCH
-from minibroker.coordinator.group.share import records as of_group
-from minibroker.coordinator.group.share.members import ShareGroupImage, ShareMember
-from minibroker.coordinator.group.share.state_partitions import StatePartitions, named
+from minibroker.coordinator.group.share.members import (
+    ShareGroupImage,
+    ShareMember,
+    StatePartitions,
+    current_record,
+    epoch_record,
+    group_tombstones,
+    member_record,
+    member_tombstones,
+    named,
+    state_partitions_record,
+    target_epoch_record,
+    target_record,
+)
 from minibroker.schemas.internal.share_group_records import (
     ShareGroupCurrentMemberAssignmentKey,
     ShareGroupMemberMetadataKey,
@@ -42,16 +53,16 @@ def again(group_id: str, image: ShareGroupImage, record: CoordinatorRecord) -> C
     """What we write for what this record of Kafka says."""
     key = record.key
     if isinstance(key, ShareGroupMetadataKey):
-        return of_group.epoch_record(group_id, image.epoch, image.metadata_hash)
+        return epoch_record(group_id, image.epoch, image.metadata_hash)
     if isinstance(key, ShareGroupMemberMetadataKey):
-        return of_group.member_record(group_id, image.members[key.member_id])
+        return member_record(group_id, image.members[key.member_id])
     if isinstance(key, ShareGroupTargetAssignmentMetadataKey):
-        return of_group.target_epoch_record(group_id, image.assignment_epoch, image.assignment_timestamp_ms)
+        return target_epoch_record(group_id, image.assignment_epoch, image.assignment_timestamp_ms)
     if isinstance(key, ShareGroupTargetAssignmentMemberKey):
-        return of_group.target_record(group_id, key.member_id, image.targets[key.member_id])
+        return target_record(group_id, key.member_id, image.targets[key.member_id])
     if isinstance(key, ShareGroupStatePartitionMetadataKey):
-        return of_group.state_partitions_record(group_id, image.state_partitions)
-    return of_group.current_record(group_id, image.members[key.member_id])
+        return state_partitions_record(group_id, image.state_partitions)
+    return current_record(group_id, image.members[key.member_id])
 
 
 @pytest.mark.parametrize("group_id", sorted(KAFKA))
@@ -63,7 +74,7 @@ def test_kafka_records_round_trip(group_id: str) -> None:
         image.replay(record)
         if record.value is None:
             member_id = getattr(record.key, "member_id", "")
-            assert record in [*of_group.member_tombstones(group_id, member_id), *of_group.group_tombstones(group_id)]
+            assert record in [*member_tombstones(group_id, member_id), *group_tombstones(group_id)]
         else:
             assert raw(again(group_id, image, record)) == theirs
     assert kinds == set(KINDS)
@@ -74,7 +85,7 @@ def test_tombstone_order_matches_kafka() -> None:
         [type(record.key) for record, _ in records if record.value is None and type(record.key) in KINDS[2:4] + KINDS[5:]]
         for records in KAFKA.values()
     ]
-    expected = [type(each.key) for each in of_group.group_tombstones("g")]
+    expected = [type(each.key) for each in group_tombstones("g")]
     assert expected in ends
 
 
@@ -85,12 +96,12 @@ def every_record() -> list[CoordinatorRecord]:
     partitions = named([(TOPIC, "t", [0, 1])])
     member = ShareMember("a", "rack", "client", "/host", ("t",), 3, 2, {TOPIC: frozenset({0})})
     return [
-        of_group.epoch_record("g", 7, -5),
-        of_group.member_record("g", member),
-        of_group.target_epoch_record("g", 6, 99),
-        of_group.target_record("g", "a", {TOPIC: frozenset({0, 1})}),
-        of_group.current_record("g", member),
-        of_group.state_partitions_record("g", StatePartitions(partitions, partitions, {UUID(int=2): "gone"})),
+        epoch_record("g", 7, -5),
+        member_record("g", member),
+        target_epoch_record("g", 6, 99),
+        target_record("g", "a", {TOPIC: frozenset({0, 1})}),
+        current_record("g", member),
+        state_partitions_record("g", StatePartitions(partitions, partitions, {UUID(int=2): "gone"})),
     ]
 
 
@@ -110,7 +121,7 @@ def test_records_may_be_replayed_in_any_order(turn: int) -> None:
 
 def test_deleted_group() -> None:
     image = ShareGroupImage()
-    for record in [*every_record(), *of_group.member_tombstones("g", "a"), *of_group.group_tombstones("g")]:
+    for record in [*every_record(), *member_tombstones("g", "a"), *group_tombstones("g")]:
         image.replay(record)
     assert facts(image) == facts(ShareGroupImage())
     assert image.epoch == image.assignment_epoch == FIRST_EPOCH
@@ -122,6 +133,6 @@ def test_copy_is_independent() -> None:
         image.replay(record)
     copied = image.copy()
     assert facts(copied) == facts(image)
-    for tombstone in [*of_group.member_tombstones("g", "a"), *of_group.group_tombstones("g")]:
+    for tombstone in [*member_tombstones("g", "a"), *group_tombstones("g")]:
         copied.replay(tombstone)
     assert image.members.keys() == image.targets.keys() == {"a"}

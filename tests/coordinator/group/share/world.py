@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from minibroker.coordinator.group.share.group import ShareGroup, ShareGroupLimits
+from minibroker.coordinator.group.share.group import ShareGroup, ShareGroupLimits, ShareHeartbeat, ShareHeartbeatAnswer
 from minibroker.coordinator.group.share.members import ShareGroupImage
-from minibroker.coordinator.group.share.requests import ShareHeartbeat, ShareHeartbeatAnswer
 from minibroker.coordinator.share_state.records import InitialState, StateSummary
 from minibroker.errors import CoordinatorLoadInProgress, KafkaError, UnknownServerError
 from tests.coordinator.group.modern_world import KnownTopics, ModernWorld

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from minibroker.coordinator.group.streams.assignor import MemberSpec, assign_sticky
 from minibroker.coordinator.group.streams.internal_topics import ConfiguredSubtopology, InternalTopic
-from minibroker.coordinator.group.streams.tasks import NO_TASKS, Tasks, TaskSets, frozen
+from minibroker.coordinator.group.streams.members import NO_TASKS, Tasks, TaskSets, frozen
 
 IDS = "abcdefghijkl"  #: of members and processes; longer tables of Kafka's would take them in another order
 STEPS = 6

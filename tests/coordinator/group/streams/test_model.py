@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.coordinator.group.streams.group import StreamsGroupLimits
+from minibroker.coordinator.group.streams.members import Tasks
 from minibroker.coordinator.group.streams.requests import StreamsHeartbeat
-from minibroker.coordinator.group.streams.tasks import Tasks
 from minibroker.coordinator.group.streams.topology import topology_of
 from minibroker.errors import InvalidRequest
 from tests.coordinator.group.modern_model import REBALANCE_MS, SESSION_MS, GroupModel, ModelClient, client_steps, intervals_ms

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from minibroker.coordinator.group.streams.members import MemberState, StreamsMember
-from minibroker.coordinator.group.streams.reconciliation import Goal, Owners, reconcile
-from minibroker.coordinator.group.streams.tasks import NO_TASKS, HeldTasks, Tasks, TaskSets
+from minibroker.coordinator.group.streams.members import NO_TASKS, HeldTasks, MemberState, StreamsMember, Tasks, TaskSets
+from minibroker.coordinator.group.streams.step import Goal, Owners, reconcile
 from minibroker.errors import FencedMemberEpoch
 
 STABLE, UNREVOKED, UNRELEASED = MemberState.STABLE, MemberState.UNREVOKED_TASKS, MemberState.UNRELEASED_TASKS

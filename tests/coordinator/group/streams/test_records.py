@@ -7,9 +7,18 @@ from collections import Counter
 from collections.abc import Iterator
 
 from minibroker.coordinator.group.kind import GroupType
-from minibroker.coordinator.group.shard import type_of_key
-from minibroker.coordinator.group.streams import records
-from minibroker.coordinator.group.streams.members import StreamsGroupImage
+from minibroker.coordinator.group.store import type_of_key
+from minibroker.coordinator.group.streams.members import (
+    StreamsGroupImage,
+    current_record,
+    epoch_record,
+    group_tombstones,
+    member_record,
+    member_tombstones,
+    target_epoch_record,
+    target_record,
+    topology_record,
+)
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.schemas.internal import streams_group_records as stored
 from minibroker.storage.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
@@ -33,17 +42,17 @@ def written_again(image: StreamsGroupImage, record: CoordinatorRecord) -> Coordi
     key = record.key
     if isinstance(key, stored.StreamsGroupMetadataKey):
         said = (image.epoch, image.metadata_hash, image.validated_topology_epoch, image.assignment_configs)
-        return records.epoch_record(GROUP, *said)
+        return epoch_record(GROUP, *said)
     if isinstance(key, stored.StreamsGroupTopologyKey):
         assert image.topology is not None
-        return records.topology_record(GROUP, image.topology)
+        return topology_record(GROUP, image.topology)
     if isinstance(key, stored.StreamsGroupTargetAssignmentMetadataKey):
-        return records.target_epoch_record(GROUP, image.assignment_epoch, image.assignment_timestamp_ms)
+        return target_epoch_record(GROUP, image.assignment_epoch, image.assignment_timestamp_ms)
     if isinstance(key, stored.StreamsGroupTargetAssignmentMemberKey):
-        return records.target_record(GROUP, key.member_id, image.targets[key.member_id])
+        return target_record(GROUP, key.member_id, image.targets[key.member_id])
     member = image.members[key.member_id]
     is_said = isinstance(key, stored.StreamsGroupMemberMetadataKey)
-    return records.member_record(GROUP, member) if is_said else records.current_record(GROUP, member)
+    return member_record(GROUP, member) if is_said else current_record(GROUP, member)
 
 
 def test_kafka_records_round_trip() -> None:
@@ -63,11 +72,11 @@ def test_kafka_records_round_trip() -> None:
 
 def test_tombstone_order_matches_kafka() -> None:
     gone = [[each.key for each in batch] for batch in batches_of_kafka() if all(each.value is None for each in batch)]
-    assert [each.key for each in records.group_tombstones(GROUP)] in gone
+    assert [each.key for each in group_tombstones(GROUP)] in gone
     current = stored.StreamsGroupCurrentMemberAssignmentKey
     leaving = next(batch for batch in batches_of_kafka() if isinstance(batch[0].key, current) and batch[0].value is None)
     member_id = leaving[0].key.member_id
-    assert leaving[:3] == records.member_tombstones(GROUP, member_id)
+    assert leaving[:3] == member_tombstones(GROUP, member_id)
     assert isinstance(leaving[3].key, stored.StreamsGroupMetadataKey)
 
 

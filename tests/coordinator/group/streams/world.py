@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 from minibroker.coordinator.group.streams.group import StreamsGroup, StreamsGroupLimits
 from minibroker.coordinator.group.streams.internal_topics import InternalTopic
-from minibroker.coordinator.group.streams.members import StreamsGroupImage
+from minibroker.coordinator.group.streams.members import StreamsGroupImage, Tasks, TaskSets, frozen
 from minibroker.coordinator.group.streams.requests import StreamsHeartbeat, StreamsHeartbeatAnswer, heartbeat_of
-from minibroker.coordinator.group.streams.tasks import Tasks, TaskSets, frozen
 from minibroker.errors import InvalidConfig
 from minibroker.schemas import k88_streams_group_heartbeat as k88
 from tests.coordinator.group.modern_world import KnownTopics, ModernWorld
