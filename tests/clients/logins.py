@@ -15,17 +15,26 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from minibroker.client import access
+from minibroker.client.client import Client
+from minibroker.client.security.connecting import connector
 from minibroker.security.certificates import Authority, write_folder, write_pem
 from tests.support.broker_process import BrokerProcess
 from tests.support.sasl_broker import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE
 
 USER, PASSWORD, WRONG_PASSWORD = "alice", "hunter2-secret", "wr0ng-secret"
 TOPIC = "logins"
+_SIGNED = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+RIGHT_KEY = "right"
+_SIGNERS = {name: ec.generate_private_key(ec.SECP256R1()) for name in (RIGHT_KEY, "wrong")}
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS = ("PLAIN", *SCRAM, "OAUTHBEARER")
 LISTENERS = {  #: protocol and host of each
     "SASL_PLAINTEXT": ("SASL_PLAINTEXT", "127.0.0.1"), "SASL_PLAINTEXT6": ("SASL_PLAINTEXT", "[::1]"),
-    "SASL_SSL": ("SASL_SSL", "127.0.0.1"), "SASL_SSL6": ("SASL_SSL", "[::1]"),
+    "SASL_SSL": ("SASL_SSL", "127.0.0.1"), "SASL_SSL6": ("SASL_SSL", "[::1]"), "SIGNED": ("SASL_SSL", "127.0.0.1"),
     "SSL": ("SSL", "127.0.0.1"), "SSL6": ("SSL", "[::1]"),
     "MUTUAL": ("SSL", "127.0.0.1"), "MUTUAL6": ("SSL", "[::1]"),
     "EXPIRED": ("SSL", "127.0.0.1"), "EARLY": ("SSL", "127.0.0.1"), "ELSEWHERE": ("SSL", "127.0.0.1"),
@@ -40,20 +49,25 @@ class Login(NamedTuple):
     mechanism: str = ""
     user: str = USER
     password: str = PASSWORD
-    is_expired: bool = False  #: its token
+    is_expired: bool = False  #: its token of OAUTHBEARER
+    signer: str = ""  #: of that token: RIGHT_KEY, another one, or none
+    has_delegation_token: bool = False
     ca: str = "ca.pem"
     certificate: str = ""
     is_refused: bool = True
 
     @property
     def protocol(self) -> str:
-        return LISTENERS[self.listener][0]
+        return LISTENERS[self.listener][0] if self.listener in LISTENERS else "SSL"
 
     @property
     def token(self) -> str:
-        """An unsigned token."""
+        """A token of OAUTHBEARER."""
         now_s = int(time.time())
-        parts = ({"alg": "none"}, {"sub": self.user, "iat": now_s - 90, "exp": now_s + (-60 if self.is_expired else 3600)})
+        claims = {"sub": self.user, "iat": now_s - 90, "exp": now_s + (-60 if self.is_expired else 3600)}
+        if self.signer:
+            return str(jwt.encode(claims, _SIGNERS[self.signer], "ES256", headers={"kid": RIGHT_KEY}))
+        parts = ({"alg": "none"}, claims)
         return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts) + "."
 
 
@@ -64,17 +78,26 @@ def _right() -> Iterator[Login]:
                 yield Login(f"{protocol}-{mechanism}-{address}", protocol + suffix, mechanism, is_refused=False)
         yield Login(f"SSL-{address}", f"SSL{suffix}", is_refused=False)
         yield Login(f"mTLS-{address}", f"MUTUAL{suffix}", certificate="client.pem", is_refused=False)
+    yield Login("signed-token", "SIGNED", "OAUTHBEARER", signer=RIGHT_KEY, is_refused=False)
 
 
 RIGHT = tuple(_right())
+#: Only Java and franz-go can say that a password is a token.
+DELEGATED = tuple(
+    Login(f"delegation-token-{mechanism}", "SASL_SSL", mechanism, has_delegation_token=True, is_refused=False) for mechanism in SCRAM
+)
 WRONG = (
     *(Login(f"wrong-password-{mechanism}", "SASL_SSL", mechanism, password=WRONG_PASSWORD) for mechanism in MECHANISMS[:3]),
     *(Login(f"unknown-user-{mechanism}", "SASL_SSL", mechanism, user="mallory") for mechanism in MECHANISMS[:3]),
     Login("expired-token", "SASL_SSL", "OAUTHBEARER", is_expired=True),
+    Login("unsigned-token", "SIGNED", "OAUTHBEARER"),
+    Login("forged-token", "SIGNED", "OAUTHBEARER", signer="wrong"),
+    Login("expired-signed-token", "SIGNED", "OAUTHBEARER", signer=RIGHT_KEY, is_expired=True),
     Login("wrong-CA", "SSL", ca="other.pem"),
     Login("wrong-host-name", "ELSEWHERE"),
     Login("expired-certificate", "EXPIRED"),
     Login("early-certificate", "EARLY"),
+    Login("TLS-to-PLAINTEXT", "PLAINTEXT"),
     Login("no-client-certificate", "MUTUAL"),
     Login("stranger's-certificate", "MUTUAL", certificate="stranger.pem"),
 )
@@ -86,6 +109,7 @@ class LoginBroker:
     def __init__(self, folder: Path, process: BrokerProcess) -> None:
         self.folder = folder
         self.process = process
+        self.delegation_token = ("", "")  #: its id, and the HMAC as a password
 
     def bootstrap(self, listener: str) -> str:
         """HOST:PORT of a listener."""
@@ -95,12 +119,30 @@ class LoginBroker:
         """A file's path; nothing if there is no name."""
         return str(self.folder / name) if name else ""
 
+    def java_properties(self, case: Login) -> dict[str, str]:
+        """Return the properties of a Java client, without those of OAUTHBEARER."""
+        user, password = self._login(case)
+        options = f'username="{user}" password="{password}"' + (' tokenauth="true"' if case.has_delegation_token else "")
+        module = PLAIN_MODULE if case.mechanism == "PLAIN" else SCRAM_MODULE
+        texts = {
+            "security.protocol": case.protocol,
+            "ssl.truststore.location": "" if case.protocol == "SASL_PLAINTEXT" else self.path(case.ca), "ssl.truststore.type": "PEM",
+            "ssl.keystore.location": self.path(case.certificate), "ssl.keystore.type": "PEM" if case.certificate else "",
+            "sasl.mechanism": case.mechanism,
+            "sasl.jaas.config": f"{module} required {options};" if case.mechanism and case.mechanism != "OAUTHBEARER" else "",
+        }  # fmt: skip
+        return {name: text for name, text in texts.items() if text}
+
+    def _login(self, case: Login) -> tuple[str, str]:
+        return self.delegation_token if case.has_delegation_token else (case.user, case.password)
+
     def cases_file(self, cases: tuple[Login, ...]) -> Path:
         """Write the cases for a program."""
         texts = [
             {
                 "Name": case.name, "Bootstrap": self.bootstrap(case.listener), "Protocol": case.protocol, "Mechanism": case.mechanism,
-                "User": case.user, "Password": case.password, "Token": case.token if case.mechanism == "OAUTHBEARER" else "",
+                "Token": case.token if case.mechanism == "OAUTHBEARER" else "", "DelegationToken": case.has_delegation_token,
+                "User": self._login(case)[0], "Password": self._login(case)[1], "Java": self.java_properties(case),
                 "Ca": "" if case.protocol == "SASL_PLAINTEXT" else self.path(case.ca), "Certificate": self.path(case.certificate),
                 "Topic": TOPIC, "Refused": case.is_refused,
             }
@@ -128,7 +170,15 @@ def login_broker(folder: Path) -> Iterator[LoginBroker]:
             made += admin.alter_user_scram_credentials([change]).values()
         for future in made:
             future.result(60)
+        broker.delegation_token = _create_token(broker)
         yield broker
+
+
+def _create_token(broker: LoginBroker) -> tuple[str, str]:
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": USER, "sasl.password": PASSWORD}
+    with Client(broker.bootstrap("SASL_PLAINTEXT"), connect=connector(login)) as client:
+        made = access.create_token(client)
+    return made.token_id, base64.b64encode(made.hmac).decode()
 
 
 def _write_certificates(folder: Path) -> None:
@@ -141,6 +191,8 @@ def _write_certificates(folder: Path) -> None:
     write_pem(folder / "elsewhere.pem", authority.issue("broker", ["elsewhere.example"]), authority)
     other = Authority.create("other")
     (folder / "other.pem").write_text(other.issued.certificate_pem)
+    key = json.loads(jwt.get_algorithm_by_name("ES256").to_jwk(_SIGNERS[RIGHT_KEY].public_key()))
+    (folder / "jwks.json").write_text(json.dumps({"keys": [{**key, "kid": RIGHT_KEY}]}))
     write_pem(folder / "stranger.pem", other.issue(USER, []), other)
 
 
@@ -154,6 +206,12 @@ def _properties(folder: Path) -> dict[str, str]:
         "ssl.keystore.type": "PEM", "ssl.keystore.location": str(folder / "broker.pem"),
         "ssl.truststore.type": "PEM", "ssl.truststore.location": str(folder / "ca.pem"),
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+        "delegation.token.secret.key": "of the tests",
+        "listener.name.signed.oauthbearer.sasl.server.callback.handler.class": _SIGNED,
+        "listener.name.signed.sasl.oauthbearer.jwks.endpoint.url": f"file://{folder}/jwks.json",
+        # The authorizer is there for kafka-acls alone.
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "allow.everyone.if.no.acl.found": "true",
+        "super.users": f"User:{USER};User:ANONYMOUS;User:CN={USER}",
     }  # fmt: skip
     for name, (protocol, _) in LISTENERS.items():
         prefix = f"listener.name.{name.lower()}."

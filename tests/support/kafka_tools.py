@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,7 +37,7 @@ class Said(NamedTuple):
 class KafkaTools(CommandProgram):
     """The JVM; it starts here and ends with the context. `folder` gets the files that the tools read from their standard input."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, jvm_options: Sequence[str] = ()) -> None:
         jars = kafka_jars()
         tool_jars: list[str] = []
         other_jars: list[str] = []
@@ -52,7 +52,7 @@ class KafkaTools(CommandProgram):
         memory = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
         quiet = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-Dfile.encoding=UTF-8", "-Duser.timezone=UTC"]
         hooks = ["--add-opens", "java.base/java.lang=ALL-UNNAMED"]
-        super().__init__(["java", *memory, *quiet, *hooks, "-cp", ":".join([str(classes), *other_jars]), "Tools", *tool_jars])
+        super().__init__(["java", *memory, *quiet, *hooks, *jvm_options, "-cp", ":".join([str(classes), *other_jars]), "Tools", *tool_jars])
         self._folder = folder
         self._inputs = 0
 

@@ -18,9 +18,9 @@ func mechanismOf(each logins.Login) sasl.Mechanism {
 	case "PLAIN":
 		return plain.Auth{User: each.User, Pass: each.Password}.AsMechanism()
 	case "SCRAM-SHA-256":
-		return scram.Auth{User: each.User, Pass: each.Password}.AsSha256Mechanism()
+		return scram.Auth{User: each.User, Pass: each.Password, IsToken: each.DelegationToken}.AsSha256Mechanism()
 	case "SCRAM-SHA-512":
-		return scram.Auth{User: each.User, Pass: each.Password}.AsSha512Mechanism()
+		return scram.Auth{User: each.User, Pass: each.Password, IsToken: each.DelegationToken}.AsSha512Mechanism()
 	}
 	return oauth.Auth{Token: each.Token}.AsMechanism()
 }

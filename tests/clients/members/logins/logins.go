@@ -14,7 +14,7 @@ import (
 // Login is a case.
 type Login struct {
 	Name, Bootstrap, Mechanism, User, Password, Token, Ca, Certificate, Topic string
-	Refused                                                                   bool
+	Refused, DelegationToken                                                  bool
 }
 
 // TLS returns the configuration with the CA and the certificate of the case.
