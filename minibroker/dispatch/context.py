@@ -1,6 +1,6 @@
 """The context of a request: its connection, and the services of the broker that serves it.
 
-Coordinators are created at first use: a start without transactions and groups imports neither.
+Coordinators are created at first use. A start without transactions and groups does not import them.
 """
 
 from __future__ import annotations
@@ -119,12 +119,12 @@ class Coordinators:
         return any(log is not None and log.first_unstable_offset is not None for log in logs)
 
     def send_away(self) -> None:
-        """Make members that wait in a rebalance look for another coordinator, because the broker is about to stop."""
+        """Answer members that wait in a rebalance with NOT_COORDINATOR, because the broker is about to stop."""
         if self._groups is not None:
             self._groups.unload()
 
     def stop(self) -> None:
-        """Stop all coordinators; they write nothing more."""
+        """Stop all coordinators. They write nothing afterwards."""
         if self._transactions is not None:
             self._transactions.stop()
         if self._share_partitions is not None:
@@ -142,7 +142,10 @@ _PROTOCOL_FEATURES: Final = {"consumer": GROUP_VERSION_FEATURE, "share": SHARE_V
 
 
 class ConnectionInfo:
-    """Facts about a client's connection. ApiVersions writes the name and version of the client's software."""
+    """Facts about a client's connection.
+
+    ApiVersions writes the name and version of the client's software.
+    """
 
     __slots__ = (
         "client_host", "client_software_name", "client_software_version", "endings", "is_token_authenticated", "listener_name",
@@ -153,16 +156,19 @@ class ConnectionInfo:
         self.listener_name = listener_name  #: the listener that the client connected to; Metadata returns its advertised address
         self.client_host = client_host
         self.security_protocol = security_protocol  #: of the listener: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL
-        self.principal = ANONYMOUS  #: who the client is, `User:name`; TLS and SASL write it
-        self.rights: Rights | None = None  #: what the authorizer allowed the client (dispatch/authorization/access.py)
+        self.principal = ANONYMOUS  #: the client, `User:name`; written by TLS and SASL
+        self.rights: Rights | None = None  #: operations that the authorizer allowed (dispatch/authorization/access.py)
         self.is_token_authenticated = False  #: whether the client logged in with a delegation token
         self.client_software_name = "unknown"
         self.client_software_version = "unknown"
-        self.throttle_ms = 0  #: how long to mute the client; quotas write it with an answer, the connection takes it
+        self.throttle_ms = 0  #: how long to mute the client; quotas write it with an answer, and the connection resets it
         self.endings: dict[object, Callable[[], None]] | None = None  #: callbacks of `when_closed`
 
     def when_closed(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` when the connection closes. Returns a function that cancels this; it may be called twice."""
+        """Call `callback` when the connection closes.
+
+        Returns a function that cancels this; it may be called twice.
+        """
         if self.endings is None:
             self.endings = {}
         endings, key = self.endings, object()
@@ -190,7 +196,7 @@ class Services:
     def __init__(self, *, config: BrokerConfig, cluster: Cluster, clock: Clock, background: Background, registry: Registry) -> None:
         self.config = config
         self.cluster = cluster
-        self.nodes = Nodes(cluster.node)  #: the brokers that clients see, from the view of the one that has these services
+        self.nodes = Nodes(cluster.node)  #: the brokers that clients see; `own` is the one that has these services
         self.clock = clock
         self.background = background
         self.registry = registry
@@ -218,7 +224,10 @@ class Services:
             self.authorize(StoredAcls(cluster.image.kept.acls.values(), cluster.write_quotas_and_credentials, authorizer))
 
     def authorize(self, acls: StoredAcls) -> None:
-        """Ask the authorizer of these access control entries about every request from now on. Call it before the first request."""
+        """Check every request with the authorizer of these access control entries.
+
+        Call it before the first request.
+        """
         from minibroker.security.audit import AuditLog  # noqa: PLC0415  a broker without an authorizer does not need it
 
         self.acls, self.authorizer = acls, acls.authorizer
@@ -226,17 +235,22 @@ class Services:
         self.coordinators.is_restricted = True
 
     def check_group_protocol(self, protocol: str) -> None:
-        """Check that groups of a protocol ("consumer", "streams", "share") are served. No property of the broker forbids share groups.
+        """Check that groups of a protocol ("consumer", "streams", "share") are served.
+
+        No property of the broker forbids share groups.
 
         Raises:
-            UnsupportedVersion: the cluster has not finalized the protocol's feature, or group.coordinator.rebalance.protocols lacks it.
+            UnsupportedVersion: The cluster has not finalized the protocol's feature, or group.coordinator.rebalance.protocols lacks it.
         """
         is_allowed = protocol == "share" or protocol in self.config.group_coordinator_rebalance_protocols
         if not is_allowed or not self.cluster.feature_level(_PROTOCOL_FEATURES[protocol]):
             raise UnsupportedVersion
 
     def seen_from(self, nodes: Nodes) -> Services:
-        """Return the services of another broker of a simulated cluster: its configs, sessions and quotas differ, the rest is shared."""
+        """Return the services of another broker of a simulated cluster.
+
+        It has its own configs, sessions and quotas, and shares the rest.
+        """
         other = copy(self)
         other.nodes = nodes
         other.config = self.cluster.configs.of_broker(nodes.own.node_id)
@@ -263,7 +277,7 @@ class Services:
 
 
 class RequestContext:
-    """What a handler gets besides the request: header fields, the connection and the broker's services."""
+    """The second argument of a handler: header fields, the connection and the broker's services."""
 
     __slots__ = ("api_version", "broker", "client_id", "cluster", "connection", "correlation_id", "request_size", "throttle_ms")
 
@@ -286,12 +300,15 @@ class RequestContext:
         self.throttle_ms = 0  #: how long to mute the client, if the handler found it above a quota
 
     def endpoints(self, schema: Any, node_ids: Iterable[int]) -> list[Any]:
-        """Return the `schema.NodeEndpoint` of each known broker, for an answer that names it as the leader of a partition (KIP-951)."""
+        """Return the `schema.NodeEndpoint` of each known broker, for an answer that names leaders of partitions (KIP-951)."""
         listener = self.connection.listener_name
         found = [node for node in map(self.broker.nodes.find, sorted(set(node_ids))) if node is not None]
         addresses = [(node, node.advertised(listener)) for node in found]
         return [schema.NodeEndpoint(node_id=node.node_id, host=host, port=port, rack=node.rack) for node, (host, port) in addresses]
 
     def charge_mutations(self, *, is_strict: bool) -> Charge:
-        """Return what counts partitions that this client creates and deletes; if strict, it raises ThrottlingQuotaExceeded."""
+        """Return a function that counts partitions which this client creates or deletes.
+
+        If strict, it raises ThrottlingQuotaExceeded.
+        """
         return free if self.broker.quotas is None else self.broker.quotas.charge_mutations(self, is_strict=is_strict)

@@ -1,21 +1,20 @@
-r"""An answer that comes later.
+r"""A delayed answer.
 
-A handler returns its response, or NO_RESPONSE where the protocol has none (Produce with acks=0), or a Delayed: a plain
-object that is resolved later, by a timer, a wake-up or finished background work. Nothing here awaits. The connection keeps the same
-object in its queue, so that answers leave in the order of the requests.
+A handler returns its response, or NO_RESPONSE if the protocol has no response (Produce with acks=0), or a Delayed: a plain
+object that is resolved later, by a timer, a wake-up or finished background work. No code here is async. The connection keeps the
+Delayed in its queue, so that answers are sent in the order of the requests.
 
     waiting --resolve(work)--> answered       `work` returned a response, or raised an error that became the answer
                             \-> waiting       `work` returned None
     waiting --resolve(work)--> answered       WireError: without an answer; the connection closes
-    waiting --cancel()--> cancelled           the connection is gone
+    waiting --cancel()--> cancelled           the connection was closed
 
-A Delayed runs `work` through the dispatcher, as a handler is run, or passes it to an outer Delayed that waits for this one.
+A Delayed lets the dispatcher run `work` like a handler, or passes it to an outer Delayed that waits for this one.
 
 A `Parked` request waits in the `Purgatory` for new offsets of partitions, with a deadline. Kafka's DelayedOperationPurgatory uses watcher
-lists and a timing wheel. Here a request has one timer, and one subscription for
-each partition.
+lists and a timing wheel. Here a request has one timer, and one subscription for each partition.
 
-A wake-up only marks the request. All marked requests are tried once, at the end of the loop's turn. So an append never runs another
+A wake-up only marks the request. All marked requests are tried once, at the end of the loop's turn. Thus an append never runs another
 client's Fetch, and five appends of one turn wake a waiting Fetch once.
 """
 
@@ -41,10 +40,10 @@ class NoResponse:
 
 NO_RESPONSE: Final = NoResponse()  #: the request is done and has no answer
 
-MakeResponse = Callable[[], Any]  #: returns the response, or None to wait on; it may raise what a handler may
-Next = Callable[[Any], Any]  #: a response or NO_RESPONSE -> Response | Delayed | NO_RESPONSE; it may raise as a handler may
+MakeResponse = Callable[[], Any]  #: returns the response, or None to continue waiting; raises the same errors as a handler
+Next = Callable[[Any], Any]  #: a response or NO_RESPONSE -> Response | Delayed | NO_RESPONSE; raises the same errors as a handler
 Answer = list[Buffer]  #: chunks, the first of which starts with the size; empty: the protocol has no answer
-Serve = Callable[[MakeResponse], object]  #: the Answer, or None to wait on; WireError
+Serve = Callable[[MakeResponse], object]  #: returns the Answer, or None to continue waiting; WireError
 
 
 def _unknown() -> str:
@@ -52,20 +51,20 @@ def _unknown() -> str:
 
 
 class Delayed:
-    """A request whose answer comes later. Subclasses know what they wait for."""
+    """A request that is answered later. Subclasses define what it waits for."""
 
     __slots__ = ("_describe", "_on_done", "_outer", "_serve", "_work", "answer", "error", "is_done")
 
-    keeps_frame = False  #: whether the bytes of the request are still read; its connection serves nothing else meanwhile
+    keeps_frame = False  #: whether the bytes of the request are still read; its connection then serves no other request
 
-    error: WireError  #: why the connection must be closed; only there when `is_done` without an answer
+    error: WireError  #: why the connection must be closed; set only when `is_done` without an answer
 
     def __init__(self) -> None:
         self.is_done = False  #: answered or cancelled
         self.answer: Answer | None = None  #: None when done: close the connection
         self._outer: Delayed | None = None  #: waits for this one
-        self._serve: Serve | None = None  #: how the dispatcher runs what makes the response
-        self._work: MakeResponse | None = None  #: was resolved before `bind` or `adopt`
+        self._serve: Serve | None = None  #: the dispatcher's function that runs `work`
+        self._work: MakeResponse | None = None  #: of a `resolve` before `bind` or `adopt`
         self._on_done: Callable[[], None] | None = None
         self._describe: Callable[[], str] = _unknown
 
@@ -78,7 +77,10 @@ class Delayed:
         self.resolve(lambda: response)
 
     def resolve(self, work: MakeResponse) -> None:
-        """Answer with what `work` returns or raises, or wait on if it returns None. Harmless when done."""
+        """Answer with the response or the error of `work`; continue waiting if it returns None.
+
+        Does nothing when done.
+        """
         if self.is_done:
             return
         if self._outer is not None:
@@ -95,14 +97,14 @@ class Delayed:
                 return
             self.answer = answer
         except WireError as error:
-            self.error = error.with_traceback(None)  # which holds this object
+            self.error = error.with_traceback(None)  # the traceback refers to this object
         on_done = self._on_done
         self.finished()
         if on_done is not None:
             on_done()
 
     def bind(self, serve: Serve, describe: Callable[[], str]) -> None:
-        """Called by the dispatcher: serve the request from now on, at once if the response can be made already."""
+        """Called by the dispatcher: let `serve` run the work; at once if this was resolved before."""
         self._serve = serve
         self._describe = describe
         work, self._work = self._work, None
@@ -110,13 +112,16 @@ class Delayed:
             self._answer_with(serve, work)
 
     def adopt(self, outer: Delayed) -> MakeResponse | None:
-        """Resume `outer` from now on. Returns what can be run already, for `outer` to run it."""
+        """Pass work to `outer` from now on.
+
+        Returns the work of an earlier `resolve`, which `outer` must run.
+        """
         self._outer = outer
         work, self._work = self._work, None
         return work
 
     def resume(self, work: MakeResponse) -> None:
-        """Called by a Delayed that this one has adopted: run its work within this one's."""
+        """Run the work of a Delayed that this one has adopted."""
         raise NotImplementedError
 
     @property
@@ -125,28 +130,31 @@ class Delayed:
         return self if self._outer is None else self._outer.outermost
 
     def on_done(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once when the answer is there; at once if it is."""
+        """Call `callback` once when this is done; at once if it is."""
         if self.is_done:
             callback()
         else:
             self._on_done = callback
 
     def finished(self) -> None:
-        """Let go of timers and subscriptions: there is an answer, or the request was cancelled."""
+        """Release timers and subscriptions, because the request was answered or cancelled."""
         self.is_done = True
         self._outer = self._serve = self._on_done = None  # cycles would be work for the garbage collector
 
     def step_aside(self) -> None:
-        """Another request waits after this one: answer now with what there is, if that is an honest answer."""
+        """Answer now if the protocol allows it, because another request of the connection waits."""
 
     def cancel(self) -> None:
-        """Forget the request: the connection is gone."""
+        """Drop the request, because the connection was closed."""
         if not self.is_done:
             self.finished()
 
 
 def when_done(begin: Callable[[Callable[[T], None]], None], answer: Callable[[T], R]) -> R | Delayed:
-    """Begin what calls back with an outcome. Returns the response that `answer` makes of it, at once if it is called back at once."""
+    """Call `begin` with a callback that takes an outcome.
+
+    Returns the response that `answer` creates of the outcome, or a Delayed.
+    """
     delayed = Delayed()
     outcomes: list[T] = []
 
@@ -158,48 +166,49 @@ def when_done(begin: Callable[[Callable[[T], None]], None], answer: Callable[[T]
     return answer(outcomes[0]) if outcomes else delayed
 
 
-def then(result: Any, go_on: Next, on_error: Callable[[KafkaError], Any] | None = None) -> Any:
-    """Continue with a handler's result: at once, or when it is ready.
+def then(result: Any, next_step: Next, on_error: Callable[[KafkaError], Any] | None = None) -> Any:
+    """Pass a handler's result to `next_step`: at once, or when it is ready.
 
-    The answer is the result of `go_on`, which may be a Delayed itself. `on_error` makes a response of a KafkaError that is raised while the
-    request waits, and `go_on` gets it. Without `on_error` the dispatcher answers the error.
+    The answer is the result of `next_step`, which may be a Delayed itself. `on_error` converts a
+    KafkaError that is raised while the request waits into a response, which `next_step` gets.
+    Without `on_error` the dispatcher answers with the error.
     """
-    return Continued(result, go_on, on_error) if isinstance(result, Delayed) else go_on(result)
+    return Continued(result, next_step, on_error) if isinstance(result, Delayed) else next_step(result)
 
 
 class Continued(Delayed):
-    """Waits for another Delayed, and for a further one that `go_on` may return."""
+    """Waits for another Delayed, and then for the one that `next_step` may return."""
 
-    __slots__ = ("_go_on", "_inner", "_on_error")
+    __slots__ = ("_inner", "_next_step", "_on_error")
 
-    def __init__(self, inner: Delayed, go_on: Next, on_error: Callable[[KafkaError], Any] | None = None) -> None:
+    def __init__(self, inner: Delayed, next_step: Next, on_error: Callable[[KafkaError], Any] | None = None) -> None:
         super().__init__()
         self._inner = inner
-        self._go_on: Next | None = go_on  #: None: it was called, and its Delayed is waited for
+        self._next_step: Next | None = next_step  #: None: it was called, and returned the present `_inner`
         self._on_error = on_error
         work = inner.adopt(self)
         if work is not None:
             self.resume(work)
 
     @property
-    def keeps_frame(self) -> bool:  # type: ignore[override]  # of a Delayed a constant of its class
-        """Whether the inner one does."""
+    def keeps_frame(self) -> bool:  # type: ignore[override]  # in Delayed it is a constant of the class
+        """Whether the inner Delayed keeps the frame."""
         return self._inner.keeps_frame
 
     def resume(self, work: MakeResponse) -> None:
-        """Run the inner one's work within this one's, whose errors become the answer."""
+        """Run the work of the inner Delayed. Its errors become the answer."""
         self.resolve(partial(self._step, work))
 
     def _step(self, work: MakeResponse) -> Any:
-        """Return the answer, or None to go on waiting."""
+        """Return the answer, or None to continue waiting."""
         next_work: MakeResponse | None = work
         while next_work is not None:
             result = self._result(next_work)
             if result is None:
                 return None
-            go_on, self._go_on = self._go_on, None
-            if go_on is not None:
-                result = go_on(result)
+            next_step, self._next_step = self._next_step, None
+            if next_step is not None:
+                result = next_step(result)
             if not isinstance(result, Delayed):
                 return result
             if not self._inner.is_done:
@@ -212,23 +221,23 @@ class Continued(Delayed):
         try:
             return work()
         except KafkaError as error:
-            if self._on_error is None or self._go_on is None:
+            if self._on_error is None or self._next_step is None:
                 raise
             return self._on_error(error.with_traceback(None))
 
     def finished(self) -> None:
-        """Finish the inner one as well."""
+        """Finish the inner Delayed as well."""
         super().finished()
-        self._go_on = self._on_error = None  # they may refer to this object: no work for the garbage collector
+        self._next_step = self._on_error = None  # they may refer to this object, which would be work for the garbage collector
         if not self._inner.is_done:
             self._inner.finished()
 
     def step_aside(self) -> None:
-        """Make the inner one answer soon: another request waits after this one."""
+        """Let the inner Delayed answer soon, because another request waits."""
         self._inner.step_aside()
 
     def cancel(self) -> None:
-        """Cancel the inner one: the connection is closed."""
+        """Cancel the inner Delayed, because the connection was closed."""
         if not self.is_done:
             self._inner.cancel()
             self.finished()
@@ -238,10 +247,10 @@ Attempt = Callable[[bool], Any]  #: attempt(is_last) returns a response, or None
 
 
 class Watchable(Protocol):
-    """Something to wait for: a Partition whose high watermark or last stable offset changes."""
+    """A source of changes: a Partition whose high watermark or last stable offset changes."""
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` at each change. Returns a function that ends this."""
+        """Call `callback` at each change. Returns a function that unsubscribes."""
 
 
 class Parked(Delayed):
@@ -258,7 +267,7 @@ class Parked(Delayed):
         self.is_marked = False  #: woken in this turn
 
     def watch(self, watched: Iterable[Watchable], clock: Clock, max_wait_ms: int) -> None:
-        """Start to wait."""
+        """Start waiting."""
         self._unsubscribe = [each.subscribe(self.wake) for each in watched]
         self._timer = clock.call_later_ms(max_wait_ms, self.step_aside)
 
@@ -274,7 +283,7 @@ class Parked(Delayed):
         self.resolve(lambda: self._attempt(False))
 
     def step_aside(self) -> None:
-        """Answer with what there is: the time is up, or another request waits after this one."""
+        """Answer with the present records: the time is up, or another request waits."""
         self.resolve(lambda: self._attempt(True))
 
     def finished(self) -> None:
@@ -297,7 +306,10 @@ class Purgatory:
         self._marked: list[Parked] = []
 
     def park(self, watched: Iterable[Watchable], max_wait_ms: int, attempt: Attempt) -> Delayed:
-        """Wait until a change of `watched` makes `attempt(False)` answer. After `max_wait_ms`, `attempt(True)` must answer."""
+        """Wait until `attempt(False)` answers after a change of `watched`.
+
+        After `max_wait_ms`, `attempt(True)` must answer.
+        """
         parked = Parked(self, attempt)
         self.count += 1
         parked.watch(watched, self._clock, max_wait_ms)

@@ -1,20 +1,24 @@
 """Turn the frame of a request into the bytes of its answer: header, look-up, decode, handler, encode.
 
-Every request gets an answer, or its connection is closed. WireError closes it: the bytes are not Kafka's protocol, or the API key or its
-version is not served. A KafkaError that a handler raises becomes the error code in every place of the response. Any other exception is
-logged with its traceback and answered with UNKNOWN_SERVER_ERROR.
+Every request gets an answer, or its connection is closed. WireError closes it: the bytes are not
+Kafka's protocol, or the API key or its version is not served. A KafkaError that a handler raises is
+written to every error code of the response. Any other exception is logged with its traceback and
+answered with UNKNOWN_SERVER_ERROR.
 
-ApiVersions is an exception. An unknown version of it is answered with UNSUPPORTED_VERSION, in the layout of version 0 and with the
-range of ApiVersions itself, so that the client retries with another version (KIP-511).
+ApiVersions is an exception. An unknown version of it is answered with UNSUPPORTED_VERSION, in the
+layout of version 0 and with the range of ApiVersions itself, so that the client retries with
+another version (KIP-511).
 
-A `LargeRequest` takes too long for one turn of the loop. It is served in slices, in pieces, and within a memory budget:
+A `LargeRequest` takes too long for one turn of the loop. It is served in slices, in pieces, and
+within a memory budget:
 
     frame up to Plan.at_once      served as usual
     up to 64 KB (SLICED_FROM)     decoded at once; served in pieces if the handler declares them (dispatch/pieces.py)
     above that                    decoded in slices and within the budget, then as before
 
-`minibroker.request.memory.bytes` limits the memory of a request's values and of the encoded answers to its pieces together. If a request
-takes more, the broker logs a line and closes the connection: a client would retry after any error code.
+`minibroker.request.memory.bytes` limits the memory of a request's values and of the encoded answers
+to its pieces together. If a request takes more, the broker logs a line and closes the connection: a
+client would retry after any error code.
 """
 
 from __future__ import annotations
@@ -57,7 +61,10 @@ class Dispatcher:
         self._plans: dict[int, Plan] = {}  #: api_key << 16 | api_version -> Plan, created at first use
 
     def serve_from(self, services: Services) -> None:
-        """Use other services from the next request on. Earlier requests must be answered or cancelled."""
+        """Use other services from the next request on.
+
+        Earlier requests must be answered or cancelled.
+        """
         self._plans.clear()
         self._services = services
 
@@ -70,7 +77,9 @@ class Dispatcher:
         return f"{name} of client {client_id!r}"
 
     def dispatch(self, connection: ConnectionInfo, frame: memoryview) -> Answer | Delayed:
-        """Serve one request. `frame` is the bytes after the size; the caller may reuse them when this returns.
+        """Serve one request.
+
+        `frame` is the bytes after the size; the caller may reuse them when this returns.
 
         Raises:
             WireError: close the connection.
@@ -154,7 +163,10 @@ class Dispatcher:
             raise
 
     def _respond(self, plan: Plan, ctx: RequestContext, request: Any, work: MakeResponse) -> Any:
-        """Run `work` for a piece of a request. Returns a response or a Delayed; all errors except WireError become responses."""
+        """Run `work` for a piece of a request.
+
+        Returns a response or a Delayed. All errors except WireError become responses.
+        """
         try:
             return work()
         except WireError:
@@ -163,7 +175,9 @@ class Dispatcher:
             return _error_response(plan, ctx, request, _failure(plan, ctx, error))
 
     def run(self, plan: Plan, ctx: RequestContext, request: Any, work: MakeResponse | None = None) -> Answer | Delayed | None:
-        """Run `work`, or the handler if it is None, and encode the response. None and a Delayed are returned as they are.
+        """Run `work`, or the handler if it is None, and encode the response.
+
+        None and a Delayed are returned as they are.
 
         An error becomes an answer.
 
@@ -188,7 +202,7 @@ class Dispatcher:
             except Exception as error:  # noqa: BLE001  the request is answered
                 failure = _failure(plan, ctx, error)
             if is_error:
-                raise WireError(f"{plan.api.name} version {plan.version} failed, and so did the answer that says it")
+                raise WireError(f"{plan.api.name} version {plan.version} failed, and its error response failed as well")
             is_error = True
             work = partial(_error_response, plan, ctx, request, failure)
 
@@ -246,10 +260,13 @@ def _fail() -> NoReturn:
 
 
 def _error_response(plan: Plan, ctx: RequestContext, request: Any, error: KafkaError) -> Any:
-    """Return the response to a request that failed as a whole. Raises WireError if it has no response."""
+    """Return the response to a request that failed as a whole.
+
+    Raises WireError if it has no response.
+    """
     response = plan.on_error(ctx, request, error) if plan.on_error else error_answer(plan.api.Response, request, error, plan.version)
     if response is NO_RESPONSE:
-        raise WireError(f"{plan.api.name} wants no answer and failed: {error}")
+        raise WireError(f"{plan.api.name} failed, and the protocol has no response to it: {error}")
     return response
 
 
@@ -268,7 +285,7 @@ def _unsupported_api_versions(correlation_id: int) -> Answer:
 
 MEMORY: Final = "minibroker.request.memory.bytes"
 
-Decoding = Generator[None, None, tuple[Any, int]]  #: the request, and what is left of the budget
+Decoding = Generator[None, None, tuple[Any, int]]  #: returns the request and the rest of the budget
 Respond = Callable[[Any, Callable[[], Any]], Any]  #: (request, work) -> the result of `work`; errors become responses, except WireError
 
 
@@ -314,7 +331,10 @@ class LargeRequest:
         return partial(self._ctx.broker.slices.run, self.serve_in_pieces(plan.pieces, request, budget))
 
     def serve_in_pieces(self, pieces: Pieces, request: Any, budget: int) -> Steps:
-        """Serve one piece after another. Returns one response, whose encoded parts take at most `budget` bytes."""
+        """Serve one piece after another.
+
+        Returns one response, whose encoded parts take at most `budget` bytes.
+        """
         ctx, plan = self._ctx, self._plan
         merged: MergedResponse | None = None
         throttle_ms = 0
@@ -324,7 +344,7 @@ class LargeRequest:
             if piece is None:
                 continue
             if piece.is_refused:
-                repeated = InvalidRequest(f"More than {REPEATED_MAX} elements name the same thing.")
+                repeated = InvalidRequest(f"More than {REPEATED_MAX} elements have the same key.")
                 response = self._respond(piece.request, partial(_raise, repeated))
             elif refusal is not None:
                 response = self._respond(piece.request, partial(_raise, refusal))
@@ -345,15 +365,15 @@ class LargeRequest:
         while isinstance(result, Delayed):
             try:
                 return (yield result)
-            except Exception as error:  # noqa: BLE001  answered as any error of a handler
+            except Exception as error:  # noqa: BLE001  the request is answered
                 result = self._respond(request, partial(_raise, error))
         return result
 
-    def _refuse(self, what: str) -> NoReturn:
+    def _refuse(self, parts: str) -> NoReturn:
         ctx, api = self._ctx, self._plan.api
         raise WireError(
-            f"{api.name} version {ctx.api_version} of client {ctx.client_id!r}, {ctx.request_size} bytes: its {what} take more memory than "
-            f"{MEMORY}={ctx.broker.config.minibroker_request_memory_bytes}"
+            f"{api.name} version {ctx.api_version} of client {ctx.client_id!r}, {ctx.request_size} bytes: its {parts} take more memory "
+            f"than {MEMORY}={ctx.broker.config.minibroker_request_memory_bytes}"
         ) from None
 
 

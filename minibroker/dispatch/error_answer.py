@@ -1,8 +1,10 @@
 """Answer a request of any API that failed as a whole: the error in every `error_code` of the response.
 
-The answer is built from the schemas alone. A list of the response mirrors the list of the request whose elements name the same things
-(topics by name or topic_id, partitions by index, groups by group_id), level by level. So the client finds its topics in the response.
-If the request has only one list, the mirrored list may be inside it, as in AlterReplicaLogDirs. A list that mirrors nothing stays empty.
+The answer is built from the schemas alone. A list of the response mirrors the list of the request
+whose elements identify the same entities (topics by name or topic_id, partitions by index, groups
+by group_id), level by level, so that the client finds its topics in the response. If the request
+has only one list, the mirrored list may be inside it, as in AlterReplicaLogDirs. Other lists stay
+empty.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Any, Final
 from minibroker.errors import KafkaError
 from minibroker.wire.schema import MISSING, NIL_UUID, Field, default_of, entities_of, fields_of
 
-#: the error of an element; AddPartitionsToTxn has its own name for it
+#: the fields with the error of an element; AddPartitionsToTxn uses another name
 ERROR_CODES: Final = frozenset({"error_code", "partition_error_code"})
 
 #: fields that identify an element for the client, besides topics and partitions, which have an `entity`
@@ -53,7 +55,7 @@ def _value(field: Field, request: Any, error: KafkaError, version: int) -> Any:
 
 
 def _repeated(field: Field, request: Any) -> Any:
-    """Return the value of the request's field that names the same thing, if any."""
+    """Return the value of the request's field that identifies the same entity, if any."""
     if field.entity is None:
         return getattr(request, field.name, None)
     name = None if request is None else entities_of(type(request)).get(field.entity)
@@ -97,5 +99,5 @@ def has_error_code(struct_type: type[Any]) -> bool:
 
 
 def _keys(struct_type: type[Any]) -> set[str]:
-    """Return what identifies an element."""
+    """Return the fields and entities that identify an element."""
     return {*entities_of(struct_type), *(_KEYS & struct_type.declared_.keys())}

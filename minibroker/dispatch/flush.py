@@ -1,8 +1,9 @@
-"""Sync logs for requests that wait for it (FlushQueue), and by time (FlushTimer).
+"""Sync logs for waiting requests (FlushQueue), and by time (FlushTimer).
 
-Group commit: the logs of all requests of one turn of the loop are synced together in the background. Requests that arrive during a sync
-wait for the next one. Many logs are synced in groups, one after the other, because each needs descriptors during its sync.
-A failed fsync is never retried: the log goes offline, and every request that waited for it fails.
+Group commit: the logs of all requests of one turn of the loop are synced together in the
+background. Requests that arrive during a sync wait for the next one. Many logs are synced in
+groups, one after the other, because each log needs descriptors during its sync. A failed fsync is
+never retried: the log goes offline, and every request that waited for it fails.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _CHECK_MAX_MS: Final = 1000  #: log.flush.scheduler.interval.ms is "never" by de
 FlushFailures = dict[PartitionLog, KafkaStorageError]
 Done = Callable[[FlushFailures], None]
 Started = list[tuple[PartitionLog, Flush]]
-Results = list[OSError | None]  #: how each flush failed
+Results = list[OSError | None]  #: the error of each flush
 
 
 class FlushQueue:
@@ -67,8 +68,8 @@ class FlushQueue:
         self, started: Started, results: Results | BaseException, rest: list[PartitionLog], failures: FlushFailures, waiting: list[Done]
     ) -> None:
         if isinstance(results, BaseException):
-            # What is on the disk is unknown, which is as bad as a failed fsync.
-            results = [OSError(errno.EIO, f"the sync did not end: {results!r}")] * len(started)
+            # The content of the disk is unknown, as after a failed fsync.
+            results = [OSError(errno.EIO, f"the sync was interrupted: {results!r}")] * len(started)
         for (each, flush), error in zip(started, results, strict=True):
             try:
                 each.flusher.end_flush(flush, error)
@@ -80,13 +81,13 @@ class FlushQueue:
         self._is_busy = bool(self._waiting)
         if self._is_busy:
             self._start()
-        with ExitStack() as others:  # all of them are called, even if one of them raises
+        with ExitStack() as stack:  # all callbacks run, even if one raises
             for done in reversed(waiting):
-                others.callback(done, failures)
+                stack.callback(done, failures)
 
 
 def _sync(flushes: list[Flush]) -> Results:
-    """Sync each log, and go on if one fails. Runs in a worker thread."""
+    """Sync each log, and continue if one fails. Runs in a worker thread."""
     results: Results = []
     for flush in flushes:
         try:
@@ -99,7 +100,10 @@ def _sync(flushes: list[Flush]) -> Results:
 
 
 class FlushTimer:
-    """`log.flush.interval.ms`: syncs logs whose oldest unsynced record is old enough. Looks at every log once in an interval."""
+    """`log.flush.interval.ms`: syncs logs whose oldest unsynced record is old enough.
+
+    Checks every log once in an interval.
+    """
 
     def __init__(self, cluster: Cluster, clock: Clock, flush_queue: FlushQueue, interval_ms: int) -> None:
         self._cluster = cluster
@@ -113,7 +117,7 @@ class FlushTimer:
         now_ms = self._clock.now_ms()
         due = [log for topic in self._cluster.topics.values() for log in _flushed_logs(topic) if log.flusher.is_due(now_ms)]
         if due:
-            self._flush_queue.flush(due, lambda _: None)  # no request waits: these records were acknowledged; the log reports a failure
+            self._flush_queue.flush(due, lambda _: None)  # no request waits, and the log reports failures
         self._timer = self._clock.call_later_ms(self._interval_ms, self.check)
 
     def stop(self) -> None:
@@ -122,7 +126,10 @@ class FlushTimer:
 
 
 def _flushed_logs(topic: Topic) -> Iterator[PartitionLog]:
-    """Yield the logs of a topic if they are flushed by time: all have one configuration."""
+    """Yield the logs of a topic if they are flushed by time.
+
+    All logs of a topic have the same configuration.
+    """
     for partition in topic.partitions:
         log = partition.online_log
         if log is not None:

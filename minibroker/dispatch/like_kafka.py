@@ -1,12 +1,13 @@
-"""Answer as Apache Kafka does where minibroker's handlers deliberately differ: the property `minibroker.like.kafka`.
+"""Answer like Apache Kafka where minibroker's handlers deliberately differ: the property `minibroker.like.kafka`.
 
     registry = like_kafka(registry, services)      once, at start; without the property this module is not imported
 
-In Apache Kafka another node creates topics, and a broker learns of them later. A client sees these effects:
+In Apache Kafka another node creates topics, and a broker knows them later. A client sees these
+effects:
 
     Metadata          a topic that it auto-creates is UNKNOWN_TOPIC_OR_PARTITION at first, and exists some time later
     FindCoordinator   COORDINATOR_NOT_AVAILABLE until the internal topic exists
-    CreateTopics      brokers do not know the topic yet when this answers: Metadata and DescribeTopicPartitions leave it out
+    CreateTopics      brokers do not know the topic yet when this is answered: Metadata and DescribeTopicPartitions leave it out
     old versions      those that Kafka 4 dropped (KIP-896) are not served. Produce 0 to 2 are still listed: librdkafka looks for them
 
 Source: observed with Apache Kafka 4.3.1; AutoTopicCreationManager, ApiKeys.
@@ -56,7 +57,10 @@ _LOG = logging.getLogger(__name__)
 
 
 def like_kafka(registry: Registry, services: Services) -> Registry:
-    """Return a registry of the same APIs that answers as Apache Kafka does. All brokers of a cluster share its state."""
+    """Return a registry of the same APIs that answers like Apache Kafka.
+
+    All brokers of a cluster share its state.
+    """
     late = LateTopics(services)
     around: dict[int, Callable[[Handler, Any, Any], Any]] = {
         k00_produce.API_KEY: _produced,
@@ -113,18 +117,18 @@ class LateTopics:
             include_cluster_authorized_operations=request.include_cluster_authorized_operations,
             include_topic_authorized_operations=request.include_topic_authorized_operations,
         )
-        are_all_asked_for = request.topics is None or (ctx.api_version == 0 and not request.topics)
-        return after(handler.handle(ctx, metadata_request), partial(self._without_hidden, are_all_asked_for, _unknown_in_metadata))
+        is_for_all = request.topics is None or (ctx.api_version == 0 and not request.topics)
+        return after(handler.handle(ctx, metadata_request), partial(self._without_hidden, is_for_all, _unknown_in_metadata))
 
     def find_coordinator(self, handler: Handler, ctx: RequestContext, request: k10_find_coordinator.Request) -> Any:
         """Raise CoordinatorNotAvailable until the internal topic of the coordinator exists."""
         coordinators = ctx.broker.coordinators
-        ways: dict[int, tuple[str, Callable[[], _Coordinator]]] = {
+        by_key_type: dict[int, tuple[str, Callable[[], _Coordinator]]] = {
             k10_find_coordinator.GROUP: (CONSUMER_OFFSETS_TOPIC, lambda: coordinators.groups),
             k10_find_coordinator.TRANSACTION: (TRANSACTION_STATE_TOPIC, lambda: coordinators.transactions),
             k10_find_coordinator.SHARE: (SHARE_GROUP_STATE_TOPIC, lambda: coordinators.share_persister),
         }
-        name, coordinator = ways.get(request.key_type, ("", None))
+        name, coordinator = by_key_type.get(request.key_type, ("", None))
         if coordinator is not None and name not in ctx.cluster.topics:
             self._create_later(name, coordinator().ensure_topic)
             raise CoordinatorNotAvailable
@@ -148,7 +152,7 @@ class LateTopics:
         if self._to_create:
             self._services.clock.call_later_ms(0, self._create_next)
 
-    # Topics of which brokers do not know yet
+    # Topics that brokers do not know yet
 
     def create_topics(self, handler: Handler, ctx: RequestContext, request: k19_create_topics.Request) -> Any:
         """Hide the new topics for PROPAGATION_MS."""
@@ -177,10 +181,10 @@ class LateTopics:
         """Answer without new topics."""
         return after(handler.handle(ctx, request), partial(self._without_hidden, not request.topics, _unknown_in_description))
 
-    def _without_hidden(self, are_all_asked_for: bool, unknown: Callable[[Any], Any], response: Any) -> Any:
+    def _without_hidden(self, is_for_all: bool, unknown: Callable[[Any], Any], response: Any) -> Any:
         if self._hidden:
             found = [topic if not self._is_new(topic) else unknown(topic) for topic in response.topics]
-            response.topics = [topic for topic in found if topic.error_code == 0 or not are_all_asked_for]
+            response.topics = [topic for topic in found if topic.error_code == 0 or not is_for_all]
         return response
 
     def _is_new(self, topic: Any) -> bool:

@@ -2,11 +2,12 @@
 
     registry = wrapped(load(), lambda handler: handler.around(partial(watched, handler)))
 
-A broker gets such a registry when it is created (server/broker.py). A handler may answer at once, later, or never. `then` of delayed.py
-continues when the answer is ready, and `after` changes a response.
+A broker gets such a registry when it is created (server/broker.py). A handler may answer at once,
+later, or never. `then` in delayed.py continues when the answer is ready, and `after` changes a
+response.
 
-A function around a handler may answer itself, raise a KafkaError (the error of the whole answer), or a WireError (the connection is closed
-after the answers that are due).
+A function around a handler may answer itself, raise a KafkaError (the error of the whole answer),
+or raise a WireError (the connection is closed after the answers to earlier requests).
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ from minibroker.errors import KafkaError, WireError
 
 
 def wrapped(registry: Registry, wrap: Callable[[Handler], Handler]) -> Registry:
-    """Return a registry of the same APIs, which calls `wrap` with a handler at its first request and serves what `wrap` returns."""
+    """Return a registry of the same APIs.
+
+    At the first request of an API, it calls `wrap` with the handler and serves the result.
+    """
 
     def find(api_key: int) -> Handler | None:
         handler = registry.get(api_key)
@@ -33,12 +37,12 @@ def wrapped(registry: Registry, wrap: Callable[[Handler], Handler]) -> Registry:
 
 
 def after(result: Any, transform: Callable[[Any], Any]) -> Any:
-    """Transform the handler's response; a request without an answer (Produce with acks=0) is left as it is."""
+    """Transform the handler's response, if the request has one (Produce with acks=0 has not)."""
     return then(result, lambda response: response if response is NO_RESPONSE else transform(response))
 
 
-def served(handler: Handler, ctx: Any, request: Any, go_on: Next) -> Any:
-    """Call the handler, and continue with its answer, also if that is an error of the whole request."""
+def served(handler: Handler, ctx: Any, request: Any, next_step: Next) -> Any:
+    """Call the handler, and pass its answer to `next_step`, also if it is an error of the whole request."""
 
     def refused(error: KafkaError) -> Any:
         return refusal(handler, ctx, request, error)
@@ -47,7 +51,7 @@ def served(handler: Handler, ctx: Any, request: Any, go_on: Next) -> Any:
         result = handler.handle(ctx, request)
     except KafkaError as error:
         result = refused(error.with_traceback(None))
-    return then(result, go_on, refused)
+    return then(result, next_step, refused)
 
 
 def refusal(handler: Handler, ctx: Any, request: Any, error: KafkaError) -> Any:
@@ -57,17 +61,17 @@ def refusal(handler: Handler, ctx: Any, request: Any, error: KafkaError) -> Any:
     else:
         response = error_answer(handler.api.Response, request, error, ctx.api_version)
     if response is NO_RESPONSE:
-        raise WireError(f"{handler.api.name} wants no answer and failed: {error}")
+        raise WireError(f"{handler.api.name} failed, and the protocol has no response to it: {error}")
     return response
 
 
 def later(clock: Clock, delay_ms: int, work: MakeResponse) -> Delayed:
-    """Return an answer that `work` makes after `delay_ms`; `work` may return a Delayed itself."""
+    """Return an answer that `work` creates after `delay_ms`. `work` may return a Delayed itself."""
     return Continued(_Later(clock, delay_ms), lambda _: work())
 
 
 class _Later(Delayed):
-    """Waits for a time, also if other requests wait after it."""
+    """Waits for a time, even if other requests wait."""
 
     __slots__ = ("_timer",)
 

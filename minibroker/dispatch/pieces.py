@@ -1,22 +1,28 @@
-"""A large request served as several small ones, whose answers become one response.
+"""Serve a large request as several small ones, whose answers are merged into one response.
 
-A handler declares in which arrays its request may be cut, and which arrays of the response answer them:
+A handler declares in which arrays its request may be cut, and which arrays of the response answer
+them:
 
     @handles(schema, Pieces("topics.partitions", "topics.partitions", size=500))
     def list_offsets(ctx, request): ...
 
-The handler needs nothing else. It gets requests of at most `size` elements, one in each slice (dispatch/slices.py), so it may be plain
-synchronous code. An invariant holds within one piece:
+The handler itself stays plain synchronous code. It gets requests of at most `size` elements, one in
+each slice (dispatch/slices.py). An invariant holds within one piece:
 
-- Each piece is checked and done on its own. If a handler must see elements together because they name the same thing, `key` returns equal
-  values for them. They are in one piece, in the place of the first. More than REPEATED_MAX equal ones are INVALID_REQUEST.
+- Each piece is checked and served separately. If a handler must see elements together because they
+  identify the same entity, `key` returns equal values for them. They are in one piece, in the place
+  of the first. More than REPEATED_MAX equal ones are INVALID_REQUEST.
 - If a piece fails as a whole, the answer reports the error for the elements of that piece.
-- A request that must be done as a whole (`most`) is not cut. If it has more elements, each of them gets POLICY_VIOLATION.
-- Elements of the response are encoded piece by piece, so that their objects never exist at the same time.
+- A request that must be served as a whole (`most`) is not cut. If it has more elements, each of
+  them gets POLICY_VIOLATION.
+- Elements of the response are encoded piece by piece, so that their objects never exist at the same
+  time.
 
-Elements are those of the innermost array. An array that is null, which asks for everything, counts as one of the largest size.
+Elements are those of the innermost array. A null array, which means everything, counts as an array
+of the largest size.
 
-A request whose elements a handler must see all together cannot be cut. It has a limit instead, above which it is rejected:
+A request whose elements a handler must see all together cannot be cut. It has a limit instead,
+above which it is rejected:
 
     @handles(schema, limit=ElementLimit(FEATURE_UPDATES_MAX))
     def update_features(ctx, request): ...
@@ -59,15 +65,15 @@ class Pieces:
         """Declare where the elements are.
 
         Args:
-            request: the arrays, from the outermost one to the one that is cut, such as "groups.topics".
-            answer: the arrays of the answers to their elements.
-            size: the most elements of a piece, which should take a millisecond or two.
-            key: a value that is equal for elements that must be in the same piece.
-            beside: arrays inside an element of the innermost array whose elements count as well, and stay together.
-            others: further arrays of the request besides the outermost one, whose elements are answered after its elements.
-            most: for a request that is done as a whole or not at all and so cannot be cut. One of more elements is refused.
-            weight: returns the number of elements that an element counts as, if its arrays do not show it; for requests with one array.
-            check: (RequestContext, request); raises the error that refuses the whole request before it is cut.
+            request: The arrays, from the outermost one to the one that is cut, such as "groups.topics".
+            answer: The arrays of the answers to their elements.
+            size: The most elements of a piece, which should take a millisecond or two.
+            key: Returns a value that is equal for elements that must be in the same piece.
+            beside: Arrays inside an element of the innermost array whose elements count as well, and stay together.
+            others: Further arrays of the request besides the outermost one, whose elements are answered after its elements.
+            most: The limit of a request that is served as a whole and cannot be cut. A request with more elements is refused.
+            weight: Returns the number of elements that an element counts as, if its arrays do not show it; for requests with one array.
+            check: (RequestContext, request). Raises the error that refuses the whole request before it is cut.
         """
         self.weight = weight
         self.check = check
@@ -75,7 +81,7 @@ class Pieces:
         self.request = tuple(request.split("."))
         self.answer = tuple(answer.split("."))
         self.size = size if most is None else most
-        self._piece_size = size  #: a request that is refused as a whole is answered in pieces
+        self._piece_size = size  #: also used to answer a request that is refused as a whole
         self.key = key
         self.beside = beside
         self.others = others
@@ -85,7 +91,7 @@ class Pieces:
         return _field(request_type, self.request[0]).in_version(version)
 
     def min_size(self, request_type: type[Any], version: int, flexible: bool) -> int:
-        """Return the fewest bytes of a request of more than one piece."""
+        """Return the size in bytes of the smallest request of more than one piece."""
         sizes, struct_type = [], request_type
         for name in self.request:
             field = _field(struct_type, name)
@@ -105,7 +111,7 @@ class Pieces:
         return True
 
     def cut(self, ctx: Any, request: Any) -> Iterator[Piece | None]:
-        """Yield the pieces, each created when the caller asks for it; None is a pause."""
+        """Yield the pieces, each created when the caller needs it; None is a pause."""
         names = (self.request[0], *self.others)
         for name in names:
             rest: dict[str, Any] = {other: [] for other in names if other != name}
@@ -155,7 +161,10 @@ class Pieces:
             yield part, 0
 
     def _weight(self, element: Any, inner: tuple[str, ...]) -> int:
-        """Count the elements in an element, including itself. Above the size of a piece the number is not exact."""
+        """Count the elements in an element, including itself.
+
+        Above the size of a piece the number is not exact.
+        """
         if self.weight is not None:
             return self.weight(element)
         names = inner[:1] or self.beside
@@ -178,8 +187,8 @@ class Piece(NamedTuple):
     """A part of a request, as a request."""
 
     request: Any
-    depth: int  #: how many levels of arrays continue the previous piece: the first element here is the last one there
-    is_refused: bool = False  #: too many elements name the same thing
+    depth: int  #: how many levels of arrays continue the previous piece: its last element is the first one here
+    is_refused: bool = False  #: too many elements have the same key
 
 
 class MergedResponse:
@@ -260,7 +269,7 @@ class _OpenArray:
         self._keep(encoded)
 
     def encoded(self) -> codec.EncodedArray:
-        """Return the whole array; nothing can be added after this."""
+        """Return the whole array. No element can be added afterwards."""
         encoded: list[Buffer] = []
         self._end_last(encoded)
         self._keep(encoded)
@@ -294,8 +303,8 @@ class _OpenArray:
 class ElementLimit(NamedTuple):
     """The most elements that a request may have if its handler must see them all together.
 
-    All arrays count, at every level. Only a frame of more than that many bytes can have so many elements, so smaller frames are not
-    counted. The limits are in minibroker/config/request_limits.py.
+    The arrays of all levels count. An element has at least one byte, so frames of up to `most`
+    bytes are not counted. The limits are in minibroker/config/request_limits.py.
     """
 
     most: int

@@ -1,9 +1,10 @@
-"""Serve one version of one API: handler, decoder and encoder are looked up once.
+"""The plan of one version of one API, created once: handler, decoder and encoder.
 
     request   int16 api_key | int16 api_version | int32 correlation_id | nullable string client_id | tags, if flexible | body
     response  int32 size | int32 correlation_id | tags, if flexible and not ApiVersions | body
 
-The client_id has an int16 length at every version. wire/header.py defines the header; this module decodes it without loops.
+The client_id has an int16 length in every version. wire/header.py defines the header; this module
+decodes it without loops.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from minibroker.wire.compiled import decoder, encoder, sliced_decoder
 from minibroker.wire.header import PREFIX_SIZE, request_header_version, response_header_version
 from minibroker.wire.primitives import skip_tagged_fields
 from minibroker.wire.schema import Buffer
+from minibroker.wire.sliced_encoder import encode_arrays, is_long
 
 #: (api_key and api_version as one number, correlation_id, length of client_id) of a request; raises struct.error if it is shorter
 read_header: Final = Struct(">Iih").unpack_from
@@ -30,7 +32,7 @@ HEADER_SIZE: Final = 10
 
 _PREFIX = Struct(">ii")
 _PREFIX_TAGGED = Struct(">iix")
-SLICED_FROM: Final = 64 * 1024  #: bytes above which a frame is decoded in slices; smaller ones take no time that matters
+SLICED_FROM: Final = 64 * 1024  #: larger frames are decoded in slices
 _SMALL = 4096  #: bytes up to which a chunk is joined with the prefix; a copy is cheaper than writing one more buffer
 
 
@@ -92,7 +94,9 @@ class Plan:
         return client_id, request
 
     def decode_in_slices(self, frame: memoryview, position: int, budget: int) -> Generator[None, None, tuple[Any, int]]:
-        """Decode the body at `position`, and yield at pauses. Returns the request and the rest of `budget`.
+        """Decode the body at `position`, and yield at pauses.
+
+        Returns the request and the rest of `budget`.
 
         Args:
             frame: the whole frame.
@@ -130,11 +134,13 @@ class Plan:
 
 
 def _encoded_in_slices(handle: Callable[[Any, Any], Any], version: int, *, flexible: bool) -> Callable[[Any, Any], Any]:
-    """Return the same handler. Where its answer took longer than a slice, its arrays are encoded in slices as well.
+    """Return the same handler.
 
-    The elements exist as objects until they are encoded, so functions around a handler (dispatch/middleware.py) can leave some of them out.
+    If its answer took longer than a slice, its arrays are encoded in slices as well.
+
+    The elements exist as objects until they are encoded, so functions around a handler
+    (dispatch/middleware.py) can leave some of them out.
     """
-    from minibroker.wire.sliced_encoder import encode_arrays, is_long  # noqa: PLC0415  a start does not need it
 
     def encode_arrays_of(response: Any) -> Steps:
         yield from encode_arrays(response, version, flexible=flexible)

@@ -4,29 +4,33 @@
     consumer_byte_rate         bytes of Fetch responses, a second; an answer above the quota has no records. ShareFetch counts as well, but
                                its records are sent: Apache Kafka withholds them although they are acquired
     request_percentage         time spent on requests, in hundredths of one processor; a client is muted for one window at most
-    controller_mutation_rate   partitions created and deleted, a second; THROTTLING_QUOTA_EXCEEDED where the request's version knows it
-    connection_creation_rate   of an address, a second; a connection above the quota is not served, and is closed when the rate is the
-                               quota again (KIP-612)
+    controller_mutation_rate   partitions created and deleted, a second; THROTTLING_QUOTA_EXCEEDED if the request's version has this error
+    connection_creation_rate   connections of an address, a second; a connection above the quota is not served, and is closed when the rate
+                               is down to the quota (KIP-612)
 
-Every answer is sent at once, with `throttle_time_ms`. The connection is then muted for that time (ClientQuotaManager,
-ControllerMutationQuotaManager of Apache Kafka 4.3.1). Of all quotas that match a client the most specific one applies:
+Every answer is sent at once, with `throttle_time_ms`. The connection is then muted for that time
+(ClientQuotaManager, ControllerMutationQuotaManager of Apache Kafka 4.3.1). The most specific quota
+that matches a client applies:
 
     user and client-id, user and any client-id, user, any user and client-id, any user and any client-id, any user,
     client-id, any client-id
 
-All connections of a user share a quota that names the user alone. A quota of any client-id applies to each client-id separately. The user
-is the name of the connection's principal: ANONYMOUS without a login, the distinguished name of a client certificate, the owner of a
-delegation token. An empty client_id counts as none.
+All connections of a user share a quota that names only the user. A quota of any client-id applies
+to each client-id separately. The user is the name of the connection's principal: ANONYMOUS without
+a login, the distinguished name of a client certificate, the owner of a delegation token. An empty
+client_id is treated as missing.
 
-How much a client did recently, and how long it must wait until that is within its quota:
+Two meters record the recent use of a client, and compute how long it must wait until its use is
+within the quota:
 
-Rate          for bytes and time (Rate over WindowedSum of Apache Kafka): what was recorded over `samples` windows, a second. A single large
-              request is served, and the wait after it lowers the rate to the quota: (rate - quota) / quota * window.
+Rate          for bytes and time (Rate over WindowedSum of Apache Kafka): the sum over `samples` windows, divided by their time. A single
+              large request is served, and the wait after it lowers the rate to the quota: (rate - quota) / quota * window.
 TokenBucket   for changes of topics (KIP-599): tokens are added at the quota's rate, up to those of all windows. A client
               without tokens must wait.
 
-Times are milliseconds of the injected clock. If the clock goes back a little, it counts as stopped. If it goes back by more than all
-windows, earlier samples are dropped: they would count until the clock reaches their time again.
+Times are milliseconds of the injected clock. If the clock goes back a little, it counts as stopped.
+If it goes back by more than all windows, earlier samples are dropped, because they would count
+until the clock reaches their time again.
 
 A `Quotas` exists only while a quota is set. Without one, a request costs one comparison with None.
 """
@@ -60,7 +64,7 @@ ENFORCED: Final = (PRODUCER_BYTES, CONSUMER_BYTES, REQUEST_TIME, MUTATIONS, CONN
 
 _EXEMPT: Final = frozenset({k27_write_txn_markers.API_KEY})  #: requests between brokers
 THROTTLE_MAX_MS: Final = 2**31 - 1  #: the largest throttle_time_ms: 25 days
-METERS_MAX: Final = 1_000  #: of one quota; above this number those of silent clients are dropped
+METERS_MAX: Final = 1_000  #: of one quota; above this number the meters of inactive clients are dropped
 _MS: Final = 1000.0
 _HALF: Final = 0.5  #: rounded up, as Java does
 _PERCENT_OF_NS: Final = 100 / 1e9
@@ -79,7 +83,7 @@ class MutedConnection(Protocol):
 
 
 class CountedRequest(Protocol):
-    """What quotas read and write of a RequestContext."""
+    """The attributes of a RequestContext that quotas read and write."""
 
     client_id: str | None
     request_size: int
@@ -105,7 +109,7 @@ class Window:
 
     @property
     def total_ms(self) -> int:
-        """The time after which nothing is remembered of a silent client."""
+        """The time after which an inactive client is forgotten."""
         return self.samples * self.window_ms
 
 
@@ -118,12 +122,12 @@ class _Sample:
 
 
 class Rate:
-    """What one client did, in samples that start when something is recorded."""
+    """The recent use of one client, in samples that start when a value is recorded."""
 
     __slots__ = ("_samples", "_window", "last_ms")
 
     def __init__(self, window: Window) -> None:
-        self.last_ms = 0  #: when something was recorded last
+        self.last_ms = 0  #: when a value was last recorded
         self._window = window
         self._samples: list[_Sample] = []  #: oldest first
 
@@ -139,7 +143,7 @@ class Rate:
         samples[-1].value += value
 
     def throttle_ms(self, quota: float, now_ms: int) -> int:
-        """Return how long the client must wait until its rate is the quota again; 0 if it is not above it."""
+        """Return how long the client must wait until its rate is down to the quota; 0 if it is not above it."""
         self._forget(now_ms)
         window_ms = self._window_ms(now_ms)
         rate = sum(sample.value for sample in self._samples) / (window_ms / _MS)
@@ -150,7 +154,7 @@ class Rate:
         self._samples = [sample for sample in self._samples if now_ms - sample.last_ms < self._window.total_ms]
 
     def _window_ms(self, now_ms: int) -> int:
-        """Return the time over which the rate is taken: since the oldest sample, but at least all windows except the current one."""
+        """Return the time that the rate is computed over: since the oldest sample, but at least all windows except the current one."""
         elapsed_ms = max(now_ms - self._samples[0].start_ms, 0) if self._samples else 0
         missing = self._window.samples - 1 - elapsed_ms // self._window.window_ms
         return max(elapsed_ms + max(missing, 0) * self._window.window_ms, 1)
@@ -186,12 +190,15 @@ Meter = TypeVar("Meter", Rate, TokenBucket)
 
 
 class Meters(Generic[Meter]):
-    """The meter of each client. A client that was silent for all windows may lose its meter."""
+    """The meter of each client.
+
+    The meter of a client that was inactive for all windows may be dropped.
+    """
 
     def __init__(self, new: Callable[[Window], Meter]) -> None:
         self._new: Callable[[Window], Meter] = new
         self._by_client: dict[Client, Meter] = {}
-        self._count_max = METERS_MAX  #: above this number silent ones are dropped; then twice the number of the others
+        self._count_max = METERS_MAX  #: above this number inactive ones are dropped; then set to twice the remaining number
 
     def __len__(self) -> int:
         return len(self._by_client)
@@ -201,17 +208,17 @@ class Meters(Generic[Meter]):
         meter = self._by_client.get(client)
         if meter is None:
             if len(self._by_client) >= self._count_max:
-                self._drop_silent(window, now_ms)
+                self._drop_inactive(window, now_ms)
             meter = self._by_client[client] = self._new(window)
         return meter
 
-    def _drop_silent(self, window: Window, now_ms: int) -> None:
+    def _drop_inactive(self, window: Window, now_ms: int) -> None:
         self._by_client = {client: meter for client, meter in self._by_client.items() if abs(now_ms - meter.last_ms) < window.total_ms}
         self._count_max = max(METERS_MAX, 2 * len(self._by_client))
 
 
 def _rounded_ms(wait_ms: float) -> int:
-    """Round as Java's Math.round. The smallest quota leads to the longest wait; NaN to none."""
+    """Round like Java's Math.round. The smallest quota results in the longest wait; NaN in 0."""
     return 0 if isnan(wait_ms) else floor(min(max(wait_ms, 0), THROTTLE_MAX_MS) + _HALF)
 
 
@@ -231,7 +238,7 @@ class QuotaTable:
             self._by_entity[entity] = value
 
     def of(self, client: Client) -> tuple[Client, float] | None:
-        """Return the clients that share the quota which applies to `client`, and the quota; None if there is none."""
+        """Return the key of the clients that share the quota of `client`, and the quota; None if no quota applies."""
         if client not in self._found:
             if len(self._found) >= METERS_MAX:
                 self._found.clear()
@@ -265,7 +272,7 @@ class QuotaTable:
 
 
 class Quotas:
-    """The quotas of one broker, and what its clients did recently."""
+    """The quotas of one broker, and the recent use of its clients."""
 
     def __init__(self, config: BrokerConfig, clock: Clock) -> None:
         self._clock = clock
@@ -273,22 +280,25 @@ class Quotas:
         self._window = Window(config.quota_window_num, window_ms)
         self._mutation_window = Window(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000)
         self._limits = {key: QuotaTable() for key in ENFORCED}
-        self.rates: dict[str, Meters[Rate]] = {key: Meters(Rate) for key in ENFORCED}  #: what clients did recently
+        self.rates: dict[str, Meters[Rate]] = {key: Meters(Rate) for key in ENFORCED}  #: the recent use of clients
         self.buckets: Meters[TokenBucket] = Meters(TokenBucket)
 
     def update(self, records: Iterable[ClientQuotaRecord]) -> None:
-        """Apply quotas that were set or removed. What clients did recently still counts."""
+        """Apply quotas that were set or removed. The recent use of clients still counts."""
         for record in records:
             if record.key in self._limits:
                 entity = frozenset((part.entity_type, part.entity_name) for part in record.entity)
                 self._limits[record.key].set(entity, None if record.remove else record.value)
 
-    # -- called by the dispatcher ---------------------------------------------------------------------------------
+    # Called by the dispatcher
 
     def hold(self, api_key: int, ctx: CountedRequest, response: Any, spent_ns: int) -> Any:
-        """Count a request that is answered now. Returns its answer, with the throttle time if the client is muted.
+        """Count a request that is answered now.
 
-        The handler has already written its own throttle time (Fetch, changes of topics) to `ctx.throttle_ms`.
+        Returns its answer, with the throttle time if the client is muted.
+
+        The handler has already written its own throttle time (Fetch, changes of topics) to
+        `ctx.throttle_ms`.
         """
         throttle_ms = ctx.throttle_ms
         if api_key == k00_produce.API_KEY:
@@ -308,7 +318,10 @@ class Quotas:
             self._rate(REQUEST_TIME, found[0]).record(spent_ns * _PERCENT_OF_NS, self._clock.now_ms())
 
     def connection_throttle_ms(self, host: str) -> int:
-        """Count a new connection of an address. Returns 0 if it is allowed, else the wait for the next one: one window at most."""
+        """Count a new connection of an address.
+
+        Returns 0 if it is allowed, else the wait until the next one: at most one window.
+        """
         quota = self._limits[CONNECTIONS].of_address(host)
         if quota is None:
             return 0
@@ -320,7 +333,7 @@ class Quotas:
             rate.record(-1, now_ms)
         return throttle_ms
 
-    # -- called by handlers ---------------------------------------------------------------------------------------
+    # Called by handlers
 
     def fetch_bytes_max(self, ctx: CountedRequest, max_bytes: int) -> int:
         """Return the largest answer for which a client that fetched nothing recently is not muted."""
@@ -334,7 +347,10 @@ class Quotas:
         return self._limits[CONSUMER_BYTES].of(_client(ctx)) is not None
 
     def is_too_much_to_fetch(self, ctx: CountedRequest, size_of: Callable[[], int]) -> bool:
-        """Whether an answer must be sent without its records; else it is counted. `size_of` is called only if there is a quota."""
+        """Whether an answer must be sent without its records; otherwise it is counted.
+
+        `size_of` is called only if a quota applies.
+        """
         found = self._limits[CONSUMER_BYTES].of(_client(ctx))
         if found is None:
             return False
@@ -345,20 +361,24 @@ class Quotas:
         return ctx.throttle_ms > 0
 
     def count_fetched(self, ctx: CountedRequest, size_of: Callable[[], int]) -> None:
-        """Count an answer that is sent with its records whatever the quota: acquired records must not be withheld."""
+        """Count an answer that is sent with its records even above the quota, because acquired records must not be withheld."""
         if self._limits[CONSUMER_BYTES].of(_client(ctx)) is not None:
             ctx.throttle_ms = self._count(CONSUMER_BYTES, ctx, size_of())
 
     @staticmethod
     def size_of(schema: ModuleType, version: int, response: Any) -> int:
-        """Return the bytes of an answer with its size field, as quotas count them. Records are not copied."""
+        """Return the bytes of an answer with its size field, as quotas count them.
+
+        Records are not copied.
+        """
         return _SIZE_OF_FRAME + sum(map(len, encoder(schema.Response, version, version >= schema.FLEXIBLE_SINCE)(response)))
 
     def charge_mutations(self, ctx: CountedRequest, *, is_strict: bool) -> Charge:
-        """Return what counts partitions that are about to be created or deleted.
+        """Return a function that counts partitions before they are created or deleted.
 
-        If strict, it raises ThrottlingQuotaExceeded while the client has to wait; else one request may change any number. If not strict,
-        it never raises, but the client is muted after a request above the quota.
+        If strict, it raises ThrottlingQuotaExceeded while the client has to wait. One request may
+        still change any number. If not strict, it never raises, but the client is muted after a
+        request above the quota.
         """
 
         def charge(partition_count: int) -> None:
@@ -377,10 +397,10 @@ class Quotas:
 
         return charge
 
-    # -- inside ---------------------------------------------------------------------------------------------------
+    # Internal
 
     def _count(self, key: str, ctx: CountedRequest, value: float) -> int:
-        """Record what a client did. Returns how long to mute it."""
+        """Record the use of a client. Returns how long to mute it."""
         found = self._limits[key].of(_client(ctx))
         if found is None:
             return 0

@@ -1,8 +1,9 @@
-"""Which APIs the broker serves, and the handler of each.
+"""The APIs that the broker serves, and their handlers.
 
-The files kNN_*.py of `minibroker.handlers` and its packages are the list: an API without a file is not served. ApiVersions, the
-documentation and the CLI read the facts about an API from the schema of the same name. A handler's module is imported at the first
-request for its key, and registers itself with `@handles(schema)`.
+The files kNN_*.py of `minibroker.handlers` and its packages define the list: an API without a file
+is not served. ApiVersions, the documentation and the CLI read the facts about an API from the
+schema of the same name. A handler's module is imported at the first request for its key, and
+registers itself with `@handles(schema)`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _HANDLER_FILE: Final = re.compile(r"k\d\d_\w+\.py").fullmatch
 
 
 class Handler:
-    """The function that serves one API key, and what `@handles` declares about it."""
+    """The function that serves one API key, with the declarations of `@handles`."""
 
     __slots__ = ("api", "handle", "has_long_answer", "limit", "module", "pieces")
 
@@ -50,12 +51,12 @@ class Handler:
         self.module: str = module or handle.__module__
 
     def around(self, handle: Handle) -> Handler:
-        """Return a handler of the same API with another function; errors are answered as by this one."""
+        """Return a handler of the same API with another function, and with the same error responses."""
         return Handler(self.api, handle, self.module, self.pieces, self.limit, has_long_answer=self.has_long_answer)
 
     @property
     def on_error(self) -> OnError | None:
-        """The module's function that makes an error response; None if the generic one (error_answer.py) will do."""
+        """The module's function that creates an error response; None if error_answer.py creates it."""
         return getattr(sys.modules[self.module], "on_error", None)
 
 
@@ -64,14 +65,14 @@ class Registry:
 
     def __init__(self, apis: Iterable[Api] = (), find: Callable[[int], Handler | None] = lambda _: None) -> None:
         self._apis = {api.key: api for api in apis}
-        self._find = find  #: the handler of a key of `apis`
+        self._find = find  #: returns the handler of a key in `apis`
         self._handlers: dict[int, Handler] = {}
 
     def add(self, handler: Handler) -> None:
         """Add a handler.
 
         Raises:
-            RuntimeError: another module handles this key.
+            RuntimeError: Another module handles this key.
         """
         taken = self._handlers.get(handler.api.key)
         if taken is not None and taken.module != handler.module:
@@ -108,10 +109,10 @@ def handles(schema: ModuleType, *pieces: Pieces, limit: ElementLimit | None = No
     """Register the decorated function for the API that `schema` declares, in every version that `schema.VERSIONS` names.
 
     Args:
-        schema: the module of the API in minibroker/schemas.
-        pieces: how large requests are cut; several of them where versions have different arrays.
-        limit: the most elements of a request that cannot be cut; larger ones are rejected.
-        has_long_answer: the answer may be long though the request is short (dispatch/plan.py).
+        schema: The module of the API in minibroker/schemas.
+        pieces: How large requests are cut; several values if versions have different arrays.
+        limit: The most elements of a request that cannot be cut; larger ones are rejected.
+        has_long_answer: The answer may be long though the request is short (dispatch/plan.py).
     """
 
     def register(handle: H) -> H:
@@ -126,7 +127,7 @@ def load() -> Registry:
     """Return the registry of all handlers in `minibroker.handlers`. Imports their schemas.
 
     Raises:
-        RuntimeError: two files handle the same key.
+        RuntimeError: Two files handle the same key.
     """
     apis: dict[int, Api] = {}
     modules: dict[int, str] = {}

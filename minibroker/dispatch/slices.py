@@ -1,11 +1,12 @@
-"""Do long work for a request in slices, so that other clients are served in between.
+"""Run long work for a request in slices, so that other clients are served in between.
 
-A handler whose work may take more than a few milliseconds writes it as a generator and returns what `ctx.broker.slices.run` returns:
+A handler whose work may take more than a few milliseconds is a generator, and returns the result of
+`ctx.broker.slices.run`:
 
     @handles(schema)
     def produce(ctx, request):
         if is_small(request):
-            return _produce(ctx, request)                 # no generator: small requests pay nothing
+            return _produce(ctx, request)                 # small requests do not pay for a generator
         return ctx.broker.slices.run(_produce_much(ctx, request))
 
     def _produce_much(ctx, request):
@@ -19,15 +20,17 @@ A handler whose work may take more than a few milliseconds writes it as a genera
             --otherwise--> a Sliced: a Delayed that continues at the end of each turn of the loop
 
 Rules for the generator:
-- Yield at least once per millisecond of work. Between two yields nothing else runs, so an invariant holds there as in any handler.
-- Other requests run at a yield: topics may be deleted, groups may change. Look them up again after a yield. Do atomic
-  work between two yields: validate in slices, then commit at once.
-- The request and the bytes of its frame stay valid until the generator ends; its connection serves no other request meanwhile. If the
-  work reads no bytes of its frame and may wait for long, run it with `keeps_frame=False`.
+- Yield at least once per millisecond of work. Between two yields no other code runs, so an
+  invariant holds there as in any handler.
+- Other requests run at a yield: topics may be deleted, groups may change. Look them up again after
+  a yield. Do atomic work between two yields: validate in slices, then commit at once.
+- The request and the bytes of its frame stay valid until the generator ends. Until then its
+  connection serves no other request. If the work reads no bytes of its frame and may wait for long,
+  run it with `keeps_frame=False`.
 - When the connection closes, the generator is closed at its yield (GeneratorExit).
 
-In each turn one slice runs, of all sliced work of a broker. At most ACTIVE_MAX generators take turns and the others queue, to limit
-the memory of large requests.
+In each turn of the loop a broker runs one slice. At most ACTIVE_MAX generators take turns, and the
+others wait in a queue, to limit the memory of large requests.
 """
 
 from __future__ import annotations
@@ -50,7 +53,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SLICE_S: Final = 0.005  #: the length of a slice
-SLOW_S: Final = 0.090  #: if a turn exceeds a slice by this much, the watchdog reports the name of its request
+SLOW_S: Final = 0.090  #: if a turn takes this much longer than a slice, the watchdog reports the name of its request
 ACTIVE_MAX: Final = 4  #: generators that take turns
 LONG_BATCHES_MAX: Final = 1  #: long batches of all clients that are processed at the same time
 SORTED_AT_ONCE: Final = 2_000  #: names, in about a millisecond
@@ -73,9 +76,12 @@ class Slices:
         return len(self._queue)
 
     def run(self, steps: Generator[Delayed | None, Any, T], *, keeps_frame: bool = True) -> T | Delayed:
-        """Run the first slice. Returns the response if the generator ended, else a Delayed that runs the rest.
+        """Run the first slice.
 
-        `keeps_frame`: whether the generator reads bytes of the frame. If not, the connection serves its next requests meanwhile.
+        Returns the response if the generator ended, else a Delayed that runs the rest.
+
+        `keeps_frame`: whether the generator reads bytes of the frame. If not, the connection serves
+        its next requests in the meantime.
         """
         sliced = Sliced(self, steps) if keeps_frame else _Frameless(self, steps)
         response: T | None = sliced.proceed(self.now_s() + SLICE_S)
@@ -87,7 +93,10 @@ class Slices:
         return sliced
 
     def begin(self, steps: Generator[None, None, T]) -> T | None:
-        """Run the first slice of a generator that only pauses. Returns its result, or None if it did not end: pass it to `run` then."""
+        """Run the first slice of a generator that only pauses.
+
+        Returns its result, or None if it did not end; then pass it to `run`.
+        """
         deadline_s = self.now_s() + SLICE_S
         try:
             while True:
@@ -115,7 +124,7 @@ class Slices:
         while self._queue:
             sliced = self._queue.popleft()
             request = sliced.outermost
-            sliced.go_on(deadline_s)
+            sliced.run_slice(deadline_s)
             if sliced.is_ready and not sliced.is_done:
                 self.resume(sliced)
             if self.now_s() >= deadline_s:
@@ -127,7 +136,7 @@ class Slices:
 
 
 class Sliced(Delayed):
-    """An answer that a generator makes in slices."""
+    """An answer that a generator creates in slices."""
 
     __slots__ = ("_awaited", "_slices", "_steps", "_steps_aside", "_wake_up", "is_ready")
 
@@ -139,22 +148,25 @@ class Sliced(Delayed):
         self._slices = slices
         self._steps: Any = steps
         self._awaited: Delayed | None = None  #: the Delayed that the generator waits for
-        self._wake_up: MakeResponse | None = None  #: makes its response
+        self._wake_up: MakeResponse | None = None  #: creates the response of that Delayed
         self._steps_aside = False  #: another request waits: every Delayed must answer as soon as it can
 
-    def go_on(self, deadline_s: float) -> None:
+    def run_slice(self, deadline_s: float) -> None:
         """Run the next slice. An error becomes the answer."""
         self.resolve(lambda: self.proceed(deadline_s))
 
     def resume(self, work: MakeResponse) -> None:
-        """Continue in the next slice with what `work` returns or raises."""
+        """Continue in the next slice with the result or the error of `work`."""
         self._wake_up = work
         if not self.is_ready:
             self.is_ready = True
             self._slices.resume(self)
 
     def proceed(self, deadline_s: float) -> Any:
-        """Run until the end and return the response. Returns None at a Delayed to wait for, or at `deadline_s`."""
+        """Run until the end and return the response.
+
+        Returns None at a Delayed to wait for, or at `deadline_s`.
+        """
         now_s = self._slices.now_s
         while True:
             step = self._steps.__next__ if self._awaited is None else self._step_with_response()
@@ -192,7 +204,7 @@ class Sliced(Delayed):
         return step
 
     def step_aside(self) -> None:
-        """Answer the awaited Delayed soon: another request waits after this one."""
+        """Let the awaited Delayed answer soon, because another request waits."""
         self._steps_aside = True
         if self._awaited is not None:
             self._awaited.step_aside()
@@ -207,7 +219,7 @@ class Sliced(Delayed):
             self._steps.close()
 
     def cancel(self) -> None:
-        """Cancel the awaited Delayed and close the generator: the connection is closed."""
+        """Cancel the awaited Delayed and close the generator, because the connection was closed."""
         if not self.is_done:
             if self._awaited is not None:
                 self._awaited.cancel()
@@ -223,7 +235,7 @@ class _Frameless(Sliced):
 
 
 def in_order(names: Iterable[str]) -> Generator[None, None, Iterator[str]]:
-    """Sort names in slices. The result is an iterator, which does a part of the work."""
+    """Sort names in slices. The iterator that it returns merges the sorted runs."""
     rest, runs = iter(names), []
     while run := sorted(islice(rest, SORTED_AT_ONCE)):
         runs.append(run)
@@ -232,10 +244,10 @@ def in_order(names: Iterable[str]) -> Generator[None, None, Iterator[str]]:
 
 
 class RecordSteps:
-    """The long batches of a broker: runs their steps (records/steps.py) as slices, or in a worker thread where a step allows it.
+    """The long batches of a broker: runs their steps (records/steps.py) as slices, or in a worker thread if a step allows it.
 
-    At most LONG_BATCHES_MAX of them are processed at the same time, and the others wait in order. A zstd window, or a payload that is
-    compressed again, may take 100 MB.
+    At most LONG_BATCHES_MAX of them are processed at the same time, and the others wait in order. A
+    zstd window, or a payload that is compressed again, may take 100 MB.
     """
 
     def __init__(self, background: Background) -> None:
@@ -259,7 +271,7 @@ class RecordSteps:
         self._waiting.append(turn)
         try:
             yield turn
-        except GeneratorExit:  # the client is gone
+        except GeneratorExit:  # the connection was closed
             if turn in self._waiting:
                 self._waiting.remove(turn)
             else:
@@ -284,7 +296,10 @@ class RecordSteps:
             sent = (yield None) if work is None else (yield self._elsewhere(work))
 
     def _elsewhere(self, work: Callable[[], Any]) -> Delayed:
-        """Start `work` in a worker thread. Returns a Delayed with its result, which must not be None, or its error."""
+        """Start `work` in a worker thread.
+
+        Returns a Delayed with its result, which must not be None, or its error.
+        """
         delayed = Delayed()
 
         def done(outcome: Any) -> None:

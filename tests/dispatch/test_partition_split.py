@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.dispatch.error_answer import error_answer
-from minibroker.dispatch.partition_places import Place, answers_places, places_in
-from minibroker.dispatch.partition_split import join, overlay, split
+from minibroker.dispatch.partition_split import Place, answers_places, join, overlay, places_in, split
 from minibroker.dispatch.registry import load
 from minibroker.errors import (
     CorruptMessage,

@@ -22,8 +22,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from minibroker.dispatch import registry
 from minibroker.dispatch.middleware import refusal
-from minibroker.dispatch.partition_places import answers_places, overlays, places_in
-from minibroker.dispatch.partition_split import overlay
+from minibroker.dispatch.partition_split import answers_places, overlay, overlays, places_in
 from minibroker.dispatch.registry import Handler
 from minibroker.schemas import k01_fetch, k78_share_fetch
 from minibroker.testing.faults.effects import _WHOLE

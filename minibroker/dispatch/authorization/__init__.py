@@ -1,13 +1,15 @@
-"""Ask the authorizer about each request, as the `AUTHORIZES` of its schema says. Only brokers with an authorizer import this package.
+"""Check each request with the authorizer, by the `AUTHORIZES` of its schema.
 
-The functions around handlers are the outermost ones: outside of faults, of simulated brokers, of `like_kafka` and of quotas. What the
-authorizer refuses is not seen by any of them, so that their answers do not reveal it.
+Only brokers with an authorizer import this package.
 
-    enforcement.py     the rules that a declaration is enough for, and the table of functions for `Special` rules
-    access.py          questions of one request
-    records.py         Produce, Fetch, ShareFetch, OffsetForLeaderEpoch
-    topics.py          Metadata, DescribeTopicPartitions, CreateTopics, DeleteTopics
+These functions are the outermost ones around a handler: outside of faults, simulated brokers,
+`like_kafka` and quotas. A refused request does not reach these, so that their answers reveal
+nothing about it.
+
+    enforcement.py     the rules that need only their declaration, and the table of functions for `Special` rules
+    access.py          the questions of one request to the authorizer
+    parts.py           requests that are refused in part
+    records.py         Produce, Fetch, ShareFetch, OffsetForLeaderEpoch, transactional ids and producer ids
+    topics.py          Metadata, DescribeTopicPartitions, CreateTopics, DeleteTopics, configs, DescribeCluster
     groups.py          groups and their offsets
-    transactions.py    transactional ids and producer ids
-    configs.py         configs, and the operations that DescribeCluster reports
 """

@@ -1,4 +1,4 @@
-"""The questions of one request to the authorizer. Answers go to the audit log."""
+"""The questions of one request to the authorizer. The answers are written to the audit log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _STEP: Final = 200  #: questions between two pauses
 
 
 def allowed(ctx: RequestContext, key: int) -> set[str | UUID]:
-    """Return the names of the resources with which the client was allowed to do this (`rights_key`), for requests that are frequent."""
+    """Return the names of resources for which this operation (a `rights_key`) was allowed before.
+
+    Frequent requests look here first.
+    """
     connection = ctx.connection
     rights = connection.rights
     if rights is None or not rights.is_current or rights.principal != connection.principal:
@@ -27,7 +30,7 @@ def allowed(ctx: RequestContext, key: int) -> set[str | UUID]:
 
 
 class Access:
-    """What the client of a request may do."""
+    """The permissions of the client of a request."""
 
     __slots__ = ("_audit", "_authorizer", "_host", "_principal", "_request", "_rights")
 
@@ -40,11 +43,14 @@ class Access:
         self._principal = connection.principal
         self._host = connection.client_host
         self._request = request
-        #: None: allowed operations are logged, one by one
+        #: None: each allowed operation is logged
         self._rights = None if audit.has_allowed else authorizer.rights(connection.principal, connection.client_host)
 
     def allows(self, operation: Operation, kind: ResourceType, name: str, count: int = 1) -> bool:
-        """Return whether the client may do something with a resource, which it named `count` times. A denial is logged."""
+        """Return whether the client may do `operation` on a resource, which the request names `count` times.
+
+        A denial is logged.
+        """
         decision = self._authorizer.decide(self._principal, self._host, operation, kind, name)
         if not decision.is_allowed:
             self._audit.denied(AuditEntry(self._principal, self._host, operation, kind, name, decision, self._request, count))
@@ -56,19 +62,25 @@ class Access:
         return True
 
     def may(self, operation: Operation, kind: ResourceType, name: str) -> bool:
-        """Return whether the client may do something, for filters and alternatives. A denial is not logged."""
+        """Return whether the client may do `operation` on a resource.
+
+        A denial is not logged: for filters and alternatives.
+        """
         decision = self._authorizer.decide(self._principal, self._host, operation, kind, name)
         return bool(decision.is_allowed)
 
     def allows_cluster(self, *operations: Operation) -> bool:
-        """Return whether the client may do one of these on the cluster."""
-        *others, last = operations
-        return any(self.may(each, ResourceType.CLUSTER, CLUSTER_NAME) for each in others) or self.allows(
+        """Return whether the client may do one of the operations on the cluster.
+
+        A denial is logged once.
+        """
+        *alternatives, last = operations
+        return any(self.may(each, ResourceType.CLUSTER, CLUSTER_NAME) for each in alternatives) or self.allows(
             last, ResourceType.CLUSTER, CLUSTER_NAME
         )
 
     def check_cluster(self, *operations: Operation) -> None:
-        """Raise ClusterAuthorizationFailed unless the client may do one of these on the cluster."""
+        """Raise ClusterAuthorizationFailed unless the client may do one of the operations on the cluster."""
         if not self.allows_cluster(*operations):
             raise ClusterAuthorizationFailed
 
@@ -77,26 +89,26 @@ class Access:
         return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def allows_any(self, operation: Operation, kind: ResourceType) -> bool:
-        """Return whether there is a resource of this type with which the client may do something."""
+        """Return whether the client may do `operation` on any resource of this type."""
         return bool(self._authorizer.is_allowed_by_type(self._principal, self._host, operation, kind))
 
     def operations(self, kind: ResourceType, name: str) -> int:
-        """Return what the client may do with a resource: bit n stands for operation n."""
+        """Return the allowed operations on a resource: bit n stands for operation n."""
         bits: int = self._authorizer.operations(self._principal, self._host, kind, name)
         return bits
 
     def keep(self, operation: Operation, kind: ResourceType, name: str | UUID) -> None:
-        """Remember an allowed operation by another name of the resource."""
+        """Remember an allowed operation under another name of the resource."""
         if self._rights is not None:
             self._rights.keep(rights_key(operation, kind), name)
 
     def topic_errors(self, ctx: RequestContext, operation: Operation) -> TopicErrors:
-        """Return a function that finds the error of each topic."""
+        """Return a function that returns the error of each topic."""
         return TopicErrors(self, ctx, operation)
 
 
 class TopicErrors:
-    """Finds whether the client may do something with a topic, which is asked once. A topic id that does not exist is not refused."""
+    """Checks one operation on topics, once for each topic. An unknown topic id is not refused."""
 
     __slots__ = ("_access", "_answers", "_ids", "_operation")
 
@@ -127,7 +139,7 @@ class TopicErrors:
 
 
 def keep_allowed(ctx: RequestContext, result: Any, field: str, is_allowed: Callable[[Any], bool]) -> Any:
-    """Leave out elements of a list in a handler's response, with pauses."""
+    """Keep only the allowed elements of a list in a handler's response, with pauses."""
     return then(result, lambda response: ctx.broker.slices.run(_kept(response, field, is_allowed)))
 
 

@@ -1,9 +1,9 @@
 """Functions around handlers that enforce the rules of an API, in their order.
 
-    handler = authorized(handler)        when the plan of an API and version is made (dispatch/dispatcher.py)
+    handler = authorized(handler)        when the plan of an API and version is created (dispatch/dispatcher.py)
 
-A rule about the whole request raises its error, which becomes the answer. A rule about parts answers those that are refused, calls the
-handler with the rest, and joins the two.
+A rule about the whole request raises its error, which becomes the answer. A rule about parts
+answers the refused parts, calls the handler with the rest, and joins the two answers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from minibroker.dispatch.authorization import configs, groups, records, topics, transactions
+from minibroker.dispatch.authorization import groups, records, topics
 from minibroker.dispatch.authorization.access import Access, allowed
 from minibroker.dispatch.authorization.parts import names_only, serve_groups, serve_topics
 from minibroker.dispatch.context import RequestContext
@@ -26,7 +26,7 @@ Serve = Callable[[Handler, RequestContext, Any], Any]
 
 
 def in_handler(handler: Handler, ctx: RequestContext, request: Any) -> Any:
-    """Leave the question to the handler, which alone knows the resource (delegation tokens)."""
+    """Let the handler ask the authorizer, because only the handler knows the resource (delegation tokens)."""
     return handler.handle(ctx, request)
 
 
@@ -42,19 +42,19 @@ SPECIAL: Final[dict[int, Serve]] = {
     16: groups.list_groups,
     19: topics.create_topics,
     20: topics.delete_topics,
-    22: transactions.init_producer_id,
+    22: records.init_producer_id,
     23: records.offset_for_leader_epoch,
-    24: transactions.add_partitions_to_txn,
-    32: configs.describe_configs,
-    33: configs.alter_configs,
+    24: records.add_partitions_to_txn,
+    32: topics.describe_configs,
+    33: topics.alter_configs,
     38: in_handler,
     39: in_handler,
     40: in_handler,
     41: in_handler,
-    44: configs.alter_configs,
-    60: configs.describe_cluster,
-    65: transactions.describe_transactions,
-    66: transactions.list_transactions,
+    44: topics.alter_configs,
+    60: topics.describe_cluster,
+    65: records.describe_transactions,
+    66: records.list_transactions,
     68: groups.consumer_heartbeat,
     69: groups.describe,
     75: topics.describe_topic_partitions,

@@ -1,7 +1,8 @@
 """Authorize requests about groups: coordinators, offsets, lists, descriptions and heartbeats.
 
-Heartbeats make the coordinator act for the client: it matches regular expressions, and creates the internal topics of Kafka Streams.
-While the handler runs, the coordinator knows what the client may see and create (coordinator/group/topics.py).
+A heartbeat makes the coordinator act for the client: it matches regular expressions, and creates
+the internal topics of Kafka Streams. While the handler runs, the coordinator has the client's
+permissions (coordinator/group/topics.py).
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ from minibroker.schemas import (
 from minibroker.security.acl import CLUSTER_NAME, Operation, ResourceType
 from minibroker.wire.schema import NIL_UUID, replace
 
-_ERROR_SINCE: Final = 2  #: of OffsetFetch: an error of the whole answer
-_GROUPS_SINCE: Final = 8  #: of OffsetFetch: several groups
-_KEYS_SINCE: Final = 4  #: of FindCoordinator: several keys
-_PROTOCOL_SINCE: Final = 5  #: of SyncGroup
+_ERROR_SINCE: Final = 2  #: OffsetFetch has an error of the whole answer
+_GROUPS_SINCE: Final = 8  #: OffsetFetch has several groups
+_KEYS_SINCE: Final = 4  #: FindCoordinator has several keys
+_PROTOCOL_SINCE: Final = 5  #: SyncGroup has the protocol
 _DESCRIBE_GROUPS: Final = 15
-_NOT_ASKED_FOR: Final = -(2**31)
+_NOT_REQUESTED: Final = -(2**31)
 _HIDDEN_TOPICS: Final = "The group has described topic(s) that the client is not authorized to describe."
 
 
@@ -68,7 +69,7 @@ def find_coordinator(handler: Handler, ctx: RequestContext, request: k10_find_co
 
 
 def sync_group(handler: Handler, ctx: RequestContext, request: k14_sync_group.Request) -> Any:
-    """READ of the group. A request without its protocol is rejected before, as in Kafka."""
+    """READ of the group. A request without a protocol is rejected first, as in Kafka."""
     lacks_protocol = ctx.api_version >= _PROTOCOL_SINCE and (request.protocol_type is None or request.protocol_name is None)
     if not lacks_protocol and not Access(ctx, handler.api.name).allows(Operation.READ, ResourceType.GROUP, request.group_id):
         raise GroupAuthorizationFailed
@@ -76,7 +77,7 @@ def sync_group(handler: Handler, ctx: RequestContext, request: k14_sync_group.Re
 
 
 def list_groups(handler: Handler, ctx: RequestContext, request: k16_list_groups.Request) -> Any:
-    """DESCRIBE of the cluster or of each group; the others are left out."""
+    """DESCRIBE of the cluster or of each group; other groups are left out."""
     access = Access(ctx, handler.api.name)
     result = handler.handle(ctx, request)
     if access.may_on_cluster(Operation.DESCRIBE):
@@ -88,7 +89,10 @@ def list_groups(handler: Handler, ctx: RequestContext, request: k16_list_groups.
 
 
 def offset_fetch(handler: Handler, ctx: RequestContext, request: k09_offset_fetch.Request) -> Any:
-    """DESCRIBE of each group and of each topic. All topics are those that the client may describe."""
+    """DESCRIBE of each group and of each topic.
+
+    A request for all topics gets those that the client may describe.
+    """
     access = Access(ctx, handler.api.name)
     error_of = access.topic_errors(ctx, Operation.DESCRIBE)
     if ctx.api_version < _GROUPS_SINCE:
@@ -97,7 +101,7 @@ def offset_fetch(handler: Handler, ctx: RequestContext, request: k09_offset_fetc
                 raise GroupAuthorizationFailed
             return k09_offset_fetch.Response(topics=[], error_code=GroupAuthorizationFailed.code)
         result = serve_topics(handler, ctx, request, error_of, _without_metadata)
-        return after(result, lambda response: _known_topics(access, response)) if request.topics is None else result
+        return after(result, lambda response: _visible_topics(access, response)) if request.topics is None else result
 
     return _offsets_of_groups(
         handler,
@@ -110,7 +114,7 @@ def offset_fetch(handler: Handler, ctx: RequestContext, request: k09_offset_fetc
 
 
 def _without_metadata(response: Any) -> Any:
-    """Refused partitions have empty metadata, as in Kafka."""
+    """Return the answer to refused partitions with empty metadata, as in Kafka."""
     for topic in _topics_of(response):
         for each in topic.partitions:
             each.metadata = ""
@@ -123,7 +127,7 @@ def _topics_of(response: Any) -> Iterator[Any]:
         yield from group.topics
 
 
-def _known_topics(access: Access, response: Any) -> Any:
+def _visible_topics(access: Access, response: Any) -> Any:
     response.topics = [each for each in response.topics if access.may(Operation.DESCRIBE, ResourceType.TOPIC, each.name)]
     return response
 
@@ -137,29 +141,32 @@ def _offsets_of_groups(
     refused: Callable[[str], Any],
     is_visible: Callable[[Any], bool],
 ) -> Any:
-    """Serve the groups that are allowed. A group whose topics are null has those topics of all that `is_visible` shows."""
-    allowed, others = [], []
+    """Serve the allowed groups. A group whose topics are null gets all visible topics."""
+    allowed, refused_results = [], []
     for group in request.groups:
         if is_allowed(group):
             allowed.append(group)
         else:
-            others.append(refused(group.group_id))
-    wants_all = {group.group_id for group in allowed if group.topics is None}
+            refused_results.append(refused(group.group_id))
+    ids_for_all_topics = {group.group_id for group in allowed if group.topics is None}
 
     def finish(response: Any) -> Any:
         for group in response.groups:
-            if group.group_id in wants_all:
+            if group.group_id in ids_for_all_topics:
                 group.topics = [topic for topic in group.topics if is_visible(topic)]
-        response.groups = [*response.groups, *others]
+        response.groups = [*response.groups, *refused_results]
         return response
 
     if not allowed:
-        return handler.api.Response(groups=others)
+        return handler.api.Response(groups=refused_results)
     return after(serve(replace(request, groups=allowed)), finish)
 
 
 def describe_share_offsets(handler: Handler, ctx: RequestContext, request: k90_describe_share_group_offsets.Request) -> Any:
-    """DESCRIBE of each group and of each topic. All topics are those that the client may describe."""
+    """DESCRIBE of each group and of each topic.
+
+    A request for all topics gets those that the client may describe.
+    """
     access = Access(ctx, handler.api.name)
     error_of = access.topic_errors(ctx, Operation.DESCRIBE)
     error = GroupAuthorizationFailed()
@@ -194,8 +201,8 @@ def describe(handler: Handler, ctx: RequestContext, request: Any) -> Any:
 
 
 def _visible(access: Access, group: Any) -> Any:
-    """Return a group with what the client may do with it, or the error if it may not see a topic of it."""
-    if group.authorized_operations != _NOT_ASKED_FOR and group.error_code != GroupAuthorizationFailed.code:
+    """Return a group with its authorized operations, or an error if the client may not see one of its topics."""
+    if group.authorized_operations != _NOT_REQUESTED and group.error_code != GroupAuthorizationFailed.code:
         group.authorized_operations = access.operations(ResourceType.GROUP, group.group_id)
     if all(access.may(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in dict.fromkeys(_topic_names(group))):
         return group
@@ -213,7 +220,10 @@ def _visible(access: Access, group: Any) -> Any:
 
 
 def _topic_names(group: Any) -> Iterator[str]:
-    """Yield the topics that the description of a group names. Those of a classic group are in bytes that only its members read."""
+    """Yield the topics in the description of a group.
+
+    A classic group has them in bytes that only its members decode.
+    """
     topology = getattr(group, "topology", None)
     if topology is not None:
         for each in topology.subtopologies or ():
@@ -232,7 +242,7 @@ def _topic_names(group: Any) -> Iterator[str]:
 
 
 class ClientTopics:
-    """What the coordinator may show a client, and create for it."""
+    """The topics that a client may see and create; used by the coordinator."""
 
     __slots__ = ("_access",)
 
@@ -249,7 +259,10 @@ class ClientTopics:
 
 
 def consumer_heartbeat(handler: Handler, ctx: RequestContext, request: k68_consumer_group_heartbeat.Request) -> Any:
-    """DESCRIBE of each subscribed topic. A regular expression matches only topics that the client may describe."""
+    """DESCRIBE of each subscribed topic.
+
+    A regular expression matches only topics that the client may describe.
+    """
     return _heartbeat(handler, ctx, request, request.subscribed_topic_names or ())
 
 

@@ -1,4 +1,4 @@
-"""Serve a request without the parts that are refused, and join their errors with the handler's answer."""
+"""Serve a request without its refused parts, and join their errors with the handler's answer."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from uuid import UUID
 
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.middleware import after, refusal
-from minibroker.dispatch.partition_places import own_error_code, shape_of, topic_of
-from minibroker.dispatch.partition_split import ErrorOf, join, split
+from minibroker.dispatch.partition_split import ErrorOf, join, own_error_code, shape_of, split, topic_of
 from minibroker.dispatch.registry import Handler
 from minibroker.errors import NONE, GroupAuthorizationFailed, KafkaError
 from minibroker.schemas import k47_offset_delete, k92_delete_share_group_offsets
 from minibroker.wire.schema import NIL_UUID, TOPIC_ID, TOPIC_NAME, entities_of, fields_of, replace
 
-#: The coordinator checks the group before the topics, also if all topics are refused.
+#: The coordinator checks the group first, also if all topics are refused.
 _OF_A_GROUP: Final = frozenset({k47_offset_delete.API_KEY, k92_delete_share_group_offsets.API_KEY})
 
 
@@ -25,11 +24,11 @@ def serve_topics(
     """Serve the topics for which `error_of` has no error.
 
     Args:
-        handler: the API's.
-        ctx: the request's context.
-        request: it names topics, perhaps in lists of groups.
-        error_of: asked about each topic, whether it exists or not.
-        refused: changes the answer to the refused part.
+        handler: The handler of the API.
+        ctx: The context of the request.
+        request: A request that names topics, perhaps in lists of groups.
+        error_of: Returns the error of a topic, whether it exists or not; None if it is allowed.
+        refused: Changes the answer to the refused part.
     """
     if not _names_refused(request, error_of):
         return handler.handle(ctx, request)
@@ -44,13 +43,16 @@ def serve_topics(
 
 
 def _has_failed(response: Any) -> bool:
-    """Return whether an answer has an error of its own, besides those of its parts."""
+    """Return whether an answer as a whole has an error, besides those of its parts."""
     code = own_error_code(type(response))
     return code is not None and getattr(response, code) != NONE
 
 
 def names_only(request: Any, names: Container[str | UUID]) -> bool:
-    """Return whether all topics of a request are among these names and ids. False for requests with other lists of topics."""
+    """Return whether all topics of a request are among these names and ids.
+
+    False for requests with other lists of topics.
+    """
     request_type = type(request)
     if request_type not in _TOPIC_FIELDS:
         _TOPIC_FIELDS[request_type] = _topic_fields(request_type)
@@ -81,7 +83,10 @@ def _topic_fields(request_type: type[Any]) -> tuple[str, str, str | None] | None
 
 
 def _names_refused(request: Any, error_of: ErrorOf) -> bool:
-    """Return whether a request, or an element of one of its lists, names a refused topic. All topics are asked about."""
+    """Return whether a request, or an element of one of its lists, names a refused topic.
+
+    Checks all topics, for the audit log.
+    """
     shape = shape_of(type(request))
     is_refused = False
     for name in shape.topics:
@@ -101,7 +106,10 @@ def _names_refused(request: Any, error_of: ErrorOf) -> bool:
 
 
 def serve_groups(handler: Handler, ctx: RequestContext, request: Any, *, keys: str, results: str, is_allowed: Callable[[str], bool]) -> Any:
-    """Serve the groups in the list `keys` that are allowed. The others are GROUP_AUTHORIZATION_FAILED in the list `results`."""
+    """Serve the allowed groups in the list `keys`.
+
+    Other groups are GROUP_AUTHORIZATION_FAILED in the list `results`.
+    """
 
     def error_of(name: str) -> KafkaError | None:
         return None if is_allowed(name) else GroupAuthorizationFailed()
@@ -112,7 +120,10 @@ def serve_groups(handler: Handler, ctx: RequestContext, request: Any, *, keys: s
 def serve_elements(
     handler: Handler, ctx: RequestContext, request: Any, *, keys: str, results: str, error_of: Callable[[Any], KafkaError | None]
 ) -> Any:
-    """Serve the elements of the list `keys` for which `error_of` has no error. The others have their errors in the list `results`."""
+    """Serve the elements of the list `keys` for which `error_of` has no error.
+
+    Other elements have their errors in the list `results`.
+    """
     elements = getattr(request, keys)
     allowed = []
     refused: dict[str, list[Any]] = {}
@@ -127,10 +138,10 @@ def serve_elements(
     if not refused:
         return handler.handle(ctx, request)
     answers = [refusal(handler, ctx, replace(request, **{keys: part}), errors[name]) for name, part in refused.items()]
-    others = [each for answer in answers for each in getattr(answer, results)]
+    refused_results = [each for answer in answers for each in getattr(answer, results)]
     if not allowed:
-        return replace(answers[0], **{results: others})
+        return replace(answers[0], **{results: refused_results})
     return after(
         handler.handle(ctx, replace(request, **{keys: allowed})),
-        lambda response: replace(response, **{results: [*getattr(response, results), *others]}),
+        lambda response: replace(response, **{results: [*getattr(response, results), *refused_results]}),
     )

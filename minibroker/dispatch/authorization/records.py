@@ -1,7 +1,8 @@
-"""Authorize requests for records: Produce, Fetch, ShareFetch, OffsetForLeaderEpoch.
+"""Authorize requests for records (Produce, Fetch, ShareFetch, OffsetForLeaderEpoch), transactions and producer ids.
 
-A Fetch session has more topics than its requests name. The first Fetch of a session, and the first one after an access control entry has
-changed, asks about all of them. Later ones of the same client ask only about the topics that they name.
+A Fetch session has more topics than its requests name. The first Fetch of a session, and the first
+one after a change of the access control entries, checks all of them. Later requests of the same
+client check only the topics that they name.
 """
 
 from __future__ import annotations
@@ -10,20 +11,20 @@ from typing import Any, Final, cast
 from uuid import UUID
 
 from minibroker.cluster.cluster import Cluster
-from minibroker.dispatch.authorization.access import Access, TopicErrors, allowed
-from minibroker.dispatch.authorization.parts import serve_topics
+from minibroker.dispatch.authorization.access import Access, TopicErrors, allowed, keep_allowed
+from minibroker.dispatch.authorization.parts import serve_elements, serve_topics
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import then
 from minibroker.dispatch.middleware import after
-from minibroker.dispatch.partition_split import ErrorOf
-from minibroker.dispatch.refusing_cluster import AuthorizedCluster
+from minibroker.dispatch.partition_split import AuthorizedCluster, ErrorOf
 from minibroker.dispatch.registry import Handler
-from minibroker.errors import TopicAuthorizationFailed, TransactionalIdAuthorizationFailed, WireError
+from minibroker.errors import ClusterAuthorizationFailed, TopicAuthorizationFailed, TransactionalIdAuthorizationFailed, WireError
+from minibroker.schemas import k22_init_producer_id, k24_add_partitions_to_txn, k65_describe_transactions, k66_list_transactions
 from minibroker.security.acl import Operation, ResourceType
 from minibroker.security.authorizer import rights_key
 from minibroker.wire.schema import NIL_UUID, replace
 
-_OPENING_EPOCH: Final = 0  #: of a Fetch session
+_OPENING_EPOCH: Final = 0  #: the session epoch of a Fetch that opens a session
 _REPLICA_STATE_SINCE: Final = 15
 _WRITE: Final = rights_key(Operation.WRITE, ResourceType.TOPIC)
 _READ: Final = rights_key(Operation.READ, ResourceType.TOPIC)
@@ -33,7 +34,10 @@ _TRANSACTIONAL: Final = 0x10
 
 
 def produce(handler: Handler, ctx: RequestContext, request: Any) -> Any:
-    """WRITE of the transactional id if a batch is transactional, and of each topic. With acks=0 a refusal closes the connection."""
+    """WRITE of the transactional id if a batch is transactional, and of each topic.
+
+    With acks=0 a refusal closes the connection.
+    """
     known = allowed(ctx, _WRITE)
     for topic in request.topic_data:
         if (topic.name or topic.topic_id) not in known:
@@ -66,7 +70,10 @@ def produce(handler: Handler, ctx: RequestContext, request: Any) -> Any:
 
 
 def _is_transactional(records: Any) -> bool:
-    """Return whether the first batch is transactional, as Kafka looks (RequestUtils.hasTransactionalRecords)."""
+    """Return whether the first batch is transactional.
+
+    Kafka looks at the first one only (RequestUtils.hasTransactionalRecords).
+    """
     return bool(
         records is not None and len(records) > _ATTRIBUTES and records[_MAGIC] == _BATCH_MAGIC and records[_ATTRIBUTES] & _TRANSACTIONAL
     )
@@ -94,7 +101,7 @@ def fetch(handler: Handler, ctx: RequestContext, request: Any) -> Any:
     else:
         all_refused = _refused_in_session(session, error_of)
         for topic, index in session.partitions:
-            session.look_again(topic, index)  # what was settled may be refused now, and what was refused may be allowed
+            session.look_again(topic, index)  # a topic may have become refused or allowed
     for topic in request.topics:
         if error_of(topic.topic, topic.topic_id) is not None:
             all_refused.add(topic.topic_id if session.uses_topic_ids else topic.topic)
@@ -103,7 +110,7 @@ def fetch(handler: Handler, ctx: RequestContext, request: Any) -> Any:
 
 
 def _is_cleared(ctx: RequestContext, session: Any) -> bool:
-    """Return whether this client may read all topics of a session, as it was found out by an earlier request."""
+    """Return whether an earlier request has found that this client may read all topics of a session."""
     if session.access is None:
         return False
     (generation, principal, host), refused = session.access
@@ -123,13 +130,19 @@ def _refused_in_session(session: Any, error_of: TopicErrors) -> set[Any]:
 
 
 def _without(handler: Handler, ctx: RequestContext, request: Any, error_of: ErrorOf) -> Any:
-    """Serve a Fetch whose handler cannot look up refused partitions. It does not wait, because their errors are an answer."""
+    """Serve a Fetch whose handler cannot look up refused partitions.
+
+    It does not wait, because it has errors to return.
+    """
     ctx.cluster = cast("Cluster", AuthorizedCluster(ctx.cluster, error_of))
     return handler.handle(ctx, replace(request, max_wait_ms=0))
 
 
 def share_fetch(handler: Handler, ctx: RequestContext, request: Any) -> Any:
-    """READ of each topic of the request and of its share session. Acknowledgements of refused topics are not processed."""
+    """READ of each topic of the request and of its share session.
+
+    Acknowledgements of refused topics are not processed.
+    """
     error_of = Access(ctx, handler.api.name).topic_errors(ctx, Operation.READ)
     ctx.cluster = cast("Cluster", AuthorizedCluster(ctx.cluster, error_of))
     refused = {topic.topic_id for topic in request.topics if error_of("", topic.topic_id) is not None}
@@ -164,3 +177,61 @@ def offset_for_leader_epoch(handler: Handler, ctx: RequestContext, request: Any)
     if access.may_on_cluster(Operation.CLUSTER_ACTION):
         return handler.handle(ctx, request)
     return serve_topics(handler, ctx, request, access.topic_errors(ctx, Operation.DESCRIBE))
+
+
+_SEVERAL_TRANSACTIONS_SINCE: Final = 4
+
+
+def init_producer_id(handler: Handler, ctx: RequestContext, request: k22_init_producer_id.Request) -> Any:
+    """WRITE of the transactional id; without one IDEMPOTENT_WRITE of the cluster, or WRITE of any topic."""
+    access = Access(ctx, handler.api.name)
+    transactional_id = request.transactional_id
+    if transactional_id is not None:
+        needed = [Operation.WRITE, Operation.TWO_PHASE_COMMIT] if request.enable_2pc else [Operation.WRITE]
+        if not all(access.allows(each, ResourceType.TRANSACTIONAL_ID, transactional_id) for each in needed):
+            raise TransactionalIdAuthorizationFailed
+    elif not (access.allows_any(Operation.WRITE, ResourceType.TOPIC) or access.allows_cluster(Operation.IDEMPOTENT_WRITE)):
+        raise ClusterAuthorizationFailed
+    return handler.handle(ctx, request)
+
+
+def add_partitions_to_txn(handler: Handler, ctx: RequestContext, request: k24_add_partitions_to_txn.Request) -> Any:
+    """WRITE of the transactional id and of each topic; other partitions are OPERATION_NOT_ATTEMPTED.
+
+    Brokers need CLUSTER_ACTION.
+    """
+    access = Access(ctx, handler.api.name)
+    if ctx.api_version >= _SEVERAL_TRANSACTIONS_SINCE:
+        access.check_cluster(Operation.CLUSTER_ACTION)
+        return handler.handle(ctx, request)
+    if not access.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.v3_and_below_transactional_id):
+        raise TransactionalIdAuthorizationFailed
+    return serve_topics(handler, ctx, request, access.topic_errors(ctx, Operation.WRITE))
+
+
+def describe_transactions(handler: Handler, ctx: RequestContext, request: k65_describe_transactions.Request) -> Any:
+    """DESCRIBE of each transactional id. Topics without DESCRIBE are left out."""
+    access = Access(ctx, handler.api.name)
+
+    def hide_topics(response: Any) -> Any:
+        for state in response.transaction_states:
+            state.topics = [each for each in state.topics if access.may(Operation.DESCRIBE, ResourceType.TOPIC, each.topic)]
+        return response
+
+    def error_of(transactional_id: str) -> TransactionalIdAuthorizationFailed | None:
+        is_allowed = access.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+        return None if is_allowed else TransactionalIdAuthorizationFailed()
+
+    result = serve_elements(handler, ctx, request, keys="transactional_ids", results="transaction_states", error_of=error_of)
+    return after(result, hide_topics)
+
+
+def list_transactions(handler: Handler, ctx: RequestContext, request: k66_list_transactions.Request) -> Any:
+    """DESCRIBE of each transactional id; other ids are left out."""
+    access = Access(ctx, handler.api.name)
+    return keep_allowed(
+        ctx,
+        handler.handle(ctx, request),
+        "transaction_states",
+        lambda state: access.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, state.transactional_id),
+    )

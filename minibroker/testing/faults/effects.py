@@ -17,8 +17,7 @@ from uuid import UUID
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, then
 from minibroker.dispatch.middleware import later, refusal, served
-from minibroker.dispatch.partition_places import answers_places, overlays
-from minibroker.dispatch.partition_split import ErrorOf, overlay
+from minibroker.dispatch.partition_split import ErrorOf, answers_places, overlay, overlays
 from minibroker.dispatch.plan import Plan
 from minibroker.dispatch.registry import Handler
 from minibroker.errors import KafkaError, WireError

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from minibroker.dispatch.context import RequestContext
-from minibroker.dispatch.partition_places import places_in, shape_of
+from minibroker.dispatch.partition_split import places_in, shape_of
 from minibroker.schemas import k10_find_coordinator
 from minibroker.testing.faults.rule import GROUP_FIELDS, TRANSACTION_FIELDS, FaultRule
 from minibroker.testing.simulation.partition_refusal import places_of

@@ -21,7 +21,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from minibroker.dispatch import registry
-from minibroker.dispatch.partition_places import partitions_below, shape_of
+from minibroker.dispatch.partition_split import partitions_below, shape_of
 from minibroker.errors import BY_CODE, KafkaError
 from minibroker.schemas import k10_find_coordinator
 from minibroker.testing.faults.frequency import FaultFrequency

@@ -20,9 +20,17 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import then
 from minibroker.dispatch.middleware import after
-from minibroker.dispatch.partition_places import Place, index_of, partitions_field, places_in, topic_of
-from minibroker.dispatch.partition_split import ErrorOf, join, split
-from minibroker.dispatch.refusing_cluster import RefusingCluster
+from minibroker.dispatch.partition_split import (
+    ErrorOf,
+    Place,
+    RefusingCluster,
+    index_of,
+    join,
+    partitions_field,
+    places_in,
+    split,
+    topic_of,
+)
 from minibroker.dispatch.registry import Handler
 from minibroker.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower, ShareSessionNotFound, WireError
 from minibroker.schemas import k00_produce, k01_fetch, k78_share_fetch

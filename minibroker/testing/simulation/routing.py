@@ -31,8 +31,7 @@ from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_T
 from minibroker.coordinator.stored_topic import partition_of
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.middleware import after, refusal, wrapped
-from minibroker.dispatch.partition_places import index_of, topic_of
-from minibroker.dispatch.partition_split import ErrorOf
+from minibroker.dispatch.partition_split import ErrorOf, index_of, topic_of
 from minibroker.dispatch.registry import Handler, Registry
 from minibroker.errors import FencedLeaderEpoch, KafkaError, NotCoordinator, NotEnoughReplicas, NotLeaderOrFollower, UnknownLeaderEpoch
 from minibroker.schemas import k00_produce, k01_fetch, k02_list_offsets

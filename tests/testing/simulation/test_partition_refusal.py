@@ -10,7 +10,7 @@ import pytest
 
 from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.dispatch.middleware import wrapped
-from minibroker.dispatch.partition_places import Place
+from minibroker.dispatch.partition_split import Place
 from minibroker.dispatch.registry import Handler, load
 from minibroker.errors import CorruptMessage, FencedLeaderEpoch, KafkaError, KafkaStorageError, NotLeaderOrFollower
 from minibroker.schemas import k00_produce, k01_fetch, k02_list_offsets, k78_share_fetch
