@@ -23,14 +23,18 @@ import sys
 import time
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from attacking.declaration import ATTACKS, Attack, Damage, Target, forget_peak, open_files, peak_mb, resident_mb
 from attacking.disk import Disk
 from peers import Minibroker, Unavailable
 
+if TYPE_CHECKING:
+    from attacking.secured_listeners import SecuredListeners
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-THEMES = ("expressions", "connections", "elements", "records", "many", "disks")
+THEMES = ("expressions", "connections", "elements", "records", "many", "disks", "logins")
 HONEST_TOPIC = "honest"
 SETTLED_S = 1.0
 
@@ -44,6 +48,9 @@ class AttackedBroker(Minibroker):
         super().__init__(attack.properties)
         self._python = python
         self.disk = Disk(self.folder) if attack.needs_disk else None
+        self.secured = secured_listeners(self.folder / "certificates", self.port) if attack.is_secured else None
+        if self.secured is not None:
+            self.properties |= self.secured.properties()
 
     @property
     def data_dir(self) -> Path:
@@ -53,6 +60,8 @@ class AttackedBroker(Minibroker):
     def command(self) -> list[str]:
         """As a user starts it, from a folder where no other checkout lies."""
         words = super().command()
+        if self.secured is not None:  # `listeners` has the ports
+            words = [*words[: words.index("--port")], *words[words.index("--port") + 2 :]]
         prefix = [] if self.disk is None else self.disk.prefix
         return [*prefix, "/usr/bin/env", "-C", str(self.folder), self._python, *words[1:]]
 
@@ -87,6 +96,22 @@ class AttackedBroker(Minibroker):
         target.note(f"first answer {self.cold_start_ms / 1000:.1f} s after exec, {memory:.0f} MB, {files} files open")
 
 
+def secured_listeners(folder: Path, plain_port: int) -> SecuredListeners:
+    """Make certificates and properties; they need `cryptography`."""
+    from attacking.secured_listeners import SecuredListeners as Made  # noqa: PLC0415  most attacks do not need it
+
+    return Made(folder, plain_port)
+
+
+def honest_client(broker: AttackedBroker, *arguments: str) -> subprocess.Popen[str]:
+    """Start a client beside the attack; by SASL_SSL if the broker has it."""
+    host, port = broker.address
+    if broker.secured is not None:
+        port, arguments = broker.secured.sasl_ssl, ("--ca", str(broker.secured.ca), *arguments)
+    command = [sys.executable, str(HERE / "honest.py"), host, str(port), HONEST_TOPIC, *arguments]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
 def longest_turn(output: str) -> tuple[float, str]:
     """Return the longest turn that the watchdog reported, in ms, and what took it: (0, "") if it reported none.
 
@@ -101,18 +126,16 @@ def inflict(attack: Attack, python: str, scale: float) -> Damage:
     broker = AttackedBroker(python, attack)
     broker.start()
     target = Target(broker.address, broker.pid, scale)
-    target.disk = broker.disk
-    honest = subprocess.Popen(
-        [sys.executable, str(HERE / "honest.py"), *map(str, broker.address), HONEST_TOPIC],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    target.disk, target.secured = broker.disk, broker.secured
+    honest = honest_client(broker)
+    logins = None if broker.secured is None else honest_client(broker, "--logins")
     try:
         if attack.prepare is not None:
             attack.prepare(target)
         assert honest.stdout is not None  # noqa: S101  it is a pipe
         honest.stdout.readline()
+        if logins is not None and logins.stdout is not None:
+            logins.stdout.readline()
         time.sleep(SETTLED_S)
         earlier = broker.output()
         before, cpu, started = resident_mb(broker.pid), broker.cpu_seconds(), time.perf_counter()
@@ -126,6 +149,9 @@ def inflict(attack: Attack, python: str, scale: float) -> Damage:
         time.sleep(SETTLED_S)
         left = resident_mb(broker.pid) - before
         seen = _finish(honest, target)
+        if logins is not None:
+            entered = _finish(logins, target)
+            target.note(f"logins of an honest client: p99 {entered['p99_ms']:.0f} ms, maximum {entered['max_ms']:.0f} ms")
         if attack.needs_disk:
             target.note(broker.last_words())
         turn_ms, what = longest_turn(broker.output()[len(earlier) :])
@@ -135,8 +161,10 @@ def inflict(attack: Attack, python: str, scale: float) -> Damage:
         if what:
             target.note(f"longest turn: {what}")
     finally:
-        honest.kill()
-        honest.wait()
+        for each in (honest, logins):
+            if each is not None:
+                each.kill()
+                each.wait()
         target.close()
         broker.stop()
     bound = None if attack.max_growth_mb is None else attack.max_growth_mb + attack.request_bytes / (1 << 20)

@@ -1,13 +1,18 @@
 """The client beside an attack: HOST PORT TOPIC produces one record and fetches it, every few ms, until its standard input is closed.
 
+With --ca FILE it connects by SASL_SSL. With --logins it connects and logs in again and again instead.
+
 It says `ready` after its first record came back, and in the end one line of JSON: how many records, latencies in ms, and how many
 came back wrong.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import select
+import socket
+import ssl
 import sys
 import time
 
@@ -15,12 +20,35 @@ import frames
 from pump import LoadError, call, connect
 
 PAUSE_S = 0.004
+LOGIN_PAUSE_S = 0.05
+USER, PASSWORD = b"alice", b"secret"
+
+
+def connected(host: str, port: int, context: ssl.SSLContext | None) -> socket.socket:
+    """Connect; with a context by TLS, and log in by PLAIN."""
+    link = connect((host, port))
+    if context is None:
+        return link
+    secured = context.wrap_socket(link, server_hostname="localhost")
+    token = b"\0" + USER + b"\0" + PASSWORD
+    for request in (frames.frame(17, 1, frames.string(b"PLAIN")), frames.frame(36, 0, len(token).to_bytes(4, "big") + token)):
+        if call(secured, request)[4:6] != b"\0\0":
+            raise LoadError("the login was refused")
+    return secured
 
 
 def main() -> None:
     """Work until standard input is closed."""
-    host, port, topic = sys.argv[1], int(sys.argv[2]), sys.argv[3].encode()
-    link = connect((host, port))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("host")
+    parser.add_argument("port", type=int)
+    parser.add_argument("topic", type=str.encode)
+    parser.add_argument("--ca")
+    parser.add_argument("--logins", action="store_true")
+    arguments = parser.parse_args()
+    context = None if arguments.ca is None else ssl.create_default_context(cafile=arguments.ca)
+    link = connected(arguments.host, arguments.port, context)
+    topic = arguments.topic
     call(link, frames.create_topic(topic, 1))
     latencies: list[float] = []
     wrong = records = 0
@@ -39,12 +67,20 @@ def main() -> None:
         wrong += frames.produce_error(produced, 0, topic) != 0 or code != 0 or body[frames.BATCH_HEADER :] != batch[frames.BATCH_HEADER :]
         records += 1
 
-    exchange()
+    def log_in() -> None:
+        nonlocal records
+        started = time.perf_counter()
+        connected(arguments.host, arguments.port, context).close()
+        latencies.append((time.perf_counter() - started) * 1000)
+        records += 1
+
+    work, pause_s = (log_in, LOGIN_PAUSE_S) if arguments.logins else (exchange, PAUSE_S)
+    work()
     latencies.clear()
     print("ready", flush=True)
     try:
-        while not select.select([sys.stdin], [], [], PAUSE_S)[0]:
-            exchange()
+        while not select.select([sys.stdin], [], [], pause_s)[0]:
+            work()
     except (LoadError, OSError) as failure:
         error = str(failure) or type(failure).__name__
     latencies.sort()

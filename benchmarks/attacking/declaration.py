@@ -8,12 +8,15 @@ import socket
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import frames
 from pump import LoadError, call, connect
 
 from attacking.disk import Disk
+
+if TYPE_CHECKING:
+    from attacking.secured_listeners import SecuredListeners
 
 ANSWER_S = 30.0  #: an attacker waits no longer for an answer
 TOPIC = b"attacked"
@@ -27,6 +30,7 @@ class Target:
         self.pid = pid
         self.scale = scale  #: of counts: 1 is what a table is made of
         self.disk: Disk | None = None  #: of an attack that needs one
+        self.secured: SecuredListeners | None = None  #: of an attack that needs them
         self.notes: list[str] = []
         self._links: list[socket.socket] = []
 
@@ -34,13 +38,17 @@ class Target:
         """So many things, at this scale."""
         return max(1, int(full * self.scale))
 
-    def connect(self) -> socket.socket:
-        """A connection, kept open until the attack is over."""
-        link = connect(self.address)
+    def connect(self, port: int = 0) -> socket.socket:
+        """A connection to the broker's first listener or to another `port`, kept open until the attack is over."""
+        link = connect((self.address[0], port or self.address[1]))
         patience = struct.pack("@ll", int(ANSWER_S), 0)
         link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, patience)
         self._links.append(link)
         return link
+
+    def keep(self, link: socket.socket) -> None:
+        """Close a connection when the attack is over."""
+        self._links.append(link)
 
     def ask(self, frame: bytes, link: socket.socket | None = None) -> bytes:
         """The answer to one request; empty when the broker closed the connection or did not answer in time."""
@@ -123,6 +131,7 @@ class Attack(NamedTuple):
     max_growth_mb: int | None = None  #: the bound that the project promises, None where there is no promise
     restarts: bool = False  #: stop and start the broker afterwards, and note the time, the memory and the open files
     needs_disk: bool = False  #: the data directory is on a disk that can fail
+    is_secured: bool = False  #: the broker has listeners with TLS and SASL, and honest clients use SASL_SSL
 
 
 class Damage(NamedTuple):
@@ -159,13 +168,14 @@ def attack(
     max_growth_mb: int | None = None,
     restarts: bool = False,
     needs_disk: bool = False,
+    is_secured: bool = False,
 ) -> Callable[[Callable[[Target], None]], Callable[[Target], None]]:
     """Enter the decorated function into the table."""
 
     def enter(run: Callable[[Target], None]) -> Callable[[Target], None]:
         if name in ATTACKS:
             raise ValueError(name)
-        ATTACKS[name] = Attack(name, about, run, prepare, properties or {}, request_bytes, max_growth_mb, restarts, needs_disk)
+        ATTACKS[name] = Attack(name, about, run, prepare, properties or {}, request_bytes, max_growth_mb, restarts, needs_disk, is_secured)
         return run
 
     return enter

@@ -5,7 +5,7 @@ connection is counted by what it costs at most, before that memory is allocated:
 
     CONNECTED  nothing but the connection: no handshake has started, or there is no TLS
     HANDSHAKE  OpenSSL has its first bytes. A hello whose header claims 130 kB makes it allocate as much
-    OPEN       TLS is open, and SASL has not finished. OpenSSL keeps up to 16 kB of a torn record
+    OPEN       TLS is open, and SASL has not finished. A torn record of 16 kB takes its size twice
     + bytes    that have arrived and are not served. A connection with more than `LARGE` of them belongs to a group of large requests
 
 Above the limit, the group that uses most memory gives up its oldest connection. So a flood of hellos closes handshakes that their clients
@@ -34,7 +34,7 @@ class Stage(IntEnum):
     """How far a connection is, and the bytes that it costs then (measured: `benchmarks/attacks.py --attack 'TLS*'`)."""
 
     CONNECTED = 6 * 1024
-    OPEN = 40 * 1024
+    OPEN = 56 * 1024
     HANDSHAKE = 200 * 1024
 
 

@@ -14,6 +14,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, NamedTuple, Self
 
 from minibroker.schemas import k00_produce as k00
@@ -159,6 +160,12 @@ def shown(value: Any) -> Any:
     return str(value) if not isinstance(value, (int, str, bool, type(None))) else value
 
 
+@cache
+def _salted(hash_name: str, password: bytes, salt: bytes, iterations: int) -> bytes:
+    """Return the salted password. The same one is not computed twice: a flood of logins must not be slowed down by its clients."""
+    return hashlib.pbkdf2_hmac(hash_name, password, salt, iterations)
+
+
 def scram_client(name: str, password: bytes, mechanism: str, *, first: str = "", nonce: str = "0123456789abcdef") -> Callable[..., bytes]:
     """Return the last message of a client as a function of the broker's first one."""
     bare = first or f"n={name},r={nonce}"
@@ -166,7 +173,7 @@ def scram_client(name: str, password: bytes, mechanism: str, *, first: str = "",
 
     def last(server_first: bytes, *, with_nonce: str | None = None) -> bytes:
         parts = dict(each.split("=", 1) for each in server_first.decode().split(","))
-        salted = hashlib.pbkdf2_hmac(hash_name, password, base64.b64decode(parts["s"]), int(parts["i"]))
+        salted = _salted(hash_name, password, base64.b64decode(parts["s"]), int(parts["i"]))
         client_key = hmac.digest(salted, b"Client Key", hash_name)
         unproven = f"c=biws,r={with_nonce or parts['r']}"
         signed = f"{bare},{server_first.decode()},{unproven}".encode()
