@@ -21,6 +21,7 @@ def main() -> int:
     run = commands.add_parser("run", help="start a broker and fuzz it")
     run.add_argument("--frames", type=int, default=SOAK_FRAMES, help="how many frames (default: %(default)s)")
     run.add_argument("--seed", type=int, default=0, help="of all chance (default: a new one)")
+    run.add_argument("--logins", action="store_true", help="fuzz listeners with TLS and SASL before the login; frames are conversations")
     run.add_argument("--assert-latency", action="store_true", help="fail where the honest client waits too long; for a quiet machine")
     replay = commands.add_parser("replay", help="send the frames of findings to a new broker")
     replay.add_argument("files", type=Path, nargs="+", metavar="FILE")
@@ -34,7 +35,7 @@ def main() -> int:
     else:
         seed = arguments.seed or SystemRandom().randrange(1, 1_000_000)
         _say(f"seed {seed}, files in {folder}")
-        outcome = Run(folder, seed, _say).fuzz(arguments.frames, corpus())
+        outcome = Run(folder, seed, _say, logins=arguments.logins).fuzz(arguments.frames, () if arguments.logins else corpus())
     slow = outcome.slowness() if arguments.command == "run" and arguments.assert_latency else []
     for line in (*outcome.lines(), *slow):
         _say(line)

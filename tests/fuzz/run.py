@@ -22,6 +22,8 @@ from tests.fuzz.excluded import has_no_answer, may_wait
 from tests.fuzz.findings import Finding, SentFrame, load, save
 from tests.fuzz.honest import HonestClient, Report
 from tests.fuzz.kafkas_errors import is_kafkas_answer
+from tests.fuzz.login_listeners import PASSWORD, LoginListeners
+from tests.fuzz.logins import Logins
 from tests.fuzz.world import GROUPS, HONEST_CLIENT, SOMETIMES_THERE, TOPIC_CONFIGS, TOPICS, TRANSACTIONAL_IDS, World
 from tests.support.broker_process import BrokerProcess
 from tests.support.dump_log import check_metadata_log, dump
@@ -101,18 +103,21 @@ class Run:
         folder: where its data and what is found go.
         seed: of all chance.
         progress: called with a line now and then.
+        logins: fuzz listeners with TLS and SASL before the login, in the place of all APIs.
     """
 
-    def __init__(self, folder: Path, seed: int, progress: Callable[[str], None] = print) -> None:
+    def __init__(self, folder: Path, seed: int, progress: Callable[[str], None] = print, *, logins: bool = False) -> None:
         self._folder = folder
         self._seed = seed
         self._progress = progress
         self._findings: dict[str, tuple[Finding, Path]] = {}
         self._world = World()
         self._chance = Random(seed)
-        arguments = [word for name, value in PROPERTIES.items() for word in ("--set", f"{name}={value}")]
+        self._logins = LoginListeners(folder) if logins else None
+        properties = PROPERTIES if self._logins is None else {**PROPERTIES, **self._logins.properties()}
+        arguments = [word for name, value in properties.items() for word in ("--set", f"{name}={value}")]
         self._log_dirs = (folder / "data", folder / "data-2")  # partitions move between them
-        self._broker = BrokerProcess(folder, *arguments, log_dirs=self._log_dirs)
+        self._broker = BrokerProcess(folder, *arguments, log_dirs=self._log_dirs, port=0 if self._logins is None else -1)
         self._log_read = 0
         self._base_bytes = 0
         self._peak_bytes = 0
@@ -129,7 +134,7 @@ class Run:
         with self._broker as broker, HonestClient(self._prepared(), HONEST_TOPIC) as honest:
             for path in past:
                 self._send(load(path), path.name)
-            driver = Driver(broker.port, self._seed, self._world, self._found)
+            driver = self._driver()
 
             def goes_on() -> bool:
                 return self._watch(driver, start)
@@ -140,6 +145,11 @@ class Run:
             recent = driver.everything_recent()
             driver.close()
             return self._finish(recent, honest, dict(driver.settled), time.monotonic() - start)
+
+    def _driver(self) -> Driver | Logins:
+        if self._logins is None:
+            return Driver(self._broker.port, self._seed, self._world, self._found)
+        return Logins(self._logins, self._seed, self._world, self._found)
 
     def replay(self, paths: Iterable[Path]) -> Outcome:
         """Send the frames of findings again and check everything."""
@@ -186,7 +196,7 @@ class Run:
             self._findings[finding.kind] = (finding, path)
             self._progress(f"FOUND {finding.kind}: {path}")
 
-    def _watch(self, driver: Driver, start: float) -> bool:
+    def _watch(self, driver: Driver | Logins, start: float) -> bool:
         """Look at the process, its log and its memory four times a second or so; whether to go on."""
         now = time.monotonic()
         if now - getattr(self, "_watched_at", 0.0) < 0.25:
@@ -220,6 +230,8 @@ class Run:
             place = next((line for line in reversed(lines[: lines.index(ending)]) if line.startswith("  File ")), "") if ending else ""
             cause = re.sub(r"'.*?'|\d+", "", ending)[:70]  # the same words for other names and numbers
             self._found(Finding(f"traceback: {cause} in {place.rpartition(', in ')[2]}", part[:4000], frames()))
+        if PASSWORD.encode() in fresh:
+            self._found(Finding("a password in the log", fresh.decode(errors="replace")[:4000], frames()))
         self._log_read += len(fresh)
 
     def _finish(self, recent: tuple[SentFrame, ...], honest: HonestClient, settled: dict[str, int], seconds: float) -> Outcome:
