@@ -25,7 +25,7 @@ from minibroker.cli.http_sites import HttpSites, http_options
 from minibroker.cli.secure import ADMIN, SecurityOptions, security_of
 from minibroker.cli.streams import drop_output
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.config.broker_properties import LIKE_KAFKA
+from minibroker.config.broker_properties import LIKE_KAFKA, TELEMETRY
 from minibroker.config.listeners import NODES_MAX
 from minibroker.config.sources import Setting
 from minibroker.errors import ConfigurationError
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from minibroker.testing.lab.lab_broker import LabBroker
 
 _BROKERS_HELP = "Show so many brokers to clients, with ids and ports one after the other, to test clients with: nothing is replicated."
+_TELEMETRY_HELP = f"Let clients push their own metrics, or not: {TELEMETRY}. Without the option it is on."
 _LIKE_KAFKA_HELP = f"Behave as Apache Kafka does wherever minibroker deliberately differs: {LIKE_KAFKA}=true. See docs/differences.md."
 _SASL_HELP = (
     "Let this user log in, and nobody without a password: the listener becomes SASL_PLAINTEXT. "
@@ -91,6 +92,7 @@ def _not_empty(_context: click.Context, _parameter: click.Parameter, path: str |
 @click.option("--tls", "has_tls", is_flag=True, help=_TLS_HELP)
 @click.option("--mtls", "is_mutual", is_flag=True, help=_MTLS_HELP)
 @click.option("--tls-dir", metavar="DIR", callback=_not_empty, help=_TLS_DIR_HELP)
+@click.option("--telemetry", type=click.Choice(["on", "off"]), help=_TELEMETRY_HELP)
 @http_options
 @click.option("--ready-lines", type=click.Choice(["minibroker", "kafka"]), default="minibroker", hidden=True)
 @click.pass_context
@@ -108,6 +110,7 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
     super_users: tuple[str, ...],
     acls: tuple[str, ...],
     tls_dir: str | None,
+    telemetry: str | None,
     ready_lines: str,
     *,
     is_like_kafka: bool,
@@ -131,6 +134,8 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
         arguments["log.dirs"] = Setting(data_dir, "--data-dir")
     if is_like_kafka:
         arguments[LIKE_KAFKA] = "true"
+    if telemetry is not None:
+        arguments[TELEMETRY] = Setting("true" if telemetry == "on" else "false", "--telemetry")
     try:
         security = security_of(
             users, super_users, acls, tls_dir or f"{data_dir or _DATA_DIR}.tls",

@@ -61,6 +61,9 @@ class BrokerConfig:
     allow_everyone_if_no_acl_found: bool
     connections_max_idle_ms: int
     minibroker_request_memory_bytes: int
+    minibroker_telemetry: bool
+    minibroker_telemetry_interval_ms: int
+    telemetry_max_bytes: int
     queued_max_requests: int
     queued_max_request_bytes: int
     socket_listen_backlog_size: int

@@ -35,6 +35,7 @@ _LONG_MAX = "9223372036854775807"
 _RETENTION = "Age from which a segment is deleted, if {} is not set. -1: never."
 
 LIKE_KAFKA = "minibroker.like.kafka"
+TELEMETRY = "minibroker.telemetry"
 
 #: limits that a listener may have of its own: `listener.name.internal.max.connections`
 LIMITS_OF_LISTENERS = ("max.connections", "max.connection.creation.rate")
@@ -384,7 +385,36 @@ _COORDINATORS_DYNAMIC: tuple[Row, ...] = (
 )
 
 
-_STATIC_ROWS = (*_IDENTITY, *_NETWORK, *_AUTHORIZER, *_QUOTAS, *_TOPICS, *_LOG_STATIC, *_COORDINATORS, *_SHARE_COORDINATOR, *_GROUPS)
+_TELEMETRY: tuple[Row, ...] = (
+    (
+        TELEMETRY,
+        BOOLEAN,
+        "true",
+        None,
+        "Whether clients may push their own metrics (KIP-714). Needs the extra `metrics`. Not one of Kafka's.",
+    ),
+    (
+        "minibroker.telemetry.interval.ms",
+        INT,
+        "5000",
+        between(0, 3_600_000),
+        "How often clients push all of their metrics, while no client metrics are configured. 0: they push none. Not one of Kafka's.",
+    ),
+    ("telemetry.max.bytes", INT, "1048576", at_least(1), "Largest push of a client's metrics, before and after decompression."),
+)
+
+_STATIC_ROWS = (
+    *_IDENTITY,
+    *_NETWORK,
+    *_TELEMETRY,
+    *_AUTHORIZER,
+    *_QUOTAS,
+    *_TOPICS,
+    *_LOG_STATIC,
+    *_COORDINATORS,
+    *_SHARE_COORDINATOR,
+    *_GROUPS,
+)
 _DYNAMIC_ROWS = (*_ACCEPTED_DYNAMIC, *_NETWORK_DYNAMIC, *_LOG_DYNAMIC, *_COORDINATORS_DYNAMIC, *_GROUPS_DYNAMIC)
 
 BROKER_PROPERTIES: dict[str, Property] = {row[0]: Property(row, is_dynamic=False) for row in _STATIC_ROWS}

@@ -1,6 +1,6 @@
 """Configs of client metrics (KIP-714): which clients push which metrics, and how often.
 
-They are stored and described, as in Apache Kafka 4.3.1 (ClientMetricsConfigs). They have no effect, because telemetry is not served.
+They are stored and described, as in Apache Kafka 4.3.1 (ClientMetricsConfigs). `minibroker.telemetry` puts them in force.
 """
 
 from __future__ import annotations

@@ -6,9 +6,10 @@ DIFFERENCES lists all of them, and what `minibroker.like.kafka` changes. docs/di
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from minibroker.config import request_limits as limits
+from minibroker.config.difference import Difference
 
 _INT_MAX: Final = str(2**31 - 1)
 _KINDS: Final = ("consumer", "share", "streams")
@@ -44,7 +45,12 @@ LIKE_KAFKA_DEFAULTS: Final = {name: default for name, default in KAFKA_DEFAULTS.
 READ_ONLY_HERE: Final = frozenset({"listeners", "listener.security.protocol.map"})
 
 #: broker properties that Apache Kafka does not have
-ONLY_OURS: Final = frozenset({"cluster.id", "minibroker.like.kafka", "minibroker.request.memory.bytes", "topic.partition.count.map"})
+ONLY_OURS: Final = frozenset(
+    {
+        "cluster.id", "minibroker.like.kafka", "minibroker.request.memory.bytes", "minibroker.telemetry",
+        "minibroker.telemetry.interval.ms", "topic.partition.count.map",
+    }
+)  # fmt: skip
 
 #: broker properties that Apache Kafka does not have or does not document
 NOT_KAFKAS: Final = ONLY_OURS | {
@@ -106,26 +112,6 @@ EFFECTS: Final[dict[str, str]] = {
 }
 
 
-class Difference(NamedTuple):
-    """One deliberate difference that a client or an operator notices, its reason, and what `minibroker.like.kafka` changes."""
-
-    name: str  #: used by tests
-    area: str  #: one of AREAS
-    kafka: str  #: what Apache Kafka 4.3.1 does
-    here: str  #: what minibroker does
-    reason: str
-    remains: str = ""  #: what the switch does not change, and why; empty: it turns the difference off
-    properties: tuple[str, ...] = ()  #: properties whose default or effect differs
-    apis: tuple[str, ...] = ()  #: APIs whose answers the switch changes, by Kafka's names
-
-    @property
-    def is_switched(self) -> bool:
-        """Whether `minibroker.like.kafka` turns the difference off, at least in part."""
-        return not self.remains or self.remains.startswith(PARTLY)
-
-
-PARTLY: Final = "In part: "
-AREAS: Final = ("Groups", "Topics", "Transactions", "Connections and versions", "Several brokers", "Storage", "Errors and answers")
 _NEVER: Final = "No client can rely on the other behavior."
 _ONE_LOG: Final = "There is one log of each partition, regardless of the number of brokers."
 _INTERNAL: Final = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
@@ -342,6 +328,16 @@ DIFFERENCES: Final = (
         "There is one process.",
         remains="There is no other broker to wait for.",
         properties=("request.timeout.ms",),
+    ),
+    Difference(
+        "telemetry",
+        "Connections and versions",
+        "Clients push their own metrics (KIP-714) only if a plugin receives them, and only what client metrics ask for. Selectors are "
+        "regular expressions of Java.",
+        "They push all of them every 5 s while no client metrics are configured. Selectors have RE2's syntax; a subscription with another "
+        f"one matches no client. The first {limits.TELEMETRY_SUBSCRIPTIONS_MAX} subscriptions are in force.",
+        "Tests and pages show what clients think of themselves without any setting. A pattern must not take exponential time.",
+        apis=("ApiVersions", "GetTelemetrySubscriptions", "PushTelemetry"),
     ),
     Difference(
         "replication-factors",
@@ -591,7 +587,7 @@ DIFFERENCES: Final = (
     Difference(
         "unserved",
         "Errors and answers",
-        "GSSAPI (Kerberos), TLS, tiered storage, telemetry and controllers of other nodes are served.",
+        "GSSAPI (Kerberos), TLS, tiered storage and controllers of other nodes are served.",
         "They are not advertised.",
         "NOT_DONE.md lists what comes later and what does not.",
         remains="There is nothing to switch to.",

@@ -61,7 +61,7 @@ _NAMES: dict[IgnoredProperty, tuple[str, ...]] = {
         "unstable.api.versions.enable", "unstable.feature.versions.enable",
     ),
     _TIERED: ("follower.fetch.last.tiered.offset.enable",),
-    _METRICS: ("auto.include.jmx.reporter", "metric.reporters", "telemetry.max.bytes"),
+    _METRICS: ("auto.include.jmx.reporter", "metric.reporters"),
     _MACHINERY: (
         "delete.records.purgatory.purge.interval.requests", "fetch.purgatory.purge.interval.requests",
         "group.coordinator.append.linger.ms", "group.coordinator.background.threads", "group.coordinator.cached.buffer.max.bytes",

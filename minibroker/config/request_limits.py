@@ -31,6 +31,17 @@ ACLS_IN_PIECE: Final = 200
 ACL_FILTERS_IN_PIECE: Final = 5
 ACL_FILTERS_MAX: Final = 1_000
 
+#: Client telemetry: subscriptions (resources of client metrics) that are in force, and the work of comparing one client with all of them.
+TELEMETRY_SUBSCRIPTIONS_MAX: Final = 100
+TELEMETRY_MATCHING_STEPS_MAX: Final = 500_000
+
+#: PushTelemetry: resources, scopes, metrics and data points of a push that are kept. A Java consumer pushes about 100.
+TELEMETRY_ELEMENTS_MAX: Final = 20_000
+
+#: PushTelemetry: memory of the latest values of one client instance, and of all together.
+TELEMETRY_BYTES_OF_CLIENT_MAX: Final = 8 * 1024 * 1024
+TELEMETRY_BYTES_MAX: Final = 64 * 1024 * 1024
+
 #: CreateDelegationToken: tokens of a cluster, and those that one user may request. Each is a record of the metadata log until it expires.
 DELEGATION_TOKENS_MAX: Final = 10_000
 DELEGATION_TOKENS_OF_REQUESTER_MAX: Final = 2_000

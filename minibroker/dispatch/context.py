@@ -20,6 +20,7 @@ from minibroker.dispatch.delayed import Purgatory
 from minibroker.dispatch.flush import FlushQueue
 from minibroker.dispatch.registry import Registry
 from minibroker.dispatch.slices import RecordSteps, Slices
+from minibroker.dispatch.telemetry_offer import TelemetryOffer
 from minibroker.errors import UnsupportedVersion
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from minibroker.schemas.internal.setting_records import ClientQuotaRecord
     from minibroker.security.audit import AuditLog
     from minibroker.security.authorizer import Authorizer, Rights
+    from minibroker.telemetry.telemetry import Telemetry
 
 
 class Coordinators:
@@ -148,13 +150,14 @@ class ConnectionInfo:
     """
 
     __slots__ = (
-        "client_host", "client_software_name", "client_software_version", "endings", "is_token_authenticated", "listener_name",
-        "principal", "rights", "security_protocol", "throttle_ms",
+        "client_host", "client_port", "client_software_name", "client_software_version", "endings", "is_token_authenticated",
+        "listener_name", "principal", "rights", "security_protocol", "throttle_ms",
     )  # fmt: skip
 
-    def __init__(self, listener_name: str, client_host: str, security_protocol: str = "PLAINTEXT") -> None:
+    def __init__(self, listener_name: str, client_host: str, security_protocol: str = "PLAINTEXT", client_port: int = 0) -> None:
         self.listener_name = listener_name  #: the listener that the client connected to; Metadata returns its advertised address
         self.client_host = client_host
+        self.client_port = client_port
         self.security_protocol = security_protocol  #: of the listener: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL
         self.principal = ANONYMOUS  #: the client, `User:name`; written by TLS and SASL
         self.rights: Rights | None = None  #: operations that the authorizer allowed (dispatch/authorization/access.py)
@@ -190,7 +193,7 @@ class Services:
 
     __slots__ = (
         "acls", "audit", "authorizer", "background", "clock", "cluster", "config", "coordinators", "fetch_sessions", "flush_queue", "nodes",
-        "purgatory", "quotas", "record_steps", "registry", "slices", "tokens",
+        "purgatory", "quotas", "record_steps", "registry", "slices", "telemetry_offer", "tokens",
     )  # fmt: skip
 
     def __init__(self, *, config: BrokerConfig, cluster: Cluster, clock: Clock, background: Background, registry: Registry) -> None:
@@ -199,7 +202,8 @@ class Services:
         self.nodes = Nodes(cluster.node)  #: the brokers that clients see; `own` is the one that has these services
         self.clock = clock
         self.background = background
-        self.registry = registry
+        self.telemetry_offer = TelemetryOffer(cluster, config, clock)
+        self.registry = self.telemetry_offer.apply(registry)
         self.purgatory = Purgatory(clock)
         self.slices = Slices(clock)
         self.record_steps = RecordSteps(background)
@@ -222,6 +226,11 @@ class Services:
 
             authorizer = Authorizer(config.super_users, allow_everyone_if_no_acl=config.allow_everyone_if_no_acl_found)
             self.authorize(StoredAcls(cluster.image.kept.acls.values(), cluster.write_quotas_and_credentials, authorizer))
+
+    @property
+    def telemetry(self) -> Telemetry | None:
+        """What clients push about themselves; None if the broker does not offer that."""
+        return self.telemetry_offer.telemetry
 
     def authorize(self, acls: StoredAcls) -> None:
         """Check every request with the authorizer of these access control entries.

@@ -121,7 +121,8 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start reading, unless the listener refuses the connection."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's TCP transport has the same methods and no common base
-        self.info = ConnectionInfo(self._listener.name, client_host_of(transport), self._listener.security_protocol)
+        host, port = client_address_of(transport)
+        self.info = ConnectionInfo(self._listener.name, host, self._listener.security_protocol, port)
         self._transport.set_write_buffer_limits(high=HELD_SIZE)
         sasl = self._listener.sasl
         if sasl is not None:
@@ -586,7 +587,7 @@ def memory_size_of(chunks: list[Buffer]) -> int:
     return sum(len(chunk) for chunk in cast("list[Buffer | FileSlice]", chunks) if not isinstance(chunk, FileSlice))
 
 
-def client_host_of(transport: asyncio.BaseTransport) -> str:
-    """Return the client's address without its port."""
+def client_address_of(transport: asyncio.BaseTransport) -> tuple[str, int]:
+    """Return the client's address and port."""
     peer = transport.get_extra_info("peername")
-    return str(peer[0]) if peer else "unknown"
+    return (str(peer[0]), int(peer[1])) if peer else ("unknown", 0)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from minibroker.config.differences import AREAS, DIFFERENCES, LIKE_KAFKA_DEFAULTS, PARTLY, Difference
+from minibroker.config.difference import AREAS, PARTLY, Difference
+from minibroker.config.differences import DIFFERENCES, LIKE_KAFKA_DEFAULTS
 from minibroker.config.reference import BROKER, entries
 
 PAGE = Path(__file__).parents[2] / "docs" / "differences.md"

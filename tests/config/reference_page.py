@@ -77,7 +77,7 @@ def page() -> str:
     lines += _table(
         "config, type, unit, default, Kafka's default, valid values, broker property, ", [_group_row(entry) for entry in entries(GROUP)]
     )
-    lines += ["\n## Client metrics configs\n", "Kept and told; telemetry is not served, so no client acts on them.\n"]
+    lines += ["\n## Client metrics configs\n", "Each resource of client metrics is a subscription (docs/telemetry.md).\n"]
     metrics = entries(CLIENT_METRICS)
     lines += _table("config, type, unit, default, ", [[*_start(entry), _default(entry), entry.documentation] for entry in metrics])
     lines += ["\n## Properties of Apache Kafka without effect\n", _KAFKA_ONLY, *_table("names, why", list(_families()))]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.config.differences import AREAS, BY_NAME, DIFFERENCES, EFFECTS, KAFKA_DEFAULTS, LIKE_KAFKA_DEFAULTS, Difference
+from minibroker.config.difference import AREAS, Difference
+from minibroker.config.differences import BY_NAME, DIFFERENCES, EFFECTS, KAFKA_DEFAULTS, LIKE_KAFKA_DEFAULTS
 from minibroker.wire.api import Api
 from tests.config.differences_page import PAGE, page
 from tests.differential import allowed as differential

@@ -36,6 +36,7 @@ HONEST_TOPIC = "q7d0c2m9x4t1"  #: a name that mutations do not hit
 PROPERTIES = {
     "auto.create.topics.enable": "true",
     "group.initial.rebalance.delay.ms": "0",
+    "minibroker.telemetry.interval.ms": "1",
     "group.min.session.timeout.ms": "1",
     "group.max.session.timeout.ms": "3000",
     "group.consumer.min.session.timeout.ms": "1000",

@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from random import Random
 from typing import Any
+from uuid import UUID
 
 from minibroker.records.builder import build_batch
-from minibroker.records.compression import Compression
+from minibroker.records.compression import Compression, compress
 from minibroker.records.legacy_builder import build_message_set
 from minibroker.records.record import Record
 from minibroker.wire.schema import MISSING, NIL_UUID, Field, default_of, fields_of
 from tests.fuzz.world import INSTANCES, Draw, World
+from tests.golden.telemetry_scenes import payload
 from tests.records.lies import LIES
 
 PATTERNS = (
@@ -124,6 +126,14 @@ _GROUP: Draw = lambda world, chance: world.group(chance)  # noqa: E731
 _ID: Draw = lambda world, chance: world.transactional_id(chance)  # noqa: E731
 _TOPIC_ID: Draw = lambda world, chance: world.topic_id(chance)  # noqa: E731
 _NODE = _one(0, 0, 1, 1, 2, -1)
+
+
+def _metrics(world: World, chance: Random) -> bytes:
+    """An OpenTelemetry message, whole or damaged; compressed in half of all cases, often by another codec than the request names."""
+    message = bytearray(payload(chance.choice((0, 1, 3, 50))))
+    if message and chance.random() < 0.3:
+        message[chance.randrange(len(message))] = chance.randrange(256)
+    return compress(chance.choice((Compression.NONE, *Compression)), message)
 
 
 def _member(world: World, chance: Random) -> str:
@@ -251,6 +261,11 @@ DRAWS: dict[str, Draw] = {
     "metadata": _one(b"", b"\0\1\0\0\0\1\0\5alpha\xff\xff\xff\xff\0\0\0\0"),
     "path": _learned("log_dir", "/nowhere", ""),
     "value": _one(1e7, 1e9),
+    "client_instance_id": _learned("client_instance_id", NIL_UUID, UUID(int=1), UUID(int=2)),
+    "subscription_id": _learned("subscription_id", 0),
+    "terminating": _one(False, False, False, True),
+    "compression_type": _one(0, 0, 0, 1, 2, 3, 4, -1),
+    "metrics": _metrics,
 }
 #: `name` is the name of many things: what it is, by the path of structs above it or by the API.
 NAMES: dict[int, Draw] = {

@@ -90,6 +90,8 @@ CONCEPTS: dict[str, str] = {
     "next_cursor": "cursor",
     "replica_directory_id": "directory_id",
     "log_dir": "log_dir",
+    "client_instance_id": "client_instance_id",
+    "subscription_id": "subscription_id",
 }
 
 Draw = Callable[[World, Random], Any]

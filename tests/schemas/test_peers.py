@@ -21,7 +21,7 @@ from tests.support.soak import times
 
 KINDS = {"kio": {"request", "response", "data"}, "kafka-python": {"request", "response"}}
 #: keys of APIs that a peer knows nothing of
-UNKNOWN: dict[str, set[int | None]] = {"kio": set(), "kafka-python": {*range(38, 42), 68, 69, *range(76, 80), *range(83, 93)}}
+UNKNOWN: dict[str, set[int | None]] = {"kio": set(), "kafka-python": {*range(38, 42), 68, 69, 71, 72, *range(76, 80), *range(83, 93)}}
 
 
 def known_to(peer: str) -> dict[str, Message]:

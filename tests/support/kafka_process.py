@@ -46,6 +46,7 @@ class KafkaProcess:
         port: 0 takes a free one.
         listeners: more listeners, NAME://HOST:PORT.
         jvm_options: more options of its JVM.
+        classes: a folder of compiled plugins.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class KafkaProcess:
         port: int = 0,
         listeners: Sequence[str] = (),
         jvm_options: Sequence[str] = (),
+        classes: Path | None = None,
     ) -> None:
         self.data_dir = data_dir or folder / "data"
         self.port, controller_port = port or free_port(), free_port()
@@ -71,7 +73,14 @@ class KafkaProcess:
         text = PROPERTIES.format(quorum=quorum, data_dir=self.data_dir, more_listeners=more, **ports)
         properties.write_text(text + "".join(f"{name}={value}\n" for name, value in (settings or {}).items()))
         keep_class_data(kafka_jars())
-        java = ["java", "-Xmx512m", *SHORT_LIVED, *class_data(kafka_jars()), "-cp", f"{kafka_jars()}/*"]
+        java = [
+            "java",
+            "-Xmx512m",
+            *SHORT_LIVED,
+            *class_data(kafka_jars()),
+            "-cp",
+            f"{kafka_jars()}/*" + (f":{classes}" if classes else ""),
+        ]
         if data_dir is None:
             tool = [*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c", str(properties)]
             for name, level in (features or {}).items():

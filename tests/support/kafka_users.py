@@ -115,12 +115,12 @@ class KafkaUser:
             data += part
         return data
 
-    def ask(self, request: Any, version: int | None = None) -> Any:
+    def ask(self, request: Any, version: int | None = None, *, client_id: str | None = "test") -> Any:
         """Send a request and return its response, or raise ConnectionClosedError."""
         api = api_of(sys.modules[type(request).__module__])
         number = api.max_version if version is None else version
         self._connected()
-        answer = self._exchange(bytes(frame_of(request, number)))
+        answer = self._exchange(bytes(frame_of(request, number, client_id=client_id)))
         _, position = decode_response_header(answer, response_header_version(api, number))
         return decode(api.Response, answer[position:], number, flexible=api.flexible(number))
 

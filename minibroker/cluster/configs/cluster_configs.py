@@ -1,7 +1,7 @@
 """The dynamic configs of a cluster: of topics, brokers, groups and client metrics.
 
 All are stored in the metadata log. A change is in force when the call that makes it returns. Groups and topics follow the brokers' configs
-where they have no override. A group need not exist to have configs. Those of client metrics are stored and described, and have no effect.
+where they have no override. A group need not exist to have configs. Telemetry reads those of client metrics from the metadata image.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class ClusterConfigs:
         self._logs = logs
         self._brokers = BrokerConfigs(config, store)
         self._known_groups: GroupConfigs | None = None
+        self.client_metrics_version = 0  #: grows with each change of configs of client metrics
 
     def load_brokers(self) -> None:
         """Put the stored configs of all brokers in force."""
@@ -83,6 +84,7 @@ class ClusterConfigs:
         """Replace checked configs of client metrics (`check_client_metrics`)."""
         if not validate_only:
             self._store.commit_config(CLIENT_METRICS_RESOURCE, name, overrides)
+            self.client_metrics_version += 1
 
     @property
     def _groups(self) -> GroupConfigs:

@@ -30,6 +30,8 @@ TOKEN_KEYS = {38, 39, 40, 41}
 LOG_DIR_KEYS = {34}
 #: APIs of streams groups: captures/streams.py takes their frames.
 STREAMS_KEYS = {88, 89}
+#: APIs of client telemetry: captures/telemetry.py takes their frames.
+TELEMETRY_KEYS = {71, 72}
 #: APIs of share groups' state, which brokers alone use.
 BROKER_KEYS = {83, 84, 85, 86, 87}
 #: Frames of APIs for which there is no schema are not kept.
@@ -41,6 +43,7 @@ KEYS = (
     - ACL_KEYS
     - TOKEN_KEYS
     - LOG_DIR_KEYS
+    - TELEMETRY_KEYS
     - BROKER_KEYS
 )
 BROKER = "Apache Kafka 4.3.1"

@@ -249,6 +249,10 @@ func main() {
 		tokens(os.Args[3], os.Args[4])
 		return
 	}
+	if len(os.Args) > 2 && os.Args[2] == "telemetry" { // tests/golden/captures/telemetry.py
+		telemetry()
+		return
+	}
 	if len(os.Args) > 2 && os.Args[2] == "sasl" { // tests/golden/captures/sasl.py
 		saslRequests()
 		return

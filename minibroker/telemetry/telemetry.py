@@ -1,0 +1,149 @@
+"""`Telemetry`: what a broker does for clients that push their own metrics (KIP-714)."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Protocol
+from uuid import UUID, uuid4
+
+from minibroker.clock import Clock
+from minibroker.cluster.cluster import Cluster
+from minibroker.cluster.metadata.metadata_image import CLIENT_METRICS_RESOURCE
+from minibroker.config.broker_config import BrokerConfig
+from minibroker.errors import InvalidRecord, InvalidRequest
+from minibroker.telemetry.clients import CLIENT_ID_LETTERS_MAX, Caller, ClientInstance, Clients
+from minibroker.telemetry.instances import Instance, Instances
+from minibroker.telemetry.payload import Payload
+from minibroker.telemetry.subscriptions import Subscriptions
+
+NO_ID: Final = UUID(int=0)
+_RESERVED: Final = frozenset({NO_ID, UUID(int=1)})  #: Kafka's Uuid.RESERVED
+_SWEEP_MS: Final = 60_000
+
+
+class Connection(Caller, Protocol):
+    """A caller that may be gone later."""
+
+    def when_closed(self, callback: Callable[[], None], /) -> Callable[[], None]:
+        """Call `callback` when the connection closes."""
+
+
+class Telemetry:
+    """Subscriptions, client instances and their metrics. All brokers of a simulated cluster share it."""
+
+    def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock) -> None:
+        self.max_bytes = config.telemetry_max_bytes
+        self._cluster = cluster
+        self._default_interval_ms = config.minibroker_telemetry_interval_ms
+        self._clock = clock
+        self._instances = Instances()
+        self._clients = Clients()
+        self._version = -1  #: of the configs in `_subscriptions`
+        self._subscriptions = Subscriptions({}, 0)
+        self._next_sweep_ms = 0
+
+    def clients(self) -> list[ClientInstance]:
+        """Return all client instances that asked or pushed, also those that went in the last minutes; the first that was seen is first."""
+        self._sweep()
+        return self._clients.all()
+
+    def subscribe(self, requested_id: UUID, client_id: str | None, connection: Connection) -> Instance:
+        """Return a client instance with its subscription. An id of zero gets a new one.
+
+        Raises:
+            ThrottlingQuotaExceeded: the client asks too early.
+        """
+        instance_id = self._new_id() if requested_id == NO_ID else requested_id
+        instance = self._instance(instance_id, client_id, connection)
+        instance.check_get(requested_id, self._clock.now_ms())
+        self._seen(instance, client_id, connection)
+        return instance
+
+    def check_push(  # noqa: PLR0917  the fields of a push
+        self,
+        instance_id: UUID,
+        subscription_id: int,
+        compression_type: int,
+        size: int,
+        client_id: str | None,
+        connection: Connection,
+        *,
+        is_last: bool,
+    ) -> Instance:
+        """Return the instance that pushes `size` bytes, or raise the errors of `Instance.check_push`."""
+        if instance_id in _RESERVED:
+            raise InvalidRequest(f"Invalid request from the client [{instance_id}], invalid client instance id")
+        instance = self._instance(instance_id, client_id, connection)
+        instance.check_push(subscription_id, compression_type, size, self.max_bytes, self._clock.now_ms(), is_last=is_last)
+        self._seen(instance, client_id, connection)
+        return instance
+
+    def pushed(self, instance: Instance, client_id: str | None, connection: Connection, payload: Payload, *, is_last: bool) -> None:
+        """Take the metrics of a checked push."""
+        instance.last_error = None
+        client = self._seen(instance, client_id, connection)
+        self._clients.pushed(client, payload, self._clock.now_ms(), is_last=is_last)
+
+    @staticmethod
+    def failed(instance: Instance) -> None:
+        """Note that the payload of a checked push was not valid."""
+        instance.last_error = InvalidRecord
+
+    def _new_id(self) -> UUID:
+        while True:
+            instance_id = uuid4()
+            if self._instances.find(instance_id, self._clock.now_ms()) is None:
+                return instance_id
+
+    def _instance(self, instance_id: UUID, client_id: str | None, connection: Connection) -> Instance:
+        """Return an instance, with the present subscriptions."""
+        self._follow_configs()
+        self._sweep()
+        now_ms = self._clock.now_ms()
+        instance = self._instances.find(instance_id, now_ms)
+        if instance is None or instance.version != self._version:
+            attributes = _attributes(instance_id, client_id, connection) if instance is None else instance.attributes
+            instance = Instance(instance_id, attributes, self._subscriptions.of(instance_id, attributes), self._version)
+            if self._instances.add(instance, connection):
+                connection.when_closed(partial(self._closed, connection))
+        self._instances.used(instance, now_ms)
+        return instance
+
+    def _follow_configs(self) -> None:
+        version = self._cluster.configs.client_metrics_version
+        if version == self._version:
+            return
+        self._version = version
+        configs = self._cluster.image.configs
+        own = {name: values for (kind, name), values in configs.items() if kind == CLIENT_METRICS_RESOURCE and values}
+        self._subscriptions = Subscriptions(own, self._default_interval_ms)
+
+    def _seen(self, instance: Instance, client_id: str | None, connection: Connection) -> ClientInstance:
+        shown_id = None if client_id is None else client_id[:CLIENT_ID_LETTERS_MAX]
+        return self._clients.seen(instance.instance_id, shown_id, connection, instance.subscription, self._clock.now_ms())
+
+    def _closed(self, connection: Connection) -> None:
+        self._instances.closed(connection)
+        self._clients.disconnected(connection.client_host, connection.client_port)
+
+    def _sweep(self) -> None:
+        """Forget what was silent for long, now and then."""
+        now_ms = self._clock.now_ms()
+        if now_ms >= self._next_sweep_ms:
+            self._next_sweep_ms = now_ms + _SWEEP_MS
+            self._instances.expire(now_ms)
+            self._clients.forget_silent(now_ms)
+
+
+def _attributes(instance_id: UUID, client_id: str | None, connection: Connection) -> dict[str, str]:
+    """Return what selectors are compared with, by Kafka's names."""
+    found = {
+        "client_instance_id": urlsafe_b64encode(instance_id.bytes).decode().rstrip("="),
+        "client_software_name": connection.client_software_name,
+        "client_software_version": connection.client_software_version,
+        "client_source_address": connection.client_host,
+        "client_source_port": str(connection.client_port),
+    }
+    return found if client_id is None else found | {"client_id": client_id[:CLIENT_ID_LETTERS_MAX]}
