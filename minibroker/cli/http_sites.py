@@ -7,6 +7,7 @@ set.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import click
@@ -41,6 +42,21 @@ def _lab(broker: Served, _options: Mapping[str, Any]) -> HttpSite:
     return cast("LabBroker", broker).site  # `serve` makes a LabBroker if there is a lab
 
 
+def _registry(broker: Served, _options: Mapping[str, Any]) -> HttpSite:
+    if find_spec("avro") is None:
+        raise ConfigurationError("--registry-port needs avro: pip install 'minibroker[registry]'")
+    from minibroker.registry.registry import Registry  # noqa: PLC0415  most brokers have no registry
+    from minibroker.registry.site import RegistrySite  # noqa: PLC0415  likewise
+
+    return RegistrySite(Registry(lambda: _running(broker).nodes[0].services))
+
+
+def _running(broker: Served) -> Broker:
+    """The broker of the moment: a lab may replace it."""
+    hosted = getattr(broker, "hosted", None)
+    return cast("Broker", broker if hosted is None else hosted.broker)
+
+
 _SITES: Final = (
     Site(
         "lab",
@@ -48,6 +64,13 @@ _SITES: Final = (
         "Let tests change the broker over HTTP on this port, 0 for a free one: faults, time, data. See 'minibroker lab'.",
         f"Address of the lab, if not {LOOPBACK}. Any process that can connect to it controls the broker.",
         "control the broker",
+    ),
+    Site(
+        "registry",
+        _registry,
+        "Serve a schema registry with Confluent's API on this port, 0 for a free one. 8081 is usual.",
+        f"Address of the schema registry, if not {LOOPBACK}.",
+        "change schemas",
     ),
 )
 

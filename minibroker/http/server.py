@@ -54,6 +54,14 @@ class Routes:
         """Serve POST."""
         self._router.add_post(self.prefix + path, self._guard(handler))
 
+    def put(self, path: str, handler: Handler) -> None:
+        """Serve PUT."""
+        self._router.add_put(self.prefix + path, self._guard(handler))
+
+    def delete(self, path: str, handler: Handler) -> None:
+        """Serve DELETE."""
+        self._router.add_delete(self.prefix + path, self._guard(handler))
+
     def any(self, path: str, handler: Handler) -> None:
         """Serve every method."""
         self._router.add_route("*", self.prefix + path, self._guard(handler))

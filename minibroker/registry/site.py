@@ -1,0 +1,329 @@
+"""The registry's REST API on the shared HTTP server: routes, and the form of requests and responses.
+
+    /subjects, /subjects/S, /subjects/S/versions, /subjects/S/versions/V[/schema|/referencedby], /subjects/S/metadata
+    /schemas, /schemas/types, /schemas/ids/I[/schema|/subjects|/versions], /schemas/guids/G[/ids]
+    /compatibility/subjects/S/versions[/V]
+    /config[/S], /mode[/S], /contexts, /v1/metadata/id, /v1/metadata/version
+
+A version V is a number, `latest` or -1. Bodies are JSON, whatever their media type says, as Confluent's
+registry reads them. Errors are {"error_code", "message"}. A browser's page cannot use the API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import minibroker
+from minibroker.http.access import Pages
+from minibroker.http.server import Routes
+from minibroker.registry.errors import RegistryError, invalid_version
+from minibroker.registry.json_text import read_json, write_json
+from minibroker.registry.parsed_schema import SIZE_MAX
+from minibroker.registry.registry import Registry
+from minibroker.registry.requests import SchemaRequest, read_mode, read_settings
+from minibroker.registry.settings import settings_subject
+from minibroker.registry.subjects import ALL_CONTEXTS, check_new_subject, normal_subject
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+MEDIA_TYPE: Final = "application/vnd.schemaregistry.v1+json"
+_VERSION_MAX: Final = (1 << 31) - 1
+_PAGE_MAX: Final = 10_000  #: elements of one response; `offset` continues
+
+Answer = Callable[["web.Request"], Awaitable[Any]]
+
+
+class RegistrySite:
+    """Serves one registry."""
+
+    name = "registry"
+    noun = "schema registry"
+    extra = "registry"
+    pages = Pages.NONE
+    shared_prefix = "/registry"
+    body_max = 2 * SIZE_MAX + 65_536
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def add_routes(self, routes: Routes) -> None:
+        """Add all routes."""
+        for method, path, answer in self._table():
+            add = {"GET": routes.get, "POST": routes.post, "PUT": routes.put, "DELETE": routes.delete}[method]
+            add(path, _as_json(answer))
+
+    def failure(self, request: web.Request, status: int, message: str) -> web.Response:
+        """A request that no route serves."""
+        del request
+        return _response(status, {"error_code": status, "message": message})
+
+    def _table(self) -> list[tuple[str, str, Answer]]:
+        subject, version = "/subjects/{subject}", "/subjects/{subject}/versions/{version}"
+        schema_id, compatibility = r"/schemas/ids/{id:\d+}", "/compatibility/subjects/{subject}/versions"
+        return [
+            ("GET", "/", self._root),
+            ("GET", "/subjects", self._list_subjects),
+            ("POST", subject, self._look_up),
+            ("DELETE", subject, self._delete_subject),
+            ("GET", f"{subject}/metadata", self._latest_with_metadata),
+            ("GET", f"{subject}/versions", self._list_versions),
+            ("POST", f"{subject}/versions", self._register),
+            ("GET", version, self._get_version),
+            ("DELETE", version, self._delete_version),
+            ("GET", f"{version}/schema", self._get_version_schema),
+            ("GET", f"{version}/referencedby", self._referenced_by),
+            ("GET", "/schemas", self._list_schemas),
+            ("GET", "/schemas/types", self._types),
+            ("GET", schema_id, self._get_by_id),
+            ("GET", f"{schema_id}/schema", self._get_schema_by_id),
+            ("GET", f"{schema_id}/subjects", self._subjects_of_id),
+            ("GET", f"{schema_id}/versions", self._versions_of_id),
+            ("GET", "/schemas/guids/{guid}", self._get_by_guid),
+            ("GET", "/schemas/guids/{guid}/ids", self._ids_of_guid),
+            ("POST", compatibility, self._compare_all),
+            ("POST", f"{compatibility}/{{version}}", self._compare_one),
+            *(
+                (method, path, answer)
+                for path in ("/config", "/config/{subject}")
+                for method, answer in (("GET", self._get_config), ("PUT", self._put_config), ("DELETE", self._delete_config))
+            ),
+            *(
+                (method, path, answer)
+                for path in ("/mode", "/mode/{subject}")
+                for method, answer in (("GET", self._get_mode), ("PUT", self._put_mode), ("DELETE", self._delete_mode))
+            ),
+            ("GET", "/contexts", self._list_contexts),
+            ("GET", "/v1/metadata/id", self._server_id),
+            ("GET", "/v1/metadata/version", self._server_version),
+        ]
+
+    # Subjects and versions
+
+    async def _root(self, _request: web.Request) -> Any:
+        return {}
+
+    async def _list_subjects(self, request: web.Request) -> Any:
+        found = await self._registry.list_subjects(
+            request.query.get("subjectPrefix", ALL_CONTEXTS),
+            with_deleted=_flag(request, "deleted"),
+            only_deleted=_flag(request, "deletedOnly"),
+        )
+        return _page(request, found)
+
+    async def _look_up(self, request: web.Request) -> Any:
+        return await self._registry.look_up(
+            _subject(request),
+            SchemaRequest.read(await _body(request)),
+            normalize=_flag(request, "normalize"),
+            with_deleted=_flag(request, "deleted"),
+            form=request.query.get("format", ""),
+        )
+
+    async def _delete_subject(self, request: web.Request) -> Any:
+        return await self._registry.schemas.delete_subject(_subject(request), is_permanent=_flag(request, "permanent"))
+
+    async def _latest_with_metadata(self, request: web.Request) -> Any:
+        properties = dict(zip(request.query.getall("key", []), request.query.getall("value", []), strict=False))
+        return await self._registry.latest_with_metadata(_subject(request), properties, with_deleted=_flag(request, "deleted"))
+
+    async def _list_versions(self, request: web.Request) -> Any:
+        versions = await self._registry.list_versions(
+            _subject(request), with_deleted=_flag(request, "deleted"), only_deleted=_flag(request, "deletedOnly")
+        )
+        return _page(request, versions)
+
+    async def _register(self, request: web.Request) -> Any:
+        subject = request.match_info["subject"]
+        check_new_subject(subject)
+        return await self._registry.register(
+            normal_subject(subject),
+            SchemaRequest.read(await _body(request)),
+            normalize=_flag(request, "normalize"),
+            form=request.query.get("format", ""),
+        )
+
+    async def _get_version(self, request: web.Request) -> Any:
+        return await self._registry.get_version(
+            _subject(request), _version(request), with_deleted=_flag(request, "deleted"), form=request.query.get("format", "")
+        )
+
+    async def _get_version_schema(self, request: web.Request) -> Any:
+        shown = await self._get_version(request)
+        return _Text(shown["schema"])
+
+    async def _delete_version(self, request: web.Request) -> Any:
+        return await self._registry.schemas.delete_version(_subject(request), _version(request), is_permanent=_flag(request, "permanent"))
+
+    async def _referenced_by(self, request: web.Request) -> Any:
+        ids = await self._registry.referenced_by(_subject(request), _version(request), with_deleted=_flag(request, "deleted"))
+        return _page(request, ids)
+
+    # Schemas
+
+    async def _list_schemas(self, request: web.Request) -> Any:
+        found = await self._registry.list_schemas(
+            request.query.get("subjectPrefix", ALL_CONTEXTS),
+            with_deleted=_flag(request, "deleted"),
+            latest_only=_flag(request, "latestOnly"),
+        )
+        return [self._registry.show(each) for each in _page(request, found)]
+
+    async def _types(self, _request: web.Request) -> Any:
+        return self._registry.schema_types
+
+    async def _get_by_id(self, request: web.Request) -> Any:
+        return await self._registry.get_by_id(
+            int(request.match_info["id"]),
+            request.query.get("subject"),
+            form=request.query.get("format", ""),
+            with_max_id=_flag(request, "fetchMaxId"),
+        )
+
+    async def _get_schema_by_id(self, request: web.Request) -> Any:
+        return _Text((await self._get_by_id(request))["schema"])
+
+    async def _subjects_of_id(self, request: web.Request) -> Any:
+        versions = await self._versions_with_id(request)
+        return _page(request, sorted({each["subject"] for each in versions}))
+
+    async def _versions_of_id(self, request: web.Request) -> Any:
+        return _page(request, await self._versions_with_id(request))
+
+    async def _versions_with_id(self, request: web.Request) -> list[dict[str, Any]]:
+        return await self._registry.versions_of_id(
+            int(request.match_info["id"]), request.query.get("subject"), with_deleted=_flag(request, "deleted")
+        )
+
+    async def _get_by_guid(self, request: web.Request) -> Any:
+        return await self._registry.get_by_guid(request.match_info["guid"], form=request.query.get("format", ""))
+
+    async def _ids_of_guid(self, request: web.Request) -> Any:
+        return await self._registry.ids_of_guid(request.match_info["guid"])
+
+    # Compatibility
+
+    async def _compare_all(self, request: web.Request) -> Any:
+        return await self._compare(request, all_versions=True)
+
+    async def _compare_one(self, request: web.Request) -> Any:
+        return await self._compare(request, all_versions=False)
+
+    async def _compare(self, request: web.Request, *, all_versions: bool) -> Any:
+        reasons = await self._registry.compare(
+            _subject(request),
+            SchemaRequest.read(await _body(request)),
+            None if all_versions else _version(request),
+            all_versions=all_versions,
+            normalize=_flag(request, "normalize"),
+            is_verbose=_flag(request, "verbose"),
+        )
+        return {"is_compatible": not reasons} | ({"messages": reasons} if _flag(request, "verbose") else {})
+
+    # Configurations and modes
+
+    async def _get_config(self, request: web.Request) -> Any:
+        return await self._registry.get_config(_settings_subject(request), is_in_scope=_flag(request, "defaultToGlobal"))
+
+    async def _put_config(self, request: web.Request) -> Any:
+        return await self._registry.put_config(_settings_subject(request), read_settings(await _body(request)))
+
+    async def _delete_config(self, request: web.Request) -> Any:
+        return await self._registry.delete_config(_settings_subject(request))
+
+    async def _get_mode(self, request: web.Request) -> Any:
+        return await self._registry.get_mode(_settings_subject(request), is_in_scope=_flag(request, "defaultToGlobal"))
+
+    async def _put_mode(self, request: web.Request) -> Any:
+        mode = read_mode(await _body(request))
+        await self._registry.settings.set_mode(_settings_subject(request), mode, is_forced=_flag(request, "force"))
+        return {"mode": mode}
+
+    async def _delete_mode(self, request: web.Request) -> Any:
+        mode = await self._registry.settings.delete_mode(_settings_subject(request), is_recursive=_flag(request, "recursive"))
+        return {"mode": mode}
+
+    # The registry itself
+
+    async def _list_contexts(self, request: web.Request) -> Any:
+        return _page(request, await self._registry.list_contexts())
+
+    async def _server_id(self, _request: web.Request) -> Any:
+        return {
+            "id": None,
+            "scope": {"path": [], "clusters": {"kafka-cluster": self._registry.cluster_id, "schema-registry-cluster": "schema-registry"}},
+        }
+
+    async def _server_version(self, _request: web.Request) -> Any:
+        return {"version": minibroker.__version__, "commitId": ""}
+
+
+class _Text(str):
+    """A text that is the whole body: a schema as it is, not as a JSON text."""
+
+    __slots__ = ()
+
+
+def _as_json(answer: Answer) -> Callable[[web.Request], Awaitable[web.Response]]:
+    """Give a handler's result, or its error, the form of a response."""
+
+    async def handler(request: web.Request) -> web.Response:
+        try:
+            return _response(200, await answer(request))
+        except RegistryError as error:
+            return _response(error.status, {"error_code": error.error_code, "message": error.message})
+
+    return handler
+
+
+def _response(status: int, value: Any) -> web.Response:
+    from aiohttp import web  # noqa: PLC0415  an optional extra, which is there when a request is
+
+    text = value if isinstance(value, _Text) else write_json(value)
+    return web.Response(status=status, body=text.encode(), headers={"Content-Type": MEDIA_TYPE, "X-Content-Type-Options": "nosniff"})
+
+
+async def _body(request: web.Request) -> Any:
+    """The body in JSON. Raises RegistryError (400)."""
+    data = await request.read()
+    try:
+        return read_json(data)
+    except ValueError as error:
+        raise RegistryError(400, f"the body is not JSON: {error}") from error
+
+
+def _subject(request: web.Request) -> str:
+    return normal_subject(request.match_info["subject"])
+
+
+def _settings_subject(request: web.Request) -> str | None:
+    text = request.match_info.get("subject")
+    return None if text is None else settings_subject(text)
+
+
+def _version(request: web.Request) -> int | None:
+    """The version in the path; None is the latest. Raises RegistryError (42202)."""
+    text = request.match_info["version"]
+    if text in {"latest", "-1"}:
+        return None
+    if not text.isascii() or not text.isdigit() or not 0 < int(text[:11]) <= _VERSION_MAX:
+        raise invalid_version(text)
+    return int(text)
+
+
+def _flag(request: web.Request, name: str) -> bool:
+    return request.query.get(name, "").lower() == "true"
+
+
+def _page(request: web.Request, values: list[Any]) -> list[Any]:
+    """The part of a list that `offset` and `limit` ask for."""
+    offset, limit = _count(request.query, "offset", 0), _count(request.query, "limit", -1)
+    return values[offset : offset + (limit if 0 <= limit <= _PAGE_MAX else _PAGE_MAX)]
+
+
+def _count(query: Mapping[str, str], name: str, default: int) -> int:
+    text = query.get(name, str(default))
+    if not text.removeprefix("-").isdigit() or len(text) > 11:
+        raise RegistryError(400, f"{name} must be a number, got {text!r}")
+    return max(int(text), -1)

@@ -1,0 +1,113 @@
+"""A schema as the registry keeps it: its text with what belongs to it, and where it is registered.
+
+Two schemas are the same if text, references, metadata and rule set are equal. The MD5 over these is
+what ids are looked up by, and, written as a UUID, the GUID that clients see.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple, Self
+from uuid import UUID
+
+from minibroker.registry.errors import RegistryError
+
+AVRO: Final = "AVRO"
+JSON: Final = "JSON"
+PROTOBUF: Final = "PROTOBUF"
+
+Json = Mapping[str, Any]
+
+
+class Reference(NamedTuple):
+    """A name in a schema that another version of a subject declares."""
+
+    name: str
+    subject: str
+    version: int
+
+    @classmethod
+    def read(cls, value: object) -> Self:
+        """The reference in a request or record. Raises RegistryError (422)."""
+        if not isinstance(value, dict):
+            raise RegistryError(422, "references must be a list of objects with name, subject and version")
+        name, subject, version = value.get("name"), value.get("subject"), value.get("version")
+        if not isinstance(name, str) or not isinstance(subject, str) or not isinstance(version, int) or isinstance(version, bool):
+            raise RegistryError(422, "a reference needs name (text), subject (text) and version (integer)")
+        return cls(name, subject, version)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaContent:
+    """What makes a schema equal to another one: type, text, references, metadata, and rule set."""
+
+    schema_type: str
+    text: str
+    references: tuple[Reference, ...] = ()
+    metadata: Json | None = None
+    rule_set: Json | None = None
+
+    @property
+    def digest(self) -> bytes:
+        """The MD5 of it, as Confluent's registry computes it."""
+        md5 = hashlib.md5(self.text.encode(), usedforsecurity=False)
+        for reference in self.references:
+            md5.update(reference.name.encode() + reference.subject.encode() + reference.version.to_bytes(4, "big", signed=True))
+        if self.metadata is not None:
+            md5.update(b"\x01" + _metadata_bytes(self.metadata))
+        if self.rule_set is not None:
+            md5.update(b"\x01" + _rule_set_bytes(self.rule_set))
+        return md5.digest()
+
+    @property
+    def guid(self) -> str:
+        """The digest as a UUID."""
+        return str(UUID(bytes=self.digest))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSchema:
+    """One version of a subject."""
+
+    subject: str
+    version: int
+    id: int
+    content: SchemaContent
+    is_deleted: bool = False
+
+    def deleted(self) -> Self:
+        """The same version, softly deleted."""
+        return replace(self, is_deleted=True)
+
+
+def _metadata_bytes(metadata: Json) -> bytes:
+    """Tags, properties and the names of sensitive ones, each sorted."""
+    parts: list[str] = []
+    for key, values in sorted((metadata.get("tags") or {}).items()):
+        parts += [key, *sorted(values)]
+    for key, value in sorted((metadata.get("properties") or {}).items()):
+        parts += [key, value]
+    parts += sorted(metadata.get("sensitive") or ())
+    return "".join(parts).encode()
+
+
+def _rule_set_bytes(rule_set: Json) -> bytes:
+    rules: list[Json] = []
+    for kind in ("migrationRules", "domainRules", "encodingRules"):
+        rules += _list_of(rule_set.get(kind))
+    return b"".join(map(_rule_bytes, rules)) + (rule_set.get("enableAt") or "").encode()
+
+
+def _rule_bytes(rule: Json) -> bytes:
+    parts = [rule.get(key) or "" for key in ("name", "doc", "kind", "mode", "type")]
+    parts += sorted(_list_of(rule.get("tags")))
+    for key, value in sorted((rule.get("params") or {}).items()):
+        parts += [key, value]
+    parts += [rule.get(key) or "" for key in ("expr", "onSuccess", "onFailure")]
+    return "".join(parts).encode() + (b"\x01" if rule.get("disabled") else b"")
+
+
+def _list_of(value: object) -> Sequence[Any]:
+    return value if isinstance(value, list) else ()

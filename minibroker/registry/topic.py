@@ -1,0 +1,140 @@
+"""The topic `_schemas` on the broker: appends records, and replays all that are in it.
+
+Clients may write to it as well, such as another registry on the same topic. So a change of ours is
+appended, and then read back with everything that came before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+from uuid import UUID
+
+from minibroker.clock import Clock
+from minibroker.cluster.cluster import Cluster
+from minibroker.cluster.partition import Partition
+from minibroker.dispatch.flush import FlushFailures, FlushQueue
+from minibroker.errors import KafkaError, WireError
+from minibroker.records.any_format import decode_records, split_batches
+from minibroker.records.batch import RecordBatch
+from minibroker.records.builder import build_batch
+from minibroker.records.record import Record
+from minibroker.registry.errors import schema_too_large, store_failed
+from minibroker.registry.records import NotARecord, read_key, read_value
+from minibroker.registry.state import RegistryState
+
+SCHEMAS_TOPIC: Final = "_schemas"
+_READ_BYTES: Final = 64 * 1024  #: in one turn of the loop
+_LOGGED_MAX: Final = 10  #: unreadable records that are reported one by one
+
+Change = tuple[bytes, bytes | None]  #: key and value; None is a tombstone
+
+_LOG = logging.getLogger(__name__)
+
+
+class Services(Protocol):
+    """What the registry needs of a broker."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """Topics and logs."""
+
+    @property
+    def clock(self) -> Clock:
+        """The broker's time."""
+
+    @property
+    def flush_queue(self) -> FlushQueue:
+        """Syncs logs whose topic wants that for each record."""
+
+
+class SchemasTopic:
+    """The registry's view of its topic. It is read again from its start after it was deleted, or the broker's data were exchanged."""
+
+    def __init__(self, services: Callable[[], Services], name: str = SCHEMAS_TOPIC) -> None:
+        """`services` returns those of the running broker, which the test kit may replace."""
+        self._services = services
+        self.name = name
+        self.state = RegistryState()
+        self._topic_id: UUID | None = None
+        self._next_offset = 0
+        self._unreadable = 0
+        self._reading = asyncio.Lock()
+        self.writing = asyncio.Lock()  #: held from the check of a change until its records are replayed
+
+    async def catch_up(self) -> RegistryState:
+        """Replay all records that are in the topic now. Raises RegistryError (500) if it cannot be read."""
+        try:
+            if self._is_behind():
+                async with self._reading:
+                    while self._is_behind():
+                        self._replay_some(self._partition())
+                        await asyncio.sleep(0)
+        except (KafkaError, WireError) as error:
+            raise store_failed(f"cannot read the topic {self.name}: {error}") from error
+        return self.state
+
+    def _is_behind(self) -> bool:
+        topic = self._services().cluster.topics.get(self.name)
+        if topic is None or topic.topic_id != self._topic_id:
+            self.state = RegistryState()
+            self._next_offset = 0
+            self._topic_id = None if topic is None else topic.topic_id
+        if topic is None:
+            return False
+        partition = topic.partitions[0]
+        return not partition.is_unopened and self._next_offset < partition.log.log_end_offset
+
+    def _partition(self) -> Partition:
+        """The topic's only partition; the topic is created if it does not exist. Raises KafkaError."""
+        cluster = self._services().cluster
+        topic = cluster.topics.get(self.name)
+        if topic is None:
+            topic = cluster.create_topic(self.name, partition_count=1, configs={"cleanup.policy": "compact"})
+        return topic.partitions[0]
+
+    def _replay_some(self, partition: Partition) -> None:
+        log = partition.log
+        offset = max(self._next_offset, log.log_start_offset)
+        batches = [*split_batches(log.read(offset, _READ_BYTES, isolation=None))]
+        self._next_offset = log.log_end_offset  # where compaction left no records after the offset
+        for batch in batches:
+            self._next_offset = batch.next_offset
+            if not batch.is_control:
+                self._replay_batch(batch)
+
+    def _replay_batch(self, batch: RecordBatch) -> None:
+        for record in decode_records(batch):
+            try:
+                self.state.replay(read_key(record.key), read_value(record.value))
+            except NotARecord as error:
+                self._unreadable += 1
+                if self._unreadable <= _LOGGED_MAX:
+                    _LOG.warning("%s: skipped the record at offset %d: %s", self.name, record.offset, error)
+
+    async def append(self, changes: Sequence[Change]) -> None:
+        """Append records in one batch, and replay them.
+
+        Raises:
+            RegistryError: a record is too large (422), or the topic cannot be written (500).
+        """
+        services = self._services()
+        now_ms = services.clock.now_ms()
+        records = [Record(index, now_ms, key, value) for index, (key, value) in enumerate(changes)]
+        try:
+            partition = self._partition()
+            log = partition.log
+            data = build_batch(records)
+            if len(data) > log.config.max_message_bytes:
+                raise schema_too_large(len(data), log.config.max_message_bytes)
+            partition.append_own(data)
+        except KafkaError as error:
+            raise store_failed(f"cannot write the topic {self.name}: {error}") from error
+        if log.wants_sync:
+            failures: asyncio.Future[FlushFailures] = asyncio.get_running_loop().create_future()
+            services.flush_queue.flush([log], failures.set_result)
+            if log in await failures:
+                raise store_failed(f"cannot write the topic {self.name}: its log could not be synced")
+        await self.catch_up()

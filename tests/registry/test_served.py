@@ -1,0 +1,124 @@
+"""`minibroker serve --registry-port`: confluent-kafka's client and serializers, a kill under load, and what the broker's options allow."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.error import SchemaRegistryError
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from tests.support.broker_process import BrokerProcess
+from tests.support.confluent import Consumer, Producer
+from tests.support.ports import free_port
+from tests.support.soak import times
+
+ORDER = {"type": "record", "name": "Order", "fields": [{"name": "item", "type": "string"}]}
+
+
+def url_of(broker: BrokerProcess) -> str:
+    found = re.search(r"registry (http://\S+?),", broker.output)
+    assert found is not None
+    return found[1]
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path, "--registry-port", str(free_port())) as broker:
+        yield broker
+
+
+def test_records_with_schemas_are_written_and_read_by_confluents_client(broker: BrokerProcess) -> None:
+    client = SchemaRegistryClient({"url": url_of(broker)})
+    context = SerializationContext("orders", MessageField.VALUE)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    first = AvroSerializer(client, json.dumps(ORDER))
+    producer.produce("orders", first({"item": "pears"}, context))
+    evolved = {**ORDER, "fields": [*ORDER["fields"], {"name": "count", "type": "int", "default": 1}]}
+    producer.produce("orders", AvroSerializer(client, json.dumps(evolved))({"item": "plums", "count": 3}, context))
+    producer.flush()
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["orders"])
+    deserializer = AvroDeserializer(client, json.dumps(evolved))
+    read = [deserializer(message.value(), context) for message in consumer.consume(2, timeout=30)]
+    consumer.close()
+    assert read == [{"item": "pears", "count": 1}, {"item": "plums", "count": 3}]
+
+    incompatible = {**ORDER, "fields": [{"name": "item", "type": "int"}]}
+    with pytest.raises(SchemaRegistryError, match="Schema being registered is incompatible with an earlier schema") as refused:
+        AvroSerializer(client, json.dumps(incompatible))({"item": 1}, context)
+    assert refused.value.http_status_code == 409
+    assert not client.test_compatibility("orders-value", Schema(json.dumps(incompatible), "AVRO"))
+    assert client.get_versions("orders-value") == [1, 2]
+
+
+def register(url: str, subject: str, schema: Any) -> int | None:
+    """The id; None if the broker is gone before its answer."""
+    body = json.dumps({"schema": json.dumps(schema)}).encode()
+    request = urllib.request.Request(f"{url}/subjects/{subject}/versions", body, {"Content-Type": "application/json"})  # noqa: S310  our own
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310  likewise
+            schema_id: int = json.load(answer)["id"]
+            return schema_id
+    except OSError:
+        return None
+
+
+def test_what_was_registered_survives_a_kill(broker: BrokerProcess) -> None:
+    """Ten clients register schemas of their own while the broker is killed, again and again."""
+    acknowledged: dict[str, int] = {}
+    for number in range(times(3, soak=20)):
+        url = url_of(broker)
+        killed = threading.Event()
+
+        def run(client: int, round_number: int = number, url: str = url, killed: threading.Event = killed) -> None:
+            for index in range(1000):
+                name = f"s{round_number}-{client}-{index}"
+                schema_id = (
+                    None
+                    if killed.is_set()
+                    else register(url, name, {"type": "fixed", "name": f"F_{round_number}_{client}_{index}", "size": 4})
+                )
+                if schema_id is None:
+                    return
+                acknowledged[name] = schema_id
+                if len(acknowledged) >= 40 * (round_number + 1):
+                    broker.kill()
+                    killed.set()
+
+        clients = [threading.Thread(target=run, args=(each,)) for each in range(10)]
+        for each in clients:
+            each.start()
+        for each in clients:
+            each.join()
+        broker.restart()
+    assert len(set(acknowledged.values())) == len(acknowledged) >= 120
+    client = SchemaRegistryClient({"url": url_of(broker)})
+    assert {name: client.get_latest_version(name).schema_id for name in acknowledged} == acknowledged
+
+
+def test_a_registry_beside_a_secured_listener_stays_on_loopback(tmp_path: Path) -> None:
+    options = ("--sasl", "alice:secret", "--registry-port", "0", "--registry-host", "0.0.0.0")
+    with pytest.raises(AssertionError, match="--registry-host"):
+        BrokerProcess(tmp_path, *options)
+
+
+def test_the_registry_of_a_lab_follows_its_data(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path, "--registry-port", "0", "--lab-port", "0") as broker:
+        url = url_of(broker)
+        assert register(url, "a", "string") == 1
+        lab = re.search(r"lab (http://\S+?),", broker.output)
+        assert lab is not None
+        reset = urllib.request.Request(f"{lab[1]}/reset", b"{}", {"Content-Type": "application/json"})  # noqa: S310  our own
+        urllib.request.urlopen(reset, timeout=30).close()  # noqa: S310  likewise
+        with urllib.request.urlopen(f"{url}/subjects", timeout=30) as answer:  # noqa: S310  likewise
+            assert json.load(answer) == []
+        assert register(url, "b", "int") == 1

@@ -1,0 +1,162 @@
+"""The topic `_schemas`: the bytes of its records, what is read of those of other registries, and what survives."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from minibroker.errors import KafkaStorageError
+from minibroker.records.any_format import decode_records, split_batches
+from minibroker.records.builder import build_batch
+from minibroker.records.record import Record
+from minibroker.registry.errors import RegistryError
+from minibroker.registry.json_text import read_json, write_json
+from minibroker.registry.registry import Registry
+from tests.registry.conftest import RegistryClient
+from tests.support.broker_in_memory import BrokerInMemory
+
+INT, STRING = '"int"', '"string"'
+
+
+def written(broker: BrokerInMemory) -> list[tuple[str, str | None]]:
+    """The keys and values in the topic."""
+    log = broker.cluster.partition("_schemas", 0).log
+    records = [each for batch in split_batches(log.read(0, 1 << 20, isolation=None)) for each in decode_records(batch)]
+    return [(bytes(each.key or b"").decode(), None if each.value is None else bytes(each.value).decode()) for each in records]
+
+
+def write(broker: BrokerInMemory, key: Any, value: Any) -> None:
+    """Write a record as another registry would."""
+    key, value = (each if each is None or isinstance(each, bytes) else json.dumps(each).encode() for each in (key, value))
+    broker.append("_schemas", 0, bytes(build_batch([Record(0, 0, key, value)])))
+
+
+async def test_records_have_the_bytes_of_confluents_registry(registry: RegistryClient, broker: BrokerInMemory) -> None:
+    await registry.register("a", INT)
+    await registry.register(":.c:b", STRING, references=[{"name": "n", "subject": ":.:a", "version": 1}])
+    await registry.send("PUT", "/config", {"compatibility": "FULL"})
+    await registry.send("PUT", "/config/a", {"compatibility": "NONE"})
+    await registry.send("PUT", "/mode/a", {"mode": "READWRITE"})
+    await registry.delete("/subjects/:.c:b")
+    await registry.register("a", STRING)
+    await registry.delete("/subjects/a/versions/2")
+    await registry.delete("/subjects/a/versions/2", permanent="true")
+    assert broker.cluster.topic("_schemas").config == {"cleanup.policy": "compact"}
+    assert len(broker.cluster.topic("_schemas").partitions) == 1
+    of_b = (
+        '{"subject":":.c:b","version":1,"id":1,"references":[{"name":"n","subject":":.:a","version":1}],'
+        '"schema":"\\"string\\"","deleted":false}'
+    )
+    second = '{"subject":"a","version":2,"id":2,"schema":"\\"string\\"","deleted":%s}'
+    assert written(broker) == [
+        (
+            '{"keytype":"SCHEMA","subject":"a","version":1,"magic":1}',
+            '{"subject":"a","version":1,"id":1,"schema":"\\"int\\"","deleted":false}',
+        ),
+        ('{"keytype":"CONTEXT","tenant":"default","context":".c","magic":0}', '{"tenant":"default","context":".c"}'),
+        (
+            '{"keytype":"SCHEMA","subject":":.c:b","version":1,"magic":1}',
+            of_b,
+        ),
+        ('{"keytype":"CONFIG","magic":0}', '{"compatibilityLevel":"FULL"}'),
+        ('{"keytype":"CONFIG","subject":"a","magic":0}', '{"subject":"a","compatibilityLevel":"NONE"}'),
+        ('{"keytype":"MODE","subject":"a","magic":0}', '{"subject":"a","mode":"READWRITE"}'),
+        ('{"keytype":"DELETE_SUBJECT","subject":":.c:b","magic":0}', '{"subject":":.c:b","version":1}'),
+        ('{"keytype":"SCHEMA","subject":"a","version":2,"magic":1}', second % "false"),
+        ('{"keytype":"SCHEMA","subject":"a","version":2,"magic":1}', second % "true"),
+        ('{"keytype":"SCHEMA","subject":"a","version":2,"magic":1}', None),
+    ]
+
+
+async def test_another_registry_reads_all_that_was_registered(registry: RegistryClient, broker: BrokerInMemory) -> None:
+    await registry.register("a", INT)
+    await registry.send("PUT", "/config/a", {"compatibility": "NONE"})
+    await registry.register("a", STRING, metadata={"properties": {"owner": "me"}})
+    await registry.delete("/subjects/a/versions/1")
+    other = Registry(lambda: broker.services)
+    assert await other.get_version("a", None, with_deleted=False, form="") == await registry.get("/subjects/a/versions/2")
+    assert await other.list_versions("a", with_deleted=True, only_deleted=False) == [1, 2]
+    assert await other.get_config("a", is_in_scope=False) == {"compatibilityLevel": "NONE"}
+
+
+async def test_records_of_other_registries_are_read(registry: RegistryClient, broker: BrokerInMemory) -> None:
+    await registry.register("a", INT)
+    # Karapace: spaces, other fields and their order; Confluent: md5, ts and offset.
+    key = b'{"keytype": "SCHEMA", "subject": "k", "version": 1, "magic": 1}'
+    write(broker, key, {"deleted": False, "id": 5, "schema": STRING, "subject": "k", "version": 1, "schemaType": None, "references": None})
+    value = {"subject": "c", "version": 1, "id": 6, "md5": "x", "schema": '"long"', "deleted": False, "ts": 1, "offset": 3}
+    write(broker, {"keytype": "SCHEMA", "subject": "c", "version": 1, "magic": 1}, value)
+    write(broker, {"keytype": "CONFIG", "subject": None, "magic": 0}, {"compatibilityLevel": "FULL"})
+    write(broker, {"keytype": "NOOP", "magic": 0}, None)
+    assert await registry.get("/subjects") == ["a", "c", "k"]
+    assert (await registry.get("/schemas/ids/5"))["schema"] == STRING
+    assert await registry.get("/config") == {"compatibilityLevel": "FULL"}
+    assert await registry.register("a", '"double"') == (409, 409, (await registry.register("a", '"double"'))[2])
+    assert await registry.register("new", '"double"') == 7
+    write(broker, {"keytype": "CLEAR_SUBJECT", "subject": "k", "magic": 0}, {"subject": "k"})
+    write(broker, {"keytype": "DELETE_SUBJECT", "subject": "c", "magic": 0}, {"subject": "c", "version": 1})
+    assert await registry.get("/subjects") == ["a", "new"]
+    assert await registry.get("/subjects", deleted="true") == ["a", "c", "new"]
+
+
+async def test_records_that_no_registry_writes_are_skipped_and_logged(
+    registry: RegistryClient, broker: BrokerInMemory, caplog: pytest.LogCaptureFixture
+) -> None:
+    await registry.register("a", INT)
+    with caplog.at_level(logging.WARNING):
+        for key, value in (
+            (b"\xff", b"x"),
+            ([], {}),
+            ({"keytype": "SCHEMA", "subject": "x", "version": 1}, b"{"),
+            ({"keytype": "SCHEMA", "subject": "x", "version": 1}, {"id": "1", "schema": INT}),
+            ({"keytype": "SCHEMA", "subject": "x", "version": "1"}, {"id": 1, "schema": INT}),
+            ({"keytype": "SCHEMA", "version": 1}, {"id": 1, "schema": INT}),
+            ({"keytype": "SCHEMA", "subject": "x", "version": 1}, {"id": 1, "schema": INT, "references": ["y"]}),
+            ({"keytype": "MODE", "subject": "x"}, {"mode": 1}),
+            (b"[" * 500, b""),
+        ):
+            write(broker, key, value)
+        assert await registry.get("/subjects", deleted="true") == ["a"]
+    assert len(caplog.messages) == 9
+    assert caplog.messages[0].startswith("_schemas: skipped the record at offset 1: a key that is not JSON")
+    write(broker, {"keytype": "UNKNOWN"}, {"a": 1})  # of a newer registry
+    assert await registry.register("b", INT) == 1
+
+
+async def test_a_deleted_topic_is_created_again(registry: RegistryClient, broker: BrokerInMemory) -> None:
+    await registry.register("a", INT)
+    broker.cluster.delete_topic("_schemas")
+    assert await registry.get("/subjects") == []
+    assert await registry.register("b", STRING) == 1
+
+
+async def test_a_topic_that_cannot_be_written_is_an_error_of_the_store(registry: RegistryClient, broker: BrokerInMemory) -> None:
+    await registry.register("a", INT)
+    broker.cluster.partition("_schemas", 0).take_offline(KafkaStorageError("the disk is gone"))
+    assert (await registry.register("b", STRING))[:2] == (500, 50001)
+    with pytest.raises(RegistryError):
+        await Registry(lambda: broker.services).list_contexts()
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -1.5, 1e7, 9999999.0, 1e-3, 0.00099, 1e100, 5e-324, 123456789.125, -0.0])
+def test_doubles_are_read_back_as_they_were_written(value: float) -> None:
+    assert read_json(write_json(value)) == value
+
+
+def test_json_is_compact_and_keeps_characters_above_ascii() -> None:
+    value = {"a": [1, True, None, 'é\x01\n"\\\U0001f600'], "b": {}}
+    assert write_json(value) == '{"a":[1,true,null,"é\\u0001\\n\\"\\\\\U0001f600"],"b":{}}'
+    assert read_json(write_json(value)) == value
+
+
+@pytest.mark.parametrize("text", ["", "{", "NaN", "[1,]", "[" * 101 + "]" * 101, '"\\ud800"', '"\\udc00\\ud800"'])
+def test_texts_that_are_not_read(text: str) -> None:
+    with pytest.raises(ValueError, match=r"column|levels|number|surrogates"):
+        read_json(text)
+
+
+def test_brackets_within_texts_are_not_levels() -> None:
+    assert read_json('["' + "[" * 500 + '\\"{"]') == ["[" * 500 + '"{']
