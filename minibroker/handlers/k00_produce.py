@@ -1,18 +1,20 @@
 """Produce (key 0): append record batches to partitions.
 
-Versions: 0 to 13; 9 is flexible; 13 names topics by id.
-Below 3 the records of a partition are a message set of format v0 or v1, which the log stores as one batch of format v2
-(records/convert.py). A set without a whole message appends nothing and has base_offset -1, as in Apache Kafka 3.9. Kafka 4 closes the
-connection.
-acks=1 and acks=-1 mean the same on one node: the records are appended. Where `flush.messages` requires it they are synced first, with one
-fsync for all requests that arrived in the same turn of the loop. acks=0 has no response, so an error closes the connection.
-Transactional batches are appended only if the coordinator knows that their transaction includes the partition. From version 12 on the
-request itself adds it (coordinator/transaction/coordinator.py). INVALID_PRODUCER_ID_MAPPING rejects a request with batches of several
-transactional producers, TRANSACTIONAL_ID_AUTHORIZATION_FAILED one with transactional batches but no transactional_id. Nothing is appended
-then.
-Batches that take more than a few milliseconds to validate (records/long_batch.py) are validated in slices between which other clients are
-served. They are appended before the next partition of their request, and before the next request of their connection.
-The broker's own state topics are INVALID_TOPIC_EXCEPTION for all clients except Kafka's `__admin_client`.
+Versions: 0 to 13; 9 is flexible; 13 names topics by id. Below 3 the records of a partition are a
+message set of format v0 or v1, which the log stores as one batch of format v2 (records/convert.py).
+A set without a whole message appends nothing and has base_offset -1, as in Apache Kafka 3.9. Kafka
+4 closes the connection. acks=1 and acks=-1 mean the same on one node: the records are appended. If
+`flush.messages` requires it they are synced first, with one fsync for all requests that arrived in
+the same turn of the loop. acks=0 has no response, so an error closes the connection. Transactional
+batches are appended only if the coordinator knows that their transaction includes the partition.
+From version 12 on the request itself adds it (coordinator/transaction/coordinator.py).
+INVALID_PRODUCER_ID_MAPPING rejects a request with batches of several transactional producers, and
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED a request with transactional batches but no transactional_id.
+A rejected request appends nothing. Batches that take more than a few milliseconds to validate
+(records/long_batch.py) are validated in slices between which other clients are served. They are
+appended before the next partition of their request, and before the next request of their
+connection. The broker's own state topics are INVALID_TOPIC_EXCEPTION for all clients except Kafka's
+`__admin_client`.
 """
 
 from __future__ import annotations
@@ -63,8 +65,8 @@ _MAGIC: Final = 16  #: position of the format version
 _PAUSE_S: Final = 0.001  #: work on several partitions pauses after this long
 _SIZE: Final = Struct(">8xi")  #: size field of a message, which counts the bytes after itself
 
-#: Errors that Kafka finds before it looks at the log. Its other errors carry the log start offset: without it a Java producer
-#: that gets UNKNOWN_PRODUCER_ID just retries.
+#: Errors that Kafka finds before it reads the log. Other errors have the log start offset: without it, a Java producer that gets
+#: UNKNOWN_PRODUCER_ID only retries.
 _NO_LOG_START: Final = (CorruptMessage, KafkaStorageError, MessageTooLarge, RecordListTooLarge, UnsupportedCompressionType)
 
 
@@ -158,7 +160,7 @@ def _append_long(
 def _answer(
     ctx: RequestContext, request: schema.Request, response: schema.Response, waiting: Waiting
 ) -> schema.Response | Delayed | NoResponse:
-    """Respond once the appended records are synced, where that is required."""
+    """Respond once the appended records are synced, if that is required."""
     if request.acks == 0:
         return _without_answer(ctx, response, waiting)
     return _when_synced(ctx, response, waiting) if waiting else response
@@ -179,7 +181,10 @@ def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -
 
 
 def _check(request: schema.Request) -> None:
-    """Check the request as a whole. Raises InvalidRequiredAcks or TransactionalIdAuthorizationFailed."""
+    """Check the request as a whole.
+
+    Raises InvalidRequiredAcks or TransactionalIdAuthorizationFailed.
+    """
     if not -1 <= request.acks <= 1:
         raise InvalidRequiredAcks
     if request.transactional_id is not None:
@@ -202,7 +207,10 @@ def _is_transactional(records: Buffer) -> bool:
 
 
 def _admit(ctx: RequestContext, request: schema.Request, transactional_id: str) -> Admission | None:
-    """Add the partitions of the batches to the transaction. Returns None if it includes all of them already."""
+    """Add the partitions of the batches to the transaction.
+
+    Returns None if it includes all of them already.
+    """
     from minibroker.coordinator.transaction.coordinator import admit  # noqa: PLC0415  most producers have no transactions
 
     producers: set[ProducerIdAndEpoch] = set()
@@ -215,11 +223,12 @@ def _admit(ctx: RequestContext, request: schema.Request, transactional_id: str) 
             producers.add(ids)
             try:
                 partition = _partition(ctx, topic, each.index)
-                # A log that was never opened is empty. The append opens it: a request may name hundreds, too many for one turn.
+                # A log that was never opened is empty. The append opens it: a request may name
+                # hundreds, too many for one turn.
                 log = None if partition.is_unopened else partition.log
                 if log is None or not (
-                    log.producers.has_open_transaction(*ids) or log.producers.is_fenced(*ids)
-                ):  # the append rejects a fenced producer
+                    log.producers.has_open_transaction(*ids) or log.producers.is_fenced(*ids)  # the append rejects a fenced producer
+                ):
                     partitions.append((partition.topic, partition.index))
             except KafkaError:
                 continue  # the append reports it
@@ -287,7 +296,7 @@ def _partition(ctx: RequestContext, topic: schema.Topic, index: int) -> Partitio
 
 
 def _has_no_message(records: Buffer) -> bool:
-    """Return whether the message set ends before its first message does."""
+    """Return whether the message set ends before the end of its first message."""
     return len(records) < _SIZE.size or len(records) - _SIZE.size < _SIZE.unpack_from(records)[0]
 
 
@@ -301,7 +310,7 @@ def _failed(index: int, error: KafkaError, log_start_offset: int = -1) -> schema
             schema.RecordError(batch_index=position, batch_index_error_message=message)
             for position, message in getattr(error, "record_errors", ())
         ],
-        error_message=str(error) if error.args else None,  # clients know the codes' own messages, so Kafka does not send them
+        error_message=str(error) if error.args else None,  # Kafka does not send the default messages of error codes
     )
 
 
@@ -311,8 +320,8 @@ def _without_answer(ctx: RequestContext, response: schema.Response, waiting: Wai
     for topic in response.responses:
         for result in topic.partition_responses:
             if result.error_code:
-                why = result.error_message or BY_CODE[result.error_code].name
-                raise WireError(f"Produce with acks=0 to {topic.name or str(topic.topic_id)!r}-{result.index} failed: {why}")
+                reason = result.error_message or BY_CODE[result.error_code].name
+                raise WireError(f"Produce with acks=0 to {topic.name or str(topic.topic_id)!r}-{result.index} failed: {reason}")
     return NO_RESPONSE
 
 
@@ -334,7 +343,7 @@ def _when_synced(ctx: RequestContext, response: schema.Response, waiting: Waitin
 
 
 def _take_back(result: schema.PartitionResult, error: KafkaStorageError) -> None:
-    """Fail a result whose log could not be synced: it must not be acknowledged."""
+    """Replace a result by an error, because its log could not be synced."""
     failed = _failed(result.index, error)
     for name in ("error_code", "base_offset", "log_append_time_ms", "log_start_offset", "error_message"):
         setattr(result, name, getattr(failed, name))

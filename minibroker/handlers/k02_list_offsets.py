@@ -3,20 +3,21 @@
 Versions: 0 to 11; 6 is flexible.
 
     timestamp  means                                   from version   result (timestamp, offset)
-    >= 0       first record at or after that time      1              its timestamp and offset; (-1, -1) when there is none
+    >= 0       first record at or after that time      1              its timestamp and offset; (-1, -1) without such a record
     -1         latest                                  0              (-1, high watermark; under read_committed the last stable offset)
     -2         earliest                                0              (-1, log start)
     -3         the record with the largest timestamp   7              its timestamp and offset; (-1, -1) of an empty log
     -4         earliest on the local disk              8              as -2
-    -5         last in tiered storage                  9              (-1, -1): there is none
-    -6         earliest still to be tiered             11             (-1, -1), as in Kafka without tiered storage
+    -5         last in tiered storage                  9              (-1, -1): tiered storage is not supported
+    -6         earliest pending upload                 11             (-1, -1), as in Kafka without tiered storage
 
-Version 0 does not look at the timestamps of records. It returns up to max_num_offsets start offsets of segments in descending order, from
-the last segment that was written to at `timestamp` or before. For -1 the first of them is the high watermark; -2 returns the log start
-alone.
+Version 0 does not use the timestamps of records. It returns up to max_num_offsets start offsets of
+segments in descending order, from the last segment that was written to at `timestamp` or before.
+For -1 the first offset is the high watermark; -2 returns only the log start.
 
-UNSUPPORTED_VERSION: the version does not know the timestamp, or it is another negative number. Records that the reader may not see (above
-the high watermark or last stable offset) are not found. leader_epoch is the epoch of the record, or of the log end for -1.
+UNSUPPORTED_VERSION: the version does not have the timestamp, or it is another negative number.
+Records that the reader may not see (above the high watermark or last stable offset) are not found.
+leader_epoch is the epoch of the record, or of the log end for -1.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _ISOLATION_LEVELS: Final = frozenset(map(int, IsolationLevel))
 _READ_COMMITTED: Final = int(IsolationLevel.READ_COMMITTED)
 _LOG_START: Final = frozenset({EARLIEST, EARLIEST_LOCAL})
 _TIERED: Final = frozenset({LATEST_TIERED, EARLIEST_PENDING_UPLOAD})
-_NONE_DOUBLED: Final[frozenset[tuple[str, int]]] = frozenset()
+_NONE_REPEATED: Final[frozenset[tuple[str, int]]] = frozenset()
 
 _response = constructor(schema.Response)
 _topic_result = constructor(schema.TopicResult)
@@ -70,32 +71,35 @@ def list_offsets(ctx: RequestContext, request: schema.Request) -> schema.Respons
         raise UnknownServerError(f"unknown isolation level {request.isolation_level}")  # as in Kafka
     if ctx.api_version == 0:
         return ctx.broker.slices.run(_of_segments(ctx, request))
-    doubled = _doubled(request)
+    repeated = _repeated(request)
     try:
         return _response(
             topics=[
                 _topic_result(
                     name=topic.name,
                     partitions=[
-                        _answer(ctx, request, topic.name, entry, doubled)
-                        for entry in (_once(topic.partitions) if doubled else topic.partitions)
+                        _answer(ctx, request, topic.name, entry, repeated)
+                        for entry in (_once(topic.partitions) if repeated else topic.partitions)
                     ],
                 )
                 for topic in request.topics
             ]
         )
     except (LongBatch, Unopened):
-        return ctx.broker.slices.run(_list_in_slices(ctx, request, doubled))
+        return ctx.broker.slices.run(_list_in_slices(ctx, request, repeated))
 
 
-def _list_in_slices(ctx: RequestContext, request: schema.Request, doubled: frozenset[tuple[str, int]]) -> Steps:
-    """Look up one partition after the other. New logs are opened, and long batches (records/steps.py) are walked in slices."""
+def _list_in_slices(ctx: RequestContext, request: schema.Request, repeated: frozenset[tuple[str, int]]) -> Steps:
+    """Look up one partition after the other.
+
+    New logs are opened, and long batches (records/steps.py) are walked in slices.
+    """
     topics: list[schema.TopicResult] = []
     for topic in request.topics:
         results: list[schema.PartitionResult] = []
-        for entry in _once(topic.partitions) if doubled else topic.partitions:
+        for entry in _once(topic.partitions) if repeated else topic.partitions:
             try:
-                result = _answer_opening(ctx, request, topic.name, entry, doubled)
+                result = _answer_opening(ctx, request, topic.name, entry, repeated)
             except LongBatch:
                 result = yield from _answer_in_slices(ctx, request, topic.name, entry)
             results.append(result)
@@ -105,17 +109,17 @@ def _list_in_slices(ctx: RequestContext, request: schema.Request, doubled: froze
 
 
 def _answer_opening(
-    ctx: RequestContext, request: schema.Request, topic: str, entry: schema.Partition, doubled: frozenset[tuple[str, int]]
+    ctx: RequestContext, request: schema.Request, topic: str, entry: schema.Partition, repeated: frozenset[tuple[str, int]]
 ) -> schema.PartitionResult:
     """Look up a partition as `_answer` does, and open its log first if necessary."""
     try:
-        return _answer(ctx, request, topic, entry, doubled)
+        return _answer(ctx, request, topic, entry, repeated)
     except Unopened as unopened:
         partition = unopened.partition
     partition.open_now()
     if partition.is_unopened:  # the log cannot be opened now
         return _failed(entry.partition_index, partition.offline_cause)
-    return _answer(ctx, request, topic, entry, doubled)
+    return _answer(ctx, request, topic, entry, repeated)
 
 
 def _answer_in_slices(
@@ -170,19 +174,19 @@ def _answer_of_segments(ctx: RequestContext, request: schema.Request, topic: str
     return schema.PartitionResult(partition_index=index, error_code=0, old_style_offsets=found)
 
 
-def _doubled(request: schema.Request) -> frozenset[tuple[str, int]]:
+def _repeated(request: schema.Request) -> frozenset[tuple[str, int]]:
     topics = request.topics
     if len(topics) == 1 and len(topics[0].partitions) == 1:
-        return _NONE_DOUBLED
+        return _NONE_REPEATED
     seen: set[tuple[str, int]] = set()
-    doubled = set()
+    repeated = set()
     for topic in topics:
         for partition in topic.partitions:
             key = topic.name, partition.partition_index
             if key in seen:
-                doubled.add(key)
+                repeated.add(key)
             seen.add(key)
-    return frozenset(doubled)
+    return frozenset(repeated)
 
 
 def _once(partitions: list[schema.Partition]) -> list[schema.Partition]:
@@ -190,12 +194,12 @@ def _once(partitions: list[schema.Partition]) -> list[schema.Partition]:
 
 
 def _answer(
-    ctx: RequestContext, request: schema.Request, topic: str, entry: schema.Partition, doubled: frozenset[tuple[str, int]]
+    ctx: RequestContext, request: schema.Request, topic: str, entry: schema.Partition, repeated: frozenset[tuple[str, int]]
 ) -> schema.PartitionResult:
     index, timestamp = entry.partition_index, entry.timestamp
     try:
-        if doubled and (topic, index) in doubled:
-            raise InvalidRequest("the partition is there twice")
+        if repeated and (topic, index) in repeated:
+            raise InvalidRequest("the request names the partition twice")
         if timestamp < EARLIEST and ctx.api_version < _SINCE.get(timestamp, schema.VERSIONS[1] + 1):
             raise UnsupportedVersion(f"timestamp {timestamp} in version {ctx.api_version}")
         partition = ctx.cluster.partition(topic, index)

@@ -1,11 +1,11 @@
 """Metadata (key 3): brokers, topics, partitions and their leaders.
 
-Versions: 0 to 13; 9 is flexible.
-Topics: null (an empty list in version 0) requests all, an empty list requests none. Repeated topics have one result. From version 12 on a
-topic_id takes precedence over the name.
-An unknown topic is created if both the request and auto.create.topics.enable allow it, and is ready in this response. Invalid names are
-INVALID_TOPIC_EXCEPTION. Brokers have the advertised address of the listener that the client is connected to.
-Authorized operations are all operations, unless there is an authorizer; -2**31 if they were not requested.
+Versions: 0 to 13; 9 is flexible. Topics: null (an empty list in version 0) requests all, an empty
+list requests none. Repeated topics have one result. From version 12 on a topic_id takes precedence
+over the name. An unknown topic is created if both the request and auto.create.topics.enable allow
+it, and is ready in this response. Invalid names are INVALID_TOPIC_EXCEPTION. Brokers have the
+advertised address of the listener that the client is connected to. Authorized operations are all
+operations, unless there is an authorizer; -2**31 if they were not requested.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _are_many(topics: Iterable[Topic]) -> bool:
 
 
 def _all_in_slices(ctx: RequestContext, request: schema.Request) -> Steps:
-    """Describe all current topics, except those deleted before their turn comes."""
+    """Describe all current topics, except those that are deleted during a pause."""
     results = []
     for name in list(ctx.cluster.topics):
         topic = ctx.cluster.topics.get(name)
@@ -129,7 +129,7 @@ def _existing(ctx: RequestContext, keys: Iterable[Key]) -> Iterator[Topic]:
 
 
 def _each_once(answers: list[schema.TopicResult]) -> list[schema.TopicResult]:
-    """Remove repeated topics: a request may contain both the id and the name of one."""
+    """Remove repeated topics: a request may contain both the id and the name of a topic."""
     return list({(answer.name, answer.topic_id): answer for answer in answers}.values())
 
 

@@ -1,12 +1,13 @@
 """FindCoordinator (key 10): the broker that coordinates a group, a transactional id, or a share partition.
 
-It is the leader of the key's partition of an internal topic.
-Versions: 0 to 6; 3 is flexible; 4 has several keys, each with its own result; 6 has share partitions, whose key is group:topic id:partition
-(INVALID_REQUEST else).
-The first request for a kind of key creates the internal topic of its coordinator: `__consumer_offsets`, `__transaction_state` or
-`__share_group_state`. (Apache Kafka returns COORDINATOR_NOT_AVAILABLE until the topic exists, and clients retry.)
-An empty key is valid. COORDINATOR_NOT_AVAILABLE: the key's partition of the internal topic is offline.
-Messages are Kafka's. Versions 1 to 3 have "NONE" on success. From 4 on only an unknown key type has a message.
+The coordinator is the leader of the key's partition of an internal topic. Versions: 0 to 6; 3 is
+flexible; 4 has several keys, each with its own result; 6 has share partitions. The key of a share
+partition is group:topic id:partition; any other key is INVALID_REQUEST. The first request for a
+kind of key creates the internal topic of its coordinator: `__consumer_offsets`,
+`__transaction_state` or `__share_group_state`. (Apache Kafka returns COORDINATOR_NOT_AVAILABLE
+until the topic exists, and clients retry.) An empty key is valid. COORDINATOR_NOT_AVAILABLE: the
+key's partition of the internal topic is offline. Messages are Kafka's. Versions 1 to 3 have "NONE"
+on success. From 4 on only an unknown key type has a message.
 """
 
 from __future__ import annotations
@@ -99,7 +100,6 @@ def _transaction_partition(ctx: RequestContext, transactional_id: str) -> Partit
 
 
 def _share_partition(ctx: RequestContext, coordinator_key: str) -> Partition:
-
     try:
         StateKey.parse(coordinator_key)
     except ValueError as error:

@@ -1,9 +1,11 @@
 """JoinGroup (key 11): become a member of a classic group, or take part in its next generation.
 
-Versions: 0 to 9; 6 is flexible. Version 0 uses the session timeout as rebalance timeout. From 4 on a member without an id gets one first
-and joins again with it. From 5 on members may be static. 9 can tell a static leader that came back to skip the assignment.
-The response is sent when the generation starts, which takes as long as the slowest member (coordinator/group/classic/group.py). Names that
-are nullable only in later versions are "" up to version 6.
+Versions: 0 to 9; 6 is flexible. Version 0 uses the session timeout as rebalance timeout. From 4 on
+a member without an id gets one first and joins again with it. From 5 on members may be static. In
+version 9 the answer can let a static leader that rejoins skip the assignment. The response is sent
+when the generation starts, after the slowest member has joined
+(coordinator/group/classic/group.py). Names that are nullable only in later versions are "" up to
+version 6.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ KNOWN_MEMBER_ID_SINCE: Final = 4
 NULL_NAME_SINCE: Final = 7
 SKIPS_ASSIGNMENT_SINCE: Final = 9
 
-_PROTOCOLS_MAX: Final = 1000  #: protocols of a member; clients have a handful
+_PROTOCOLS_MAX: Final = 1000  #: protocols of a member; clients have fewer than ten
 
 
 @handles(schema)

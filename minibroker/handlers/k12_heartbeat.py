@@ -1,7 +1,9 @@
-"""Heartbeat (key 12): keep a member of a classic group alive. REBALANCE_IN_PROGRESS tells it to join again.
+"""Heartbeat (key 12): keep a member of a classic group alive.
 
-Versions: 0 to 4; 4 is flexible; from 3 on static members are fenced if another instance replaced them.
-While the group is loaded from its log every heartbeat succeeds, as in Apache Kafka.
+After REBALANCE_IN_PROGRESS it must join again.
+
+Versions: 0 to 4; 4 is flexible; from 3 on static members are fenced if another instance replaced
+them. While the group is loaded from its log every heartbeat succeeds, as in Apache Kafka.
 """
 
 from __future__ import annotations

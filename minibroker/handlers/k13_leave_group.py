@@ -1,7 +1,8 @@
 """LeaveGroup (key 13): members leave a classic group, or an operator removes them.
 
-Versions: 0 to 5; 4 is flexible. From 3 on a request has several members, each with its own error, and static members are named by their
-instance id alone. Before that the error of the only member is that of the response. An unknown group has no members: UNKNOWN_MEMBER_ID.
+Versions: 0 to 5; 4 is flexible. From 3 on a request has several members, each with its own error,
+and may name a static member by its instance id only. Before that the error of the only member is
+that of the response. An unknown group has no members: UNKNOWN_MEMBER_ID.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """SyncGroup (key 14): the leader of a classic group sends the assignments, and each member receives its own.
 
-Versions: 0 to 5; 4 is flexible; 3 adds instance ids of static members; 5 requires the protocol type and name and returns them. If they are
-missing or not the group's: INCONSISTENT_GROUP_PROTOCOL.
-The response is sent when the leader's assignment is stored. If the group starts another rebalance before that: REBALANCE_IN_PROGRESS.
+Versions: 0 to 5; 4 is flexible; 3 adds instance ids of static members; 5 requires the protocol type
+and name and returns them. If they are missing or not the group's: INCONSISTENT_GROUP_PROTOCOL. The
+response is sent when the leader's assignment is stored. If the group starts another rebalance
+before that: REBALANCE_IN_PROGRESS.
 """
 
 from __future__ import annotations
@@ -42,17 +43,17 @@ def sync_group(ctx: RequestContext, request: schema.Request) -> Any:
 
 
 def _begin(ctx: RequestContext, group_id: str, sync: Sync, done: Callable[[SyncAnswer], None]) -> None:
-    """Respond now, or one turn after the assignment came, so that the leader gets its response before waiting members."""
-    waits = False
+    """Respond now, or one turn after the assignment arrived, so that the leader gets its response before waiting members."""
+    is_waiting = False
 
     def synced(result: SyncAnswer) -> None:
-        if waits:
+        if is_waiting:
             ctx.broker.clock.call_later_ms(0, partial(done, result))
         else:
             done(result)
 
     ctx.broker.coordinators.groups.classic.sync(group_id, sync, synced)
-    waits = True
+    is_waiting = True
 
 
 def _answer(result: SyncAnswer) -> schema.Response:

@@ -1,8 +1,8 @@
 """ListGroups (key 16): every group and its type.
 
-Versions: 0 to 5; 3 is flexible; 4 returns states and can filter by them; 5 the same with types. Filters are case-insensitive, and an
-unknown name matches nothing. Groups whose log is offline are not listed. Groups that are created or deleted while many are listed may be
-missing.
+Versions: 0 to 5; 3 is flexible; 4 returns states and can filter by them; 5 does the same with
+types. Filters are case-insensitive, and an unknown name matches no group. Groups whose log is
+offline are not listed. Groups that are created or deleted while many are listed may be missing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _STEP: Final = 200  #: groups examined between two pauses
 
 @handles(schema, limit=ElementLimit(LIST_GROUPS_FILTERS_MAX), has_long_answer=True)
 def list_groups(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
-    """List the groups. Loads logs that no request has needed yet; COORDINATOR_LOAD_IN_PROGRESS if that takes long."""
+    """List the groups.
+
+    Loads logs that no request has needed yet; COORDINATOR_LOAD_IN_PROGRESS if that takes long.
+    """
     return ctx.broker.slices.run(_list(ctx, request))
 
 

@@ -1,6 +1,6 @@
 """SaslHandshake (key 17) of a client that is logged in already, or on a listener without SASL: ILLEGAL_SASL_STATE, as in Apache Kafka.
 
-Versions: 0 and 1. A client that has to log in is served by server/sasl_gate.py, before requests get here.
+Versions: 0 and 1. Until a client has logged in, server/sasl/gate.py serves its requests.
 """
 
 from __future__ import annotations

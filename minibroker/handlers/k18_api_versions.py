@@ -1,12 +1,15 @@
-"""ApiVersions (key 18): the APIs and versions that this broker serves. It is the first request on most connections.
+"""ApiVersions (key 18): the APIs and versions that this broker serves.
 
-Versions: 0 to 4; 3 is flexible. The dispatcher answers higher versions (error 35 in the layout of version 0).
-From version 3 on the client sends the name of its software. INVALID_REQUEST if it has other characters than letters, digits, dots and
-dashes.
-Produce, Fetch and ListOffsets are served from version 0, although Apache Kafka 4 dropped the oldest versions (KIP-896): librdkafka looks
-for Produce 0 before it compresses, and without it silently sends gzip and snappy uncompressed.
-Features are those of cluster/metadata/features.py, at the levels of the metadata log. A feature may only be listed if all its APIs are
-served, because clients rely on it. Below version 4 features whose lowest level is 0 are not among the supported ones (KAFKA-17011).
+It is the first request on most connections.
+
+Versions: 0 to 4; 3 is flexible. The dispatcher answers higher versions (error 35 in the layout of
+version 0). From version 3 on the client sends the name of its software. INVALID_REQUEST if it has
+other characters than letters, digits, dots and dashes. Produce, Fetch and ListOffsets are served
+from version 0, although Apache Kafka 4 dropped the oldest versions (KIP-896): librdkafka checks for
+Produce 0 before it compresses; without it, it silently sends gzip and snappy batches uncompressed.
+Features are those of cluster/metadata/features.py, at the levels of the metadata log. A feature may
+only be listed if all its APIs are served, because clients rely on it. Below version 4 features
+whose lowest level is 0 are not among the supported ones (KAFKA-17011).
 """
 
 from __future__ import annotations

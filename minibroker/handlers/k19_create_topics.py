@@ -1,10 +1,12 @@
-"""CreateTopics (key 19): create topics with partitions and configs. They are ready when the response is sent.
+"""CreateTopics (key 19): create topics with partitions and configs.
 
-Versions: 2 to 7; 5 is flexible and returns the effective configs, 7 the topic id.
-Each topic is created or rejected on its own, with Apache Kafka's checks. A repeated name is rejected. POLICY_VIOLATION rejects a request
-for more than 10,000 partitions in total. A replication factor above the number of brokers is INVALID_REPLICATION_FACTOR. `validate_only`
-runs all checks and creates nothing.
-`timeout_ms` is not used.
+They are ready when the response is sent.
+
+Versions: 2 to 7; 5 is flexible and returns the effective configs, 7 the topic id. Each topic is
+created or rejected independently, with Apache Kafka's checks. A repeated name is rejected.
+POLICY_VIOLATION rejects a request for more than 10,000 partitions in total. A replication factor
+above the number of brokers is INVALID_REPLICATION_FACTOR. `validate_only` runs all checks and
+creates nothing. `timeout_ms` is not used.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from minibroker.schemas import k19_create_topics as schema
 STRICT_SINCE = 6  #: lower versions do not have THROTTLING_QUOTA_EXCEEDED
 _Described = dict[tuple[tuple[str, str], ...], list[schema.ConfigResult]]  #: computes a topic's configs from its overrides
 
-NOT_GIVEN = -1  #: num_partitions and replication_factor: use the broker's default, or the assignments
+NOT_SET = -1  #: num_partitions and replication_factor: use the broker's default, or the assignments
 
 
 def _check_partition_count(ctx: RequestContext, request: schema.Request) -> None:
@@ -72,12 +74,12 @@ def _create_topics(ctx: RequestContext, request: schema.Request) -> Steps[schema
 
 
 def _partition_count(ctx: RequestContext, topic_entry: schema.Topic) -> int:
-    """Return how many partitions are requested, including invalid ones."""
+    """Return the number of requested partitions, including invalid ones."""
     if topic_entry.assignments:
         return len(topic_entry.assignments)
     return (
         ctx.cluster.default_partition_count(topic_entry.name)
-        if topic_entry.num_partitions == NOT_GIVEN
+        if topic_entry.num_partitions == NOT_SET
         else max(topic_entry.num_partitions, 0)
     )
 
@@ -90,7 +92,7 @@ def _check(
             raise InvalidRequest("Duplicate topic name.")
         return ctx.cluster.new_topic(
             topic_entry.name,
-            partition_count=None if topic_entry.num_partitions == NOT_GIVEN else topic_entry.num_partitions,
+            partition_count=None if topic_entry.num_partitions == NOT_SET else topic_entry.num_partitions,
             replication_factor=topic_entry.replication_factor,
             assignments=_assignments(ctx, topic_entry),
             configs=_configs(topic_entry),
@@ -103,11 +105,11 @@ def _check(
 
 def _create(ctx: RequestContext, found: dict[str, NewTopic | KafkaError]) -> Steps[None]:
     """Create all valid topics with one fsync."""
-    topic_entry = [new for new in found.values() if isinstance(new, NewTopic)]
+    new_topics = [new for new in found.values() if isinstance(new, NewTopic)]
     try:
-        found.update((yield from ctx.cluster.create_topics_in_steps(topic_entry)))
+        found.update((yield from ctx.cluster.create_topics_in_steps(new_topics)))
     except KafkaError as error:
-        found.update(dict.fromkeys((new.name for new in topic_entry), error.with_traceback(None)))  # a traceback would keep `found` alive
+        found.update(dict.fromkeys((new.name for new in new_topics), error.with_traceback(None)))  # a traceback would keep `found` alive
 
 
 def _configs(topic_entry: schema.Topic) -> dict[str, str | None]:
@@ -125,10 +127,10 @@ def _assignments(ctx: RequestContext, topic_entry: schema.Topic) -> dict[int, li
 
 
 def _problem(topic_entry: schema.Topic) -> KafkaError | None:
-    """Return what is wrong with the request, apart from the contents of its assignments."""
-    if topic_entry.replication_factor != NOT_GIVEN:
+    """Return the error of the request, apart from the contents of its assignments; None for a valid one."""
+    if topic_entry.replication_factor != NOT_SET:
         return InvalidRequest("A manual partition assignment was specified, but replication factor was not set to -1.")
-    if topic_entry.num_partitions != NOT_GIVEN:
+    if topic_entry.num_partitions != NOT_SET:
         return InvalidRequest("A manual partition assignment was specified, but numPartitions was not set to -1.")
     counts = Counter(assignment.partition_index for assignment in topic_entry.assignments)
     for index, count in counts.items():
@@ -140,8 +142,8 @@ def _problem(topic_entry: schema.Topic) -> KafkaError | None:
 def _replication_factor(ctx: RequestContext, new: NewTopic) -> int:
     if new.assignment is not None:
         return len(new.assignment[0])
-    usual = ctx.cluster.leadership.default_replication_factor(new.name)
-    return usual if new.replication_factor == NOT_GIVEN else new.replication_factor
+    default = ctx.cluster.leadership.default_replication_factor(new.name)
+    return default if new.replication_factor == NOT_SET else new.replication_factor
 
 
 def _result(ctx: RequestContext, name: str, new: NewTopic | KafkaError, described: _Described) -> schema.TopicResult:
@@ -151,7 +153,7 @@ def _result(ctx: RequestContext, name: str, new: NewTopic | KafkaError, describe
     overrides = tuple(sorted(topic.config.items()))
     configs = described.get(overrides)
     if configs is None:
-        configs = described[overrides] = _configs_in_force(ctx, topic.config)
+        configs = described[overrides] = _effective_configs(ctx, topic.config)
     return schema.TopicResult(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -163,7 +165,7 @@ def _result(ctx: RequestContext, name: str, new: NewTopic | KafkaError, describe
     )
 
 
-def _configs_in_force(ctx: RequestContext, overrides: Mapping[str, str]) -> list[schema.ConfigResult]:
+def _effective_configs(ctx: RequestContext, overrides: Mapping[str, str]) -> list[schema.ConfigResult]:
     return [
         schema.ConfigResult(
             name=entry.prop.name,

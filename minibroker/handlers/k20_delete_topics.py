@@ -1,10 +1,13 @@
-"""DeleteTopics (key 20): delete topics by name, from version 6 on also by id. Names can be reused when the response is sent.
+"""DeleteTopics (key 20): delete topics by name, from version 6 on also by id.
 
-Versions: 1 to 6; 4 is flexible, 5 returns messages, 6 takes ids.
-A repeated name or id is rejected and has one result, and so has a topic that is named both by name and by id. Internal topics may be
-deleted, as in Apache Kafka. With delete.topic.enable=false all are TOPIC_DELETION_DISABLED (INVALID_REQUEST below version 3).
-Results are in the order of the request. (Kafka shuffles them to hide which names exist.)
-Only the files are deleted after the response, so `timeout_ms` is not used.
+Names can be reused when the response is sent.
+
+Versions: 1 to 6; 4 is flexible, 5 returns messages, 6 takes ids. A repeated name or id is rejected
+and has one result. The same applies to a topic that is requested both by name and by id. Internal
+topics may be deleted, as in Apache Kafka. With delete.topic.enable=false all are
+TOPIC_DELETION_DISABLED (INVALID_REQUEST below version 3). Results are in the order of the request.
+(Kafka shuffles them to hide which names exist.) Only the files are deleted after the response, so
+`timeout_ms` is not used.
 """
 
 from __future__ import annotations
@@ -59,15 +62,15 @@ def _delete_topics(ctx: RequestContext, request: schema.Request) -> Steps[schema
     counts: dict[Key, int] = {}
     for key in _keys(ctx, request):
         counts[key] = counts.get(key, 0) + 1
-    doubly = _named_and_identified(ctx, counts)
+    named_and_identified = _named_and_identified(ctx, counts)
     charge = ctx.charge_mutations(is_strict=ctx.api_version >= STRICT_SINCE)
     found: dict[Key, Found] = {}
     step: dict[Key, Topic] = {}  # topics that are deleted together
     partition_count = 0
     for key, count in counts.items():
-        if key[0] is None and key[1] in doubly:
+        if key[0] is None and key[1] in named_and_identified:
             continue
-        topic, error = found[key] = _find(ctx, key, count, doubly, charge)
+        topic, error = found[key] = _find(ctx, key, count, named_and_identified, charge)
         if topic is not None and error is None:
             step[key] = topic
             partition_count += len(topic.partitions)
@@ -96,19 +99,22 @@ def _keys(ctx: RequestContext, request: schema.Request) -> list[Key]:
 
 
 def _named_and_identified(ctx: RequestContext, keys: Iterable[Key]) -> set[UUID]:
-    """Return the ids of topics that are requested both by name and by id. Only their names have results."""
+    """Return the ids of topics that are requested both by name and by id.
+
+    Only their names have results.
+    """
     topics = ctx.cluster.topics
     named = {topics[name].topic_id for name, topic_id in keys if topic_id == NIL_UUID and name is not None and name in topics}
     return {topic_id for name, topic_id in keys if name is None and topic_id in named}
 
 
-def _find(ctx: RequestContext, key: Key, count: int, doubly: set[UUID], charge: Charge) -> Found:
+def _find(ctx: RequestContext, key: Key, count: int, named_and_identified: set[UUID], charge: Charge) -> Found:
     name, topic_id = key
     topic: Topic | None = None
     try:
         _check(key, count)
         topic = ctx.cluster.topic_by_id(topic_id) if name is None else ctx.cluster.topic(name)
-        if topic.topic_id in doubly:
+        if topic.topic_id in named_and_identified:
             raise InvalidRequest("The provided topic name maps to an ID that was already supplied.")
         charge(len(topic.partitions))
     except KafkaError as error:

@@ -1,12 +1,13 @@
 """DeleteRecords (key 21): move log_start_offset of partitions forward.
 
-Versions: 0 to 2; 2 is flexible.
-Offset -1 means the high watermark. An offset above the high watermark is rejected; one below log_start_offset changes nothing. Also as in
-Apache Kafka: internal topics are INVALID_TOPIC_EXCEPTION, and topics with only cleanup.policy=compact are POLICY_VIOLATION. Of a repeated
-partition the last offset counts. A topic without partitions has no result.
-As in Kafka, log_start_offset is written to its checkpoint within log.flush.offset.checkpoint.interval.ms and at a clean stop. After a
-crash, records that were deleted just before may exist again.
-There are no followers to wait for, so timeout_ms has no effect.
+Versions: 0 to 2; 2 is flexible. Offset -1 means the high watermark. An offset above the high
+watermark is rejected; one below log_start_offset changes nothing. As in Apache Kafka, internal
+topics are INVALID_TOPIC_EXCEPTION, and topics with only cleanup.policy=compact are
+POLICY_VIOLATION. The last offset of a repeated partition is used. A topic without partitions has no
+result. As in Kafka, log_start_offset is written to its checkpoint within
+log.flush.offset.checkpoint.interval.ms and at a clean stop. After a crash, records that were
+deleted just before may exist again. This broker has no followers to wait for, so timeout_ms has no
+effect.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from minibroker.errors import InvalidTopicException, KafkaError, OffsetOutOfRang
 from minibroker.schemas import k21_delete_records as schema
 
 HIGH_WATERMARK: Final = -1
-COMPACT_ALONE: Final = frozenset({"compact"})
+COMPACT_ONLY: Final = frozenset({"compact"})
 
 
 @handles(schema, Pieces("topics.partitions", "topics.partitions", size=OPENED_AT_ONCE))
@@ -45,7 +46,7 @@ def _delete(ctx: RequestContext, topic: str, index: int, offset: int) -> schema.
             raise InvalidTopicException(f"Cannot delete records of internal topic {topic}")
         partition = ctx.cluster.partition(topic, index)
         log = partition.log
-        if log.config.cleanup_policy == COMPACT_ALONE:
+        if log.config.cleanup_policy == COMPACT_ONLY:
             raise PolicyViolation(f"Records of partition {topic}-{index} can not be deleted due to the configured policy")
         offset = log.high_watermark if offset == HIGH_WATERMARK else offset
         if not 0 <= offset <= log.high_watermark:

@@ -1,7 +1,9 @@
-"""OffsetForLeaderEpoch (key 23): the end offset of a leader epoch. A consumer detects truncation with it.
+"""OffsetForLeaderEpoch (key 23): the end offset of a leader epoch.
 
-Versions: 2 to 4; 4 is flexible. The current epoch ends at the log end. An unknown epoch has neither epoch nor end.
-Not done: followers, so logs are never truncated.
+A consumer detects truncation with it.
+
+Versions: 2 to 4; 4 is flexible. The current epoch ends at the log end. An unknown epoch has neither
+epoch nor end. Not done: followers, so logs are never truncated.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """AddPartitionsToTxn (key 24): add the partitions that a transaction will write to.
 
-Versions: 0 to 5; 3 is flexible. Clients use versions up to 3, with one transaction. Brokers use 4 and above, with several transactions, or
-with verify_only to check whether a transaction includes its partitions (KIP-890). One node does not need that itself, but serves it.
-All partitions of a transaction are added or none: if one does not exist it is UNKNOWN_TOPIC_OR_PARTITION, and the others are
-OPERATION_NOT_ATTEMPTED. For clients the broker's internal topics are TOPIC_AUTHORIZATION_FAILED.
-For a fenced producer versions 0 and 1 return INVALID_PRODUCER_EPOCH.
+Versions: 0 to 5; 3 is flexible. Clients use versions up to 3, with one transaction. Brokers use 4
+and above, with several transactions, or with verify_only to check whether a transaction includes
+its partitions (KIP-890). This broker does not send it to itself, but serves it. All partitions of a
+transaction are added or none: if one does not exist it is UNKNOWN_TOPIC_OR_PARTITION, and the
+others are OPERATION_NOT_ATTEMPTED. For clients the broker's internal topics are
+TOPIC_AUTHORIZATION_FAILED. For a fenced producer versions 0 and 1 return INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def _verified(ctx: RequestContext, transactional_id: str, ids: ProducerIdAndEpoc
 
 
 def _code(ctx: RequestContext, error: KafkaError) -> int:
-    """Return the error code that this version has for `error`."""
+    """Return the code of `error` in this version."""
     if isinstance(error, ProducerFenced) and ctx.api_version < FENCED_SINCE:
         return InvalidProducerEpoch.code
     return error.code

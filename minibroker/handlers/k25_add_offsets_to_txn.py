@@ -1,8 +1,9 @@
 """AddOffsetsToTxn (key 25): add a group's partition of `__consumer_offsets` to a transaction that will commit its offsets.
 
-Versions: 0 to 4; 3 is flexible. Clients with KIP-890 do not send it: TxnOffsetCommit 5 adds the partition itself.
-`__consumer_offsets` need not exist yet, because clients look for the group's coordinator after this request.
-For a fenced producer versions 0 and 1 return INVALID_PRODUCER_EPOCH.
+Versions: 0 to 4; 3 is flexible. Clients with KIP-890 do not send it: TxnOffsetCommit 5 adds the
+partition itself. `__consumer_offsets` need not exist yet, because clients look for the group's
+coordinator after this request. For a fenced producer versions 0 and 1 return
+INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations

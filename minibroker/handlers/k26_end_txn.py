@@ -1,8 +1,9 @@
 """EndTxn (key 26): commit or abort a transaction.
 
-Versions: 0 to 5; 3 is flexible; from 5 on each end bumps the epoch of the producer, which the response returns (KIP-890).
-For a fenced producer versions 0 and 1 return INVALID_PRODUCER_EPOCH.
-The response is sent when all markers of the transaction are written. If a partition is offline it is sent when the outcome is stored.
+Versions: 0 to 5; 3 is flexible; from 5 on each end bumps the epoch of the producer, which the
+response returns (KIP-890). For a fenced producer versions 0 and 1 return INVALID_PRODUCER_EPOCH.
+The response is sent when all markers of the transaction are written. If a partition is offline it
+is sent when the outcome is stored.
 """
 
 from __future__ import annotations

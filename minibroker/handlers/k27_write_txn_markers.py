@@ -1,10 +1,11 @@
-"""WriteTxnMarkers (key 27): end transactions in partitions without asking their coordinator.
+"""WriteTxnMarkers (key 27): end transactions in partitions without their coordinator.
 
-Versions: 1 and 2; flexible. In Kafka coordinators send it to leaders on other nodes. Here only operators do, to abort a hanging transaction
-(`kafka-transactions.sh abort`). The coordinator is not notified: it writes its own marker when the transaction ends.
-Errors of a partition: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED (log/producer_state.py). Markers of one producer id share an
-entry of the response, in which unknown partitions come first, as in Kafka.
-Where `flush.messages` requires it, the response waits until the markers are synced.
+Versions: 1 and 2; flexible. In Kafka coordinators send it to leaders on other nodes. Here only
+operators do, to abort a hanging transaction (`kafka-transactions.sh abort`). The coordinator is not
+notified: it writes its own marker when the transaction ends. Errors of a partition:
+INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED (log/producer_state.py). Markers of one
+producer id share an entry of the response, in which unknown partitions come first, as in Kafka. If
+`flush.messages` requires it, the response waits until the markers are synced.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ Codes = dict[int, dict[TopicPartition, int]]  #: by producer id
 
 
 class _Wait(NamedTuple):
-    """A marker that counts only once its log is synced."""
+    """A marker that is valid only once its log is synced."""
 
     producer_id: int
-    place: TopicPartition
+    partition: TopicPartition
     log: PartitionLog
 
 
@@ -43,10 +44,10 @@ def write_txn_markers(ctx: RequestContext, request: schema.Request) -> schema.Re
     waiting: list[_Wait] = []
     for marker in request.markers:
         found = codes.setdefault(marker.producer_id, {})
-        named = dict.fromkeys(_partitions(marker))
-        unknown = {each: UnknownTopicOrPartition.code for each in named if not _is_here(ctx, *each)}
+        partitions = dict.fromkeys(_partitions(marker))
+        unknown = {each: UnknownTopicOrPartition.code for each in partitions if not _exists(ctx, *each)}
         found.update(unknown)
-        for each in named:
+        for each in partitions:
             if each not in unknown:
                 found[each] = _write(ctx, marker, each, waiting)
     if not waiting:
@@ -62,27 +63,27 @@ def write_txn_markers(ctx: RequestContext, request: schema.Request) -> schema.Re
 def _take_back(codes: Codes, waiting: list[_Wait], failures: FlushFailures) -> None:
     for each in waiting:
         if each.log in failures:
-            codes[each.producer_id][each.place] = failures[each.log].code
+            codes[each.producer_id][each.partition] = failures[each.log].code
 
 
 def _partitions(marker: schema.Marker) -> Iterator[TopicPartition]:
     return ((topic.name, index) for topic in marker.topics for index in topic.partition_indexes)
 
 
-def _is_here(ctx: RequestContext, topic: str, index: int) -> bool:
+def _exists(ctx: RequestContext, topic: str, index: int) -> bool:
     found = ctx.cluster.topics.get(topic)
     return found is not None and 0 <= index < len(found.partitions)
 
 
-def _write(ctx: RequestContext, marker: schema.Marker, place: TopicPartition, waiting: list[_Wait]) -> int:
+def _write(ctx: RequestContext, marker: schema.Marker, partition: TopicPartition, waiting: list[_Wait]) -> int:
     """Write the marker to one partition. Returns the error code."""
-    ends = ControlType.COMMIT if marker.transaction_result else ControlType.ABORT
+    control_type = ControlType.COMMIT if marker.transaction_result else ControlType.ABORT
     try:
         if marker.producer_id < 0 or marker.producer_epoch < 0:
             raise UnknownServerError  # as in Kafka
-        found = ctx.cluster.partition(*place)
+        found = ctx.cluster.partition(*partition)
         found.end_transaction(
-            EndTransactionMarker(ends, marker.coordinator_epoch),
+            EndTransactionMarker(control_type, marker.coordinator_epoch),
             producer_id=marker.producer_id,
             producer_epoch=marker.producer_epoch,
             transaction_version=marker.transaction_version,
@@ -91,7 +92,7 @@ def _write(ctx: RequestContext, marker: schema.Marker, place: TopicPartition, wa
         return error.code
     log = found.log
     if log.wants_sync:
-        waiting.append(_Wait(marker.producer_id, place, log))
+        waiting.append(_Wait(marker.producer_id, partition, log))
     return 0
 
 

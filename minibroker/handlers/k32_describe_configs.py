@@ -1,12 +1,14 @@
 """DescribeConfigs (key 32): configs of topics, this broker, groups and client metrics, with the source of each value.
 
-Versions: 0 to 4; 3 adds type and documentation, 4 is flexible.
-Version 0 has is_default instead of the source. Apache Kafka 3.9 never sets it; this broker sets it for defaults.
-Resource types: 2 topic; 4 broker (its id, with all of Kafka's configs; "" has the stored configs of all brokers); 8 loggers of a broker; 16
-client metrics; 32 group. The last two have their defaults whatever their name. If `configuration_keys` is null or empty, all are returned.
+Versions: 0 to 4; 3 adds type and documentation, 4 is flexible. Version 0 has is_default instead of
+the source. Apache Kafka 3.9 never sets it; this broker sets it for defaults. Resource types: 2
+topic; 4 broker (its id, with all of Kafka's configs; "" has the stored configs of all brokers); 8
+loggers of a broker; 16 client metrics; 32 group. The last two have their defaults for any name. If
+`configuration_keys` is null or empty, all are returned.
 
-Rules are ConfigHelper's of Apache Kafka 4.3.1. A config that has no effect here has Kafka's default, unless the properties file or a client
-sets it. The values of passwords and of unknown names are never reported.
+The rules are those of ConfigHelper of Apache Kafka 4.3.1. A config that has no effect here has
+Kafka's default, unless the properties file or a client sets it. The values of passwords and of
+unknown names are never reported.
 """
 
 from __future__ import annotations
@@ -55,7 +57,11 @@ _PIECE_SIZE: Final = 10  #: topics, each with about 30 configs
 
 
 def _weight(resource: schema.Resource) -> int:
-    """Return the size of a resource. A broker has ten times the configs of a topic, so it is its own piece unless keys are named."""
+    """Return the size of a resource.
+
+    A broker has ten times the configs of a topic, so it is its own piece unless the request has
+    keys.
+    """
     keys = resource.configuration_keys
     if keys:
         return 1 + len(keys)
@@ -157,14 +163,14 @@ def _documentation(entry: ConfigEntry) -> str | None:
 
 
 def broker_entries(config: BrokerConfig, chosen: Collection[str] = ()) -> list[ConfigEntry]:
-    """Return the configs of this broker, by name: those in `chosen`, or all if that is empty."""
+    """Return the configs of this broker in the order of their names: those in `chosen`, or all if `chosen` is empty."""
     names = BROKER_PROPERTIES.keys() | kafka_names() | config.unknown.keys() | config.dynamic_default.keys() | config.dynamic_broker.keys()
     entries = [_entry(config, name) for name in sorted(names.intersection(chosen) if chosen else names)]
     return [entry for entry in entries if entry.prop.name not in DESCRIBED_IF_SET or entry.source != SOURCE_DEFAULT]
 
 
 def default_broker_entries(config: BrokerConfig, chosen: Collection[str] = ()) -> list[ConfigEntry]:
-    """Return the configs that are stored for all brokers, by name."""
+    """Return the configs that are stored for all brokers, in the order of their names."""
     entries = []
     for name, text in sorted(config.dynamic_default.items()):
         if chosen and name not in chosen:
@@ -189,12 +195,12 @@ def _value(config: BrokerConfig, prop: Property) -> str | None:
     text = next((layer[prop.name] for layer, _ in _layers(config) if prop.name in layer), prop.default)
     try:
         return format_value(prop.parse(text))
-    except InvalidConfig:  # in the properties file: a config without effect does not fail a start
+    except InvalidConfig:  # an invalid config without effect in the properties file does not prevent a start
         return text
 
 
 def _synonyms(config: BrokerConfig, prop: Property) -> list[ConfigSynonym]:
-    """Return all places that set a config, the one in force first."""
+    """Return all values that are set for a config, the effective one first."""
     if prop.name in BROKER_PROPERTIES:
         return broker_synonyms(config, prop.name)
     base = base_name(prop.name)
@@ -212,7 +218,7 @@ def _synonyms(config: BrokerConfig, prop: Property) -> list[ConfigSynonym]:
 
 
 def _layers(config: BrokerConfig) -> tuple[tuple[Mapping[str, str], int], ...]:
-    """Return the texts of configs that have no effect here, strongest first."""
+    """Return the texts of configs that have no effect here, in descending precedence."""
     return (
         (config.dynamic_broker, SOURCE_DYNAMIC_BROKER),
         (config.dynamic_default, SOURCE_DYNAMIC_DEFAULT_BROKER),

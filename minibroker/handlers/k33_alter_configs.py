@@ -1,7 +1,8 @@
 """AlterConfigs (key 33): replace all overrides of a topic, a group or client metrics, or all dynamic configs of one broker or of all.
 
-Versions: 0 to 2; 2 is flexible. Configs that are not named lose their overrides, so clients today use IncrementalAlterConfigs.
-Each resource is altered or rejected as a whole, independently of the others. A repeated resource is rejected.
+Versions: 0 to 2; 2 is flexible. Configs that the request does not have lose their overrides. New
+clients use IncrementalAlterConfigs. Each resource is altered or rejected as a whole, independently
+of the others. A repeated resource is rejected.
 """
 
 from __future__ import annotations

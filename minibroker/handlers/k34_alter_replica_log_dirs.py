@@ -1,9 +1,10 @@
 """AlterReplicaLogDirs (key 34): move partitions to other log directories of this broker while they are in use.
 
-Versions: 1 and 2; 2 is flexible. The response is sent when the moves have started. Until a copy replaces its partition, DescribeLogDirs
-lists it as a future log. A partition that moves already is redirected to the new destination; its current directory cancels the move. A
-partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION, and will be created in that directory. Of several directories for one partition
-the last one counts.
+Versions: 1 and 2; 2 is flexible. The response is sent when the moves have started. Until a copy
+replaces its partition, DescribeLogDirs lists it as a future log. A partition that is already moving
+is redirected to the new destination; its current directory cancels the move. A partition that does
+not exist is UNKNOWN_TOPIC_OR_PARTITION, and will be created in that directory. If a request has
+several directories for one partition, the last one is used.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
 """DescribeLogDirs (key 35): the directories of log.dirs with the partitions and bytes in them.
 
-Versions: 0 to 5; 2 is flexible, 3 adds an error code of the response, 4 the size of the volume, 5 whether a directory takes new partitions.
-Topics: null requests all. Requested partitions that do not exist are left out, so an empty list returns the directories alone. Directories
-without any of the partitions are listed. Sizes are bytes of `.log` files. The metadata log is not listed, nor are offline partitions, whose
-size is unknown. KAFKA_STORAGE_ERROR: the directory is offline, or its volume cannot be read.
-A new partition whose log has not been needed yet has 0 bytes. Partitions that are created or deleted while many are listed may be missing.
-A moving partition is listed in its destination as well, as a future log with the bytes copied so far. Its offset_lag counts the offsets
-from the first segment that is not copied completely.
-Not done: cordoned directories (KIP-1066), so is_cordoned is always false.
+Versions: 0 to 5; 2 is flexible, 3 adds an error code of the response, 4 the size of the volume, 5
+whether a directory takes new partitions. Topics: null requests all. Requested partitions that do
+not exist are left out, so an empty list returns only the directories. Directories without any of
+the partitions are listed. Sizes are bytes of `.log` files. The metadata log is not listed. Offline
+partitions are not listed either, because their size is unknown. KAFKA_STORAGE_ERROR: the directory
+is offline, or its volume cannot be read. A new partition whose log was not opened yet has 0 bytes.
+Partitions that are created or deleted while many are listed may be missing. A moving partition is
+listed in its destination as well, as a future log with the bytes copied so far. Its offset_lag
+counts the offsets from the first segment that is not copied completely. Not done: cordoned
+directories (KIP-1066), so is_cordoned is always false.
 """
 
 from __future__ import annotations
@@ -95,7 +97,7 @@ def _describe_logs(
 
 
 def _size(directory: LogDirectory, partition: Partition) -> int | None:
-    """Return the size of a partition's log in a directory; None if it is not there."""
+    """Return the size of a partition's log in a directory; None if the directory does not have it."""
     log = directory.logs.get((partition.topic, partition.index))
     if log is not None:
         return log.segments.size

@@ -1,6 +1,7 @@
 """SaslAuthenticate (key 36) of a client that is logged in already, or on a listener without SASL: ILLEGAL_SASL_STATE, as in Apache Kafka.
 
-Versions: 0 to 2; 2 is flexible. A client that has to log in is served by server/sasl_gate.py, before requests get here.
+Versions: 0 to 2; 2 is flexible. Until a client has logged in, server/sasl/gate.py serves its
+requests.
 """
 
 from __future__ import annotations

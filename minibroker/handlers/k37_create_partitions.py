@@ -1,12 +1,13 @@
-"""CreatePartitions (key 37): increase the number of partitions of topics. The new ones have a leader when the response is sent.
+"""CreatePartitions (key 37): increase the number of partitions of topics.
 
-Versions: 0 to 3; 2 is flexible.
-`count` is the new total. INVALID_PARTITIONS: it is not larger than the current one. Assignments (a list of brokers for each new partition)
-can name this broker only, else INVALID_REPLICA_ASSIGNMENT. A repeated topic is INVALID_REQUEST and has one result. validate_only runs all
-checks and changes nothing.
-More than 10,000 new partitions of a topic are POLICY_VIOLATION, as in CreateTopics. Apache Kafka 4.3.1 returns UNKNOWN_SERVER_ERROR here
-and creates the first 10,000 nevertheless. It also lets validate_only pass.
-`timeout_ms` is not used.
+The new ones have a leader when the response is sent.
+
+Versions: 0 to 3; 2 is flexible. `count` is the new total. INVALID_PARTITIONS: it is not larger than
+the current one. INVALID_REPLICA_ASSIGNMENT: the assignments (a list of brokers for each new
+partition) name another broker. A repeated topic is INVALID_REQUEST and has one result.
+validate_only runs all checks and changes nothing. More than 10,000 new partitions of a topic are
+POLICY_VIOLATION, as in CreateTopics. Apache Kafka 4.3.1 returns UNKNOWN_SERVER_ERROR and creates
+the first 10,000 nevertheless. Its validate_only accepts such a request. `timeout_ms` is not used.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ def create_partitions(ctx: RequestContext, request: schema.Request) -> Any:
 
 
 def _create_partitions(ctx: RequestContext, request: schema.Request) -> Steps[schema.Response]:
-    """Create the partitions of each topic, in the order of the request. A failed topic does not stop the others."""
+    """Create the partitions of each topic, in the order of the request.
+
+    A failed topic does not stop the others.
+    """
     charge = ctx.charge_mutations(is_strict=ctx.api_version >= STRICT_SINCE)
     topics: dict[str, list[schema.Topic]] = {}
     for topic in request.topics:
@@ -47,8 +51,8 @@ def _grow(ctx: RequestContext, name: str, entries: list[schema.Topic], charge: C
     try:
         if len(entries) > 1:
             raise InvalidRequest("Duplicate topic name.")
-        given = entries[0].assignments
-        assignments = None if given is None else [assignment.broker_ids for assignment in given]
+        requested = entries[0].assignments
+        assignments = None if requested is None else [assignment.broker_ids for assignment in requested]
         yield from ctx.cluster.create_partitions_in_steps(
             name, entries[0].count, assignments=assignments, validate_only=validate_only, charge=charge
         )

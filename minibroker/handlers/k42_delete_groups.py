@@ -1,6 +1,7 @@
 """DeleteGroups (key 42): delete groups without members, and their offsets.
 
-Versions: 0 to 2; 2 is flexible. A repeated group has one result. A group of a type that is not served is NON_EMPTY_GROUP.
+Versions: 0 to 2; 2 is flexible. A repeated group has one result. A group of a type that is not
+served is NON_EMPTY_GROUP.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
 """ElectLeaders (key 43): make the preferred replica (type 0), or any replica that is alive (type 1), leader of its partitions.
 
-Versions: 0 to 2; 1 adds the type, 2 is flexible. INVALID_REQUEST for each partition if the type is another one.
-One broker leads all its partitions: ELECTION_NOT_NEEDED. Several simulated brokers elect leaders (`Leadership`).
-Null topics request all partitions. The response has each topic, with only those partitions that got a leader or have none. A partition has
-none if its log directory is offline (PREFERRED_LEADER_NOT_AVAILABLE or ELIGIBLE_LEADERS_NOT_AVAILABLE). With one broker, so has one whose
-first replica is another node, in a directory from a larger Apache Kafka cluster.
-`timeout_ms` is not used.
+Versions: 0 to 2; 1 adds the type, 2 is flexible. INVALID_REQUEST for each partition: the type is
+neither 0 nor 1. One broker leads all its partitions: ELECTION_NOT_NEEDED. Several simulated brokers
+elect leaders (`Leadership`). Null topics request all partitions. The response has each topic, with
+only those partitions that got a leader or have none. A partition has no leader if its log directory
+is offline (PREFERRED_LEADER_NOT_AVAILABLE or ELIGIBLE_LEADERS_NOT_AVAILABLE). With one broker, a
+partition of a directory from a larger Apache Kafka cluster has no leader if its first replica is
+another node. `timeout_ms` is not used.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
@@ -24,9 +25,6 @@ from minibroker.errors import (
     UnknownTopicOrPartition,
 )
 from minibroker.schemas import k43_elect_leaders as schema
-
-if TYPE_CHECKING:
-    pass
 
 PREFERRED: Final = 0
 UNCLEAN: Final = 1
@@ -49,7 +47,7 @@ def elect_leaders(ctx: RequestContext, request: schema.Request) -> schema.Respon
 
 
 def _elect_all(ctx: RequestContext, request: schema.Request) -> Steps:
-    """Elect leaders of all current topics, except those deleted before their turn comes."""
+    """Elect leaders of all current topics, except those that are deleted during a pause."""
     merged = MergedResponse(_PIECES, ctx.api_version, flexible=ctx.api_version >= schema.FLEXIBLE_SINCE)
     merged.add(_answer(0, []), 0)
     for name in list(ctx.cluster.topics):

@@ -1,9 +1,9 @@
-"""IncrementalAlterConfigs (key 44): set, delete, append to or subtract from single configs of topics, brokers, groups and more.
+"""IncrementalAlterConfigs (key 44): set, delete, append to or subtract from single configs of topics, brokers, groups and other resources.
 
-Versions: 0 and 1; 1 is flexible. Each resource is altered or rejected as a whole, independently of the others. A repeated resource is
-rejected. Before the response, changes of a topic apply to its open logs, and changes of a broker to every log without an override. Both
-survive a restart.
-Levels of a broker's loggers (8) are kept until it stops.
+Versions: 0 and 1; 1 is flexible. Each resource is altered or rejected as a whole, independently of
+the others. A repeated resource is rejected. Before the response, changes of a topic apply to its
+open logs, and changes of a broker to every log without an override. Both survive a restart. Log
+levels of a broker's loggers (8) are kept until it stops.
 """
 
 from __future__ import annotations

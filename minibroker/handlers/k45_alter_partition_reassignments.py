@@ -1,17 +1,16 @@
-"""AlterPartitionReassignments (key 45): move replicas of partitions to other brokers, or cancel that (KIP-455).
+"""AlterPartitionReassignments (key 45): move replicas of partitions to other brokers, or cancel such moves (KIP-455).
 
-Versions: 0 and 1; flexible. 1 says whether the number of replicas may change, and the response repeats it.
-A single broker has every partition already, so a list with only its id succeeds and changes nothing. Any other list is
-INVALID_REPLICA_ASSIGNMENT. Several simulated brokers finish a reassignment before the response, because they have no data to move
-(`Leadership`). With minibroker.like.kafka a reassignment to new replicas takes a second and can be cancelled.
-Null replicas cancel a reassignment. NO_REASSIGNMENT_IN_PROGRESS (without a message) if there is none.
-`timeout_ms` is not used.
-Not done: finishing or cancelling what a larger Apache Kafka cluster had started. It is INVALID_REPLICA_ASSIGNMENT and stays.
+Versions: 0 and 1; flexible. 1 has a flag whether the number of replicas may change, which the
+response repeats. A single broker has every partition already: a list with only its id succeeds and
+changes nothing. Any other list is INVALID_REPLICA_ASSIGNMENT. Several simulated brokers finish a
+reassignment before the response, because they have no data to move (`Leadership`). With
+minibroker.like.kafka a reassignment to new replicas takes a second and can be cancelled. Null
+replicas cancel a reassignment. NO_REASSIGNMENT_IN_PROGRESS (without a message): the partition has
+no reassignment. `timeout_ms` is not used. Not done: finishing or cancelling a reassignment that a
+larger Apache Kafka cluster had started. The request is INVALID_REPLICA_ASSIGNMENT.
 """
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from minibroker.cluster.topic_rules import check_assignment
 from minibroker.dispatch.context import RequestContext
@@ -23,9 +22,6 @@ from minibroker.errors import (
     UnknownTopicOrPartition,
 )
 from minibroker.schemas import k45_alter_partition_reassignments as schema
-
-if TYPE_CHECKING:
-    pass
 
 
 @handles(schema, Pieces("topics.partitions", "responses.partitions", beside=("replicas",)))

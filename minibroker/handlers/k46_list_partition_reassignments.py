@@ -1,8 +1,9 @@
 """ListPartitionReassignments (key 46): partitions that are moving to other brokers (KIP-455).
 
-Versions: 0; flexible. With one node nothing moves. The response has only what a larger Apache Kafka cluster had started in this directory,
-and reassignments that run with minibroker.like.kafka.
-Topics and partitions that do not exist are skipped. `timeout_ms` is not used.
+Versions: 0; flexible. One node moves no partitions. The response has only reassignments that a
+larger Apache Kafka cluster had started in this directory, and those that run with
+minibroker.like.kafka. Topics and partitions that do not exist are skipped. `timeout_ms` is not
+used.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ def list_partition_reassignments(ctx: RequestContext, request: schema.Request) -
         (each.name, [topics[each.name].partitions[index] for index in each.partition_indexes if _has(ctx, each.name, index)])
         for each in request.topics
     ]
-    return _answer([(name, [moved for each in partitions if (moved := _under_way(ctx, each))]) for name, partitions in found])
+    return _answer([(name, [moved for each in partitions if (moved := _reassignment(ctx, each))]) for name, partitions in found])
 
 
 def _list_all(ctx: RequestContext) -> Steps:
-    """List reassignments of all current topics, except those deleted before their turn comes."""
+    """List reassignments of all current topics, except those that are deleted during a pause."""
     found: list[tuple[str, list[schema.PartitionResult]]] = []
     for name in list(ctx.cluster.topics):
         moving: list[schema.PartitionResult] = []
         index = 0
         while (topic := ctx.cluster.topics.get(name)) is not None and index < len(topic.partitions):
-            moving += [moved for each in topic.partitions[index : index + _STEP] if (moved := _under_way(ctx, each))]
+            moving += [moved for each in topic.partitions[index : index + _STEP] if (moved := _reassignment(ctx, each))]
             index += _STEP
             yield None
         found.append((name, moving))
@@ -57,7 +58,7 @@ def _has(ctx: RequestContext, topic: str, index: int) -> bool:
     return topic in ctx.cluster.topics and 0 <= index < len(ctx.cluster.topics[topic].partitions)
 
 
-def _under_way(ctx: RequestContext, partition: Partition) -> schema.PartitionResult | None:
+def _reassignment(ctx: RequestContext, partition: Partition) -> schema.PartitionResult | None:
     running = ctx.cluster.leadership.reassignment(partition)
     if running is None:
         return None

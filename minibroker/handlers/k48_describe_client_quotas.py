@@ -1,9 +1,10 @@
 """DescribeClientQuotas (key 48): quotas of users, client ids and addresses (KIP-546).
 
-Versions: 0 and 1; 1 is flexible. A filter has one component for each entity type: a name, the default, or any name. `strict` leaves out
-entities that have other types as well. No components request all. Without a list of entries: INVALID_REQUEST for an invalid filter,
-UNSUPPORTED_VERSION for an unknown type.
-Quotas are stored (cluster/metadata/client_quotas.py), returned in the order of their creation, and enforced (dispatch/quotas.py).
+Versions: 0 and 1; 1 is flexible. A filter has one component for each entity type: a name, the
+default, or any name. `strict` leaves out entities that also have other types. A request without
+components gets all. These errors have null entries: INVALID_REQUEST for an invalid filter,
+UNSUPPORTED_VERSION for an unknown type. Quotas are stored (cluster/metadata/client_quotas.py),
+returned in the order of their creation, and enforced (dispatch/quotas.py).
 """
 
 from __future__ import annotations

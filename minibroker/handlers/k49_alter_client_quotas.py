@@ -1,8 +1,9 @@
 """AlterClientQuotas (key 49): set and remove quotas of users, client ids and addresses (KIP-546).
 
-Versions: 0 and 1; 1 is flexible. Each entity is altered or rejected (INVALID_REQUEST) as a whole, independently of the others. A repeated
-entity has one result. Removing a quota that does not exist succeeds. validate_only runs all checks and changes nothing.
-Quotas are records of the metadata log, as in Apache Kafka (cluster/metadata/client_quotas.py). The response is sent when they are on the
+Versions: 0 and 1; 1 is flexible. Each entity is altered or rejected (INVALID_REQUEST) as a whole,
+independently of the others. A repeated entity has one result. Removing a quota that does not exist
+succeeds. validate_only runs all checks and changes nothing. Quotas are records of the metadata log,
+as in Apache Kafka (cluster/metadata/client_quotas.py). The response is sent when they are on the
 disk. They apply from the next request on (dispatch/quotas.py).
 """
 
@@ -34,13 +35,16 @@ def alter_client_quotas(ctx: RequestContext, request: schema.Request) -> schema.
 
 
 def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
-    """Return `error` for each entity. An invalid entity is not repeated, because it may have hundreds of thousands of types."""
+    """Return `error` for each entity.
+
+    The result of an entity with too many types is empty; it may have hundreds of thousands.
+    """
     entities = [_entity(entry) if len(entry.entity) <= _TYPES_REPEATED_MAX else {} for entry in request.entries]
     return schema.Response(entries=[_result(entity, error) for entity in entities])
 
 
 def _entity(entry: schema.Entry) -> Entity:
-    return {part.entity_type: part.entity_name for part in entry.entity}  # of two names of one type the last one counts, as in Kafka
+    return {part.entity_type: part.entity_name for part in entry.entity}  # the last name of a type is used, as in Kafka
 
 
 def _result(entity: Entity, error: KafkaError | None) -> schema.EntryResult:

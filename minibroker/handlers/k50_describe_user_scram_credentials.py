@@ -1,7 +1,8 @@
 """DescribeUserScramCredentials (key 50): the SCRAM mechanisms for which users have a password (KIP-554).
 
-Versions: 0; flexible. No users, or null, request all. A user without a credential is RESOURCE_NOT_FOUND. A repeated user is
-DUPLICATE_RESOURCE and has one result. Salts and keys are never returned.
+Versions: 0; flexible. An empty list or null requests all users. A user without a credential is
+RESOURCE_NOT_FOUND. A repeated user is DUPLICATE_RESOURCE and has one result. Salts and keys are
+never returned.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def describe_user_scram_credentials(ctx: RequestContext, request: schema.Request
 
 
 def _describe_all(ctx: RequestContext) -> Steps:
-    """Describe all current users, except those who lost their credentials before their turn comes."""
+    """Describe all current users, except those whose credentials are removed during a pause."""
     results: dict[str, schema.Result] = {}
     for number, name in enumerate(users(ctx.cluster.image.kept)):
         if name not in results:
@@ -57,6 +58,6 @@ def _describe(ctx: RequestContext, name: str, *, is_twice: bool) -> schema.Resul
 
 
 def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
-    """Return `error` once for each user in the request, without its name, as Kafka does; a null list has none."""
+    """Return `error` once for each user in the request, without its name, as Kafka does."""
     results = [schema.Result(user="", error_code=error.code, error_message=str(error), credential_infos=[]) for _ in request.users or ()]
     return schema.Response(error_code=error.code, error_message=str(error), results=results)

@@ -1,10 +1,11 @@
 """AlterUserScramCredentials (key 51): set and remove users' passwords for SCRAM mechanisms (KIP-554).
 
-Versions: 0; flexible; extra bytes after the request are ignored (librdkafka sends one). Each user is altered or rejected independently and
-has one result; successful ones come first. A second change of a user is DUPLICATE_RESOURCE.
-A request of more than 1,000 changes is rejected: POLICY_VIOLATION (config/request_limits.py).
-Credentials are records of the metadata log, as in Apache Kafka (cluster/metadata/scram_credentials.py). The response is sent when they are
-on the disk. Logins use them at once; open connections go on (server/sasl/listener.py).
+Versions: 0; flexible; extra bytes after the request are ignored (librdkafka sends one). Each user
+is altered or rejected independently and has one result; successful ones come first. A second change
+of a user is DUPLICATE_RESOURCE. A request of more than 1,000 changes is rejected: POLICY_VIOLATION
+(config/request_limits.py). Credentials are records of the metadata log, as in Apache Kafka
+(cluster/metadata/scram_credentials.py). The response is sent when they are on the disk. New logins
+use them; open connections continue (server/sasl/listener.py).
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
 """DescribeQuorum (key 55): leader, voters and end of the metadata log.
 
 Versions: 0 to 2; all flexible; 1 adds times, 2 messages, nodes and the directory.id of the voter.
-This node is the leader and the only voter, and has the whole log, so its times are now. Its directory.id and the address of its controller
-listener come from the metadata log. A log with static voters (kraft.version 0) has neither. A log that minibroker created has the address
-of the controller in Kafka's own server.properties, where nothing listens before Apache Kafka uses the directory.
-With several simulated brokers the configured one is the controller. The others are observers, including stopped ones, as Apache Kafka
-removes an observer only after five minutes.
-If the request has anything but one `__cluster_metadata-0`, each of its partitions is UNKNOWN_TOPIC_OR_PARTITION.
+This node is the leader and the only voter, and has the whole log, so its times are now. Its
+directory.id and the address of its controller listener come from the metadata log. A log with
+static voters (kraft.version 0) has neither. A log that minibroker created has the address of the
+controller in Kafka's own server.properties, where no process listens before Apache Kafka uses the
+directory. With several simulated brokers the configured one is the controller. The others are
+observers, including stopped ones, because Apache Kafka removes an observer only after five minutes.
+If the request has other partitions than one `__cluster_metadata-0`, each of its partitions is
+UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """UpdateFeatures (key 57): finalize features at other levels (KIP-584, KIP-778).
 
-Versions: 0 to 2; all flexible; 1 adds validate_only and upgrade_type, 2 drops the results of single features.
-All features are updated or none. The first invalid one is returned as INVALID_UPDATE_VERSION of the whole request. For the levels see
-cluster/metadata/features.py. A new level applies from the next request on; clients learn it from ApiVersions.
-As in Apache Kafka 4.3.1, allow_downgrade of version 0 allows nothing, and the message of each successful update is "NONE". Not even an
-unsafe downgrade can set metadata.version below a version that changed the records of the metadata log.
-kraft.version 1 is a control record of the metadata log and cannot be downgraded.
+Versions: 0 to 2; all flexible; 1 adds validate_only and upgrade_type, 2 drops the results of single
+features. All features are updated or none. The first invalid one is returned as
+INVALID_UPDATE_VERSION of the whole request. For the levels see cluster/metadata/features.py. A new
+level applies from the next request on; clients learn it from ApiVersions. As in Apache Kafka 4.3.1,
+allow_downgrade of version 0 has no effect, and the message of each successful update is "NONE".
+Even an unsafe downgrade cannot set metadata.version below a version that changed the records of the
+metadata log. kraft.version 1 is a control record of the metadata log and cannot be downgraded.
 `timeout_ms` is not used.
 """
 

@@ -1,10 +1,11 @@
 """DescribeCluster (key 60): the cluster's id, its controller and its nodes.
 
-Versions: 0 to 2; all flexible; 1 adds the endpoint type, 2 can include fenced brokers.
-Nodes have the advertised address of the listener that the client is connected to. With several brokers a stopped one is fenced. Endpoint
-type 2 (controllers) is MISMATCHED_ENDPOINT_TYPE on this listener. Any other type but 1 (brokers) is UNSUPPORTED_ENDPOINT_TYPE. Authorized
-operations are all operations, as in Kafka without an authorizer; -2**31 if they were not requested.
-Not done: a controller listener, where Kafka serves type 2.
+Versions: 0 to 2; all flexible; 1 adds the endpoint type, 2 can include fenced brokers. Nodes have
+the advertised address of the listener that the client is connected to. With several brokers a
+stopped one is fenced. Endpoint type 2 (controllers) is MISMATCHED_ENDPOINT_TYPE on this listener.
+Any other type but 1 (brokers) is UNSUPPORTED_ENDPOINT_TYPE. Authorized operations are all
+operations, as in Kafka without an authorizer; -2**31 if they were not requested. Not done: a
+controller listener, where Kafka serves type 2.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """DescribeProducers (key 61): the producers in the state of a partition, and their open transactions (KIP-664).
 
-Version: 0; flexible. See log/producer_state.py. -1 stands for last_sequence after a marker that raised the epoch, for coordinator_epoch
-before the first marker, and for current_txn_start_offset without an open transaction.
-As in Kafka, an unknown topic has a message and an unknown partition has none.
+Version: 0; flexible. See log/producer_state.py. -1 stands for last_sequence after a marker that
+raised the epoch, for coordinator_epoch before the first marker, and for current_txn_start_offset
+without an open transaction. As in Kafka, an unknown topic has a message and an unknown partition
+has none.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ def _describe(ctx: RequestContext, topic: str, index: int) -> schema.PartitionRe
     try:
         producers = ctx.cluster.partition(topic, index).log.producers.active()
     except UnknownTopicOrPartition as error:
-        words = None if topic in ctx.cluster.topics else str(error)
-        return schema.PartitionResult(partition_index=index, error_code=error.code, error_message=words, active_producers=[])
+        message = None if topic in ctx.cluster.topics else str(error)
+        return schema.PartitionResult(partition_index=index, error_code=error.code, error_message=message, active_producers=[])
     except KafkaError as error:
         return schema.PartitionResult(partition_index=index, error_code=error.code, error_message=str(error), active_producers=[])
     return schema.PartitionResult(

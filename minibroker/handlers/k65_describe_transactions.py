@@ -1,6 +1,7 @@
 """DescribeTransactions (key 65): the state of transactional ids (KIP-664).
 
-Versions: 0, flexible. An unknown id is TRANSACTIONAL_ID_NOT_FOUND. Topics are those of the transaction that is open or about to end.
+Versions: 0, flexible. An unknown id is TRANSACTIONAL_ID_NOT_FOUND. Topics are those of the
+transaction that is open or about to end.
 """
 
 from __future__ import annotations

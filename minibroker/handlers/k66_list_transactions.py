@@ -1,9 +1,11 @@
-"""ListTransactions (key 66): the transactional ids that this broker coordinates (KIP-664), those that pass every filter.
+"""ListTransactions (key 66): the transactional ids that this broker coordinates and that pass every filter (KIP-664).
 
 Versions: 0 to 2, flexible; 1 adds duration_filter (KIP-994), 2 transactional_id_pattern (KIP-1152).
-Unknown states are returned in unknown_state_filters; state names are case-sensitive. If no state filter is known, no transaction passes.
-transactional_id_pattern must match the whole id. INVALID_REGULAR_EXPRESSION: the pattern is invalid, or too large for one of the ids.
-A transaction that lasts `duration_filter` or less does not pass. As in Kafka, an id whose transaction never began lasts since 1970.
+Unknown states are returned in unknown_state_filters; state names are case-sensitive. If no state
+filter is known, no transaction passes. transactional_id_pattern must match the whole id.
+INVALID_REGULAR_EXPRESSION: the pattern is invalid, or too large for one of the ids. A transaction
+that lasts `duration_filter` or less does not pass. As in Kafka, an id that never had a transaction
+counts as open since 1970.
 """
 
 from __future__ import annotations
@@ -28,7 +30,6 @@ def list_transactions(ctx: RequestContext, request: schema.Request) -> Any:
 
 
 def _list(ctx: RequestContext, request: schema.Request) -> Steps:
-
     names = {each.kafka_name for each in TransactionState}
     filters = _filters(ctx, request)
     found: list[schema.TransactionState] = []
@@ -53,8 +54,8 @@ def _filters(ctx: RequestContext, request: schema.Request) -> list[Passes]:
         ids = set(request.producer_id_filters)
         filters.append(lambda each: each.producer_id in ids)
     if request.duration_filter >= 0:
-        begun_before_ms = ctx.broker.clock.now_ms() - request.duration_filter
-        filters.append(lambda each: each.start_timestamp_ms < begun_before_ms)
+        started_before_ms = ctx.broker.clock.now_ms() - request.duration_filter
+        filters.append(lambda each: each.start_timestamp_ms < started_before_ms)
     if request.transactional_id_pattern:
         pattern = Regex(request.transactional_id_pattern)
         filters.append(lambda each: pattern.matches(each.transactional_id))

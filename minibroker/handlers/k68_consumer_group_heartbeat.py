@@ -1,8 +1,9 @@
 """ConsumerGroupHeartbeat (key 68): join, stay in or leave a consumer group, and receive its assignment (KIP-848).
 
-Versions: 0 to 1; both flexible; from 1 on a member chooses its own id, and may subscribe by a regular expression.
-The protocol is in coordinator/group/consumer/group.py. UNSUPPORTED_VERSION: the cluster has not finalized group.version 1, or
-group.coordinator.rebalance.protocols does not list `consumer`. An error has a message, and neither member nor epoch.
+Versions: 0 to 1; both flexible; from 1 on a member chooses its own id, and may subscribe by a
+regular expression. The protocol is in coordinator/group/consumer/group.py. UNSUPPORTED_VERSION: the
+cluster has not finalized group.version 1, or group.coordinator.rebalance.protocols does not list
+`consumer`. An error has a message, and neither member nor epoch.
 """
 
 from __future__ import annotations

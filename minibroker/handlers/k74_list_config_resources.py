@@ -1,7 +1,7 @@
 """ListConfigResources (key 74): names of the resources that can have configs.
 
-Versions: 0 and 1; flexible. Version 0 has client metrics only.
-In Apache Kafka's order: groups (32) and client metrics (16) that have configs, broker loggers (8) and brokers (4), topics (2). Any other
+Versions: 0 and 1; flexible. Version 0 has client metrics only. In Apache Kafka's order: groups (32)
+and client metrics (16) that have configs, broker loggers (8) and brokers (4), topics (2). Any other
 type is UNSUPPORTED_VERSION, without a list.
 """
 
@@ -44,8 +44,8 @@ def _list(ctx: RequestContext, types: Sequence[int]) -> Steps:
     resources: list[schema.Resource] = []
     for resource_type in types:
         names = iter(_names(ctx, resource_type))
-        while some := list(islice(names, _STEP)):
-            resources += [schema.Resource(resource_name=name, resource_type=resource_type) for name in some if name is not None]
+        while step := list(islice(names, _STEP)):
+            resources += [schema.Resource(resource_name=name, resource_type=resource_type) for name in step if name is not None]
             yield None
     return schema.Response(error_code=0, config_resources=resources)
 

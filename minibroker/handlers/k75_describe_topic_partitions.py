@@ -1,14 +1,16 @@
 """DescribeTopicPartitions (key 75): topics and partitions in pages, ordered by topic name.
 
-Versions: 0, flexible.
-No names request all topics. Repeated names have one result. A page has up to response_partition_limit partitions, or
-max.request.partition.size.limit of the broker if that is fewer, but at least one. next_cursor is the start of the next page. It can be a
-topic that does not exist: errors do not count towards the limit, but those after the last partition of a full page are on the next one.
-A cursor must name one of the requested topics (INVALID_REQUEST). If all were requested, it may name a deleted one.
-A partition without a leader has leader -1 and no error, unlike in Metadata. Several simulated brokers have eligible leaders and a last
-leader. With one broker these lists are empty, as those of Kafka's partitions in sync. Topics are never created. All operations are
-authorized unless there is an authorizer, and always returned.
-An empty name is INVALID_TOPIC_EXCEPTION. Apache Kafka 4.3.1 fails the whole request with UNKNOWN_SERVER_ERROR.
+Versions: 0, flexible. A request without names gets all topics. Repeated names have one result. A
+page has up to response_partition_limit partitions, or the broker's max.request.partition.size.limit
+if that is smaller, but at least one. next_cursor is the start of the next page. It can be a topic
+that does not exist: errors do not count towards the limit, but those after the last partition of a
+full page are on the next one. A cursor must name one of the requested topics (INVALID_REQUEST). If
+all were requested, it may name a deleted one. A partition without a leader has leader -1 and no
+error, unlike in Metadata. Several simulated brokers have eligible leaders and a last leader. With
+one broker these lists are empty, like those of Kafka's partitions that are in sync. Topics are
+never created. The authorized operations are always returned; without an authorizer these are all
+operations. An empty name is INVALID_TOPIC_EXCEPTION. Apache Kafka 4.3.1 fails the whole request
+with UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """StreamsGroupHeartbeat (key 88): join, stay in or leave a streams group, and receive its tasks (KIP-1071).
 
-Version 0, flexible. The protocol is in coordinator/group/streams/group.py. UNSUPPORTED_VERSION: the cluster has not finalized
-streams.version 1, or group.coordinator.rebalance.protocols does not list `streams`. An error has neither member nor epoch, and a message
-where the group has one. No warm-up tasks are assigned, so as in Apache Kafka 4.3.1 the response has no recovery lag and no interval to send
-offsets.
+Version 0, flexible. The protocol is in coordinator/group/streams/group.py. UNSUPPORTED_VERSION: the
+cluster has not finalized streams.version 1, or group.coordinator.rebalance.protocols does not list
+`streams`. An error has neither member nor epoch, and the message of the group if it has one. As in
+Apache Kafka 4.3.1, no warm-up tasks are assigned, and the response has no recovery lag and no
+interval to send offsets.
 """
 
 from __future__ import annotations

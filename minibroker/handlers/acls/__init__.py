@@ -1,7 +1,8 @@
-"""What DescribeAcls, CreateAcls and DeleteAcls have in common.
+"""The shared code of DescribeAcls, CreateAcls and DeleteAcls.
 
-Apache Kafka 4.3.1 answers them with SECURITY_DISABLED if there is no authorizer. It closes the connection if a resource type, pattern type,
-operation or permission type is 0, which stands for a name that the client does not know. It reads numbers that are not assigned as UNKNOWN.
+Apache Kafka 4.3.1 answers them with SECURITY_DISABLED if there is no authorizer. It closes the
+connection if a resource type, pattern type, operation or permission type is 0, which means that the
+client does not know its name. It treats unassigned numbers as UNKNOWN.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.dispatch.context import RequestContext
 from minibroker.errors import SecurityDisabled, WireError
+from minibroker.security.acl import AclFilter, Operation, PatternType, Permission, ResourceType
 
 if TYPE_CHECKING:
     from minibroker.cluster.metadata.acls import StoredAcls
-    from minibroker.security.acl import AclFilter
 
 NO_AUTHORIZER: Final = "No Authorizer is configured."
 UNKNOWN: Final = 0
@@ -34,14 +35,6 @@ def stored_acls(ctx: RequestContext, message: str = NO_AUTHORIZER) -> StoredAcls
 
 def filter_of(entry: Any) -> AclFilter:
     """Return the filter of a DescribeAcls request, or of an element of a DeleteAcls request."""
-    from minibroker.security.acl import (  # noqa: PLC0415  a broker without an authorizer does not need it
-        AclFilter,
-        Operation,
-        PatternType,
-        Permission,
-        ResourceType,
-    )
-
     return AclFilter(
         ResourceType(entry.resource_type_filter),
         entry.resource_name_filter,

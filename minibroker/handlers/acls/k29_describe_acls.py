@@ -1,8 +1,8 @@
 """DescribeAcls (key 29): access control entries that match a filter.
 
-Versions: 1 to 3; 2 is flexible; 3 allows resources of the type USER.
-Entries come by resource pattern, in the order of their creation; Kafka's order is that of a hash map. Without an authorizer the answer is
-SECURITY_DISABLED, as in Apache Kafka 4.3.1.
+Versions: 1 to 3; 2 is flexible; 3 allows resources of the type USER. Entries are grouped by
+resource pattern, in the order of their creation; Kafka's order is that of a hash map. Without an
+authorizer the answer is SECURITY_DISABLED, as in Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations

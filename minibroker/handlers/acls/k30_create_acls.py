@@ -1,9 +1,10 @@
 """CreateAcls (key 30): add access control entries.
 
-Versions: 1 to 3; 2 is flexible; 3 allows resources of the type USER.
-Each entry is created or refused on its own. An entry that exists is not created again, without an error. The answer is sent when the
-entries are on the disk; they hold from the next request on, also on open connections. A request of more than 10,000 entries is refused.
-Without an authorizer each entry is refused with SECURITY_DISABLED, as in Apache Kafka 4.3.1.
+Versions: 1 to 3; 2 is flexible; 3 allows resources of the type USER. Each entry is created or
+refused independently. Creating an existing entry succeeds and changes nothing. The answer is sent
+when the entries are on the disk. They apply from the next request on, also on open connections. A
+request of more than 10,000 entries is refused. Without an authorizer each entry is refused with
+SECURITY_DISABLED, as in Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError, PolicyViolation
 from minibroker.handlers.acls import check_known, stored_acls
 from minibroker.schemas import k30_create_acls as schema
+from minibroker.security.acl import Acl, Operation, PatternType, Permission, ResourceType
 
 
 def _check_count(_ctx: RequestContext, request: schema.Request) -> None:
@@ -29,14 +31,6 @@ def create_acls(ctx: RequestContext, request: schema.Request) -> schema.Response
     for each in request.creations:
         check_known(each.resource_type, each.resource_pattern_type, each.operation, each.permission_type)
     stored = stored_acls(ctx)
-    from minibroker.security.acl import (  # noqa: PLC0415  a broker without an authorizer does not need it
-        Acl,
-        Operation,
-        PatternType,
-        Permission,
-        ResourceType,
-    )
-
     outcomes = stored.create(
         Acl(
             ResourceType(each.resource_type),

@@ -1,9 +1,9 @@
 """DeleteAcls (key 31): remove access control entries that match filters.
 
-Versions: 1 to 3; 2 is flexible; 3 allows resources of the type USER.
-An entry that several filters match is in the answers to all of them. A request of more than 1,000 filters is refused, and one that matches
-more than 10,000 entries, as in Apache Kafka.
-Without an authorizer each filter is refused with SECURITY_DISABLED, as in Apache Kafka 4.3.1.
+Versions: 1 to 3; 2 is flexible; 3 allows resources of the type USER. An entry that several filters
+match is in the results of all of them. A request of more than 1,000 filters is refused. A request
+that matches more than 10,000 entries is refused as well, as in Apache Kafka. Without an authorizer
+each filter is refused with SECURITY_DISABLED, as in Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What the APIs of delegation tokens have in common (KIP-48).
+"""The shared code of the APIs of delegation tokens (KIP-48).
 
-A client may ask about tokens if it has logged in by its own credentials: not on PLAINTEXT, not on SSL without a certificate, and not with
-a token, which could otherwise renew itself for ever (KafkaApis.allowTokenRequests of Apache Kafka 4.3.1).
+A client may use these APIs if it has logged in with its own credentials: not on PLAINTEXT, not on
+SSL without a certificate, and not with a token, which could otherwise renew itself forever
+(KafkaApis.allowTokenRequests of Apache Kafka 4.3.1).
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from minibroker.errors import DelegationTokenAuthDisabled, DelegationTokenReques
 if TYPE_CHECKING:
     from minibroker.cluster.metadata.delegation_tokens import StoredTokens
 
-NO_TIME: Final = -1  #: a time in answers of Kafka's brokers without a token
-NO_TIME_OF_CONTROLLER: Final = 0  #: the same in answers of its controllers
+NO_TIME: Final = -1  #: the times in answers without a token, from Kafka's brokers
+NO_TIME_OF_CONTROLLER: Final = 0  #: the same from Kafka's controllers
 
 
 def check_login(ctx: RequestContext) -> None:
@@ -39,7 +40,7 @@ def stored_tokens(ctx: RequestContext) -> StoredTokens:
 
 
 def expiry_of(error: KafkaError) -> int:
-    """Return the expiry in the answer to a renewal or an expiry that failed."""
+    """Return the expiry in the answer to a failed renewal or expiry."""
     return NO_TIME if isinstance(error, DelegationTokenRequestNotAllowed) else NO_TIME_OF_CONTROLLER
 
 

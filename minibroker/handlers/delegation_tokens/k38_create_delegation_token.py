@@ -1,8 +1,9 @@
 """CreateDelegationToken (key 38): issue a token, with which an application logs in as its owner.
 
-Versions: 1 to 3; 2 is flexible; 3 issues tokens for other users, which needs CREATE_TOKENS on the user (KIP-373).
-The answer is sent when the token is on the disk. The order of the checks is that of Apache Kafka 4.3.1. Unlike there, an owner must be a
-user, and the number of tokens and of their renewers is limited (security/tokens.py).
+Versions: 1 to 3; 2 is flexible; 3 issues tokens for other users, which needs CREATE_TOKENS on the
+user (KIP-373). The answer is sent when the token is on the disk. The order of the checks is that of
+Apache Kafka 4.3.1. Unlike in Kafka, an owner must be a user, and the number of tokens and of their
+renewers is limited (security/tokens.py).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from minibroker.handlers.delegation_tokens import NO_TIME, NO_TIME_OF_CONTROLLER
 from minibroker.schemas import k38_create_delegation_token as schema
 from minibroker.wire.authorization import Operation, ResourceType
 
-_OF_BROKERS: Final = (DelegationTokenRequestNotAllowed, DelegationTokenAuthorizationFailed, InvalidPrincipalType)
+_ERRORS_OF_BROKERS: Final = (DelegationTokenRequestNotAllowed, DelegationTokenAuthorizationFailed, InvalidPrincipalType)
 _USER: Final = "User"
 
 
@@ -55,7 +56,7 @@ def create_delegation_token(ctx: RequestContext, request: schema.Request) -> sch
 def on_error(ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
     """Return `error` with the owner and the requester."""
     (owner_type, owner_name), (requester_type, requester_name) = split(_owner(ctx, request)), split(ctx.connection.principal)
-    no_time = NO_TIME if isinstance(error, _OF_BROKERS) else NO_TIME_OF_CONTROLLER
+    no_time = NO_TIME if isinstance(error, _ERRORS_OF_BROKERS) else NO_TIME_OF_CONTROLLER
     return schema.Response(
         error_code=error.code,
         principal_type=owner_type,

@@ -1,7 +1,7 @@
-"""RenewDelegationToken (key 39): let a token expire later, but not after its longest lifetime.
+"""RenewDelegationToken (key 39): let a token expire later, up to its maximum lifetime.
 
-Versions: 1 and 2; 2 is flexible. The owner and the renewers may renew a token that has not expired. The answer is sent when the expiry is
-on the disk.
+Versions: 1 and 2; 2 is flexible. The owner and the renewers may renew a token that has not expired.
+The answer is sent when the expiry is on the disk.
 """
 
 from __future__ import annotations

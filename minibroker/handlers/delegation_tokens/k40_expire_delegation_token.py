@@ -1,7 +1,8 @@
 """ExpireDelegationToken (key 40): let a token expire earlier, or remove it.
 
-Versions: 1 and 2; 2 is flexible. The owner and the renewers may do it; an expired token can still be removed. A client that is logged in
-with the token goes on until its session ends. The answer is sent when the change is on the disk.
+Versions: 1 and 2; 2 is flexible. Only the owner and the renewers may change a token. An expired
+token can still be removed. A client that is logged in with the token may continue until its session
+ends. The answer is sent when the change is on the disk.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """DescribeDelegationToken (key 41): tokens and their HMACs, which are their passwords.
 
-Versions: 1 to 3; 2 is flexible; 3 returns who requested a token.
-A client sees the tokens of which it is the owner, the requester or a renewer. It sees others with DESCRIBE on the token or DESCRIBE_TOKENS
-on the owner, or if the broker has no authorizer. Expired tokens are listed until they are removed. Tokens come in the order of their
-creation; Kafka's order is that of a hash map.
+Versions: 1 to 3; 2 is flexible; 3 returns the requester of a token. A client sees the tokens of
+which it is the owner, the requester or a renewer. It sees other tokens with DESCRIBE on the token
+or DESCRIBE_TOKENS on the owner, or if the broker has no authorizer. Expired tokens are listed until
+they are removed. Tokens are in the order of their creation; Kafka's order is that of a hash map.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from minibroker.wire.authorization import Operation, ResourceType
 if TYPE_CHECKING:
     from minibroker.security.tokens import DelegationToken
 
-_STEP: Final = 100  #: tokens looked at between two pauses
+_STEP: Final = 100  #: tokens examined between two pauses
 
 
 @handles(schema, has_long_answer=True)

@@ -1,4 +1,4 @@
-"""What ConsumerGroupDescribe, ShareGroupDescribe and StreamsGroupDescribe have in common: each group has its own result or error."""
+"""The shared code of ConsumerGroupDescribe, ShareGroupDescribe and StreamsGroupDescribe: each group has its own result or error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ R = TypeVar("R")
 
 
 def describe_each(request: Any, describe: Callable[[str, int], G], rejected: Callable[[str, KafkaError], G]) -> list[G]:
-    """Return a result for each group. `describe` gets a group id and the authorized operations, and may raise KafkaError."""
+    """Return a result for each group.
+
+    `describe` gets a group id and the authorized operations, and may raise KafkaError.
+    """
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED_FOR
 
     def result(group_id: str) -> G:
@@ -30,11 +33,17 @@ def describe_each(request: Any, describe: Callable[[str, int], G], rejected: Cal
 def reject_each(
     response: Callable[..., R], rejected: Callable[[str, KafkaError], object], _ctx: object, request: Any, error: KafkaError
 ) -> R:
-    """Return `error` for each group. With the schema's type of responses and `rejected` bound, it is the `on_error` of an API."""
+    """Return `error` for each group.
+
+    An API uses it as `on_error`, with `response` (the schema's type) and `rejected` bound.
+    """
     return response(groups=[rejected(group_id, error) for group_id in request.group_ids])
 
 
 def rejected_group(group: Callable[..., G], group_id: str, error: KafkaError, **fields: Any) -> G:
-    """Return a result with an error. `group` is the schema's type of results, `fields` are those that not all of these APIs have."""
+    """Return a result with an error.
+
+    `group` is the schema's type of results, `fields` are fields that only some of these APIs have.
+    """
     fields = {"error_message": error.given_message, **fields}
     return group(error_code=error.code, group_id=group_id, group_state="", group_epoch=0, assignment_epoch=0, members=[], **fields)

@@ -1,8 +1,9 @@
 """DescribeGroups (key 15): classic groups, their states and members.
 
-Versions: 0 to 6; 5 is flexible; 3 adds authorized operations (without ACLs: all operations of a group), 4 the instance ids of static
-members. A group that does not exist, or is of KIP-848, is Dead; from 6 on with GROUP_ID_NOT_FOUND and without operations.
-Only a stable group has its protocol and the metadata of its members. Assignments are returned as long as they are valid.
+Versions: 0 to 6; 5 is flexible; 3 adds authorized operations (without ACLs: all operations of a
+group), 4 the instance ids of static members. A group that does not exist, or is not a classic
+group, is Dead; from 6 on with GROUP_ID_NOT_FOUND and without operations. Only a stable group has
+its protocol and the metadata of its members. Assignments are returned as long as they are valid.
 """
 
 from __future__ import annotations

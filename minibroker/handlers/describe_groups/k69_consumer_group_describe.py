@@ -1,8 +1,9 @@
 """ConsumerGroupDescribe (key 69): consumer groups (KIP-848), their states, members and assignments.
 
-Versions: 0 to 1; both flexible; 1 adds which protocol a member uses.
-The assignment of a member includes partitions that it must still revoke. Partitions of deleted topics are left out. GROUP_ID_NOT_FOUND: the
-group does not exist, or has another type; the message says which. All operations are authorized, because there are no ACLs.
+Versions: 0 to 1; both flexible; 1 adds the protocol that a member uses. The assignment of a member
+includes partitions that it must still revoke. Partitions of deleted topics are left out.
+GROUP_ID_NOT_FOUND: the group does not exist, or has another type; the message says which. All
+operations are authorized, because there are no ACLs.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def _describe(ctx: RequestContext, group_id: str, operations: int) -> schema.Gro
 
 def _member(ctx: RequestContext, group: ConsumerGroup, member: ConsumerMember) -> schema.Member:
     target = group.image.targets.get(member.member_id, {})
-    has = ((topic_id, index) for each in (member.assigned, member.pending_revocation) for topic_id in each for index in each[topic_id])
+    owned = ((topic_id, index) for each in (member.assigned, member.pending_revocation) for topic_id in each for index in each[topic_id])
     return schema.Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -61,7 +62,7 @@ def _member(ctx: RequestContext, group: ConsumerGroup, member: ConsumerMember) -
         client_host=member.client_host,
         subscribed_topic_names=list(member.topic_names),
         subscribed_topic_regex=member.topic_regex,
-        assignment=_assignment(ctx, has),
+        assignment=_assignment(ctx, owned),
         target_assignment=_assignment(ctx, ((topic_id, index) for topic_id in target for index in target[topic_id])),
         member_type=MEMBER if member.classic is None else CLASSIC_MEMBER,
     )

@@ -1,7 +1,8 @@
 """ShareGroupDescribe (key 77): states, members and assignments of share groups (KIP-932).
 
-Version 1, flexible. GROUP_ID_NOT_FOUND: the group does not exist, or has another type. UNSUPPORTED_VERSION: the cluster has not finalized
-share.version 1. All operations are authorized, because there are no ACLs.
+Version 1, flexible. GROUP_ID_NOT_FOUND: the group does not exist, or has another type.
+UNSUPPORTED_VERSION: the cluster has not finalized share.version 1. All operations are authorized,
+because there are no ACLs.
 """
 
 from __future__ import annotations

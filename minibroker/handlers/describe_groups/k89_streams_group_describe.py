@@ -1,8 +1,8 @@
 """StreamsGroupDescribe (key 89): streams groups (KIP-1071), their states, topologies, members and tasks.
 
-Version 0, flexible. Internal topics have their actual partition counts once the group is ready, before that those of the application.
-GROUP_ID_NOT_FOUND: the group does not exist, or has another type; the message says which. All operations are authorized, because there are
-no ACLs.
+Version 0, flexible. Internal topics have their actual partition counts once the group is ready,
+before that those of the application. GROUP_ID_NOT_FOUND: the group does not exist, or has another
+type; the message says which. All operations are authorized, because there are no ACLs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What one Fetch reads from its partitions, now and when there is more. The rules are in handlers/fetch/k01_fetch.py."""
+"""Read the partitions of one Fetch, once or again when they have more records.
+
+The rules are in handlers/fetch/k01_fetch.py.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,10 @@ _CONVERTED_BYTES: Final = 512 * 1024  #: of one response to an old client, becau
 
 
 class ManyUnopened(Exception):  # noqa: N818  not an error: the request has to be served in slices
-    """Raised when a Fetch needs more new logs than one turn of the loop may open. Nothing was sent."""
+    """Raised if a Fetch needs more new logs than one turn of the loop may open.
+
+    No response was sent.
+    """
 
 
 class _Extent(NamedTuple):
@@ -66,14 +72,14 @@ class _Extent(NamedTuple):
     size: int  #: bytes, including those that the reader may not see yet
     log_start_offset: int
     end_offset: int  #: where the reader stops
-    is_all: bool  #: the reader may see everything
+    is_all: bool  #: the reader may see all records
     leader_epoch: int
 
     def growth_since(self, seen: _Extent) -> int | None:
-        """Return the new bytes that the reader may see, or None if only reading shows them.
+        """Return the number of new bytes that the reader may see; None if only reading can show it.
 
-        The size does not show them if records wait for their transaction to end, or if the log lost records, was compacted, or has another
-        leader.
+        The size is not enough if records wait for their transaction to end, or if the log lost
+        records, was compacted, or has another leader.
         """
         if self.size < seen.size or self.log_start_offset != seen.log_start_offset or self.leader_epoch != seen.leader_epoch:
             return None
@@ -90,7 +96,7 @@ class _Converted(NamedTuple):
 
 
 class FetchReading:
-    """What one Fetch reads. It can be read again when there is more."""
+    """The reads of one Fetch. They can be repeated when partitions have more records."""
 
     __slots__ = (
         "_conversions",
@@ -111,7 +117,10 @@ class FetchReading:
     )
 
     def __init__(self, ctx: RequestContext, request: schema.Request, context: FetchContext, opened_max: int = OPENED_AT_ONCE) -> None:
-        """`opened_max`: new logs that one turn of the loop may open."""
+        """Prepare the reads.
+
+        `opened_max` is the number of new logs that one turn of the loop may open.
+        """
         self.ctx = ctx
         self._request = request
         self.context = context
@@ -125,14 +134,14 @@ class FetchReading:
         self._opened = 0  #: logs that this request opened
         self._opened_max = opened_max
         self._short_by = 0  #: bytes missing at the last read
-        self.requested: list[RequestedPartition] = []  #: entries of the last read
-        self.partitions: list[Partition | None] = []  #: for each of them; None if it does not exist
-        self.watched: list[Partition] | None = None  #: existing partitions of the last read, once it waits
-        self._seen: list[_Extent] = []  #: of each watched log at the last read
+        self.requested: list[RequestedPartition] = []  #: the entries of the last read
+        self.partitions: list[Partition | None] = []  #: the partition of each entry; None if it does not exist
+        self.watched: list[Partition] | None = None  #: existing partitions of the last read, while the request waits
+        self._seen: list[_Extent] = []  #: the extent of each watched log at the last read
         self._unknown: set[tuple[TopicKey, int]] | None = None  #: partitions that did not exist when the wait started
 
     def attempt(self, is_last: bool) -> schema.Response | None:
-        """Return the response, or None if there is too little."""
+        """Return the response, or None if the partitions have too few bytes."""
         if not is_last and self.watched is not None:
             session = self.context.session
             if (session is not None and session.lost) or any(partition.online_log is None for partition in self.watched):
@@ -154,7 +163,11 @@ class FetchReading:
         return None
 
     def watch(self) -> Sequence[Watchable]:
-        """Start to wait. Returns what may end the wait. A session watches its settled partitions as well."""
+        """Start waiting.
+
+        Returns the sources of changes that may end the wait. A session watches its settled
+        partitions as well.
+        """
         watched = self._note_extents()
         session = self.context.session
         if session is None:
@@ -170,11 +183,14 @@ class FetchReading:
         return watched
 
     def _needs_extents(self) -> bool:
-        """Return whether a partition may move without completing the response, so that checking extents before reading pays off."""
+        """Return whether a partition may move without completing the response.
+
+        If so, checking extents before reading saves work.
+        """
         return self._short_by > 1 or self._isolation is IsolationLevel.READ_COMMITTED
 
     def _may_be_enough(self) -> bool:
-        """Return whether the ends moved far enough for the missing bytes, as far as extents show it."""
+        """Return whether the ends may have moved far enough for the missing bytes, according to the extents."""
         if self.context.session is not None and len(self.context.partitions()) != len(self.partitions):
             return True  # a settled partition moved
         grown = 0
@@ -194,7 +210,10 @@ class FetchReading:
         return log.last_stable_offset if self._isolation is _READ_COMMITTED else log.high_watermark
 
     def partition(self, topic: TopicKey, index: int) -> Partition:
-        """Return a partition by the name or id of its topic. Raise KafkaError if the client cannot read it here."""
+        """Return a partition by the name or id of its topic.
+
+        Raise KafkaError if the client cannot read it here.
+        """
         if isinstance(topic, str):
             return self.ctx.cluster.partition(topic, index)
         return self.ctx.cluster.partition_by_id(topic, index)
@@ -205,7 +224,9 @@ class FetchReading:
         return not any(self.partitions) and (session is None or not session.has_settled)
 
     def read(self, entries: Sequence[RequestedPartition], results: list[PartitionAnswer], size: int) -> tuple[int, bool]:
-        """Append to the results and to `partitions`, in order. Returns bytes of records, and whether the response must be sent at once.
+        """Append to the results and to `partitions`, in order.
+
+        Returns bytes of records, and whether the response must be sent at once.
 
         `size`: the bytes of earlier partitions.
         """
@@ -215,8 +236,8 @@ class FetchReading:
             try:
                 partition = self.partition(topic, entry.partition)
             except KafkaError as error:
-                # A missing partition does not end the wait. Kafka waits for the others, else a client with one deleted topic would
-                # retry in a loop.
+                # A missing partition does not end the wait, as in Kafka. Otherwise a client with
+                # one deleted topic would retry in a loop.
                 is_urgent = is_urgent or isinstance(error, _LED_BY_ANOTHER)
                 results.append((topic, self._not_there(topic, entry.partition, error)))
                 places.append(None)
@@ -236,7 +257,10 @@ class FetchReading:
         return size, is_urgent
 
     def _not_there(self, topic: TopicKey, index: int, error: KafkaError) -> schema.PartitionResult:
-        """Return a result for a partition that cannot be looked up. As in Kafka, the id of one deleted during the wait is not unknown."""
+        """Return a result for a partition that cannot be looked up.
+
+        As in Kafka, a topic id is not unknown if it was deleted during the wait.
+        """
         if self.watched is None:
             if self._unknown is None:
                 self._unknown = set()
@@ -285,7 +309,7 @@ class FetchReading:
 
         Raises:
             ManyUnopened: this request opened enough in this turn.
-            UnknownTopicOrPartition: the same, for a request that waits. Its topic was created meanwhile.
+            UnknownTopicOrPartition: the same, for a request that waits. Its topic was created in the meantime.
             KafkaError: the partition has no log.
         """
         if partition.is_unopened:
@@ -297,7 +321,10 @@ class FetchReading:
         return partition.log
 
     def _read_old(self, log: PartitionLog, offset: int, max_bytes: int, *, min_one: bool) -> Buffer:
-        """Return messages of an old format. Raises LongConversion, but not during a wait: the client gets a response and retries."""
+        """Return messages of an old format.
+
+        Raises LongConversion, but not during a wait: the client gets a response and retries.
+        """
         converted: _Converted | KafkaError | None = getattr(self, "_conversions", {}).get(log.name)
         if isinstance(converted, KafkaError):
             raise converted
@@ -330,7 +357,7 @@ class FetchReading:
                 long = another
 
     def _is_unlimited(self, size: int) -> bool:
-        """Return whether each partition may have its first batch whole, because the request has no limit for all of them."""
+        """Return whether each partition may return its whole first batch, because the request has no limit for all of them."""
         return self.ctx.api_version < MAX_BYTES_SINCE and size < self._max_bytes
 
     def _leader(self, partition: Partition, error: KafkaError) -> schema.LeaderIdAndEpoch:
@@ -372,7 +399,10 @@ class FetchReading:
         results: Sequence[PartitionAnswer],
         places: Sequence[Partition | None],
     ) -> None:
-        """Settle partitions that were read to the reader's end. They are not read again until they move."""
+        """Settle partitions that were read to the reader's end.
+
+        They are not read again until they move.
+        """
         is_committed = self._isolation is _READ_COMMITTED
         for (topic, entry), (_, result), partition in zip(entries, results, places, strict=True):
             end_offset = result.last_stable_offset if is_committed else result.high_watermark
@@ -416,7 +446,7 @@ def _result(
         log_start_offset=log.log_start_offset,
         diverging_epoch=diverging,
         aborted_transactions=aborted,
-        records=cast("Buffer", records),  # the connection sends a slice as it is; nothing reads it before
+        records=cast("Buffer", records),  # the connection sends a slice from the file; no code reads it before
     )
 
 

@@ -23,9 +23,10 @@ _ANSWER: Final = Pieces("topics.partitions", "responses.partitions")  #: where t
 
 
 class FetchReadingInSlices:
-    """Serves a Fetch of many partitions: does what `FetchReading` does, with pauses.
+    """Serves a Fetch of many partitions like `FetchReading`, with pauses.
 
-    It subscribes to partitions before it reads them again, so that it misses no move during a pause.
+    It subscribes to partitions before it reads them again, so that it misses no move during a
+    pause.
     """
 
     def __init__(self, ctx: RequestContext, request: schema.Request, context: FetchContext) -> None:
@@ -33,7 +34,7 @@ class FetchReadingInSlices:
         self._has_moved = False  #: a watched partition moved after the last read had started
 
     def serve(self, deadline_ms: int) -> Steps:
-        """Respond when there is enough, or at the deadline."""
+        """Respond when there are enough bytes, or at the deadline."""
         reading = self._reading
         is_last = False
         with ExitStack() as at_end:
@@ -52,7 +53,7 @@ class FetchReadingInSlices:
                 self._has_moved = False
 
     def _attempt_in_slices(self, is_last: bool) -> Generator[None, None, schema.Response | None]:
-        """As `FetchReading.attempt`, with pauses."""
+        """Do the same as `FetchReading.attempt`, with pauses."""
         reading = self._reading
         session = reading.context.session
         if reading.watched is not None:
@@ -78,8 +79,8 @@ class FetchReadingInSlices:
         for start in range(0, len(entries), STEP):
             part = entries[start : start + STEP]
             yield from self._open(part)
-            size, is_urgent_too = reading.read(part, results, size)
-            is_urgent = is_urgent or is_urgent_too
+            size, is_part_urgent = reading.read(part, results, size)
+            is_urgent = is_urgent or is_part_urgent
             yield
         return results, size, is_urgent or reading.has_nothing_to_wait_for()
 
@@ -119,7 +120,7 @@ class FetchReadingInSlices:
         self._has_moved = True
 
     def _respond_in_slices(self, results: list[PartitionAnswer]) -> Generator[None, None, schema.Response]:
-        """As `FetchReading.attempt` does, with pauses. The response is encoded part by part."""
+        """Respond as `FetchReading.attempt` does, with pauses. The response is encoded part by part."""
         reading = self._reading
         ctx, quotas = reading.ctx, reading.ctx.broker.quotas
         try:
@@ -144,7 +145,7 @@ class FetchReadingInSlices:
         return (yield from self._merged_in_slices(session_id, changed))
 
     def _merged_in_slices(self, session_id: int, changed: list[PartitionAnswer]) -> Generator[None, None, schema.Response]:
-        """As `FetchReading.full_response`, with encoded partitions."""
+        """Do the same as `FetchReading.full_response`, with encoded partitions."""
         reading = self._reading
         version = reading.ctx.api_version
         merged = MergedResponse(_ANSWER, version, flexible=version >= schema.FLEXIBLE_SINCE)

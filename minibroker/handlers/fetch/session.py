@@ -1,27 +1,31 @@
-"""Fetch sessions (KIP-227): a client names its partitions once; after that both sides send only what has changed.
+"""Fetch sessions (KIP-227): a client sends its partitions once, and then both sides send only changes.
 
-    request (session_id, session_epoch)          what it does
+    request (session_id, session_epoch)          effect
     (0, -1)                                      no session: every partition in request and response
-    (0, 0)                                       opens one, if there is room: the answer carries its id
+    (0, 0)                                       opens a session if there is room; the answer has its id
     (id, 0)                                      closes it and opens another
     (id, n), n the epoch that is expected        incremental; the epoch counts up, from 2**31 - 1 back to 1
     (id, -1)                                     closes it; served as without a session
     (id, n), no such session                     FETCH_SESSION_ID_NOT_FOUND
     (id, n), another epoch                       INVALID_FETCH_SESSION_EPOCH
-    (id, n), topic ids where names were, or v.v. FETCH_SESSION_TOPIC_ID_ERROR
+    (id, n), topic ids instead of names or v.v.  FETCH_SESSION_TOPIC_ID_ERROR
 
-An incremental response holds the partitions that have records, an error, or another high watermark or log start offset than
-in the last response. A partition that gave records moves to the end of the order, so that every partition has its turn.
+An incremental response has the partitions with records, an error, or a high watermark or log start
+offset that differs from the last response. A partition that returned records moves to the end of
+the order, so that every partition has its turn.
 
-A partition is **settled** when the client has everything of it. It is not read again until it moves: the session subscribes to it
-(Partition.subscribe). A request therefore costs what has changed, however many partitions there are. If no request waits in a session,
-each partition notifies it once and unsubscribes it, so a session whose client is gone costs producers nothing.
+A partition is **settled** when the client has all its records. It is not read again until it moves:
+the session subscribes to it (Partition.subscribe). The cost of a request therefore depends on the
+changes, not on the number of partitions. If no request waits in a session, each partition notifies
+it once and unsubscribes it, so that an abandoned session costs producers nothing.
 
-A request of more than AT_ONCE_MAX partitions, or in a session of more, is served in slices (`FetchSessionCache.context_in_slices`).
+A request of more than AT_ONCE_MAX partitions, or in a session of more, is served in slices
+(`FetchSessionCache.context_in_slices`).
 
-Limits: max.incremental.fetch.session.cache.slots sessions. A new session replaces the one unused for longest if that is more than
-EVICTION_MS ago, else the smallest of those older than EVICTION_MS if the new one is larger. All sessions together hold at most
-PARTITIONS_MAX partitions, which Kafka does not limit. A client for which there is no room is served without a session, and only gets
+Limits: max.incremental.fetch.session.cache.slots sessions. A new session replaces the least
+recently used one if that was last used more than EVICTION_MS ago, else the smallest of those older
+than EVICTION_MS if the new one is larger. All sessions together have at most PARTITIONS_MAX
+partitions, which Kafka does not limit. A client that gets no session is served without one, with
 longer answers. Sources: Kafka's FetchManager, FetchSession, FetchSessionCacheShard.
 """
 
@@ -58,11 +62,11 @@ T = TypeVar("T")
 
 
 class ManyPartitions(Exception):  # noqa: N818  not an error: the request has to be served in slices
-    """The request has more partitions than are served at once. Nothing was done."""
+    """The request has more partitions than are served at once. Nothing has changed."""
 
 
 class SessionPartition:
-    """One partition of a session: what the client requests, and what the last response said."""
+    """One partition of a session: the entry of the client's request, and the offsets in the last response."""
 
     __slots__ = ("_partition", "_unsubscribe", "entry", "high_watermark", "log_start_offset", "topic", "turn")
 
@@ -71,12 +75,12 @@ class SessionPartition:
         self.entry = entry
         self.high_watermark = -1
         self.log_start_offset = -1
-        self.turn = turn  #: place in the order in which the session's partitions are served
+        self.turn = turn  #: position in the order in which the session's partitions are served
         self._partition: Partition | None = None
         self._unsubscribe: Callable[[], None] | None = None  #: None: not subscribed
 
     def watch(self, partition: Partition, session: FetchSession) -> None:
-        """Notify `session` of moves. Only the partition refers to the session, so that a closed session leaves no reference cycle."""
+        """Notify `session` of moves. Only the partition refers to it: a closed one leaves no cycle."""
         if self._unsubscribe is None or self._partition is not partition:
             self.forget()
             self._partition = partition
@@ -94,7 +98,7 @@ class SessionPartition:
             self.forget()
 
     def note(self, result: schema.PartitionResult) -> bool:
-        """Remember `result` as what the client knows. Returns whether it says anything new."""
+        """Remember `result` as known to the client. Returns whether it is new."""
         is_news = (
             bool(result.records)
             or result.error_code != 0
@@ -119,17 +123,17 @@ class FetchSession:
     def __init__(self, session_id: int, uses_topic_ids: bool, now_ms: int) -> None:
         self.session_id = session_id
         self.uses_topic_ids = uses_topic_ids
-        self.epoch = 1  #: that the next request must carry
+        self.epoch = 1  #: the epoch of the next request
         self.created_ms = now_ms
         self.used_ms = now_ms
         self.partitions: dict[tuple[TopicKey, int], SessionPartition] = {}
-        self.isolation_level = 0  #: of the last request: what is settled for one level may not be for the other
+        self.isolation_level = 0  #: of the last request; a partition that is settled for one level may not be for the other
         self.lost = False  #: a partition was deleted, or its disk failed, since the last request
-        self._is_closed = False  #: a request that waited may still be answered
+        self._is_closed = False  #: a waiting request may still be answered
         self._unsettled: dict[tuple[TopicKey, int], SessionPartition] = {}
         self._turns = count()
         self._waiting = Subscribers()  #: called when a partition moves
-        self.access: Any = None  #: what the client may not read (dispatch/authorization/records.py)
+        self.access: Any = None  #: the topics that the client may not read (dispatch/authorization/records.py)
 
     @property
     def has_settled(self) -> bool:
@@ -144,7 +148,7 @@ class FetchSession:
         return [(each.topic, each.entry) for each in unsettled]
 
     def settle(self, topic: TopicKey, partition: Partition) -> None:
-        """Stop reading a partition until it moves: the client has everything of it."""
+        """Stop reading a partition until it moves, because the client has all its records."""
         key = topic, partition.index
         known = self.partitions.get(key)
         if known is not None and not self._is_closed:
@@ -158,7 +162,7 @@ class FetchSession:
             known.watch(partition, self)
 
     def moved(self, known: SessionPartition, *, is_lost: bool) -> bool:
-        """Read a partition again, which moved. Returns whether the session stays subscribed."""
+        """Read a partition again that has moved. Returns whether the session stays subscribed."""
         self._unsettled[known.topic, known.entry.partition] = known
         self.lost = self.lost or is_lost
         self._waiting.wake()
@@ -171,29 +175,25 @@ class FetchSession:
             self._unsettled[topic, index] = known
 
     def include_again(self, topic: TopicKey, index: int) -> None:
-        """Include a partition in the next response, even if it has nothing new."""
+        """Include a partition in the next response, even without changes."""
         self.look_again(topic, index)
         known = self.partitions.get((topic, index))
         if known is not None:
             known.high_watermark = -1
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` when a watched partition moves. Returns what unsubscribes (harmless twice)."""
+        """Call `callback` when a watched partition moves. Returns a function that unsubscribes."""
         return self._waiting.subscribe(callback)
 
     def begin(self, isolation_level: int) -> None:
-        """Begin a request in the session."""
+        """Start a request in the session."""
         self.lost = False
         if isolation_level != self.isolation_level:
             self.isolation_level = isolation_level
             self._unsettled.update(self.partitions)
 
     def close(self) -> Iterator[None]:
-        """Close the session and answer a request that waits in it.
-
-        Returns:
-            Steps that unsubscribe from its partitions, AT_ONCE_MAX in each step.
-        """
+        """Close the session. Returns steps that each unsubscribe from AT_ONCE_MAX partitions."""
         self._is_closed = self.lost = True
         self._waiting.wake()
         return self._forget_all()
@@ -221,7 +221,7 @@ class FetchSession:
                 self._unsettled.pop(key, None)
 
     def changed(self, results: Iterable[PartitionAnswer]) -> Iterator[PartitionAnswer]:
-        """Yield the results that are new to the client. Partitions with records move to the end of the order."""
+        """Yield the results that are new. Partitions with records move to the end of the order."""
         for topic, result in results:
             key = (topic, result.partition_index)
             known = self.partitions.get(key)
@@ -234,23 +234,23 @@ class FetchSession:
 
 
 class FetchContext(Protocol):
-    """How one Fetch is served: which partitions are read, and which results are in the response."""
+    """The way in which one Fetch is served: the partitions to read, and the results in the response."""
 
     @property
     def session(self) -> FetchSession | None:
         """The session in which partitions settle."""
 
     def partitions(self) -> list[RequestedPartition]:
-        """Return what to read, in order."""
+        """Return the partitions to read, in order."""
 
     def answer(self, results: list[PartitionAnswer]) -> tuple[int, list[PartitionAnswer]]:
-        """Return the session id and the results for the response. Called once, when the response is sent."""
+        """Return the session id and results of the response. Called once, when it is sent."""
 
     def answer_in_slices(self, results: list[PartitionAnswer]) -> Generator[None, None, tuple[int, list[PartitionAnswer]]]:
-        """As `answer`, with pauses."""
+        """Do the same as `answer`, with pauses."""
 
     def answer_nothing(self) -> int:
-        """Return the session id of a response without partitions, for a client above its quota. Its session does not change."""
+        """Return the session id of an empty response, for a client above its quota."""
 
 
 class Sessionless:
@@ -264,25 +264,25 @@ class Sessionless:
         self._entries = entries
 
     def partitions(self) -> list[RequestedPartition]:
-        """Return those of the request."""
+        """Return the partitions of the request."""
         return self._entries
 
     def answer(self, results: list[PartitionAnswer]) -> tuple[int, list[PartitionAnswer]]:
-        """Return everything, without a session."""
+        """Return all results, without a session."""
         return NO_SESSION, results
 
     def answer_in_slices(self, results: list[PartitionAnswer]) -> Generator[None, None, tuple[int, list[PartitionAnswer]]]:
-        """As `answer`."""
+        """Do the same as `answer`."""
         yield
         return NO_SESSION, results
 
     def answer_nothing(self) -> int:
-        """Return the id that means no session."""
+        """Return NO_SESSION."""
         return NO_SESSION
 
 
 class Opening:
-    """A request that opens a session if there is room: everything is in the response."""
+    """A request that opens a session if there is room: all results are in the response."""
 
     __slots__ = ("_cache", "_entries", "_isolation_level", "_uses_topic_ids", "session")
 
@@ -294,7 +294,7 @@ class Opening:
         self._isolation_level = isolation_level
 
     def partitions(self) -> list[RequestedPartition]:
-        """Return those of the request."""
+        """Return the partitions of the request."""
         return self._entries
 
     def answer(self, results: list[PartitionAnswer]) -> tuple[int, list[PartitionAnswer]]:
@@ -307,7 +307,7 @@ class Opening:
         return session.session_id, results
 
     def answer_in_slices(self, results: list[PartitionAnswer]) -> Generator[None, None, tuple[int, list[PartitionAnswer]]]:
-        """As `answer`, with pauses."""
+        """Do the same as `answer`, with pauses."""
         session = self.session = yield from self._cache.open_in_slices(self._entries, self._uses_topic_ids, self._isolation_level)
         if session is None:
             return NO_SESSION, results
@@ -320,7 +320,7 @@ class Opening:
         return session.session_id, results
 
     def answer_nothing(self) -> int:
-        """Open no session: clients repeat a request whose first response is empty."""
+        """Open no session, because clients repeat a request whose first response is empty."""
         return NO_SESSION
 
 
@@ -334,15 +334,15 @@ class Incremental:
         self._epoch = session.epoch
 
     def partitions(self) -> list[RequestedPartition]:
-        """Return those of the session that are not settled."""
+        """Return the unsettled partitions of the session."""
         return self.session.unsettled()
 
     def answer(self, results: list[PartitionAnswer]) -> tuple[int, list[PartitionAnswer]]:
-        """Return what is new. Raises InvalidFetchSessionEpoch if another request used the session meanwhile."""
+        """Return the new results. Raises InvalidFetchSessionEpoch after another request."""
         return self.answer_nothing(), list(self.session.changed(results))
 
     def answer_in_slices(self, results: list[PartitionAnswer]) -> Generator[None, None, tuple[int, list[PartitionAnswer]]]:
-        """As `answer`, with pauses."""
+        """Do the same as `answer`, with pauses."""
         answers: list[PartitionAnswer] = []
         for part in _parts(results):
             self.answer_nothing()
@@ -372,7 +372,7 @@ class FetchSessionCache:
         return len(self._sessions)
 
     def context(self, request: schema.Request, *, uses_topic_ids: bool) -> FetchContext:
-        """Return how to serve `request`.
+        """Return the context in which `request` is served.
 
         Raises:
             FetchSessionIdNotFound, InvalidFetchSessionEpoch, FetchSessionTopicIdError: see the table above.
@@ -400,7 +400,7 @@ class FetchSessionCache:
         return Incremental(session)
 
     def context_in_slices(self, request: schema.Request, *, uses_topic_ids: bool) -> Generator[None, None, FetchContext]:
-        """As `context`, with pauses. Raises FetchSessionIdNotFound if another request closes the session meanwhile."""
+        """Do the same, with pauses. Raises FetchSessionIdNotFound if the session was closed in one."""
         if request.session_epoch in _NOT_INCREMENTAL:
             entries = yield from _entries_in_slices(request, uses_topic_ids)
             if request.session_id in self._sessions:
@@ -411,7 +411,7 @@ class FetchSessionCache:
         entries = yield from _entries_in_slices(request, uses_topic_ids)
         session = self._expected(request, uses_topic_ids)
         session.begin(request.isolation_level)
-        session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1  # no other request is served by this epoch
+        session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1  # no other request can use this epoch
         context = Incremental(session)
         self._touch(session)
         for part in _parts(entries):
@@ -434,7 +434,7 @@ class FetchSessionCache:
         return context
 
     def _expected(self, request: schema.Request, uses_topic_ids: bool) -> FetchSession:
-        """Return the session that a request names. Raises as `context` does."""
+        """Return the session that a request names. Raises the errors of `context`."""
         session = self._sessions.get(request.session_id)
         if session is None:
             raise FetchSessionIdNotFound
@@ -449,7 +449,7 @@ class FetchSessionCache:
             raise FetchSessionIdNotFound
 
     def get(self, session_id: int) -> FetchSession | None:
-        """Return an open session."""
+        """Return an open session; None if the id is unknown."""
         return self._sessions.get(session_id)
 
     def open(self, entries: list[RequestedPartition], uses_topic_ids: bool, isolation_level: int) -> FetchSession | None:
@@ -462,7 +462,7 @@ class FetchSessionCache:
     def open_in_slices(
         self, entries: list[RequestedPartition], uses_topic_ids: bool, isolation_level: int
     ) -> Generator[None, None, FetchSession | None]:
-        """As `open`, with pauses. Returns None also if another session replaced this one meanwhile."""
+        """Do the same, with pauses. Also returns None if the session was closed in one."""
         session = self._reserve(len(entries), uses_topic_ids, isolation_level)
         if session is None:
             return None
@@ -489,7 +489,7 @@ class FetchSessionCache:
         return session
 
     def _update(self, session: FetchSession, entries: Sequence[RequestedPartition], forgotten: list[tuple[TopicKey, int]]) -> None:
-        """Apply a request to its session. Raises FetchSessionIdNotFound if the session grew too large and was closed."""
+        """Apply a request. If the session grows too large, close it: FetchSessionIdNotFound."""
         before = len(session.partitions)
         session.update(entries, forgotten)
         grown = len(session.partitions) - before
@@ -519,7 +519,8 @@ class FetchSessionCache:
         if now_ms - oldest.used_ms > EVICTION_MS:
             self._close(oldest.session_id)
             return True
-        # As in Kafka, its age at its last use counts: a session that was young then is not evictable until it is used again.
+        # As in Kafka, the age at the last use counts: a session that was young then cannot be
+        # evicted until it is used again.
         evictable = [session for session in self._sessions.values() if session.used_ms - session.created_ms > EVICTION_MS]
         smallest = min(evictable, key=lambda session: len(session.partitions), default=None)
         if smallest is None or len(smallest.partitions) >= size:
@@ -532,13 +533,13 @@ class FetchSessionCache:
         self._partition_count -= len(session.partitions)
         self._closing.append(session.close())
         if len(self._closing) == 1:
-            self._go_on_closing()
+            self._continue_closing()
 
-    def _go_on_closing(self) -> None:
+    def _continue_closing(self) -> None:
         """Do one step now and the next one in another turn of the loop: a large session takes tens of milliseconds."""
         while self._closing:
             for _ in self._closing[0]:
-                self._clock.call_later_ms(0, self._go_on_closing)
+                self._clock.call_later_ms(0, self._continue_closing)
                 return
             self._closing.popleft()
 
@@ -550,10 +551,10 @@ def open_cache(broker: Services) -> FetchSessionCache:
 
 
 def entries_in(request: schema.Request, uses_topic_ids: bool) -> list[RequestedPartition]:
-    """Return the partitions of a request, in its order. Of a repeated partition the last value counts, in the place of the first.
+    """Return the partitions of a request, in its order.
 
-    Raises:
-        ManyPartitions: there are more than AT_ONCE_MAX.
+    A repeated partition has the last value, in the place of the first.
+    Raises ManyPartitions if there are more than AT_ONCE_MAX.
     """
     if uses_topic_ids:
         entries: list[RequestedPartition] = [(topic.topic_id, partition) for topic in request.topics for partition in topic.partitions]
@@ -579,7 +580,7 @@ def forgotten_in(request: schema.Request, uses_topic_ids: bool) -> list[tuple[To
 
 
 def _entries_in_slices(request: schema.Request, uses_topic_ids: bool) -> Generator[None, None, list[RequestedPartition]]:
-    """As `entries_in`, for any number of partitions, with pauses."""
+    """Do the same as `entries_in`, for any number of partitions, with pauses."""
     found: dict[tuple[TopicKey, int], RequestedPartition] = {}
     for topics in _parts(request.topics):
         for topic in topics:

@@ -1,11 +1,13 @@
 """OffsetCommit (key 8): store how far a group has read.
 
 Versions: 2 to 10; 8 is flexible; up to 4 a commit may have a retention time; 10 names topics by id.
-Partitions that do not exist are rejected one by one, and come first in the response. The others are committed as one batch, or rejected
-together (coordinator/group/coordinator.py). Offsets and epochs are stored unchecked, including negative ones, as in Apache Kafka.
-Before the first FindCoordinator of a group there is no `__consumer_offsets`: NOT_COORDINATOR.
-coordinator/group/classic/group.py checks who may commit for a group with members, and consumer/group.py does for KIP-848, whose members
-commit with their epoch from version 9 on. Lower versions are UNSUPPORTED_VERSION for them.
+Partitions that do not exist are rejected one by one, and come first in the response. The others are
+committed as one batch, or rejected together (coordinator/group/coordinator.py). Offsets and epochs
+are stored unchecked, including negative ones, as in Apache Kafka. Before the first FindCoordinator
+of a group there is no `__consumer_offsets`: NOT_COORDINATOR. For a group with members,
+coordinator/group/classic/group.py and consumer/group.py check whether the client may commit.
+Members of KIP-848 commit with their epoch from version 9 on. Lower versions are UNSUPPORTED_VERSION
+for them.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from minibroker.coordinator.group.offsets import NewOffset
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
-from minibroker.handlers.offsets.commits import OFFSETS_AT_ONCE, Committed, OffsetCommits
+from minibroker.handlers.offsets import OFFSETS_AT_ONCE, Committed, OffsetCommits
 from minibroker.schemas import k08_offset_commit as schema
 
 MEMBER_EPOCH_SINCE: Final = 9

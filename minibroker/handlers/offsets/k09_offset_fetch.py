@@ -1,11 +1,13 @@
 """OffsetFetch (key 9): how far a group has read.
 
-Versions: 1 to 10; 6 is flexible; from 2 on null topics request all; from 8 on a request has several groups; 10 names topics by id.
-A partition without a committed offset is -1 without an error, even if it does not exist, and so is every partition of an unknown group.
-From 7 on a client may require stable offsets: UNSTABLE_OFFSET_COMMIT if an open transaction has an offset for the partition. An unknown
-topic id is UNKNOWN_TOPIC_ID, after all other topics of the group.
-An error of a group is returned for the group; in version 1, which has no field for it, for every partition.
-From 9 on a member of a consumer group (KIP-848) sends its id and epoch: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH. Classic groups ignore them.
+Versions: 1 to 10; 6 is flexible; from 2 on null topics request all; from 8 on a request has several
+groups; 10 names topics by id. A partition without a committed offset is -1 without an error, even
+if it does not exist, and so is every partition of an unknown group. From 7 on a client may require
+stable offsets: UNSTABLE_OFFSET_COMMIT if an open transaction has an offset for the partition. An
+unknown topic id is UNKNOWN_TOPIC_ID, after all other topics of the group. An error of a group is
+returned for the group; in version 1, which has no field for it, for every partition. From 9 on a
+member of a consumer group (KIP-848) sends its id and epoch: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH.
+Classic groups ignore them.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
 """TxnOffsetCommit (key 28): commit offsets of a group when the producer's transaction commits, or never if it aborts.
 
-Versions: 0 to 5; 3 is flexible. The transaction must include the group's partition of `__consumer_offsets`. Up to 4 AddOffsetsToTxn adds
-it. From 5 on this request does, even if it is then rejected, as in Apache Kafka. The checks are those of Produce (KIP-890):
+Versions: 0 to 5; 3 is flexible. The transaction must include the group's partition of
+`__consumer_offsets`. Up to 4 AddOffsetsToTxn adds it. From 5 on this request adds it, even if the
+request is then rejected, as in Apache Kafka. The checks are those of Produce (KIP-890):
 
     version    as Produce    not added before
     to 3       10            INVALID_TXN_STATE
     4          11            TRANSACTION_ABORTABLE
     5          12            is added
 
-Partitions that do not exist are rejected one by one, as by OffsetCommit. A request with only such partitions adds nothing.
-coordinator/group/classic/group.py checks who may commit for a group with members.
+Partitions that do not exist are rejected one by one, as by OffsetCommit. A request with only such
+partitions adds nothing. For a group with members, coordinator/group/classic/group.py checks whether
+the client may commit.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from minibroker.errors import (
     NotCoordinator,
     NotEnoughReplicas,
 )
-from minibroker.handlers.offsets.commits import OFFSETS_AT_ONCE, Committed, OffsetCommits
+from minibroker.handlers.offsets import OFFSETS_AT_ONCE, Committed, OffsetCommits
 from minibroker.log.partition_log import PartitionLog
 from minibroker.schemas import k28_txn_offset_commit as schema
 
@@ -50,7 +52,7 @@ def txn_offset_commit(ctx: RequestContext, request: schema.Request) -> Any:
         if not request.group_id:
             raise InvalidGroupId
         ids = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
-        logs = [_reach(ctx, request, ids)]
+        logs = [_add_partition(ctx, request, ids)]
         membership = Membership(request.generation_id, request.member_id, request.group_instance_id)
         errors, log = ctx.broker.coordinators.groups.commit_in_transaction(request.group_id, offsets, membership, ids)
         return errors, [each for each in (*logs, log) if each is not None]
@@ -58,28 +60,31 @@ def txn_offset_commit(ctx: RequestContext, request: schema.Request) -> Any:
     return OffsetCommits(schema, request.topics, find).commit(ctx, commit)
 
 
-def _reach(ctx: RequestContext, request: schema.Request, ids: ProducerIdAndEpoch) -> PartitionLog | None:
-    """Add the group's partition to the transaction. Returns the coordinator's log if it must be synced."""
-    place = ctx.broker.coordinators.groups.topic_partition(request.group_id)
-    if place[0] not in ctx.cluster.topics:
+def _add_partition(ctx: RequestContext, request: schema.Request, ids: ProducerIdAndEpoch) -> PartitionLog | None:
+    """Add the group's partition to the transaction.
+
+    Returns the coordinator's log if it must be synced.
+    """
+    topic_partition = ctx.broker.coordinators.groups.topic_partition(request.group_id)
+    if topic_partition[0] not in ctx.cluster.topics:
         raise CoordinatorNotAvailable
-    partition = ctx.cluster.partition(*place)
+    partition = ctx.cluster.partition(*topic_partition)
     if not partition.is_online:
-        raise NotCoordinator  # as for every commit there; KAFKA_STORAGE_ERROR would be fatal for a Java producer
+        raise NotCoordinator  # as for every commit to it; KAFKA_STORAGE_ERROR would be fatal for a Java producer
     offsets = partition.log
     if offsets.producers.has_open_transaction(*ids):
         return None
     if offsets.producers.is_fenced(*ids):
         raise InvalidProducerEpoch
     if not request.transactional_id:
-        raise InvalidRequest("an empty transactional id")
+        raise InvalidRequest("transactional_id must not be empty")
     admission = admit(
         ctx.broker.coordinators.transactions,
         request.transactional_id,
         ids,
-        frozenset({place}),
+        frozenset({topic_partition}),
         produce_version=_AS_PRODUCE[ctx.api_version],
     )
-    if (error := admission.refused.get(place)) is not None:
+    if (error := admission.refused.get(topic_partition)) is not None:
         raise CoordinatorNotAvailable if isinstance(error, NotEnoughReplicas) else error
     return admission.log

@@ -1,8 +1,9 @@
 """OffsetDelete (key 47): delete committed offsets of topics that a group does not read any more (KIP-496).
 
-Version: 0, not flexible. Partitions that do not exist are rejected one by one, and come first in the response. GROUP_SUBSCRIBED_TOPIC: a
-consumer of the group is subscribed to the topic. Errors of the whole group: INVALID_GROUP_ID (the name is empty), GROUP_ID_NOT_FOUND, and
-NON_EMPTY_GROUP (it has members that are not consumers).
+Version: 0, not flexible. Partitions that do not exist are rejected one by one, and come first in
+the response. GROUP_SUBSCRIBED_TOPIC: a consumer of the group is subscribed to the topic. Errors of
+the whole group: INVALID_GROUP_ID (the name is empty), GROUP_ID_NOT_FOUND, and NON_EMPTY_GROUP (it
+has members that are not consumers).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from minibroker.dispatch.flush import FlushFailures
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError, NotCoordinator, UnknownTopicOrPartition
-from minibroker.handlers.offsets.commits import OFFSETS_AT_ONCE
+from minibroker.handlers.offsets import OFFSETS_AT_ONCE
 from minibroker.schemas import k47_offset_delete as schema
 
 _Codes = dict[str, dict[int, int]]  #: by topic and partition, in response order

@@ -1,7 +1,7 @@
 """ShareGroupHeartbeat (key 76): join, stay in or leave a share group, and receive its assignment (KIP-932).
 
 Version 1, flexible. The protocol is in coordinator/group/share/group.py. UNSUPPORTED_VERSION: the cluster has not finalized share.version
-1. An error has neither member nor epoch, and a message where the group has one.
+1. An error has neither member nor epoch, and the message of the group if it has one.
 """
 
 from __future__ import annotations

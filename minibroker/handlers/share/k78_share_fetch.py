@@ -1,13 +1,14 @@
 """ShareFetch (key 78): acquire records for a member of a share group, and acknowledge earlier ones.
 
-Versions: 1 and 2, flexible. From 2 on a request can renew locks (is_renew_ack: then nothing is fetched) and be strict about
-max_records (share_acquire_mode 1). Sessions are in coordinator/share_partition/share_partitions.py, acquisition is in acquiring.py.
-As in Kafka, a client that is not a member of the group is served like a member once the state of the group exists. Before that the
-partition has UNKNOWN_SERVER_ERROR.
-The answer waits up to max_wait_ms for min_bytes, or for max_records. Appends, releases and expired locks end the wait, as do another
-request on the connection and the end of the session. If acknowledgements must be synced first, the answer does not wait for records.
-An unknown topic has UNKNOWN_TOPIC_ID (Kafka fails the request that opens the session). Partitions are answered in the order in which
-they are read.
+Versions: 1 and 2, flexible. From 2 on a request can renew locks (is_renew_ack: then nothing is
+fetched) and be strict about max_records (share_acquire_mode 1). Sessions are in
+coordinator/share_partition/share_partitions.py, acquisition is in acquiring.py. As in Kafka, a
+client that is not a member of the group is served like a member once the state of the group exists.
+Before that the partition has UNKNOWN_SERVER_ERROR. The answer waits up to max_wait_ms for
+min_bytes, or for max_records. The wait ends with an append, a release, an expired lock, another
+request on the connection, or the end of the session. If acknowledgements must be synced first, the
+answer does not wait for records. An unknown topic has UNKNOWN_TOPIC_ID (Kafka fails the request
+that opens the session). Partitions are answered in the order in which they are read.
 """
 
 from __future__ import annotations
@@ -24,8 +25,7 @@ from minibroker.dispatch.pieces import ElementLimit
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.slices import Steps
 from minibroker.errors import InvalidRequest, KafkaError, ShareSessionLimitReached, ShareSessionNotFound
-from minibroker.handlers.share import check_member_id, check_size, endpoints, leader
-from minibroker.handlers.share.acknowledgements import RENEW_SINCE, Outcome, acknowledge, unsafe
+from minibroker.handlers.share import RENEW_SINCE, Outcome, acknowledge, check_member_id, check_size, endpoints, leader, unsynced
 from minibroker.handlers.share.reading import PartitionRecords, ShareReading
 from minibroker.log.partition_log import PartitionLog
 from minibroker.schemas import k78_share_fetch as schema
@@ -39,7 +39,11 @@ _STRICT: Final = 1  #: share_acquire_mode
 
 @handles(schema, limit=ElementLimit(SHARE_ELEMENTS_MAX))
 def share_fetch(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
-    """Check the request, then serve it. With too many sessions wait before rejecting it, so clients do not retry in a loop."""
+    """Check the request, then serve it.
+
+    If there are too many sessions, wait before rejecting it, so that clients do not retry in a
+    loop.
+    """
     ctx.broker.check_group_protocol("share")
     if request.group_id is None:
         raise InvalidRequest("Invalid group id in the request.")
@@ -84,16 +88,16 @@ class ShareFetching:
     def serve(self) -> schema.Response | Delayed:
         """Return the response, or Delayed."""
         if not _has_acknowledgements(self._request):
-            return self._go_on([])
+            return self._continue([])
         return self._ctx.broker.slices.run(self._acknowledge(), keeps_frame=False)
 
     def _acknowledge(self) -> Steps:
         """Process the acknowledgements of the request with pauses, and continue."""
         self._outcomes, logs = yield from acknowledge(self._ctx, self._member, self._request)
-        result = self._go_on(logs)
+        result = self._continue(logs)
         return (yield result) if isinstance(result, Delayed) else result
 
-    def _go_on(self, logs: list[PartitionLog]) -> schema.Response | Delayed:
+    def _continue(self, logs: list[PartitionLog]) -> schema.Response | Delayed:
         if self._is_final:
             self._ctx.broker.coordinators.share_partitions.end_session(self._ctx.broker.nodes.own.node_id, self._member)
         logs += self._ctx.broker.coordinators.share_partitions.take_unsynced()
@@ -101,7 +105,7 @@ class ShareFetching:
 
             def answer(failures: FlushFailures) -> Any:  # always a response: the attempt is the last one
                 if any(log in failures for log in logs):
-                    self._outcomes = unsafe(self._outcomes)
+                    self._outcomes = unsynced(self._outcomes)
                 return self._attempt(True)
 
             return when_done(lambda done: self._ctx.broker.flush_queue.flush(logs, done), answer)
@@ -141,12 +145,12 @@ class ShareFetching:
     def _attempt(self, is_last: bool) -> schema.Response | None:
         shares, node_id = self._ctx.broker.coordinators.share_partitions, self._ctx.broker.nodes.own.node_id
         if self._session is not None and not shares.has_session(node_id, self._member, self._session):
-            raise ShareSessionNotFound  # it ended during the wait: the member could never acknowledge what is acquired now
-        given = self._reading.attempt(min_bytes=min(self._request.min_bytes, self._max_bytes), max_bytes=self._max_bytes, is_last=is_last)
-        return None if given is None else self._response(given)
+            raise ShareSessionNotFound  # it ended during the wait, and the member could not acknowledge records that it acquires now
+        records = self._reading.attempt(min_bytes=min(self._request.min_bytes, self._max_bytes), max_bytes=self._max_bytes, is_last=is_last)
+        return None if records is None else self._response(records)
 
-    def _response(self, given: dict[TopicPartition, PartitionRecords]) -> schema.Response:
-        results = {key: self._result(key, each) for key, each in given.items() if self._is_returned(key, each)}
+    def _response(self, records: dict[TopicPartition, PartitionRecords]) -> schema.Response:
+        results = {key: self._result(key, each) for key, each in records.items() if self._is_returned(key, each)}
         for key, outcome in self._outcomes.items():
             result = results.get(key) or self._result(key, PartitionRecords())
             results[key] = replace(result, acknowledge_error_code=outcome.error_code, acknowledge_error_message=outcome.error_message)
@@ -160,8 +164,8 @@ class ShareFetching:
             self._count(self._ctx.broker.quotas, response)
         return response
 
-    def _result(self, partition: TopicPartition, given: PartitionRecords) -> schema.PartitionResult:
-        error_code = 0 if given.error is None else given.error.code
+    def _result(self, partition: TopicPartition, fetched: PartitionRecords) -> schema.PartitionResult:
+        error_code = 0 if fetched.error is None else fetched.error.code
         return schema.PartitionResult(
             partition_index=partition[1],
             error_code=error_code,
@@ -169,21 +173,21 @@ class ShareFetching:
             acknowledge_error_code=0,
             acknowledge_error_message=None,
             current_leader=leader(self._ctx, schema, partition, error_code),
-            records=given.records,
+            records=fetched.records,
             acquired_records=[
                 schema.AcquiredRecords(first_offset=each.first_offset, last_offset=each.last_offset, delivery_count=each.delivery_count)
-                for each in given.acquired
+                for each in fetched.acquired
             ],
         )
 
     def _count(self, quotas: Quotas, response: schema.Response) -> None:
         quotas.count_fetched(self._ctx, lambda: quotas.size_of(schema, self._ctx.api_version, response))
 
-    def _is_returned(self, key: TopicPartition, given: PartitionRecords) -> bool:
+    def _is_returned(self, key: TopicPartition, fetched: PartitionRecords) -> bool:
         if self._session is None:
             return False
-        is_news = self._session.must_include(key, has_records=bool(given.records), has_error=given.error is not None)
-        return is_news or self._is_first
+        must_include = self._session.must_include(key, has_records=bool(fetched.records), has_error=fetched.error is not None)
+        return must_include or self._is_first
 
 
 def _has_acknowledgements(request: schema.Request) -> bool:

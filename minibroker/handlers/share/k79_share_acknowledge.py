@@ -19,8 +19,7 @@ from minibroker.dispatch.pieces import ElementLimit
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.slices import Steps
 from minibroker.errors import InvalidRequest, InvalidShareSessionEpoch, KafkaError
-from minibroker.handlers.share import check_member_id, check_size, endpoints, leader
-from minibroker.handlers.share.acknowledgements import Outcome, acknowledge, unsafe
+from minibroker.handlers.share import Outcome, acknowledge, check_member_id, check_size, endpoints, leader, unsynced
 from minibroker.schemas import k79_share_acknowledge as schema
 
 
@@ -51,7 +50,7 @@ def _acknowledge(ctx: RequestContext, request: schema.Request, member: MemberKey
         return _response(ctx, request, outcomes)
 
     def answer(failures: FlushFailures) -> schema.Response:
-        return _response(ctx, request, unsafe(outcomes) if any(log in failures for log in logs) else outcomes)
+        return _response(ctx, request, unsynced(outcomes) if any(log in failures for log in logs) else outcomes)
 
     result = when_done(lambda done: ctx.broker.flush_queue.flush(logs, done), answer)
     return (yield result) if isinstance(result, Delayed) else result
@@ -63,7 +62,6 @@ def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) 
 
 
 def _response(ctx: RequestContext, request: schema.Request, outcomes: dict[TopicPartition, Outcome]) -> schema.Response:
-
     results: dict[object, schema.TopicResult] = {}
     for (topic_id, index), outcome in outcomes.items():
         result = results.setdefault(topic_id, schema.TopicResult(topic_id=topic_id, partitions=[]))

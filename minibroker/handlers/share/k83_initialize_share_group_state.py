@@ -1,7 +1,9 @@
-"""InitializeShareGroupState (key 83): create share partitions, or reset their start offset. Brokers send it to the share coordinator.
+"""InitializeShareGroupState (key 83): create share partitions, or reset their start offset.
 
-Version 0, flexible. The leader of the share partition then reloads its state. (Apache Kafka's leader continues until its next write is
-fenced.)
+Brokers send it to the share coordinator.
+
+Version 0, flexible. The leader of the share partition then reloads its state. (Apache Kafka's
+leader continues until its next write is fenced.)
 """
 
 from __future__ import annotations
@@ -29,4 +31,4 @@ def initialize_share_group_state(ctx: RequestContext, request: schema.Request) -
             raise error
         return schema.PartitionResult(partition=entry.partition, error_code=0)
 
-    return each_partition(ctx, schema, request, answer, doing="initialize share group state")
+    return each_partition(ctx, schema, request, answer, operation="initialize share group state")

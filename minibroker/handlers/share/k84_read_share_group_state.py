@@ -1,6 +1,9 @@
-"""ReadShareGroupState (key 84): the whole state of share partitions. A broker sends it when it becomes their leader.
+"""ReadShareGroupState (key 84): the whole state of share partitions.
 
-Version 0, flexible. A leader epoch that is higher than the stored one is stored, which fences writes with a lower one.
+A broker sends it when it becomes their leader.
+
+Version 0, flexible. A leader epoch that is higher than the stored one is stored, which fences
+writes with a lower one.
 """
 
 from __future__ import annotations
@@ -31,4 +34,4 @@ def read_share_group_state(ctx: RequestContext, request: schema.Request) -> sche
             state_batches=[schema.StateBatch(**each._asdict()) for each in state.batches],
         )
 
-    return each_partition(ctx, schema, request, answer, doing="read share group state", state_epoch=0, start_offset=0, state_batches=())
+    return each_partition(ctx, schema, request, answer, operation="read share group state", state_epoch=0, start_offset=0, state_batches=())

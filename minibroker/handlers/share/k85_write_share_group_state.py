@@ -1,4 +1,6 @@
-"""WriteShareGroupState (key 85): delivery states of records in share partitions. Brokers send it to the share coordinator.
+"""WriteShareGroupState (key 85): delivery states of records in share partitions.
+
+Brokers send it to the share coordinator.
 
 Versions: 0 and 1, flexible; 1 counts records whose delivery is complete.
 """
@@ -29,4 +31,4 @@ def write_share_group_state(ctx: RequestContext, request: schema.Request) -> sch
         persister.write(StateKey(request.group_id, topic_id, entry.partition), update)
         return schema.PartitionResult(partition=entry.partition, error_code=0)
 
-    return each_partition(ctx, schema, request, answer, doing="write share group state")
+    return each_partition(ctx, schema, request, answer, operation="write share group state")

@@ -1,6 +1,6 @@
 """DeleteShareGroupState (key 86): delete share partitions. Brokers send it to the share coordinator.
 
-Version 0, flexible. Deleting an unknown one succeeds.
+Version 0, flexible. Deleting an unknown share partition succeeds.
 """
 
 from __future__ import annotations
@@ -26,4 +26,4 @@ def delete_share_group_state(ctx: RequestContext, request: schema.Request) -> sc
             raise error
         return schema.PartitionResult(partition=entry.partition, error_code=0)
 
-    return each_partition(ctx, schema, request, answer, doing="delete share group state")
+    return each_partition(ctx, schema, request, answer, operation="delete share group state")

@@ -1,6 +1,9 @@
-"""ReadShareGroupStateSummary (key 87): the start offsets of a share group. Brokers send it to the share coordinator.
+"""ReadShareGroupStateSummary (key 87): the start offsets of a share group.
 
-Versions: 0 and 1, flexible; 1 counts records whose delivery is complete. An unknown share partition has an empty summary and no error.
+Brokers send it to the share coordinator.
+
+Versions: 0 and 1, flexible; 1 counts records whose delivery is complete. An unknown share partition
+has an empty summary and no error.
 """
 
 from __future__ import annotations
@@ -35,5 +38,5 @@ def read_share_group_state_summary(ctx: RequestContext, request: schema.Request)
         )
 
     return each_partition(
-        ctx, schema, request, answer, doing="read share group state summary", state_epoch=0, leader_epoch=0, start_offset=0
+        ctx, schema, request, answer, operation="read share group state summary", state_epoch=0, leader_epoch=0, start_offset=0
     )

@@ -1,8 +1,9 @@
 """DescribeShareGroupOffsets (key 90): start offsets and lag of share groups in each partition (KIP-932).
 
-Versions: 0 to 1, both flexible; 1 adds the lag: records from the start offset on that can still be delivered (KIP-1226).
-Without topics all partitions with a state are returned. Start offset -1: the group, topic or partition is unknown, or the share coordinator
-returned an error. Unknown topics come last. (Apache Kafka never responds if the topic does not have the partition.)
+Versions: 0 to 1, both flexible; 1 adds the lag: records from the start offset on that can still be
+delivered (KIP-1226). Without topics all partitions with a state are returned. Start offset -1: the
+group, topic or partition is unknown, or the share coordinator returned an error. Unknown topics
+come last. (Apache Kafka never responds if the topic does not have the partition.)
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """AlterShareGroupOffsets (key 91): set the start offsets of a share group without members (KIP-932).
 
-Version 0, flexible. A group that does not exist is created. Unknown topics come first in the response, with UNKNOWN_TOPIC_OR_PARTITION in
-each partition. Unknown partitions have it as well. These errors reject the whole request, and nothing changes: NON_EMPTY_GROUP,
-GROUP_ID_NOT_FOUND (the group has another type), INVALID_GROUP_ID, UNSUPPORTED_VERSION (share.version 1 is not finalized).
+Version 0, flexible. A group that does not exist is created. Unknown topics come first in the
+response, with UNKNOWN_TOPIC_OR_PARTITION in each partition. Unknown partitions have it as well.
+These errors reject the whole request, and nothing changes: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND (the
+group has another type), INVALID_GROUP_ID, UNSUPPORTED_VERSION (share.version 1 is not finalized).
 """
 
 from __future__ import annotations

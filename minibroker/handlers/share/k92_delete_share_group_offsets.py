@@ -1,7 +1,8 @@
 """DeleteShareGroupOffsets (key 92): delete the offsets of a share group without members in some topics (KIP-932).
 
-Version 0, flexible. Deleted topics come first in the response. The others are UNKNOWN_TOPIC_OR_PARTITION: they do not exist, or the group
-has never read them. These errors reject the whole request: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, INVALID_GROUP_ID, UNSUPPORTED_VERSION
+Version 0, flexible. Deleted topics come first in the response. The others are
+UNKNOWN_TOPIC_OR_PARTITION: they do not exist, or the group has never read them. These errors reject
+the whole request: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, INVALID_GROUP_ID, UNSUPPORTED_VERSION
 (share.version 1 is not finalized).
 """
 

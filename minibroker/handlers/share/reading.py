@@ -1,9 +1,11 @@
-"""What one ShareFetch reads. It reads batches from the partitions of its session, and acquires records of them.
+"""Read batches from the partitions of a ShareFetch's session, and acquire records of them.
 
-Partitions are read in turn, starting with another one in each request. The requested bytes are divided among the partitions that have
-records to acquire. A read stops at the requested number of records, because other members read the later ones.
+Partitions are read in turn, starting with another one in each request. The requested bytes are
+divided among the partitions that have records to acquire. A read stops at the requested number of
+records, because other members read the later ones.
 
-Source: DelayedShareFetch, ShareFetchUtils of Apache Kafka 4.3.1 (which reads up to the byte limit, and cuts off what is not acquired).
+Source: DelayedShareFetch, ShareFetchUtils of Apache Kafka 4.3.1 (which reads up to the byte limit,
+and drops records that it does not acquire).
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ _EMPTY: Final = b""
 
 
 class PartitionRecords(NamedTuple):
-    """What a member gets from one partition."""
+    """The records that a member gets from one partition."""
 
     acquired: Sequence[Acquired] = ()
     records: Buffer = _EMPTY
@@ -55,7 +57,7 @@ class _PartitionRead(NamedTuple):
 
 
 class ShareReading:
-    """What one request reads. It can be retried when there are more records."""
+    """The reads of one request. They can be repeated when partitions have more records."""
 
     def __init__(self, ctx: RequestContext, group_id: str, partitions: Sequence[TopicPartition], request: AcquireRequest) -> None:
         self._ctx = ctx
@@ -65,9 +67,9 @@ class ShareReading:
 
     def attempt(self, *, min_bytes: int, max_bytes: int, is_last: bool) -> dict[TopicPartition, PartitionRecords] | None:
         """Return the records of each partition, or None if there are too few."""
-        given: dict[TopicPartition, PartitionRecords] = {}
+        fetched: dict[TopicPartition, PartitionRecords] = {}
         reads: dict[TopicPartition, _PartitionRead] = {}
-        is_urgent = not self._find(given, reads)
+        is_urgent = not self._find(fetched, reads)
         isolation = self._isolation()
         left = self._request.max_records
         size = 0
@@ -78,7 +80,7 @@ class ShareReading:
             try:
                 found = self._read(read, max_bytes // len(reads), left, isolation, min_one=size == 0)
             except KafkaError as error:
-                given[key] = PartitionRecords(error=error)
+                fetched[key] = PartitionRecords(error=error)
                 del reads[key]
                 is_urgent = True
                 continue
@@ -89,12 +91,12 @@ class ShareReading:
             return None
         left = self._request.max_records
         for key, read in reads.items():
-            given[key] = self._acquire(read, left, isolation)
-            left -= sum(each.last_offset - each.first_offset + 1 for each in given[key].acquired)
-        return {key: given[key] for key in self._partitions if key in given}
+            fetched[key] = self._acquire(read, left, isolation)
+            left -= sum(each.last_offset - each.first_offset + 1 for each in fetched[key].acquired)
+        return {key: fetched[key] for key in self._partitions if key in fetched}
 
     def watched(self) -> Iterator[Watchable]:
-        """Yield what can end the wait: partitions that grow, and records that become available again."""
+        """Yield the sources of changes that can end the wait: partitions that grow, and records that become available again."""
         for topic_id, index in self._partitions:
             try:
                 yield self._ctx.cluster.partition_by_id(topic_id, index)
@@ -102,8 +104,11 @@ class ShareReading:
             except KafkaError:
                 continue
 
-    def _find(self, given: dict[TopicPartition, PartitionRecords], reads: dict[TopicPartition, _PartitionRead]) -> bool:
-        """Find the partitions with records to acquire. Returns False if all failed or there are none."""
+    def _find(self, fetched: dict[TopicPartition, PartitionRecords], reads: dict[TopicPartition, _PartitionRead]) -> bool:
+        """Find the partitions with records to acquire.
+
+        Returns False if all failed, or if there are no partitions.
+        """
         for key in self._partitions:
             try:
                 partition = self._ctx.cluster.partition_by_id(*key)
@@ -113,11 +118,11 @@ class ShareReading:
                 if share.records.next_fetch_offset() < log_start_offset:  # records in flight below it may still be acknowledged
                     share.begin_at(log_start_offset)
             except KafkaError as error:
-                given[key] = PartitionRecords(error=error)
+                fetched[key] = PartitionRecords(error=error)
                 continue
             if share.can_acquire():
                 reads[key] = _PartitionRead(share, partition, share.records.next_fetch_offset(), ())
-        return len(given) < len(self._partitions)
+        return len(fetched) < len(self._partitions)
 
     def _isolation(self) -> IsolationLevel:
         level = self._ctx.cluster.configs.of_group(self._group_id).share_isolation_level
@@ -141,7 +146,6 @@ class ShareReading:
         return read._replace(batches=batches)
 
     def _acquire(self, read: _PartitionRead, left: int, isolation: IsolationLevel) -> PartitionRecords:
-
         if not read.batches or left <= 0:
             return PartitionRecords()
         extents = [Extent(batch.base_offset, batch.last_offset) for batch in read.batches]
