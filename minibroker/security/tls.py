@@ -17,7 +17,7 @@ from minibroker.config.secret import Secret
 from minibroker.config.security_properties import ListenerProperties
 from minibroker.errors import ConfigurationError, InvalidConfig
 from minibroker.security import keystores
-from minibroker.security.java_keystore import KeyStoreError
+from minibroker.security.java_keystore import MAGIC, KeyStoreError
 from minibroker.security.keystores import JKS, PEM, PKCS12, KeyMaterial
 from minibroker.security.principals import MappingRules, NoPrincipal, distinguished_name
 
@@ -180,7 +180,7 @@ def _load_key(context: ssl.SSLContext, material: KeyMaterial, builder: _Builder)
         with_private_file(text, lambda path: context.load_cert_chain(path, password=password))
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
-            builder.refuse(name, "the first certificate is not that of the private key")
+            builder.refuse(name, "the private key is that of another certificate")
         if material.password is not None:
             builder.refuse("ssl.key.password", "the password is wrong, or the key is encrypted in a way that OpenSSL does not read")
         builder.refuse(name, f"OpenSSL cannot use the key or its certificates ({error.reason or 'unknown format'})")
@@ -297,6 +297,6 @@ def _property_to_change(error: KeyStoreError, store: str, password: str, key_pas
 
 
 def _text_of(data: bytes) -> str:
-    if not data.lstrip().startswith(b"-----") and b"-----BEGIN" not in data:
+    if b"-----BEGIN" not in data and (b"\0" in data or data.startswith((b"\x30", MAGIC))):
         raise KeyStoreError("the file is not PEM: set the type to PKCS12 or JKS")
     return data.decode("latin-1")

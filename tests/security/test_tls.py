@@ -63,7 +63,7 @@ TRUST = {"ssl_truststore_type": "PEM", "ssl_truststore_location": "DIR/ca.pem"}
         (PEM | {"ssl_keystore_location": "DIR/ca.pem"}, r"^ssl\.keystore\.location: no private keys found"),
         (
             PEM | {"ssl_keystore_location": "DIR/mixed.pem"},
-            r"^ssl\.keystore\.location: the first certificate is not that of",
+            r"^ssl\.keystore\.location: the private key is that of another certificate",
         ),
         (PEM | {"ssl_keystore_location": "DIR/encrypted.pem"}, r"ssl\.key\.password: .*encrypted"),
         (PEM | {"ssl_keystore_location": "DIR/encrypted.pem", "ssl_key_password": "wrong!"}, r"^ssl\.key\.password: the password is wrong"),
