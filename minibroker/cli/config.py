@@ -19,7 +19,7 @@ from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.broker_properties import BROKER_PROPERTIES, BROKER_SYNONYMS, LIKE_KAFKA
 from minibroker.config.kafka_only import ignored, nearest, warnings_of
 from minibroker.config.reference import BROKER, CLUSTER_WIDE, KINDS, PER_BROKER, READ_ONLY, TOPIC, ReferenceEntry, entries, named
-from minibroker.config.secret import HIDDEN
+from minibroker.config.secret import HIDDEN, without_password
 from minibroker.config.security_properties import security_property
 from minibroker.errors import ConfigurationError, InvalidConfig
 
@@ -123,7 +123,7 @@ def check(file: Path, *, environment: bool, strict: bool) -> None:
     for line in warnings:
         click.echo(printable(f"warning: {line}"))
     for name, text in other.items():
-        shown = HIDDEN if props[name].is_sensitive else text
+        shown = HIDDEN if props[name].is_sensitive else without_password(text)
         click.echo(printable(f"set: {name}={shown} (default: {defaults[name] or 'none'})"))
     counts = f"{_counted(len(errors), 'error')}, {_counted(len(warnings), 'warning')}, {len(other)} of {len(given)} not the default"
     click.echo(f"{file}: {counts}")

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import hmac
+import re
 from typing import Final, NoReturn
 
 HIDDEN: Final = "[hidden]"
+_USER_OF_URL: Final = re.compile(r"(?<=://)[^/?#\s]*@")
+
+
+def without_password(text: str) -> str:
+    """Return a text with user and password of each URL hidden."""
+    return _USER_OF_URL.sub(f"{HIDDEN}@", text)
 
 
 class Secret:

@@ -90,8 +90,8 @@ def section_of(sections: Mapping[str, list[JaasEntry]], listener_name: str) -> l
 def _entry(tokens: _Tokens, *, any_module: bool = False) -> JaasEntry:
     login_module = tokens.word("a login module")
     if login_module not in LOGIN_MODULES and not any_module:
-        shown = login_module if len(login_module) <= _SHOWN_LETTERS else f"{login_module[:_SHOWN_LETTERS]}..."
-        raise JaasError(f"login module {shown!r} is not supported; use one of {', '.join(LOGIN_MODULES)}")
+        shown = f" {login_module!r}" if _is_class_name(login_module) else ""
+        raise JaasError(f"login module{shown} is not supported; use one of {', '.join(LOGIN_MODULES)}")
     if tokens.word("a control flag such as required").upper() not in _FLAGS:
         tokens.fail("a control flag (required, requisite, sufficient, optional) must follow the login module")
     options: dict[str, str] = {}
@@ -103,6 +103,11 @@ def _entry(tokens: _Tokens, *, any_module: bool = False) -> JaasEntry:
         options[name] = tokens.word("the value of an option")
     tokens.symbol(";")
     return JaasEntry(login_module, options)
+
+
+def _is_class_name(text: str) -> bool:
+    """Whether a text is the name of a Java class in a package, and not a password in its place."""
+    return len(text) <= _SHOWN_LETTERS and "." in text and all(part.isidentifier() for part in text.replace("$", ".").split("."))
 
 
 class _Tokens:

@@ -143,7 +143,7 @@ def _masked(token: bytes) -> str:
     """Return a token without what is random in it."""
     if token.startswith(b"r="):
         return f"r=...,s=...,{token.decode().split(',')[2]}"
-    return "v=..." if token.startswith(b"v=") else token.decode()
+    return "v=..." if token.startswith(b"v=") else token.decode(errors="replace")
 
 
 def shown(value: Any) -> Any:

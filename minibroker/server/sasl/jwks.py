@@ -11,10 +11,11 @@ from __future__ import annotations
 import logging
 import urllib.request
 from collections.abc import Callable, Sequence
+from http.client import HTTPException
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.error import URLError
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from minibroker.background import Background
 from minibroker.clock import Clock, Timer
@@ -60,7 +61,7 @@ class KeySource:
         try:
             self.keys = read_jwks(self._read(url))
         except (OSError, ValueError) as error:
-            raise ConfigurationError(f"the keys of tokens cannot be read from {url}: {error}") from None
+            raise ConfigurationError(f"the keys of tokens cannot be read from {shown_url(url)}: {error}") from None
         self._schedule(times.refresh_ms)
 
     def on_unknown_key(self) -> None:
@@ -89,7 +90,7 @@ class KeySource:
         if isinstance(found, BaseException):
             self._failures += 1
             pause_ms = min(self.times.retry_backoff_ms * 2 ** min(self._failures - 1, 30), self.times.retry_backoff_max_ms)
-            log.warning("could not read the keys of tokens from %s: %s (will retry in %d ms)", self._url, found, pause_ms)
+            log.warning("could not read the keys of tokens from %s: %s (will retry in %d ms)", shown_url(self._url), found, pause_ms)
             self._schedule(pause_ms)
             return
         self._failures = 0
@@ -141,10 +142,26 @@ def read_document(url: str) -> bytes:
         raise ValueError(f"its scheme is not one of {', '.join(SCHEMES)}")
     opener = urllib.request.build_opener(_NoRedirects)
     try:
-        with opener.open(url, timeout=TIMEOUT_S) as response:
+        with opener.open(urlunsplit(parts._replace(netloc=_address(parts))), timeout=TIMEOUT_S) as response:
             return _bounded(response.read(DOCUMENT_MAX + 1))
     except URLError as error:
         raise OSError(str(error.reason)) from None
+    except HTTPException as error:
+        raise OSError(f"the server does not speak HTTP ({type(error).__name__})") from None
+
+
+def shown_url(url: str) -> str:
+    """Return a URL for messages: without user, password and query."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "an invalid URL"
+    return urlunsplit(parts._replace(netloc=_address(parts), query="", fragment=""))
+
+
+def _address(parts: SplitResult) -> str:
+    """Return host and port. Java's clients also ignore a user and a password in a URL."""
+    return parts.netloc.rpartition("@")[2]
 
 
 def _bounded(document: bytes) -> bytes:
