@@ -7,6 +7,7 @@ set.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from minibroker.http.server import HttpServer, HttpSite
     from minibroker.server.broker import Broker
     from minibroker.testing.lab.lab_broker import LabBroker
+    from minibroker.testing.recording import RequestObserver
 
     Served = Broker | LabBroker
 
@@ -36,6 +38,7 @@ class Site(NamedTuple):
     port_help: str
     host_help: str
     power: str  #: what other machines get from the site: "lets other machines {power}"
+    asks_for_login: bool = False  #: whether it asks visitors who they are, beside a listener that does
 
 
 def _lab(broker: Served, _options: Mapping[str, Any]) -> HttpSite:
@@ -57,6 +60,16 @@ def _running(broker: Served) -> Broker:
     return cast("Broker", broker if hosted is None else hosted.broker)
 
 
+def _console(broker: Served, options: Mapping[str, Any]) -> HttpSite:
+    try:
+        from minibroker.console.mounting import console_of  # noqa: PLC0415  most brokers have no console
+    except ImportError as error:
+        raise ConfigurationError(f"--console-port needs the extra console: pip install 'minibroker[console]' ({error})") from None
+    return console_of(broker, options[_OBSERVER], is_read_only=bool(options.get("console_read_only")))
+
+
+_OBSERVER: Final = "console_observer"
+
 _SITES: Final = (
     Site(
         "lab",
@@ -72,11 +85,19 @@ _SITES: Final = (
         f"Address of the schema registry, if not {LOOPBACK}.",
         "change schemas",
     ),
+    Site(
+        "console",
+        _console,
+        "Show the broker in a browser on this port, 0 for a free one. See docs/console.md.",
+        f"Address of the console, if not {LOOPBACK}. Without a secured listener, any process that can connect to it may change data.",
+        "use the broker",
+        asks_for_login=True,
+    ),
 )
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    if value not in {None, ()}:
+    if value not in (None, ()) and value is not False:  # port 0 is a value
         ctx.meta.setdefault(_GIVEN, {})[param.name] = value
 
 
@@ -98,14 +119,14 @@ def http_options(function: Command) -> Command:
         )  # fmt: skip
         for option in reversed(options):
             function = option(function)
-    return function
+    return _option("--console-read-only", is_flag=True, help="Let the console show everything and change nothing.")(function)
 
 
 class HttpSites:
     """The sites of one broker, and where they listen."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        self._options = options
+        self._options = dict(options)
         self._server: HttpServer | None = None
 
     @classmethod
@@ -116,6 +137,8 @@ class HttpSites:
             for each in ("host", "name"):
                 if f"{site.name}_port" not in options and f"{site.name}_{each}" in options:
                     raise click.UsageError(f"--{site.name}-{each} has no {site.name} without --{site.name}-port")
+        if "console_read_only" in options and "console_port" not in options:
+            raise click.UsageError("--console-read-only has no console without --console-port")
         return cls(options)
 
     def __contains__(self, name: str) -> bool:
@@ -133,10 +156,30 @@ class HttpSites:
         what = f"listener {secured[0].name} is secured" if secured else "access control is on"
         for site in _SITES:
             host = self._options.get(f"{site.name}_host", LOOPBACK)
-            if site.name in self and not is_loopback(host):
+            if site.name in self and not is_loopback(host) and not site.asks_for_login:
                 raise ConfigurationError(
                     f"--{site.name}-host: {host} lets other machines {site.power}, but {what}: leave the {site.name} on {LOOPBACK}"
                 )
+
+    def observer(self) -> RequestObserver | None:
+        """Return what looks at the requests of the broker for the console; None without a console."""
+        if "console" not in self:
+            return None
+        if _OBSERVER not in self._options:
+            from minibroker.console.observer import Observer  # noqa: PLC0415  most brokers have no console
+
+            self._options[_OBSERVER] = Observer()
+        observer: RequestObserver = self._options[_OBSERVER]
+        return observer
+
+    def hooks(self) -> dict[str, Any]:
+        """Return arguments of server.Broker that the sites need."""
+        observer = self.observer()
+        if observer is None:
+            return {}
+        from minibroker.testing.recording import RecordingDispatcher  # noqa: PLC0415  as above
+
+        return {"make_dispatcher": partial(RecordingDispatcher, observer=observer)}
 
     async def start(self, broker: Served) -> None:
         """Serve the sites of a running broker. ConfigurationError says why they cannot listen."""

@@ -197,9 +197,8 @@ async def _serve(
             os._exit(130)
         stop.set()
 
-    broker = _make_broker(
-        config, broker_count, racks, exit_without_disks, None if security.access is None else security.access.write, has_lab="lab" in sites
-    )
+    on_open = None if security.access is None else security.access.write
+    broker = _make_broker(config, broker_count, racks, exit_without_disks, on_open, sites)
     await broker.start()
     try:
         await sites.start(broker)
@@ -238,26 +237,28 @@ def _exit_without_disks(log_dirs: tuple[str, ...]) -> NoReturn:
     os._exit(1)
 
 
-def _make_broker(
+def _make_broker(  # noqa: PLR0917  what the options say
     config: BrokerConfig,
     broker_count: int,
     racks: list[str],
     on_all_offline: Callable[[], None],
     on_open: Callable[[Services], None] | None,
-    *,
-    has_lab: bool,
+    sites: HttpSites,
 ) -> Broker | LabBroker:
-    if has_lab:
+    if "lab" in sites:
         from minibroker.testing.lab.lab_broker import LabBroker  # noqa: PLC0415  for tests alone
 
-        return LabBroker(config, broker_count=broker_count, racks=racks, on_open=on_open)
+        lab_broker = LabBroker(config, broker_count=broker_count, racks=racks, on_open=on_open)
+        lab_broker.hosted.observer = sites.observer()
+        return lab_broker
+    hooks = {"on_all_offline": on_all_offline, "on_open": on_open, **sites.hooks()}
     if broker_count > 1 or racks:
         from minibroker.testing.simulation.broker import SimulatedBroker  # noqa: PLC0415  one broker does not need it
 
-        return SimulatedBroker(config, broker_count=broker_count, racks=racks, on_all_offline=on_all_offline, on_open=on_open)
+        return SimulatedBroker(config, broker_count=broker_count, racks=racks, **hooks)
     from minibroker.server.broker import Broker  # noqa: PLC0415  a wrong configuration is told without it
 
-    return Broker(config, on_all_offline=on_all_offline, on_open=on_open)
+    return Broker(config, **hooks)
 
 
 def _say_ready(broker: Broker | LabBroker, log_dirs: tuple[str, ...], broker_count: int, sites: Mapping[str, str]) -> None:

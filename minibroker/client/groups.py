@@ -96,6 +96,7 @@ def delete_groups(client: Client, groups: Iterable[str]) -> dict[str, KafkaError
 _VERSION_SIZE: Final = 2
 
 MembersOf = Callable[[Any], "list[GroupMember]"]
+PartitionCounts = Callable[[Iterable[str]], Mapping[str, int]]  #: names of topics -> partitions of those that exist
 
 
 class GroupMember(NamedTuple):
@@ -132,7 +133,7 @@ def describe_groups(client: Client, groups: Iterable[str]) -> dict[str, Describe
     deadline = client.deadline()
 
     def streams_members(group: k89_streams_group_describe.Group) -> list[GroupMember]:
-        return _streams_members(group, client, deadline)
+        return _streams_members(group, lambda names: _partition_counts(client, names, deadline))
 
     def ask(connection: Connection, keys: list[str]) -> Mapping[str, DescribedGroup | KafkaError]:
         node_id = next((node_id for node_id, address in client.brokers.items() if address == connection.address), -1)
@@ -156,6 +157,15 @@ def describe_groups(client: Client, groups: Iterable[str]) -> dict[str, Describe
         return found | as_kind(STREAMS, k89_streams_group_describe, streams_members, _unknown(found))
 
     return ask_coordinators(client, GROUP, groups, ask, deadline)
+
+
+def described(kind: str, group: Any, node_id: int, partition_counts: PartitionCounts) -> DescribedGroup:
+    """Return a group of one of TYPES as its kind's response describes it. `partition_counts` is asked about groups of streams."""
+    if kind == CLASSIC:
+        return _classic_group(group, node_id)
+    if kind == STREAMS:
+        return _described(kind, group, _streams_members(group, partition_counts), node_id)
+    return _described(kind, group, _consumer_members(group) if kind == CONSUMER else _share_members(group), node_id)
 
 
 def _serves(connection: Connection, schema: ModuleType) -> bool:
@@ -225,9 +235,9 @@ def _share_members(group: k77_share_group_describe.Group) -> list[GroupMember]:
     ]
 
 
-def _streams_members(group: k89_streams_group_describe.Group, client: Client, deadline: Deadline) -> list[GroupMember]:
+def _streams_members(group: k89_streams_group_describe.Group, partition_counts: PartitionCounts) -> list[GroupMember]:
     topics = _topics_read(group)
-    counts = _partition_counts(client, topics, deadline)
+    counts = partition_counts({name for each in topics.values() for name in each})
     return [
         GroupMember(
             member_id=member.member_id,
@@ -326,10 +336,10 @@ def _topics_read(group: k89_streams_group_describe.Group) -> dict[str, list[str]
     }
 
 
-def _partition_counts(client: Client, topics: Mapping[str, list[str]], deadline: Deadline) -> dict[str, int]:
+def _partition_counts(client: Client, names: Iterable[str], deadline: Deadline) -> dict[str, int]:
     """Return the partition counts of the topics that exist."""
-    names = sorted({name for each in topics.values() for name in each})
-    found = client.metadata(names, deadline).topics if names else []
+    wanted = sorted(names)
+    found = client.metadata(wanted, deadline).topics if wanted else []
     return {topic.name: len(topic.partitions) for topic in found if topic.name is not None and topic.error_code == 0}
 
 

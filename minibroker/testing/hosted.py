@@ -23,7 +23,7 @@ from minibroker.testing.faults.faults import RequestFaults
 from minibroker.testing.lab.lab import Lab
 from minibroker.testing.moving_clock import MovingClock
 from minibroker.testing.options import HOST, BrokerError, BrokerOptions, one_line_error
-from minibroker.testing.recording import RecordingDispatcher
+from minibroker.testing.recording import RecordingDispatcher, RequestObserver
 from minibroker.testing.request_log import RequestLog
 from minibroker.testing.simulation.broker import SimulatedBroker
 
@@ -49,6 +49,7 @@ class HostedBroker:
         self._cluster_id: str | None = None
         self._has_topics = False
         self.faults = RequestFaults(self._rebuild_dispatchers, lambda _ctx, rule: self._noted.append(str(rule)), self._answer_parked)
+        self.observer: RequestObserver | None = None  #: looks at all requests; set before the start
         self._noted: list[str] = []  #: faults that hit the request that is being served; the dispatcher takes them
         self.lab = Lab(self, self.faults)
         self.ports = options.ports  #: of each broker that clients see; after `start`, those in use
@@ -140,7 +141,7 @@ class HostedBroker:
         return self._clock
 
     def _recording(self, services: Services) -> RecordingDispatcher:
-        dispatcher = RecordingDispatcher(services, self._noted)
+        dispatcher = RecordingDispatcher(services, self._noted, self.observer)
         if self._dispatcher is not None and services.nodes.own is not services.cluster.node:
             dispatcher.record_with(self._dispatcher)
         else:

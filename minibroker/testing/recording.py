@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 from minibroker.cluster.cluster import Cluster
@@ -26,6 +26,19 @@ from minibroker.wire.schema import Buffer, Struct
 KEPT: Final = 10_000  #: requests; older ones are dropped
 
 
+class RequestObserver(Protocol):
+    """Looks at requests and responses, whose bytes are valid only during the call: the web console."""
+
+    def began(self, entry: LoggedRequest, ctx: RequestContext, request: Any, /) -> Any:
+        """Look at a request before it is served. The other methods get what this returns."""
+
+    def waits(self, seen: Any, request: Any, /) -> None:
+        """Note that a request has to wait."""
+
+    def answered(self, seen: Any, response: Any, size: int, ctx: RequestContext, /) -> None:
+        """Look at the response, which has `size` bytes; None: there is none."""
+
+
 class RecordingPlan(Plan):
     """A Plan that remembers the last response it encoded."""
 
@@ -40,11 +53,12 @@ class RecordingPlan(Plan):
 class _Pending:
     """A request without an answer; it holds its context, whose identity is its key."""
 
-    __slots__ = ("began_s", "ctx", "entry", "forget")
+    __slots__ = ("began_s", "ctx", "entry", "forget", "seen")
 
-    def __init__(self, ctx: RequestContext, entry: LoggedRequest) -> None:
+    def __init__(self, ctx: RequestContext, entry: LoggedRequest, seen: Any) -> None:
         self.ctx = ctx
         self.entry = entry
+        self.seen = seen  #: of the observer
         self.began_s = time.perf_counter()
         self.forget = _nothing  #: removes the callback from the connection
 
@@ -62,9 +76,10 @@ class RecordingDispatcher(Dispatcher):
 
     plan_kind = RecordingPlan
 
-    def __init__(self, services: Services, faults: list[str] | None = None) -> None:
-        """`faults` receives the faults that hit the request that is being served."""
+    def __init__(self, services: Services, faults: list[str] | None = None, observer: RequestObserver | None = None) -> None:
+        """`faults` receives the faults that hit the request that is being served; `observer` looks at all requests."""
         super().__init__(services)
+        self.observer = observer
         self._faults = [] if faults is None else faults
         self._recorded = _Recorded()
         self._pending: dict[int, _Pending] = {}
@@ -102,12 +117,17 @@ class RecordingDispatcher(Dispatcher):
                 pending.entry.faults += tuple(self._faults)
                 self._faults.clear()
         if isinstance(answer, list):
+            response = None
             if answer and isinstance(plan, RecordingPlan):
-                pending.entry.errors = tuple(dict.fromkeys(_errors(plan.response)))
-                plan.response = None
+                response, plan.response = plan.response, None
+                pending.entry.errors = tuple(dict.fromkeys(_errors(response)))
             self._end(pending, ANSWERED if answer else NOT_ANSWERED)
+            if self.observer is not None:
+                self.observer.answered(pending.seen, response, sum(map(len, answer)), ctx)
         else:
             self._wait(pending)
+            if self.observer is not None:
+                self.observer.waits(pending.seen, request)
         return answer
 
     def _begin(self, plan: Plan, ctx: RequestContext, request: Any) -> _Pending:
@@ -123,7 +143,7 @@ class RecordingDispatcher(Dispatcher):
             entry.node = ctx.broker.nodes.own.node_id
         self._recorded.entries.append(entry)
         self._recorded.count += 1
-        return _Pending(ctx, entry)
+        return _Pending(ctx, entry, None if self.observer is None else self.observer.began(entry, ctx, request))
 
     def _wait(self, pending: _Pending) -> None:
         key = id(pending.ctx)

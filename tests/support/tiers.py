@@ -44,6 +44,7 @@ PLACES: Final = {
     "benchmarks": "slow",
     "cli/test_storage_check.py": "process",
     "clients": "process",
+    "console/test_browser.py": "browser",
     "cluster/directories/test_compaction_crashes.py": "slow",
     "cluster/directories/test_crash_points.py": "slow",
     "cluster/directories/test_damage.py": "slow",
@@ -71,7 +72,7 @@ PLACES: Final = {
 #: Fixtures that start brokers of several kinds; their parameters have the marker of each kind.
 PARAMETRIZED: Final = {"cluster": "process"}
 #: Markers of the tier `full`, unless a test is marked `smoke`.
-FULL: Final = {"java", "spark", "kcat", "docker", "crash", "slow"}
+FULL: Final = {"java", "spark", "kcat", "docker", "crash", "slow", "browser"}
 #: What Python's audit events call the start of a process.
 STARTS: Final = {"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.system"}
 

@@ -211,6 +211,10 @@ class SharePartitions:
             served = self._served[key] = self._load(key, self._cluster.partition_by_id(topic_id, index))
         return served
 
+    def served_of(self, group_id: str) -> list[SharePartition]:
+        """Return the share partitions of a group that were used since the start."""
+        return [served for key, served in self._served.items() if key.group_id == group_id]
+
     def acknowledge(self, member: MemberKey, partition: TopicPartition, acknowledgements: Sequence[Acknowledgement]) -> None:
         """Acknowledge records; the errors of SharePartition.acknowledge, and UnknownTopicOrPartition if no member reads the partition."""
         group_id, member_id = member

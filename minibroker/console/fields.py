@@ -1,0 +1,38 @@
+"""Fields of a form: texts, as browsers send them, or JSON values of other clients. ValueError says what is wrong, for the visitor."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+LETTERS_MAX: Final = 1 << 20
+
+
+def text(body: dict[str, Any], name: str, default: str | None = None) -> str:
+    """Return a text."""
+    value = body.get(name, default)
+    if value is None:
+        raise ValueError(f"{name} is missing")
+    if not isinstance(value, str) or len(value) > LETTERS_MAX:
+        raise ValueError(f"{name} must be a text of {LETTERS_MAX} letters at most")
+    return value
+
+
+def number(body: dict[str, Any], name: str, default: int | None = None, *, least: int = -(2**63), most: int = 2**63 - 1) -> int:
+    """Return a whole number, or its text."""
+    value = body.get(name)
+    if value is None or value == "":
+        if default is None:
+            raise ValueError(f"{name} is missing")
+        return default
+    try:
+        found = value if isinstance(value, int) and not isinstance(value, bool) else int(str(value)[:30])
+    except ValueError:
+        raise ValueError(f"{name} must be a whole number, got {str(value)[:30]!r}") from None
+    if not least <= found <= most:
+        raise ValueError(f"{name} must be from {least} to {most}, got {found}")
+    return found
+
+
+def flag(body: dict[str, Any], name: str) -> bool:
+    """Return whether a box is ticked."""
+    return body.get(name) in {True, "true", "on", "1"}

@@ -1,0 +1,154 @@
+"""What a visitor looks for in records: substrings, the value at a JSON path, and a range of time. There is no code and no pattern.
+
+text        in the key, the value or a header, as bytes of UTF-8
+key         the whole key
+json        $.user.id            the path exists
+            $.user.id = 5        also !=, <, >, and ~ for "contains"; the value is JSON, or else a text
+            $.items[0].name = tea
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from minibroker.records.record import Record
+
+TEXT_MAX: Final = 1_000  #: letters of a filter
+_STEPS_MAX: Final = 20  #: of a path
+_MISSING: Final = object()
+_OPERATORS: Final = ("!=", "=", "<", ">", "~")
+
+
+class FilterError(ValueError):
+    """A filter that cannot be understood. The message is for the visitor."""
+
+
+class JsonPath(NamedTuple):
+    """A path, and what the value there must be."""
+
+    steps: tuple[str | int, ...]
+    operator: str = ""  #: empty: the path has to exist
+    wanted: Any = None
+
+    def matches(self, content: bytes | None) -> bool:
+        """Return whether a value is JSON with such a value at the path."""
+        if content is None:
+            return False
+        try:
+            found = json.loads(content)
+        except (ValueError, RecursionError):
+            return False
+        for step in self.steps:
+            found = _step(found, step)
+            if found is _MISSING:
+                return False
+        return not self.operator or _COMPARE[self.operator](found, self.wanted)
+
+
+def _step(value: Any, step: str | int) -> Any:
+    if isinstance(step, str):
+        return value.get(step, _MISSING) if isinstance(value, dict) else _MISSING
+    return value[step] if isinstance(value, list) and step < len(value) else _MISSING
+
+
+def _ordered(one: Any, other: Any, compare: Callable[[Any, Any], bool]) -> bool:
+    numbers = isinstance(one, int | float) and isinstance(other, int | float)
+    return (numbers or (isinstance(one, str) and isinstance(other, str))) and compare(one, other)
+
+
+_COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "=": lambda found, wanted: found == wanted or (isinstance(found, str) and found == str(wanted)),
+    "!=": lambda found, wanted: found != wanted and not (isinstance(found, str) and found == str(wanted)),
+    "<": lambda found, wanted: _ordered(found, wanted, lambda one, other: one < other),
+    ">": lambda found, wanted: _ordered(found, wanted, lambda one, other: one > other),
+    "~": lambda found, wanted: str(wanted) in (found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)),
+}
+
+
+def parse_json_path(text: str) -> JsonPath:
+    """Parse `$.a.b[0] = 5`. Raises FilterError."""
+    if len(text) > TEXT_MAX:
+        raise FilterError(f"a JSON path may have {TEXT_MAX} letters, this one has {len(text)}")
+    path, operator, wanted = _divide(text.strip())
+    if not path.startswith("$"):
+        raise FilterError(f"a JSON path starts with $, such as $.user.id = 5, got {path[:50]!r}")
+    steps = tuple(_steps(path[1:]))
+    if len(steps) > _STEPS_MAX:
+        raise FilterError(f"a JSON path may have {_STEPS_MAX} steps, this one has {len(steps)}")
+    return JsonPath(steps, operator, _value(wanted) if operator else None)
+
+
+def _divide(text: str) -> tuple[str, str, str]:
+    """Return path, operator and value. An operator inside brackets is a part of a name."""
+    depth = 0
+    for position, letter in enumerate(text):
+        depth += (letter == "[") - (letter == "]")
+        if depth == 0:
+            for operator in _OPERATORS:
+                if text.startswith(operator, position):
+                    return text[:position].strip(), operator, text[position + len(operator) :].strip()
+    return text, "", ""
+
+
+def _steps(path: str) -> list[str | int]:
+    steps: list[str | int] = []
+    rest = path
+    while rest:
+        if rest.startswith("."):
+            end = min((found for mark in ".[" if (found := rest.find(mark, 1)) > 0), default=len(rest))
+            name, rest = rest[1:end], rest[end:]
+            if not name:
+                raise FilterError("a name is missing after a dot of the JSON path")
+            steps.append(name)
+        elif rest.startswith("[") and "]" in rest:
+            inner, _, rest = rest[1:].partition("]")
+            quoted = inner[:1] in {"'", '"'} and inner[-1:] == inner[:1] and len(inner) > 1
+            if not quoted and not inner.isdecimal():
+                raise FilterError(f"[{inner[:50]}] must be a number from 0 on, or a name in quotes")
+            steps.append(inner[1:-1] if quoted else int(inner[:9]))
+        else:
+            raise FilterError(f"the JSON path goes on with a dot or a bracket, got {rest[:50]!r}")
+    return steps
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text.strip("'")
+
+
+class Filter(NamedTuple):
+    """What records must have; an empty field allows everything."""
+
+    text: str = ""
+    key: str | None = None  #: the whole key
+    json_path: JsonPath | None = None
+    from_ms: int | None = None  #: timestamp, inclusive
+    until_ms: int | None = None  #: timestamp, exclusive
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether every record matches."""
+        return self == Filter()
+
+    def may_be_in(self, payload: bytes) -> bool:
+        """Return whether the uncompressed records of a batch may have a match. Fast, and True in some cases without one."""
+        return all(not wanted or wanted.encode() in payload for wanted in (self.text, self.key))
+
+    def matches(self, record: Record) -> bool:
+        """Return whether a record matches."""
+        if self.from_ms is not None and record.timestamp < self.from_ms:
+            return False
+        if self.until_ms is not None and record.timestamp >= self.until_ms:
+            return False
+        if self.key is not None and record.key != self.key.encode():
+            return False
+        if self.text:
+            wanted = self.text.encode()
+            parts = (record.key, record.value, *(part for name, content in record.headers for part in (name.encode(), content)))
+            if not any(part is not None and wanted in part for part in parts):
+                return False
+        return self.json_path is None or self.json_path.matches(record.value)

@@ -1,0 +1,208 @@
+"""Records of a topic: the newest ones, or from an offset or a time on, with filters. One record as a whole, for a download."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from minibroker.cluster.partition import Partition
+from minibroker.cluster.topic import Topic
+from minibroker.console.filters import Filter, FilterError, parse_json_path
+from minibroker.console.page import NotFoundError, Page, QueryError, Visit
+from minibroker.console.pages.topics import quoted
+from minibroker.console.reading import batches_of
+from minibroker.console.times import parse_time
+from minibroker.errors import KafkaError
+from minibroker.records.any_format import decode_records
+from minibroker.records.record import Record
+from minibroker.schemas import k02_list_offsets
+from minibroker.security.acl import Operation, ResourceType
+
+_COUNT: Final = 25  #: records of a page
+_COUNT_MAX: Final = 200
+_PARTITIONS_MAX: Final = 200  #: of a topic that are read together
+SEARCH_S: Final = 2.0  #: of one search; it says where it stopped
+
+STARTS: Final = ("newest", "oldest", "offset", "time")
+
+
+async def records(visit: Visit) -> dict[str, Any]:
+    """Show records of one partition or of all. A search that takes too long says how to continue."""
+    topic = visit.topic("topic")
+    visit.visitor.check(Operation.READ, ResourceType.TOPIC, topic.name)
+    start = visit.text("from", "newest")
+    if start not in STARTS:
+        raise QueryError(f"from must be one of {', '.join(STARTS)}, got {start!r}")
+    wanted, count = filter_of(visit), visit.number("count", _COUNT, least=1, most=_COUNT_MAX)
+    partitions = partitions_of(visit, topic)
+    positions = await _positions(visit, topic, partitions, start, count, is_search=not wanted.is_empty)
+    found = await _search(visit, partitions, positions, count, wanted)
+    rows = sorted(found["rows"], key=lambda row: (row.get("timestamp_ms", 0), row["partition"], row["offset"]), reverse=start == "newest")
+    return {
+        "topic": topic.name,
+        "partition": visit.text("partition"),
+        "partition_count": len(topic.partitions),
+        "start": start,
+        "offset": visit.text("offset"),
+        "time": visit.text("time"),
+        "q": wanted.text,
+        "key": visit.text("key"),
+        "json": visit.text("json"),
+        "until": visit.text("until"),
+        "count": count,
+        "is_filtered": not wanted.is_empty,
+        "rows": rows[:count] if start == "newest" and wanted.is_empty else rows,
+        "record_count": found["record_count"],
+        "is_complete": found["is_complete"],
+        "cursor": found["cursor"],
+        "older": _older(partitions, rows, start) if wanted.is_empty else None,
+        "may_write": not visit.is_read_only and visit.may(Operation.WRITE, ResourceType.TOPIC, topic.name),
+        "command": _command(topic.name, visit, start),
+    }
+
+
+def filter_of(visit: Visit) -> Filter:
+    """Return the filter in the address. Raises QueryError."""
+    path, key = visit.text("json").strip(), visit.text("key")
+    try:
+        return Filter(
+            text=visit.text("q"),
+            key=key or None,
+            json_path=parse_json_path(path) if path else None,
+            from_ms=parse_time(visit.text("time"), visit.host.now_ms()) if visit.text("from") == "time" else None,
+            until_ms=parse_time(visit.text("until"), visit.host.now_ms()) if visit.text("until") else None,
+        )
+    except (FilterError, ValueError) as error:
+        raise QueryError(str(error)) from None
+
+
+def partitions_of(visit: Visit, topic: Topic) -> list[Partition]:
+    """Return the partitions in the address."""
+    if visit.text("partition"):
+        return [visit.partition(topic)]
+    return topic.partitions[:_PARTITIONS_MAX]
+
+
+async def _positions(visit: Visit, topic: Topic, partitions: list[Partition], start: str, count: int, *, is_search: bool) -> dict[int, int]:
+    """Return the first offset to read, by partition."""
+    cursor = visit.text("cursor")
+    if cursor:
+        return _parse_cursor(cursor)
+    logs = {each.index: log for each in partitions if (log := each.online_log) is not None}
+    if start == "newest" and not is_search:
+        return {index: max(log.log_start_offset, log.log_end_offset - count) for index, log in logs.items()}
+    if start == "offset":
+        offset = visit.number("offset", 0)
+        return {index: max(log.log_start_offset, offset) for index, log in logs.items()}
+    if start == "time":
+        moment = parse_time(visit.text("time"), visit.host.now_ms())
+        return await _at_time(visit, topic, list(logs), moment)
+    return {index: log.log_start_offset for index, log in logs.items()}
+
+
+async def _at_time(visit: Visit, topic: Topic, indexes: list[int], moment_ms: int) -> dict[int, int]:
+    asked = [k02_list_offsets.Partition(partition_index=index, timestamp=moment_ms) for index in indexes]
+    request = k02_list_offsets.Request(replica_id=-1, topics=[k02_list_offsets.Topic(name=topic.name, partitions=asked)])
+    response = await visit.ask(request)
+    return {each.partition_index: each.offset for each in response.topics[0].partitions if not each.error_code and each.offset >= 0}
+
+
+def _parse_cursor(text: str) -> dict[int, int]:
+    try:
+        pairs = [each.split(":") for each in text.split(",")]
+        return {int(index): int(offset) for index, offset in pairs}
+    except ValueError:
+        raise QueryError("the cursor is not one of this page") from None
+
+
+async def _search(visit: Visit, partitions: list[Partition], positions: dict[int, int], count: int, wanted: Filter) -> dict[str, Any]:
+    """Read one partition after another. Stops after `count` matches or SEARCH_S; the cursor says where."""
+    reader, deadline_s = visit.host.reader, time.monotonic() + SEARCH_S
+    rows: list[dict[str, Any]] = []
+    looked_at = 0
+    left: dict[int, int] = {}
+    for partition in partitions:
+        offset = positions.get(partition.index)
+        log = partition.online_log
+        if offset is None or log is None:
+            continue
+        room = count if wanted.is_empty else count - len(rows)
+        while room > 0 and time.monotonic() < deadline_s:
+            try:
+                found, size = await reader.find_rows(partition, offset, room, None if wanted.is_empty else wanted)
+            except KafkaError as error:
+                rows.append({"partition": partition.index, "offset": offset, "error": str(error)})
+                size = 0
+            if not size:
+                break
+            rows += found.rows
+            room -= len(found.rows)
+            looked_at += found.record_count
+            offset = found.next_offset
+        if offset < log.log_end_offset:
+            left[partition.index] = offset
+    cursor = ",".join(f"{index}:{offset}" for index, offset in left.items())
+    return {"rows": rows, "record_count": looked_at, "is_complete": not left, "cursor": cursor}
+
+
+def _older(partitions: list[Partition], rows: list[dict[str, Any]], start: str) -> dict[str, int] | None:
+    """Return where the records before these are; only one partition has a before."""
+    if len(partitions) != 1 or not rows or start == "oldest":
+        return None
+    log, first = partitions[0].online_log, min(row["offset"] for row in rows)
+    if log is None or first <= log.log_start_offset:
+        return None
+    return {"offset": max(log.log_start_offset, first - len(rows))}
+
+
+def _command(topic: str, visit: Visit, start: str) -> str:
+    words = ["minibroker consume", quoted(topic)]
+    if visit.text("partition"):
+        words.append(f"-p {visit.number('partition')}")
+    if start == "offset":
+        words.append(f"--offset {visit.number('offset', 0)}")
+    elif start == "time":
+        words.append(f"--offset @{parse_time(visit.text('time'), visit.host.now_ms())}")
+    else:
+        words.append("--offset -25" if start == "newest" else "--offset earliest")
+    return " ".join([*words, "-o jsonl"])
+
+
+async def record(visit: Visit) -> dict[str, Any]:
+    """Show one record."""
+    topic = visit.topic("topic")
+    visit.visitor.check(Operation.READ, ResourceType.TOPIC, topic.name)
+    partition, offset = visit.partition(topic), visit.number("offset")
+    found = await visit.host.reader.read_rows(partition, offset, 1)
+    if not found.rows or found.rows[0]["offset"] != offset:
+        raise NotFoundError(f"there is no record at offset {offset} of {topic.name}-{partition.index}")
+    log = partition.log
+    return {
+        "topic": topic.name,
+        "row": found.rows[0],
+        "previous": offset - 1 if offset > log.log_start_offset else None,
+        "next": offset + 1 if offset + 1 < log.log_end_offset else None,
+        "command": f"minibroker consume {quoted(topic.name)} -p {partition.index} --offset {offset} -n 1 -o jsonl",
+    }
+
+
+async def whole_record(visit: Visit) -> Record:
+    """Return one record with all its bytes, for a download."""
+    topic = visit.topic("topic")
+    visit.visitor.check(Operation.READ, ResourceType.TOPIC, topic.name)
+    partition, offset = visit.partition(topic), visit.number("offset")
+    data = await visit.host.reader.read_bytes(partition, offset, 1)
+    record = await visit.host.reader.in_thread(_find_record, data, offset)
+    if record is None:
+        raise NotFoundError(f"there is no record at offset {offset} of {topic.name}-{partition.index}")
+    return record
+
+
+def _find_record(data: bytes, offset: int) -> Record | None:
+    return next((each for batch in batches_of(data) for each in decode_records(batch) if each.offset == offset), None)
+
+
+PAGES = (
+    Page("/records", "Records", "records.html", records, section="/topics"),
+    Page("/record", "Record", "record.html", record, section="/topics"),
+)

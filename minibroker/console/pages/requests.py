@@ -1,0 +1,94 @@
+"""The requests of all clients as they are served, with decoded bodies and errors."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any, Final
+
+from minibroker.console.observer import SeenRequest
+from minibroker.console.page import NotFoundError, Page, Visit
+from minibroker.console.values import visible
+from minibroker.security.acl import Operation, ResourceType
+
+_SHOWN: Final = 100
+_NEEDS: Final = (Operation.DESCRIBE, ResourceType.CLUSTER)
+
+
+def row_of(seen: SeenRequest) -> dict[str, Any]:
+    """Return a request as JSON."""
+    entry = seen.entry
+    return {
+        "number": seen.number,
+        "time_ms": entry.time_ms,
+        "client_id": visible(entry.client_id or ""),
+        "host": entry.client_host,
+        "api": entry.api,
+        "version": entry.version,
+        "topics": [*entry.topics[:5]],
+        "topic_count": len(entry.topics),
+        "group": entry.group and visible(entry.group),
+        "transactional_id": entry.transactional_id and visible(entry.transactional_id),
+        "errors": [*entry.errors],
+        "outcome": entry.outcome,
+        "duration_ms": None if entry.duration_ms is None else round(entry.duration_ms, 2),
+        "faults": [*entry.faults],
+        "node": entry.node,
+        "size": seen.size,
+        "response_size": seen.response_size,
+    }
+
+
+async def requests(visit: Visit) -> dict[str, Any]:
+    """List the last requests. Parameters: `api`, `client`, `topic`, `group`, `errors=1`, `faults=1`."""
+    observer = visit.host.observer
+    chosen = (each for each in observer.latest() if _is_wanted(visit, each))
+    return {
+        "api": visit.text("api"),
+        "client": visit.text("client"),
+        "topic": visit.text("topic"),
+        "group": visit.text("group"),
+        "errors": visit.text("errors") == "1",
+        "count": observer.count,
+        "error_count": observer.error_count,
+        "kept": len(observer.requests),
+        "apis": sorted(observer.by_api),
+        "requests": [row_of(each) for each in islice(chosen, _SHOWN)],
+        "command": "minibroker lab requests" if visit.host.lab is not None else "",
+    }
+
+
+def _is_wanted(visit: Visit, seen: SeenRequest) -> bool:
+    entry, query = seen.entry, visit.query
+    return (
+        (not query.get("api") or entry.api == query["api"])
+        and (not query.get("client") or query["client"] in (entry.client_id or ""))
+        and (not query.get("topic") or query["topic"] in entry.topics)
+        and (not query.get("group") or query["group"] == entry.group)
+        and (query.get("errors") != "1" or bool(entry.errors))
+        and (query.get("faults") != "1" or bool(entry.faults))
+    )
+
+
+async def request(visit: Visit) -> dict[str, Any]:
+    """Show one request and its answer."""
+    number = visit.number("number")
+    seen = visit.host.observer.find(number)
+    if seen is None:
+        raise NotFoundError(f"request {number} is not kept any more; the last {len(visit.host.observer.requests)} are")
+    client = visit.host.observer.clients.get(seen.connection)
+    return row_of(seen) | {
+        "body": seen.body,
+        "response": seen.response,
+        "waits_for": seen.waits_for,
+        "connection": None if client is None else client.number,
+        "software": f"{seen.connection.client_software_name} {seen.connection.client_software_version}",
+        "principal": seen.connection.principal,
+        "listener": seen.connection.listener_name,
+        "command": "minibroker lab requests" if visit.host.lab is not None else "",
+    }
+
+
+PAGES = (
+    Page("/requests", "Requests", "requests.html", requests, live=("list",), needs=_NEEDS),
+    Page("/request", "Request", "request.html", request, needs=_NEEDS, live=("facts",), section="/requests"),
+)

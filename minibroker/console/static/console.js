@@ -1,0 +1,278 @@
+// The script of the console: streams of changes, the live tail, forms, copying. Nothing that comes from a record is executed:
+// the server escapes what is inserted here.
+"use strict";
+
+(() => {
+  const RETRY_MS = 2000;
+  const TAIL_ROWS = 200;
+  const one = (selector, root = document) => root.querySelector(selector);
+  document.documentElement.classList.add("scripted");
+
+  // -- streams ---------------------------------------------------------------------------------------------------------
+
+  /** Follow a stream of the server, and open it again whenever it ends. */
+  function follow(address, handlers, onState) {
+    let source = null;
+    let isStopped = false;
+    const open = () => {
+      source = new EventSource(address);
+      source.onopen = () => onState(true);
+      source.onerror = () => {
+        onState(false);
+        if (source.readyState === EventSource.CLOSED && !isStopped) {
+          setTimeout(open, RETRY_MS);
+        }
+      };
+      for (const [name, handle] of Object.entries(handlers)) {
+        source.addEventListener(name, (event) => handle(JSON.parse(event.data)));
+      }
+    };
+    open();
+    return () => { isStopped = true; source.close(); };
+  }
+
+  const lost = one(".lost");
+  let lostTimer = 0;
+  function showConnection(isThere) {
+    clearTimeout(lostTimer);
+    if (isThere) {
+      lost.hidden = true;
+    } else {
+      lostTimer = setTimeout(() => { lost.hidden = false; }, 500);
+    }
+  }
+
+  /** Describe where the focus is inside a block, to give it back after the block was replaced. */
+  function focusIn(block) {
+    const active = document.activeElement;
+    if (!active || !block.contains(active)) {
+      return null;
+    }
+    const all = [...block.querySelectorAll("a, button, input, select, textarea, [tabindex]")];
+    return { index: all.indexOf(active), href: active.getAttribute("href"), isField: /^(INPUT|SELECT|TEXTAREA)$/.test(active.tagName) };
+  }
+
+  function replaceBlock({ block, html }) {
+    const element = one(`[data-block="${block}"]`);
+    if (!element) {
+      return;
+    }
+    const focus = focusIn(element);
+    if (focus && focus.isField) {
+      return; // somebody is typing there
+    }
+    const selection = document.getSelection();
+    if (selection && !selection.isCollapsed && element.contains(selection.anchorNode)) {
+      return; // somebody is selecting text to copy
+    }
+    const scrolls = [...element.querySelectorAll(".scroll")].map((each) => each.scrollLeft);
+    element.innerHTML = html;
+    element.querySelectorAll(".scroll").forEach((each, index) => { each.scrollLeft = scrolls[index] || 0; });
+    reach(element);
+    if (focus) {
+      const all = [...element.querySelectorAll("a, button, input, select, textarea, [tabindex]")];
+      const same = focus.href && all.find((each) => each.getAttribute("href") === focus.href);
+      (same || all[Math.min(focus.index, all.length - 1)] || document.getElementById("content")).focus({ preventScroll: true });
+    }
+  }
+
+  const live = document.body.dataset.live;
+  if (live) {
+    follow(live, { block: replaceBlock }, showConnection);
+  }
+
+  /** Let the keyboard reach parts that scroll, under the name of the heading before them. */
+  function reach(root) {
+    for (const each of root.querySelectorAll(".scroll")) {
+      if (each.scrollWidth > each.clientWidth) {
+        each.tabIndex = 0;
+        each.setAttribute("role", "region");
+        each.setAttribute("aria-label", nameFor(each));
+      } else if (each.tabIndex === 0) {
+        for (const name of ["tabindex", "role", "aria-label"]) {
+          each.removeAttribute(name);
+        }
+      }
+    }
+  }
+
+  function nameFor(element) {
+    const headings = [...document.querySelectorAll("h1, h2, h3, summary")];
+    const before = headings.filter((each) => each.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_FOLLOWING).pop();
+    const name = before ? before.textContent.trim() : "Table";
+    const taken = [...document.querySelectorAll("[role=region]")].filter((each) => each !== element).map((each) => each.getAttribute("aria-label"));
+    let unique = name;
+    for (let number = 2; taken.includes(unique); number += 1) {
+      unique = `${name} ${number}`;
+    }
+    return unique;
+  }
+  reach(document);
+  addEventListener("resize", () => reach(document));
+
+  // -- live tail -------------------------------------------------------------------------------------------------------
+
+  const tailButton = one(".tail");
+  if (tailButton) {
+    const rows = one("#rows");
+    const status = one("#tail-status");
+    let stop = null;
+    let count = 0;
+    let skipped = 0;
+    const say = () => {
+      const words = skipped ? `, ${skipped.toLocaleString("en")} skipped because they were too many` : "";
+      status.textContent = `Live: ${count.toLocaleString("en")} new records${words}.`;
+    };
+    const add = (event) => {
+      const template = document.createElement("template");
+      template.innerHTML = event.html;
+      for (const row of template.content.querySelectorAll("tr")) {
+        row.classList.add("new");
+      }
+      one(".none", rows)?.remove();
+      rows.prepend(template.content);
+      while (rows.children.length > TAIL_ROWS) {
+        rows.lastElementChild.remove();
+      }
+      count += event.count;
+      skipped += event.skipped;
+      say();
+    };
+    tailButton.addEventListener("click", () => {
+      const starts = !stop;
+      tailButton.setAttribute("aria-pressed", String(starts));
+      if (starts) {
+        count = skipped = 0;
+        status.textContent = "Live: waiting for the broker.";
+        stop = follow(tailButton.dataset.tail, { ready: say, rows: add, gone: (event) => { status.textContent = event.message; } }, showConnection);
+      } else {
+        stop();
+        stop = null;
+        status.textContent = "The live tail is stopped.";
+      }
+    });
+  }
+
+  // -- forms -----------------------------------------------------------------------------------------------------------
+
+  function valuesOf(form) {
+    const values = {};
+    for (const [name, value] of new FormData(form)) {
+      values[name] = value;
+    }
+    if ("arguments" in form.dataset) {
+      values.arguments = JSON.parse(values.arguments || "{}");
+    }
+    return values;
+  }
+
+  async function post(address, values) {
+    const response = await fetch(address, {
+      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(values), credentials: "same-origin",
+    });
+    const body = await response.json();
+    if (!response.ok) {
+      throw new Error(body.error);
+    }
+    return body;
+  }
+
+  function report(form, text, kind, link) {
+    const output = one("output", form);
+    if (!output) {
+      if (kind === "bad") {
+        alert(text);
+      }
+      return;
+    }
+    output.className = kind;
+    output.textContent = text;
+    if (link) {
+      const anchor = document.createElement("a");
+      anchor.href = link;
+      anchor.textContent = "Show";
+      output.append(" ", anchor);
+    }
+  }
+
+  function showPlan(form, plan) {
+    const place = one(".plan", form);
+    const table = document.createElement("table");
+    const head = table.createTHead().insertRow();
+    for (const name of ["Topic", "Partition", "Committed", "New", "Lag"]) {
+      const cell = document.createElement("th");
+      cell.textContent = name;
+      head.append(cell);
+    }
+    const body = table.createTBody();
+    for (const row of plan) {
+      const line = body.insertRow();
+      for (const value of [row.topic, row.partition, row.offset, row.new_offset, row.lag]) {
+        line.insertCell().textContent = value === null ? "–" : String(value);
+      }
+    }
+    place.replaceChildren(table);
+  }
+
+  async function send(form, address) {
+    try {
+      const result = await post(address, valuesOf(form));
+      if (result.plan && address === form.dataset.preview) {
+        showPlan(form, result.plan);
+      }
+      if (result.go && address !== form.dataset.preview) {
+        location.assign(result.go);
+        return;
+      }
+      const more = form.dataset.arguments !== undefined && result.result !== null ? `: ${JSON.stringify(result.result)}` : "";
+      report(form, (result.message || "Done") + more, "good", result.link);
+    } catch (error) {
+      report(form, error.message, "bad");
+    }
+  }
+
+  document.addEventListener("submit", (event) => {
+    const form = event.target.closest("form[data-action]");
+    if (!form) {
+      return;
+    }
+    event.preventDefault();
+    if (!form.dataset.confirm || confirm(form.dataset.confirm)) {
+      send(form, form.dataset.action);
+    }
+  });
+
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("button");
+    if (!button) {
+      return;
+    }
+    if (button.dataset.copy !== undefined) {
+      await navigator.clipboard.writeText(button.dataset.copy);
+      const before = button.textContent;
+      button.textContent = "Copied";
+      setTimeout(() => { button.textContent = before; }, 1500);
+    } else if (button.dataset.fill !== undefined) {
+      const field = one("textarea", button.closest("form"));
+      field.value = button.dataset.fill;
+      field.focus();
+    } else if (button.classList.contains("preview")) {
+      const form = button.closest("form");
+      send(form, form.dataset.preview);
+    } else if (button.classList.contains("menu")) {
+      const isOpen = one("#navigation").classList.toggle("is-open");
+      button.setAttribute("aria-expanded", String(isOpen));
+    }
+  });
+
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "/" && !event.ctrlKey && !event.metaKey && !/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) {
+      const search = one("input[type=search]");
+      if (search) {
+        event.preventDefault();
+        search.focus();
+        search.select();
+      }
+    }
+  });
+})();

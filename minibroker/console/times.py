@@ -1,0 +1,31 @@
+"""Times in addresses and forms: epoch milliseconds, ISO 8601, or how long ago."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+_UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def parse_time(text: str, now_ms: int) -> int:
+    """Return the epoch milliseconds of `1700000000000`, `2026-01-31T12:00`, or `-5m` (five minutes ago). A time without zone is UTC.
+
+    Raises:
+        ValueError: the text is none of these.
+    """
+    wanted = text.strip()
+    if not wanted:
+        raise ValueError("a time is missing: epoch milliseconds, 2026-01-31T12:00, or -5m for five minutes ago")
+    if wanted.isascii() and wanted.isdecimal() and len(wanted) < 19:
+        return int(wanted)
+    if wanted.startswith("-"):
+        number = wanted[1:].rstrip("msdh")
+        unit = wanted[1 + len(number) :]
+        if number.isascii() and number.isdecimal() and unit in _UNITS and len(number) < 10:
+            return now_ms - int(number) * _UNITS[unit]
+    try:
+        moment = datetime.fromisoformat(wanted)
+    except ValueError:
+        raise ValueError(f"{wanted[:40]!r} is no time: use epoch milliseconds, 2026-01-31T12:00, or -5m for five minutes ago") from None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
