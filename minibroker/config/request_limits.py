@@ -38,6 +38,9 @@ TELEMETRY_MATCHING_STEPS_MAX: Final = 500_000
 #: PushTelemetry: resources, scopes, metrics and data points of a push that are kept. A Java consumer pushes about 100.
 TELEMETRY_ELEMENTS_MAX: Final = 20_000
 
+#: PushTelemetry: pushes that are being decoded or wait for that. Their payloads are in memory; further pushes are throttled.
+TELEMETRY_PUSHES_MAX: Final = 32
+
 #: PushTelemetry: memory of the latest values of one client instance, and of all together.
 TELEMETRY_BYTES_OF_CLIENT_MAX: Final = 8 * 1024 * 1024
 TELEMETRY_BYTES_MAX: Final = 64 * 1024 * 1024

@@ -202,7 +202,7 @@ class Services:
         self.nodes = Nodes(cluster.node)  #: the brokers that clients see; `own` is the one that has these services
         self.clock = clock
         self.background = background
-        self.telemetry_offer = TelemetryOffer(cluster, config, clock)
+        self.telemetry_offer = TelemetryOffer(cluster, config, clock, background)
         self.registry = self.telemetry_offer.apply(registry)
         self.purgatory = Purgatory(clock)
         self.slices = Slices(clock)

@@ -11,6 +11,7 @@ from functools import cache
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Final
 
+from minibroker.background import Background
 from minibroker.clock import Clock
 from minibroker.cluster.cluster import Cluster
 from minibroker.config.broker_config import BrokerConfig
@@ -28,11 +29,12 @@ _PACKAGES: Final = (("opentelemetry", "opentelemetry.proto"), ("google", "google
 class TelemetryOffer:
     """Telemetry of one broker, or of all brokers of a simulated cluster."""
 
-    def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock) -> None:
+    def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock, background: Background) -> None:
         self.is_on = config.minibroker_telemetry and not config.minibroker_like_kafka and are_installed()
         self._cluster = cluster
         self._config = config
         self._clock = clock
+        self._background = background
         self._telemetry: Telemetry | None = None
 
     @property
@@ -54,7 +56,7 @@ class TelemetryOffer:
         if self._telemetry is None and self.is_on:
             from minibroker.telemetry.telemetry import Telemetry  # noqa: PLC0415  a start does not need it
 
-            self._telemetry = Telemetry(self._cluster, self._config, self._clock)
+            self._telemetry = Telemetry(self._cluster, self._config, self._clock, self._background)
         return self._telemetry
 
 

@@ -8,7 +8,7 @@ TELEMETRY_BYTES_MAX         memory of all metrics; those of clients that were si
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
@@ -42,10 +42,11 @@ class Metrics(Mapping[str, float]):
     metrics.value("producer.node.request.latency.avg", node_id="1")
     """
 
-    def __init__(self) -> None:
+    def __init__(self, samples: Iterable[Sample] = ()) -> None:
         self.byte_count = 0  #: an estimate of the memory that the samples take
         self.is_complete = True  #: whether all metrics of the last push are here
-        self._samples: dict[tuple[str, Labels], tuple[Sample, int]] = {}  #: with the number of the push that had it
+        #: by name and labels, with the number of the push that had it
+        self._samples: dict[tuple[str, Labels], tuple[Sample, int]] = {(each.name, each.labels): (each, 0) for each in samples}
         self._push_count = 0
 
     def samples(self) -> list[Sample]:
@@ -84,7 +85,7 @@ class Metrics(Mapping[str, float]):
         self._samples[key] = sample, self._push_count
 
     def value(self, name: str, **labels: str) -> float:
-        """Return the value of the metric with these labels; it may have others.
+        """Return the value of the metric that has exactly these labels, else of the one that has others as well, or the sum of counters.
 
         Raises:
             KeyError: there is no such metric.
@@ -92,6 +93,7 @@ class Metrics(Mapping[str, float]):
         """
         wanted = labels.items()
         found = [each for each in self._named(name) if wanted <= set(each.labels)]
+        found = [each for each in found if len(each.labels) == len(wanted)] or found  # Java pushes a total beside those of each topic
         if not found:
             raise KeyError(f"{name} with labels {labels}" if labels else name)
         if len(found) > 1 and found[0].kind == "gauge":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from minibroker.errors import (
@@ -25,6 +25,16 @@ from minibroker.telemetry.subscriptions import InstanceSubscription
 INSTANCES_MAX: Final = 4_096  #: Kafka keeps 16,384. One that was dropped is created again by its next request.
 EXPIRY_MS: Final = 60_000
 _RETRIED_AT_ONCE: Final = (UnknownSubscriptionId, UnsupportedCompressionType)
+
+
+class Push(NamedTuple):
+    """A request of PushTelemetry."""
+
+    instance_id: UUID
+    subscription_id: int
+    compression_type: int
+    metrics: bytes
+    is_last: bool
 
 
 class Instance:
@@ -57,7 +67,7 @@ class Instance:
             raise ThrottlingQuotaExceeded(f"Request from the client [{requested_id}] arrived before the next push interval time")
         self.last_error = None
 
-    def check_push(self, subscription_id: int, compression_type: int, size: int, max_bytes: int, now_ms: int, *, is_last: bool) -> None:
+    def check_push(self, push: Push, max_bytes: int, now_ms: int) -> None:
         """Check a push, in Kafka's order.
 
         Raises:
@@ -68,14 +78,14 @@ class Instance:
             TelemetryTooLarge: the payload is larger than `max_bytes`.
         """
         try:
-            self._check_push(subscription_id, compression_type, size, max_bytes, now_ms, is_last=is_last)
+            self._check_push(push, max_bytes, now_ms)
         except KafkaError as error:
             self.last_error = type(error)
             raise
         finally:
-            self.is_terminating = is_last
+            self.is_terminating = push.is_last
 
-    def _check_push(self, subscription_id: int, compression_type: int, size: int, max_bytes: int, now_ms: int, *, is_last: bool) -> None:
+    def _check_push(self, push: Push, max_bytes: int, now_ms: int) -> None:
         client = self.instance_id
         if self.is_terminating:
             raise InvalidRequest(
@@ -83,17 +93,17 @@ class Instance:
             )
         if self.last_get_ms > self.last_push_ms or now_ms - self.last_push_ms >= self.subscription.interval_ms:
             self.last_push_ms = now_ms
-        elif not is_last:
+        elif not push.is_last:
             raise ThrottlingQuotaExceeded(f"Request from the client [{client}] arrived before the next push interval time")
-        if subscription_id != self.subscription.subscription_id:
+        if push.subscription_id != self.subscription.subscription_id:
             raise UnknownSubscriptionId(f"Unknown client subscription id for the client [{client}]")
         try:
-            Compression.of(compression_type)
+            Compression.of(push.compression_type)
         except UnsupportedCompressionType:
             raise UnsupportedCompressionType(
-                f"Unknown compression type [{compression_type}] is received in telemetry request from [{client}]"
+                f"Unknown compression type [{push.compression_type}] is received in telemetry request from [{client}]"
             ) from None
-        if size > max_bytes:
+        if len(push.metrics) > max_bytes:
             raise TelemetryTooLarge(f"Telemetry request from [{client}] is larger than the maximum allowed size [{max_bytes}]")
 
 

@@ -8,14 +8,17 @@ from functools import partial
 from typing import Final, Protocol
 from uuid import UUID, uuid4
 
+from minibroker.background import Background
 from minibroker.clock import Clock
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.metadata.metadata_image import CLIENT_METRICS_RESOURCE
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.errors import InvalidRecord, InvalidRequest
+from minibroker.config.request_limits import TELEMETRY_PUSHES_MAX
+from minibroker.errors import InvalidRecord, InvalidRequest, KafkaError, ThrottlingQuotaExceeded, UnknownServerError
+from minibroker.records.compression import Compression
 from minibroker.telemetry.clients import CLIENT_ID_LETTERS_MAX, Caller, ClientInstance, Clients
-from minibroker.telemetry.instances import Instance, Instances
-from minibroker.telemetry.payload import Payload
+from minibroker.telemetry.instances import Instance, Instances, Push
+from minibroker.telemetry.payload import EMPTY, Payload, decoded
 from minibroker.telemetry.subscriptions import Subscriptions
 
 NO_ID: Final = UUID(int=0)
@@ -33,11 +36,13 @@ class Connection(Caller, Protocol):
 class Telemetry:
     """Subscriptions, client instances and their metrics. All brokers of a simulated cluster share it."""
 
-    def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock) -> None:
+    def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock, background: Background) -> None:
         self.max_bytes = config.telemetry_max_bytes
         self._cluster = cluster
         self._default_interval_ms = config.minibroker_telemetry_interval_ms
         self._clock = clock
+        self._background = background
+        self._pending_count = 0  #: pushes that are being decoded
         self._instances = Instances()
         self._clients = Clients()
         self._version = -1  #: of the configs in `_subscriptions`
@@ -61,35 +66,51 @@ class Telemetry:
         self._seen(instance, client_id, connection)
         return instance
 
-    def check_push(  # noqa: PLR0917  the fields of a push
+    def push(self, push: Push, client_id: str | None, connection: Connection, done: Callable[[KafkaError | None], None]) -> None:
+        """Check a push, keep its metrics, and call `done` with the error of its payload, if any.
+
+        The payload is decoded in a worker thread, and kept also if the client closes its connection meanwhile, as clients do at their end.
+
+        Raises:
+            InvalidRequest: the instance id is reserved.
+            ThrottlingQuotaExceeded: too many pushes wait to be decoded.
+            KafkaError: as `Instance.check_push`.
+        """
+        if push.instance_id in _RESERVED:
+            raise InvalidRequest(f"Invalid request from the client [{push.instance_id}], invalid client instance id")
+        instance = self._instance(push.instance_id, client_id, connection)
+        instance.check_push(push, self.max_bytes, self._clock.now_ms())
+        if not push.metrics:
+            self._pushed(push, instance, client_id, connection, EMPTY, done)
+            return
+        if self._pending_count >= TELEMETRY_PUSHES_MAX:
+            raise ThrottlingQuotaExceeded("too many pushes wait to be decoded")
+        self._pending_count += 1
+
+        def decoded_elsewhere(outcome: Payload | BaseException) -> None:
+            self._pending_count -= 1
+            self._pushed(push, instance, client_id, connection, outcome, done)
+
+        decode = partial(decoded, Compression.of(push.compression_type), push.metrics, self.max_bytes)
+        self._background.submit(decode, decoded_elsewhere)
+
+    def _pushed(  # noqa: PLR0917  a push, its client, and what came of it
         self,
-        instance_id: UUID,
-        subscription_id: int,
-        compression_type: int,
-        size: int,
+        push: Push,
+        instance: Instance,
         client_id: str | None,
         connection: Connection,
-        *,
-        is_last: bool,
-    ) -> Instance:
-        """Return the instance that pushes `size` bytes, or raise the errors of `Instance.check_push`."""
-        if instance_id in _RESERVED:
-            raise InvalidRequest(f"Invalid request from the client [{instance_id}], invalid client instance id")
-        instance = self._instance(instance_id, client_id, connection)
-        instance.check_push(subscription_id, compression_type, size, self.max_bytes, self._clock.now_ms(), is_last=is_last)
-        self._seen(instance, client_id, connection)
-        return instance
-
-    def pushed(self, instance: Instance, client_id: str | None, connection: Connection, payload: Payload, *, is_last: bool) -> None:
-        """Take the metrics of a checked push."""
+        outcome: Payload | BaseException,
+        done: Callable[[KafkaError | None], None],
+    ) -> None:
+        if isinstance(outcome, BaseException):
+            instance.last_error = InvalidRecord
+            done(outcome if isinstance(outcome, InvalidRecord) else UnknownServerError())
+            return
         instance.last_error = None
         client = self._seen(instance, client_id, connection)
-        self._clients.pushed(client, payload, self._clock.now_ms(), is_last=is_last)
-
-    @staticmethod
-    def failed(instance: Instance) -> None:
-        """Note that the payload of a checked push was not valid."""
-        instance.last_error = InvalidRecord
+        self._clients.pushed(client, outcome, self._clock.now_ms(), is_last=push.is_last)
+        done(None)
 
     def _new_id(self) -> UUID:
         while True:

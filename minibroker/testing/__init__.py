@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from minibroker.testing.broker import Broker
     from minibroker.testing.broker_process import BrokerProcess
     from minibroker.testing.broker_thread import BrokerThread
+    from minibroker.testing.clients import PushingClient
     from minibroker.testing.data import Snapshot
     from minibroker.testing.given_cluster import GivenCluster
     from minibroker.testing.options import MEMORY, TEMPORARY, BrokerError, BrokerOptions, Unsupported
@@ -50,6 +51,7 @@ __all__ = [
     "FoundRecord",
     "GivenCluster",
     "LoggedRequest",
+    "PushingClient",
     "RequestLog",
     "Snapshot",
     "Surface",
@@ -68,6 +70,7 @@ _HOMES: Final = {
     "GivenCluster": "given_cluster",
     "LoggedRequest": "request_log",
     "MEMORY": "options",
+    "PushingClient": "clients",
     "RequestLog": "request_log",
     "Snapshot": "data",
     "Surface": "surface",

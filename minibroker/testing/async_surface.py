@@ -11,6 +11,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from minibroker.testing.clients import PushingClient
 from minibroker.testing.data import Snapshot
 from minibroker.testing.lab.handles import AsyncFaults, AsyncHold, AsyncLeaders, AsyncNodes, Awaited, hold_awaited
 from minibroker.testing.request_log import RequestLog
@@ -132,6 +133,11 @@ class AsyncSurface(AsyncLab):
     def request_log(self) -> RequestLog:
         """The last 10,000 requests of clients since the start or the last `reset`."""
         return self.sync.request_log
+
+    @property
+    def clients(self) -> list[PushingClient]:
+        """The clients that push their own metrics; see Surface."""
+        return self.sync.clients
 
     async def reset(self) -> None:
         """Forget everything; see Surface."""

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from minibroker.testing.async_surface import AsyncLab
+from minibroker.testing.clients import PushingClient, from_json, to_json
 from minibroker.testing.data import Snapshot
 from minibroker.testing.hosted import HostedBroker
 from minibroker.testing.options import MEMORY, BrokerError, BrokerOptions, DataDir, Setting
@@ -95,6 +96,11 @@ class Broker(AsyncLab):
     def request_log(self) -> RequestLog:
         """The last 10,000 requests of clients since the start or the last `reset`."""
         return self._hosted.request_log
+
+    @property
+    def clients(self) -> list[PushingClient]:
+        """The clients that push their own metrics; see Surface."""
+        return from_json(to_json(self._hosted.pushing_clients))
 
     async def snapshot(self) -> Snapshot:
         """Keep the data; see Surface."""

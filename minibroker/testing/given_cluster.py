@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, Self
 
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
+from minibroker.testing.clients import PushingClient
 from minibroker.testing.data import Snapshot
 from minibroker.testing.options import BrokerError, Unsupported
 from minibroker.testing.request_log import RequestLog
@@ -64,6 +65,11 @@ class GivenCluster(Surface):
     def request_log(self) -> RequestLog:
         """Unsupported."""
         self._unsupported("request_log needs a minibroker: a given cluster does not report its requests")
+
+    @property
+    def clients(self) -> list[PushingClient]:
+        """Unsupported."""
+        self._unsupported("clients needs a minibroker: a given cluster does not show what clients push")
 
     def start(self) -> Self:
         """Verify that every broker advertises an address of this cluster, and list topics and groups; the second call does nothing.

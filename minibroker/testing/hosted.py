@@ -30,6 +30,7 @@ from minibroker.testing.simulation.broker import SimulatedBroker
 if TYPE_CHECKING:
     from minibroker.security.certificates import Authority
     from minibroker.server.listener import Listener
+    from minibroker.telemetry.clients import ClientInstance
 
 _TURNS: Final = 100  #: of the loop, for work that takes several
 
@@ -74,6 +75,12 @@ class HostedBroker:
     def request_count(self) -> int:
         """How many requests came since the start, also those that `request_log` no longer has."""
         return 0 if self._dispatcher is None else self._dispatcher.request_count
+
+    @property
+    def pushing_clients(self) -> list[ClientInstance]:
+        """The clients that push their metrics; none while telemetry is off."""
+        telemetry = self.broker.nodes[0].services.telemetry
+        return [] if telemetry is None else telemetry.clients()
 
     @property
     def authority(self) -> Authority | None:

@@ -57,6 +57,7 @@ TEST_CONFIG: Final = {
     "offsets.topic.num.partitions": "5",
     "transaction.state.log.num.partitions": "5",
     "share.coordinator.state.topic.num.partitions": "5",
+    "minibroker.telemetry.interval.ms": "1000",
 }
 
 

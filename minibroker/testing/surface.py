@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from minibroker.testing.clients import PushingClient, from_json
 from minibroker.testing.data import Snapshot
 from minibroker.testing.lab.declaration import remote
 from minibroker.testing.lab.handles import Faults, Hold
@@ -98,6 +99,11 @@ class Surface(Wire):
     @abstractmethod
     def request_log(self) -> RequestLog:
         """The last 10,000 requests of clients since the start or the last `reset`."""
+
+    @property
+    def clients(self) -> list[PushingClient]:
+        """The clients that push their own metrics, also those that closed in the last minutes: `clients[0].metrics["..."]`."""
+        return from_json(self._execute("clients", {}))
 
     def __enter__(self) -> Self:
         return self.start()

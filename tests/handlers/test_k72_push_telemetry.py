@@ -7,14 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from minibroker.background import InlineBackground
+from minibroker.config.request_limits import TELEMETRY_PUSHES_MAX
 from minibroker.dispatch.context import ConnectionInfo
 from minibroker.records.compression import Compression
 from minibroker.schemas import k71_get_telemetry_subscriptions as k71
-from minibroker.schemas import k72_push_telemetry as schema
-from minibroker.wire.api import api_of
 from tests.golden import golden
 from tests.golden.telemetry_scenes import payload
-from tests.support.broker_in_memory import BrokerInMemory, Pending, frame_of
+from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.golden_exchange import kafka_answer, serve
 from tests.support.golden_requests import requests_of
 from tests.support.telemetry import PushingClient, telemetry_of
@@ -64,25 +63,40 @@ class HeldBackground(InlineBackground):
 def test_payloads_are_decoded_in_another_thread() -> None:
     broker = BrokerInMemory()
     client = PushingClient(broker)
-    background = broker.services.record_steps._background = HeldBackground()
-    broker.clock.advance(client.subscription.push_interval_ms)
-    request = schema.Request(
-        client_instance_id=client.instance_id,
-        subscription_id=client.subscription.subscription_id,
-        terminating=True,
-        compression_type=Compression.NONE.value,
-        metrics=payload(1),
-    )
-    answer = broker.dispatcher.dispatch(client.connection, frame_of(request))
-    pending = Pending(api_of(schema), 0, answer)
+    background = telemetry_of(broker)._background = HeldBackground()
+    pending = client.begin_push(payload(1), Compression.NONE, is_last=True)
     assert not pending.is_done
-    assert pending.in_flight.keeps_frame
     assert dict(client.metrics) == {}
     (run,) = background.held
     run()
     broker.clock.advance(1)
     assert pending.answer().error_code == 0
     assert dict(client.metrics) == {"org.apache.kafka.test.0": 1.5}
+
+
+def test_last_metrics_are_kept_if_the_client_closes_its_connection() -> None:
+    broker = BrokerInMemory()
+    client = PushingClient(broker)
+    background = telemetry_of(broker)._background = HeldBackground()
+    pending = client.begin_push(payload(1))
+    pending.in_flight.cancel()
+    client.connection.closed()
+    background.held.pop()()
+    assert dict(client.metrics) == {"org.apache.kafka.test.0": 1.5}
+
+
+def test_pushes_that_wait_are_limited() -> None:
+    broker = BrokerInMemory()
+    background = HeldBackground()
+    telemetry_of(broker)._background = background
+    clients = [PushingClient(broker) for _ in range(TELEMETRY_PUSHES_MAX + 1)]
+    waiting = [client.begin_push(payload(1)) for client in clients]
+    assert waiting.pop().answer().error_code == 89
+    assert len(background.held) == TELEMETRY_PUSHES_MAX
+    for run in background.held:
+        run()
+    assert {pending.answer().error_code for pending in waiting} == {0}
+    assert clients[-1].begin_push(payload(1)).is_done is False
 
 
 def test_clients_stay_known_after_their_connection() -> None:

@@ -10,7 +10,7 @@ from minibroker.records.compression import Compression, compress
 from minibroker.schemas import k71_get_telemetry_subscriptions as k71
 from minibroker.schemas import k72_push_telemetry as k72
 from minibroker.telemetry.telemetry import Telemetry
-from tests.support.broker_in_memory import LISTENER, BrokerInMemory
+from tests.support.broker_in_memory import LISTENER, BrokerInMemory, Pending
 
 
 def connection(software: str = "scenes", version: str = "1.2", *, port: int = 50_000) -> ConnectionInfo:
@@ -44,8 +44,8 @@ class PushingClient:
     def get(self, instance_id: UUID) -> Any:
         return self._ask(k71.Request(client_instance_id=instance_id))
 
-    def push(self, message: bytes, codec: Compression = Compression.ZSTD, *, is_last: bool = False) -> int:
-        """Push a message, after the interval. Returns the error code."""
+    def begin_push(self, message: bytes, codec: Compression = Compression.ZSTD, *, is_last: bool = False) -> Pending:
+        """Push a message, after the interval."""
         self.broker.clock.advance(self.subscription.push_interval_ms)
         request = k72.Request(
             client_instance_id=self.instance_id,
@@ -54,7 +54,12 @@ class PushingClient:
             compression_type=codec.value,
             metrics=compress(codec, message) if message else b"",
         )
-        code: int = self._ask(request).error_code
+        self.broker.connection = self.connection
+        return self.broker.begin(request, client_id=self.client_id)
+
+    def push(self, message: bytes, codec: Compression = Compression.ZSTD, *, is_last: bool = False) -> int:
+        """Push a message, after the interval. Returns the error code."""
+        code: int = self.begin_push(message, codec, is_last=is_last).answer().error_code
         return code
 
     @property

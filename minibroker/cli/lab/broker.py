@@ -113,6 +113,23 @@ def _following(lab: HttpLab) -> Iterator[LoggedRequest]:
         time.sleep(_PAUSE_S)
 
 
+@click.command(short_help="Show clients by their own metrics.")
+@click.option("--metrics", "shows_metrics", is_flag=True, help="Show each metric instead of one line for each client.")
+@output_option(*FORMATS[:-1])
+@pass_lab
+def clients(lab: HttpLab, *, shows_metrics: bool, output: str) -> None:
+    """Show the clients that push their own metrics, also those that closed in the last minutes."""
+    found = lab.broker.clients()
+    if shows_metrics:
+        rows = [{"client_id": client["client_id"], **metric} for client in found for metric in client["metrics"]]
+        if output == "table":
+            rows = [row | {"labels": ", ".join(f"{name}={text}" for name, text in row["labels"].items())} for row in rows]
+        emit(rows, output, columns=("client_id", "name", "labels", "value", "unit"))
+        return
+    rows = [client | {"metrics": len(client["metrics"])} for client in found]
+    emit(rows, output, columns=("client_id", "software_name", "software_version", "host", "port", "push_count", "is_connected", "metrics"))
+
+
 # -- leaders and brokers ------------------------------------------------------------------------------------------------
 
 

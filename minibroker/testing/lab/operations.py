@@ -16,6 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
 
 from minibroker.errors import ConfigurationError
+from minibroker.testing.clients import to_json as to_json_of_clients
 from minibroker.testing.lab.declaration import OperationGroup, Option, operation, reading
 from minibroker.testing.options import BrokerError
 from minibroker.testing.request_log import COLUMNS, RequestLog, to_json
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from minibroker.cluster.cluster import Cluster
     from minibroker.cluster.partition import Partition
     from minibroker.security.certificates import Authority
+    from minibroker.telemetry.clients import ClientInstance
     from minibroker.testing.data import Snapshot
     from minibroker.testing.faults.faults import RequestFaults
     from minibroker.testing.faults.logins import LoginFaults
@@ -58,6 +60,10 @@ class LabHost(Protocol):
     @property
     def request_count(self) -> int:
         """How many requests came since the start."""
+
+    @property
+    def pushing_clients(self) -> list[ClientInstance]:
+        """The clients that push their metrics."""
 
     def reset(self) -> None:
         """Remove all data."""
@@ -150,6 +156,16 @@ class BrokerOperations(OperationGroup):
         log, next_number = self._host.request_log, self._host.request_count
         first = max(next_number - len(log), since, 0)
         return {"first": first, "next": next_number, "columns": [*COLUMNS], "rows": to_json(log[len(log) - (next_number - first) :])}
+
+    @reading
+    def clients(self) -> list[dict[str, Any]]:
+        """List the clients that push their own metrics, with the latest value of each metric.
+
+        Clients that went in the last 5 minutes are listed as well. The list is empty while telemetry is off.
+        Each client has `client_id`, `instance_id`, `software_name`, `software_version`, `push_count`, and more; each of its `metrics` has
+        `name`, `kind`, `unit`, `labels`, `value` (null: not a number), `observation_count` and `time_ms`.
+        """
+        return to_json_of_clients(self._host.pushing_clients)
 
 
 class _Hold(NamedTuple):
