@@ -11,7 +11,7 @@ from typing import Final
 
 import click
 
-from minibroker.cli.security_options import client_connect
+from minibroker.cli.options import client_connect
 from minibroker.client.client import Client
 from minibroker.client.errors import ClientError
 from minibroker.errors import ConfigurationError, KafkaError, WireError

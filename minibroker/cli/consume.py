@@ -11,13 +11,11 @@ from typing import Any, BinaryIO
 
 import click
 
-from minibroker.cli import record_format
 from minibroker.cli.completions import topic_names
 from minibroker.cli.offsets import Partitions
 from minibroker.cli.options import client_command, output_option
 from minibroker.cli.output import table, yaml_text
-from minibroker.cli.record_format import RecordFormat
-from minibroker.cli.record_json import to_json
+from minibroker.cli.records import FORMAT_HELP, RecordFormat, to_json
 from minibroker.client.client import Client
 from minibroker.client.consumer import ConsumedRecord, Consumer
 from minibroker.client.errors import TimedOut
@@ -58,8 +56,7 @@ Examples:
   minibroker consume orders -c 10 --from -10 -f '%t %p %o %k %v %h %T\\n'
   minibroker consume flights --from 2013-06-01 -p 0,2 -e -o jsonl | jq .value
 """,
-    help="Read records of TOPIC to stdout.\n\n\b\n"
-    "FORMAT of -f, as in kcat:\n" + "\n".join((record_format.__doc__ or "").strip().splitlines()[2:]),
+    help="Read records of TOPIC to stdout.\n\n\b\nFORMAT of -f, as in kcat:\n" + FORMAT_HELP.strip(),
 )
 @click.argument("topic", shell_complete=topic_names)
 @click.option("-f", "--format", "record_form", metavar="FORMAT", help="How to print a record.  [default: %v\\n]")

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from minibroker.cli.options import bootstrap_option, output_option
+from minibroker.cli.options import bootstrap_option, client_connect, output_option
 from minibroker.cli.output import emit
-from minibroker.cli.security_options import client_connect
 from minibroker.client.doctor import PROBLEM, Finding
 from minibroker.client.doctor.addresses import Network, resolve
 from minibroker.client.doctor.checkup import Checkup

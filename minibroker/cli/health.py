@@ -10,7 +10,7 @@ import os
 import click
 
 from minibroker.cli.health_check import TIMEOUT_S, check_all, check_own, file_properties, own_listeners
-from minibroker.cli.security_options import client_connect, client_properties, security_options
+from minibroker.cli.options import client_connect, client_properties, security_options
 from minibroker.client.errors import TimedOut, describe
 from minibroker.client.transport import Address, parse_bootstrap
 from minibroker.config import sources

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from minibroker.client.connection import Connect, connect
-from minibroker.client.errors import ClientError, check, describe
+from minibroker.client.errors import ClientError, SecurityFailed, SecurityPart, check, describe
+from minibroker.client.security.connecting import connector
 from minibroker.client.transport import Address, Deadline
 from minibroker.config import sources
 from minibroker.config.listeners import Listener, listeners_of
@@ -80,7 +81,7 @@ def check_own(listeners: Sequence[Listener], timeout_s: float) -> str:
     parts = [_whole([check_health(address, deadline) for address in plain])] if plain else []
     for each in listeners:
         if each.protocol != "PLAINTEXT":
-            from minibroker.cli.secured_health import check_answers  # noqa: PLC0415  needs TLS
+            from minibroker.cli.health_check import check_answers  # noqa: PLC0415  needs TLS
 
             check_answers(Address(each.host, each.port), each.protocol, deadline)
             parts.append(f"{each.host}:{each.port} ({each.protocol}) answers")
@@ -138,3 +139,20 @@ def file_properties(path: str) -> dict[str, str]:
     from pathlib import Path  # noqa: PLC0415  only a file needs it
 
     return sources.from_file(Path(path))
+
+
+#: The certificate is not verified: it need not be valid for the loopback address, and nothing secret is sent.
+_TLS = {"security.protocol": "SSL", "enable.ssl.certificate.verification": "false", "ssl.endpoint.identification.algorithm": ""}
+
+
+def check_answers(address: Address, protocol: str, deadline: Deadline) -> None:
+    """Request the versions of a broker, which needs no login. A broker that asks for a client certificate answers by asking.
+
+    Raises:
+        ClientError: it does not answer, or the protocol is not that of the listener.
+    """
+    try:
+        connector(_TLS if protocol.endswith("SSL") else {"security.protocol": "PLAINTEXT"})(address, deadline).close()
+    except SecurityFailed as error:
+        if error.part is not SecurityPart.CLIENT_CERTIFICATE:
+            raise

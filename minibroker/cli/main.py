@@ -86,7 +86,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "dump-log": ("minibroker.cli.dump_log", "dump_log", "Print and check the files of a log directory."),
     "groups": ("minibroker.cli.groups", "groups", "Show groups and their lag, reset their offsets, delete them."),
     "health": ("minibroker.cli.health", "health", "Check whether a broker serves."),
-    "kafka-tool": ("minibroker.cli.kafka_tool", "kafka_tool", "Run one of Kafka's tools by its name, with its options."),
+    "kafka-tool": ("minibroker.cli.kafka_tools.main", "kafka_tool", "Run one of Kafka's tools by its name, with its options."),
     "lab": ("minibroker.cli.lab", "lab", "Let a broker under test fail, and change its time and data."),
     "log-dirs": ("minibroker.cli.log_dirs", "log_dirs", "Show the log directories of brokers and what is in them, in bytes."),
     "offsets": ("minibroker.cli.offsets", "offsets", "Show an offset of each partition: earliest, latest, or by time."),

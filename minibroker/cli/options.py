@@ -3,16 +3,162 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
 
-from minibroker.cli.security_options import client_connect, file_bootstrap, security_options
 from minibroker.client.client import Client
-from minibroker.client.errors import describe
+from minibroker.client.connection import Connect, Connection, connect
+from minibroker.client.errors import BrokerUnreachable, ClientError, NotAKafkaBroker, describe
+from minibroker.client.transport import Address, Deadline
 
 Command = Callable[..., Any]
+
+PASSWORD_VARIABLE = "MINIBROKER_SECURITY_PASSWORD"  # noqa: S105  a name
+_GIVEN = "minibroker.cli.options"  #: the key of the options in the context
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+_PROPERTIES = "properties"
+
+
+def security_options(function: Command) -> Command:
+    """Add the options to a command. Their values are not passed to it: `client_properties` and `client_connect` have them."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def _remember(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        ctx.meta.setdefault(_GIVEN, {})[param.name] = value
+
+
+def _option(*names: str, **attributes: Any) -> Callable[[Command], Command]:
+    return click.option(*names, expose_value=False, is_eager=True, callback=_remember, **attributes)
+
+
+_FILE = click.Path(exists=True, dir_okay=False)
+_OPTIONS = (
+    _option(
+        "--command-config",
+        envvar="MINIBROKER_COMMAND_CONFIG",
+        show_envvar=True,
+        type=_FILE,
+        metavar="FILE",
+        help="Properties of the client, as for Java or librdkafka.",
+    ),
+    _option(
+        "--security-protocol",
+        type=click.Choice(("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"), case_sensitive=False),
+        help="Of the listener.  [default: SASL_SSL with a user, SSL with a CA]",
+    ),
+    _option("--security-mechanism", type=click.Choice(_MECHANISMS), help="How the user logs in.  [default: SCRAM-SHA-512]"),
+    _option("--security-user", metavar="NAME", help="User to log in as; OAUTHBEARER: of an unsecured token."),
+    _option(
+        "--security-password-file",
+        type=_FILE,
+        metavar="FILE",
+        help=f"File with the password or token.  [default: {PASSWORD_VARIABLE}, or a prompt]",
+    ),
+    _option("--security-ca", type=_FILE, metavar="FILE", help="CA certificates to trust (PEM).  [default: the system's]"),
+)
+
+
+def client_properties(ctx: click.Context | None = None) -> Mapping[str, str]:
+    """Return the client properties of the running command: those of its file, and what its options override. Read once."""
+    ctx = ctx or click.get_current_context(silent=True)
+    given: dict[str, Any] | None = None if ctx is None else ctx.meta.get(_GIVEN)
+    if ctx is None or given is None:
+        return {}
+    if _PROPERTIES not in given:
+        given[_PROPERTIES] = _read(given, may_ask=not ctx.resilient_parsing)
+    found: Mapping[str, str] = given[_PROPERTIES]
+    return found
+
+
+def client_connect(ctx: click.Context | None = None) -> Connect:
+    """Return how the running command connects to brokers."""
+    properties = client_properties(ctx)
+    if not properties:
+        return connect_in_plaintext
+    from minibroker.client.security.connecting import connector  # noqa: PLC0415  needs TLS and SASL
+
+    return connector(properties)
+
+
+def file_bootstrap(ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    """Take the brokers of the properties file, unless the user or the environment names some: a callback of `-b`."""
+    given: dict[str, Any] = ctx.meta.get(_GIVEN, {})
+    if "command_config" not in given or ctx.get_parameter_source("bootstrap_server") is not click.core.ParameterSource.DEFAULT:
+        return value
+    return client_properties(ctx).get("bootstrap.servers", value)
+
+
+def connect_in_plaintext(address: Address, deadline: Deadline) -> Connection:
+    """Connect without TLS and SASL. If the listener has one of them, the error says so."""
+    try:
+        connection = connect(address, deadline)
+    except (BrokerUnreachable, NotAKafkaBroker) as error:
+        found = _mismatch(address, error)
+        if found is None:
+            raise
+        raise found from error
+    connection.explain = functools.partial(_mismatch, address)
+    return connection
+
+
+def _mismatch(address: Address, error: ClientError) -> ClientError | None:
+    """Return what TLS or SASL of a listener has to do with a connection that it closed; None if nothing."""
+    from minibroker.client.security.connecting import mismatch  # noqa: PLC0415  only a failure needs TLS
+
+    cause = error if error.__cause__ is None or isinstance(error, NotAKafkaBroker) else error.__cause__
+    return mismatch(address, "PLAINTEXT", cause if isinstance(cause, ClientError) else error)
+
+
+def _read(given: Mapping[str, Any], *, may_ask: bool) -> dict[str, str]:
+    properties: dict[str, str] = {}
+    if "command_config" in given:
+        from minibroker.config import sources  # noqa: PLC0415  only a file needs it
+
+        properties = dict(sources.from_file(Path(given["command_config"])))
+    user, ca = given.get("security_user"), given.get("security_ca")
+    password_file = given.get("security_password_file")
+    if "security_protocol" in given:
+        properties["security.protocol"] = given["security_protocol"]
+    elif "security.protocol" not in properties and (user or password_file or ca):
+        properties["security.protocol"] = "SASL_SSL" if user or password_file else "SSL"
+    if "security_mechanism" in given or user or password_file:
+        mechanism = given.get("security_mechanism") or properties.get("sasl.mechanism") or "SCRAM-SHA-512"
+        properties["sasl.mechanism"] = mechanism
+        if user:
+            properties["sasl.username"] = user
+        password = _password(password_file, user, may_ask=may_ask and mechanism != "OAUTHBEARER")
+        if password is not None:
+            properties["sasl.password"] = password
+    if ca:
+        for name in [name for name in properties if name.startswith(("ssl.truststore.", "ssl.ca."))]:
+            del properties[name]
+        properties["ssl.ca.location"] = ca
+    return properties
+
+
+def _password(file: str | None, user: str | None, *, may_ask: bool) -> str | None:
+    if file is not None:
+        return Path(file).read_text("utf-8").rstrip("\r\n")
+    if user is None:
+        return None
+    if PASSWORD_VARIABLE in os.environ:
+        return os.environ[PASSWORD_VARIABLE]
+    if not may_ask:
+        return None
+    if not sys.stderr.isatty():
+        raise click.UsageError(f"the password of {user} is missing: give --security-password-file or {PASSWORD_VARIABLE}")
+    password: str = click.prompt(f"Password of {user}", hide_input=True, err=True)
+    return password
+
 
 _bootstrap_server = click.option(
     "-b",

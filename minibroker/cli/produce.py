@@ -16,8 +16,7 @@ from minibroker.cli.completions import topic_names
 from minibroker.cli.input import Progress, messages
 from minibroker.cli.options import client_command, output_option
 from minibroker.cli.output import emit
-from minibroker.cli.record_format import unescape
-from minibroker.cli.record_json import from_json
+from minibroker.cli.records import from_json, unescape
 from minibroker.client.client import Client
 from minibroker.client.errors import ClientError
 from minibroker.client.offsets import epoch_ms

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.cli import input as source
-from minibroker.cli.record_format import RecordFormat, unescape
-from minibroker.cli.record_json import bytes_from_json, bytes_to_json, from_json, to_json
+from minibroker.cli.records import RecordFormat, bytes_from_json, bytes_to_json, from_json, to_json, unescape
 from minibroker.client.consumer import ConsumedRecord
 from minibroker.client.offsets import epoch_ms
 from minibroker.records.batch import TimestampType

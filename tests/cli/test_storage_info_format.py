@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from minibroker.background import InlineBackground
-from minibroker.cli.kafka_tools import storage as kafka_storage
+from minibroker.cli.kafka_tools import server as kafka_storage
 from minibroker.cli.main import main
 from minibroker.clock import ManualClock
 from minibroker.cluster.cluster import Cluster
@@ -271,7 +271,7 @@ def test_a_start_script_gets_its_scram_users(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(os, "environ", {**os.environ, "CLUSTER_ID": CLUSTER_ID})
     properties = tmp_path / "server.properties"
     properties.write_text(f"node.id=1\nlog.dirs={tmp_path / 'data'}\n")
-    assert kafka_storage.run(["format", "-c", str(properties), "--add-scram", SCRAM_USERS[0]]) == 0
+    assert kafka_storage.run_storage(["format", "-c", str(properties), "--add-scram", SCRAM_USERS[0]]) == 0
     cluster = opened(tmp_path / "data")
     assert (cluster.cluster_id, list(cluster.image.kept.scram_credentials)) == (CLUSTER_ID, [("alice", 1)])
     cluster.close()

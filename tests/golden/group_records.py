@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from minibroker.cli.dump_json import coordinator_record_to_json
+from minibroker.cli.dump_batches import coordinator_record_to_json
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.storage.record_frame import CONSUMER_OFFSETS
 from minibroker.wire.schema import Buffer

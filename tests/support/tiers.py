@@ -31,7 +31,7 @@ STARTERS: Final = {
     "minibroker.testing.secured": "process",
     "minibroker.server.worker_processes": "process",
     "minibroker.server.loop_background": "process",  # starts worker processes
-    "minibroker.demo.broker": "process",
+    "minibroker.demo.__main__": "process",
     "tests.support.java": "java",
     "tests.support.kafka_process": "java",
     "tests.support.spark_cluster": "spark",

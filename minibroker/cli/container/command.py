@@ -6,14 +6,13 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 import click
 
-from minibroker.cli.container.secret_files import SECRETS_DIR, take_secret_files
 from minibroker.cli.container.settings import CONFIG_FILE, HOST_PORT, OLD_NAMES, advertised_by_old_names, image_environment, own_address
 from minibroker.cli.container.wanted_topics import VARIABLE, parse_topics, with_seeds
 from minibroker.cli.secure import protocol_of
@@ -23,6 +22,18 @@ from minibroker.errors import ConfigurationError
 SEED_DIR = "/mnt/shared/seed"
 SERVE_OPTIONS = "MINIBROKER_SERVE_OPTIONS"
 _USERS = "MINIBROKER_SASL_USERS"
+
+SECRETS_DIR: Final = "/etc/kafka/secrets"
+_FILES: Final = {
+    "KAFKA_SSL_KEYSTORE_FILENAME": "KAFKA_SSL_KEYSTORE_LOCATION",
+    "KAFKA_SSL_TRUSTSTORE_FILENAME": "KAFKA_SSL_TRUSTSTORE_LOCATION",
+}
+_PASSWORDS: Final = {
+    "KAFKA_SSL_KEYSTORE_CREDENTIALS": "KAFKA_SSL_KEYSTORE_PASSWORD",
+    "KAFKA_SSL_KEY_CREDENTIALS": "KAFKA_SSL_KEY_PASSWORD",
+    "KAFKA_SSL_TRUSTSTORE_CREDENTIALS": "KAFKA_SSL_TRUSTSTORE_PASSWORD",
+}
+_PASSWORD_MAX: Final = 64 * 1024  #: bytes; a key store that is named by mistake is not read whole
 
 
 @click.command(
@@ -155,3 +166,35 @@ def _exit_on_sigterm() -> None:
 
     if os.getpid() == 1:
         signal.signal(signal.SIGTERM, end)
+
+
+def take_secret_files(environment: MutableMapping[str, str], folder: str) -> None:
+    """Replace the variables by those of the properties that they stand for.
+
+    Raises:
+        ConfigurationError: a file does not exist, cannot be read, or is not a text.
+    """
+    for names in (_FILES, _PASSWORDS):
+        for name, target in names.items():
+            file_name = environment.pop(name, "")
+            if not file_name:
+                continue
+            path = Path(f"{folder}/{file_name}")  # also for a name that begins with /, as in a shell script
+            if not path.exists():
+                raise ConfigurationError(f"{name}: {path} file does not exist")
+            environment[target] = str(path) if names is _FILES else _password(name, path)
+
+
+def _password(name: str, path: Path) -> str:
+    """Return the text of a file without the line ends after it."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_PASSWORD_MAX + 1)
+        text = data.decode().rstrip("\r\n")
+    except OSError as error:
+        raise ConfigurationError(f"{name}: cannot read {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{name}: {path} is not a text file with a password") from None
+    if len(data) > _PASSWORD_MAX or "\0" in text:
+        raise ConfigurationError(f"{name}: {path} is not a text file with a password")
+    return text

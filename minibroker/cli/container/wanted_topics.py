@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from minibroker.cli.record_json import from_json
+from minibroker.cli.records import from_json
 from minibroker.errors import ConfigurationError
 from minibroker.records.record import Record
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
-from minibroker.cli.security_options import connect_in_plaintext
+from minibroker.cli.options import connect_in_plaintext
 from minibroker.client.client import Client
 from minibroker.errors import KafkaError
 

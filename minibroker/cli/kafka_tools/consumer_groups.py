@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from minibroker.cli.group_rows import offset_rows
+from minibroker.cli.groups import offset_rows
 from minibroker.cli.kafka_tools.arguments import UsageError, add_bootstrap, client_of, java_name, parser, the_one, words_of
 from minibroker.cli.offsets import Partitions
 from minibroker.cli.reset_offsets import offsets_by_type, read_offsets, reset_of

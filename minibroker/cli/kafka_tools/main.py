@@ -8,6 +8,9 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import PurePath
+from typing import Any
+
+import click
 
 #: tool -> module of this package and its function, `(arguments) -> exit code`
 TOOLS: dict[str, str] = {
@@ -23,11 +26,11 @@ TOOLS: dict[str, str] = {
     "kafka-delete-records": "offsets.run_delete_records",
     "kafka-dump-log": "main.run_dump_log",
     "kafka-get-offsets": "offsets.run_get_offsets",
-    "kafka-log-dirs": "log_dirs.run",
+    "kafka-log-dirs": "brokers.run_log_dirs",
     "kafka-run-class": "main.run_class",
     "kafka-server-start": "server.run_server_start",
     "kafka-server-stop": "server.run_server_stop",
-    "kafka-storage": "storage.run",
+    "kafka-storage": "server.run_storage",
     "kafka-topics": "topics.run",
     "zookeeper-server-start": "server.run_zookeeper_start",
 }
@@ -108,3 +111,32 @@ def _run(name: str, arguments: Sequence[str]) -> int:
     module, function = TOOLS[name].split(".")
     code: int = getattr(import_module(f"minibroker.cli.kafka_tools.{module}"), function)(arguments)
     return code
+
+
+class ToolName(click.Choice[str]):
+    """The name of a tool, with or without `.sh`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name without `.sh`; fail with the list of tools for an unknown name."""
+        return super().convert(str(value).removesuffix(".sh"), param, ctx)
+
+
+@click.command(
+    "kafka-tool",
+    short_help="Run one of Kafka's tools by its name, with its options.",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    epilog="""\b
+Examples:
+  minibroker kafka-tool kafka-topics --bootstrap-server localhost:9092 --list
+  minibroker kafka-tool kafka-consumer-groups --bootstrap-server localhost:9092 --describe --group billing
+""",
+)
+@click.argument("name", type=ToolName(list(TOOLS)), metavar="NAME")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
+def kafka_tool(name: str, arguments: tuple[str, ...]) -> None:
+    """Run one of Kafka's tools by its name, with its options.
+
+    For scripts that call kafka-topics.sh and the like on machines without Kafka. --help after NAME shows the options. Without NAME, it
+    lists the tools. The container image has each of them in /opt/kafka/bin, and without .sh in /usr/bin.
+    """
+    raise SystemExit(run_tool(name, list(arguments)))

@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from minibroker.cli.options import bootstrap_option, output_option, pairs
-from minibroker.cli.security_options import client_properties
+from minibroker.cli.options import bootstrap_option, client_properties, output_option, pairs
 from minibroker.spark import session as spark_session
 from minibroker.spark.failures import SourceError, explain, is_sparks, jvm_errors
 from minibroker.spark.progress import Progress, phase

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.cli.container.secret_files import take_secret_files
+from minibroker.cli.container.command import take_secret_files
 from minibroker.client.client import Client
 from minibroker.client.security.connecting import connector
 from minibroker.errors import ConfigurationError

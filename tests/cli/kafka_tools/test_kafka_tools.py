@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.cli.kafka_tools import entity_configs
+from minibroker.cli.kafka_tools import configs
 from minibroker.cli.kafka_tools.arguments import java_name
 from minibroker.cli.kafka_tools.main import run_tool
 from minibroker.client.client import Client
@@ -69,7 +69,7 @@ def test_they_say_what_kafkas_tools_say(tmp_path: Path, monkeypatch: pytest.Monk
 )
 def test_numbers_are_shown_as_java_shows_them(value: float, text: str) -> None:
     """Checked with Java 17's Double.toString."""
-    assert entity_configs._java_double(value) == text
+    assert configs._java_double(value) == text
 
 
 REFUSED = {
