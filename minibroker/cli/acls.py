@@ -49,9 +49,9 @@ def _filter_options(function: Any) -> Any:
 @_filter_options
 @output_option("text", *FORMATS)
 @client_command
-def list_acls(client: Client, *, output: str, **given: str | None) -> None:
+def list_acls(client: Client, *, output: str, **options: str | None) -> None:
     """List ACLs: all, or those that concern a resource or a user. The text is what 'acls add' takes."""
-    found = sorted(access.list_acls(client, _filter(given)))
+    found = sorted(access.list_acls(client, _filter(options)))
     if output == "text":
         for acl in found:
             click.echo(text_of(acl))
@@ -65,7 +65,7 @@ def list_acls(client: Client, *, output: str, **given: str | None) -> None:
 def add(client: Client, *, acl: tuple[str, ...]) -> None:
     """Add ACLs of the form 'PRINCIPAL allow|deny OPERATION,... TYPE NAME [from ADDRESS]'.
 
-    A NAME that ends with * means all names that begin so. TYPE CLUSTER has no NAME. Operations are READ, WRITE, CREATE, DELETE, ALTER,
+    A NAME that ends with * means all names with that prefix. TYPE CLUSTER has no NAME. Operations are READ, WRITE, CREATE, DELETE, ALTER,
     DESCRIBE, ALL and others of Kafka. Prints nothing on success.
     """
     access.add_acls(client, [each for text in acl for each in parse_acl(text)])
@@ -74,15 +74,15 @@ def add(client: Client, *, acl: tuple[str, ...]) -> None:
 @acls.command(short_help="Remove ACLs.")
 @click.argument("acl", nargs=-1)
 @_filter_options
-@click.option("--yes", is_flag=True, help="Remove what the filters match without asking.")
+@click.option("--yes", is_flag=True, help="Remove the ACLs that the filters match without asking.")
 @client_command
-def remove(client: Client, *, acl: tuple[str, ...], yes: bool, **given: str | None) -> None:
+def remove(client: Client, *, acl: tuple[str, ...], yes: bool, **options: str | None) -> None:
     """Remove ACLs in the form of 'acls add', or all that filters match. Prints what it removed."""
     filters = [access.exactly(each) for text in acl for each in parse_acl(text)]
-    if any(value is not None for value in given.values()):
+    if any(value is not None for value in options.values()):
         if acl:
             raise click.UsageError("give ACLs or filters, not both")
-        filters = [_filter(given)]
+        filters = [_filter(options)]
         if not yes:
             for each in sorted(access.list_acls(client, filters[0])):
                 click.echo(text_of(each), err=True)
@@ -96,8 +96,8 @@ def remove(client: Client, *, acl: tuple[str, ...], yes: bool, **given: str | No
         raise click.ClickException(f"{len(set(filters)) - len(set(removed))} of the ACLs did not exist")
 
 
-def _filter(given: dict[str, str | None]) -> AclFilter:
-    topic, group, resource = given["topic"], given["group"], given["resource"]
+def _filter(options: dict[str, str | None]) -> AclFilter:
+    topic, group, resource = options["topic"], options["group"], options["resource"]
     if sum(each is not None for each in (topic, group, resource)) > 1:
         raise click.UsageError("--topic, --group and --resource exclude each other")
     kind, name, pattern = ResourceType.ANY, None, PatternType.ANY
@@ -105,13 +105,13 @@ def _filter(given: dict[str, str | None]) -> AclFilter:
         kind, name, pattern = ResourceType.TOPIC if topic is not None else ResourceType.GROUP, topic or group, PatternType.MATCH
     elif resource is not None:
         kind = ResourceType[resource.upper()]
-    who, operation, permission = given["who"], given["operation"], given["permission"]
+    principal, operation, permission = options["who"], options["operation"], options["permission"]
     return AclFilter(
         kind,
         name,
         pattern,
-        None if who is None else principal_of(who),
-        given["host"],
+        None if principal is None else principal_of(principal),
+        options["host"],
         Operation.ANY if operation is None else Operation[operation.upper()],
         Permission.ANY if permission is None else Permission[permission.upper()],
     )

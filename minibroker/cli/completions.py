@@ -1,6 +1,7 @@
-"""Complete names of topics, groups, brokers and configs in a shell, from the cluster of the command line; print the script for a shell.
+"""`minibroker completion`, and the completion of names of topics, groups, brokers and configs in a shell.
 
-A shell runs this at a press of a key. If no broker answers within a second, there are no names and no error.
+The names come from the cluster of the command line. A shell calls this at each press of Tab: if no broker answers within
+a second, there are no names and no error.
 """
 
 from __future__ import annotations
@@ -17,43 +18,45 @@ from minibroker.client.errors import ClientError
 from minibroker.errors import ConfigurationError, KafkaError, WireError
 
 _TIMEOUT_MS: Final = 1000
+VARIABLE = "_MINIBROKER_COMPLETE"  #: the variable that makes click complete
+SHELLS = ("bash", "zsh", "fish")
 
 
 def topic_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete topics; internal ones only after an underscore."""
-    return _begun(_ask(ctx, "topics"), incomplete)
+    return _matching(_names_of(ctx, "topics"), incomplete)
 
 
 def group_ids(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete groups of all types."""
-    return _begun(_ask(ctx, "groups"), incomplete)
+    return _matching(_names_of(ctx, "groups"), incomplete)
 
 
 def entities(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete entities of the type before them."""
+    """Complete entities of the type that precedes them on the command line."""
     kind = str(ctx.params.get("kind"))
-    names = _ask(ctx, kind)
+    names = _names_of(ctx, kind)
     if kind == "groups":
-        names |= _ask(ctx, "groups with configs")
-    return _begun(names, incomplete)
+        names |= _names_of(ctx, "groups with configs")
+    return _matching(names, incomplete)
 
 
 def config_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete `NAME=` of configs of the type before them, of topics without a type."""
-    return [f"{name}=" for name in _begun(_configs(ctx), incomplete)]
+    """Complete `NAME=` for configs of the entity type on the command line; topics by default."""
+    return [f"{name}=" for name in _matching(_configs(ctx), incomplete)]
 
 
 def deletable_config_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete names of configs."""
-    return _begun(_configs(ctx), incomplete)
+    return _matching(_configs(ctx), incomplete)
 
 
-def _begun(names: Iterable[str], incomplete: str) -> list[str]:
+def _matching(names: Iterable[str], incomplete: str) -> list[str]:
     return sorted(name for name in names if name.startswith(incomplete) and (incomplete or not name.startswith("_")))
 
 
 def _configs(ctx: click.Context) -> Iterable[str]:
-    from minibroker.config import broker_properties, client_metrics_properties, group_properties, topic_properties  # noqa: PLC0415  see below
+    from minibroker.config import broker_properties, client_metrics_properties, group_properties, topic_properties  # noqa: PLC0415  only completions need them
 
     properties = {
         "topics": topic_properties.TOPIC_PROPERTIES,
@@ -65,27 +68,23 @@ def _configs(ctx: click.Context) -> Iterable[str]:
     return [name for name, prop in properties.get(kind, {}).items() if prop.is_dynamic]
 
 
-def _ask(ctx: click.Context, what: str) -> set[str]:
-    """Return names of the cluster; none if it does not answer."""
+def _names_of(ctx: click.Context, kind: str) -> set[str]:
+    """Return names of a kind from the cluster; empty if it does not answer."""
     from minibroker.client import configs, groups  # noqa: PLC0415  only completions need them
 
     bootstrap = ctx.params.get("bootstrap_server") or os.environ.get("MINIBROKER_BOOTSTRAP_SERVER") or "localhost:9092"
     try:
         with Client(str(bootstrap), timeout_ms=_TIMEOUT_MS, connect=client_connect(ctx)) as client:
-            if what == "topics":
+            if kind == "topics":
                 return {topic.name or "" for topic in client.metadata(None, client.deadline()).topics}
-            if what == "groups":
+            if kind == "groups":
                 return {each.group for each in groups.list_groups(client)}
-            if what in {"brokers", "broker-loggers"}:
+            if kind in {"brokers", "broker-loggers"}:
                 client.metadata([], client.deadline())
                 return {str(node_id) for node_id in client.brokers}
-            return set(configs.list_entities(client, "groups" if what == "groups with configs" else what))
+            return set(configs.list_entities(client, "groups" if kind == "groups with configs" else kind))
     except (ClientError, ConfigurationError, KafkaError, WireError, OSError):
         return set()
-
-
-VARIABLE = "_MINIBROKER_COMPLETE"  #: the variable that makes click complete
-SHELLS = ("bash", "zsh", "fish")
 
 
 @click.command(
@@ -106,8 +105,8 @@ def completion(shell: str) -> None:
     """
     from click.shell_completion import get_completion_class  # noqa: PLC0415  the commands import this module
 
-    kind = get_completion_class(shell)
-    if kind is None:
+    completion_class = get_completion_class(shell)
+    if completion_class is None:
         raise click.UsageError(f"no completion for {shell}")
-    of_shell = kind(click.get_current_context().find_root().command, {}, "minibroker", VARIABLE)
-    click.echo(of_shell.source_template % of_shell.source_vars())  # .source() would run bash for its version first
+    complete = completion_class(click.get_current_context().find_root().command, {}, "minibroker", VARIABLE)
+    click.echo(complete.source_template % complete.source_vars())  # .source() would first run bash to get its version

@@ -28,7 +28,7 @@ DIFFERENT_COLUMNS = ("kind", "name", "default", "kafka_default", "difference")
 _CELL_MAX = 24
 WIDTH = 100
 _MODES = {
-    READ_ONLY: "read-only: at the start alone",
+    READ_ONLY: "read-only: only before the broker starts",
     CLUSTER_WIDE: "cluster-wide: also while the broker runs, for all brokers or for one",
     PER_BROKER: "per-broker: also while the broker runs, for one broker and listener",
 }
@@ -82,7 +82,7 @@ def _in_a_table(item: dict[str, Any]) -> dict[str, Any]:
     cut = {name: f"{text[: _CELL_MAX - 3]}..." for name, text in texts.items() if len(text) > _CELL_MAX}
     words = [] if item["has_effect"] else ["No effect."]
     if not item["is_kafkas"]:
-        words.append("Kafka documents none of this name.")
+        words.append("Kafka documents no property of this name.")
     return {**cut, "difference": " ".join([*words, item["difference"]]).strip()}
 
 
@@ -109,15 +109,15 @@ def explain(names: tuple[str, ...]) -> None:
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings as well.")
 def check(file: Path, *, environment: bool, strict: bool) -> None:
     """Check a properties file, and print errors, warnings, and values that are not the default. The exit code is 1 if there are errors."""
-    given = sources.from_file(file) | (sources.from_environment(os.environ) if environment else {})
-    errors = list(_errors(given))
-    unknown = {name: text for name, text in given.items() if name not in BROKER_PROPERTIES}
-    warnings = warnings_of(unknown, listeners=BrokerConfig(given).protocols_of_listeners if not errors else {})
-    in_force = BrokerConfig({LIKE_KAFKA: given.get(LIKE_KAFKA, "false")}) if not errors else BrokerConfig()
-    defaults = {name: in_force.default(name) for name in given if name in BROKER_PROPERTIES}
-    props = {name: prop for name in given if (prop := BROKER_PROPERTIES.get(name) or security_property(name)) is not None}
+    properties = sources.from_file(file) | (sources.from_environment(os.environ) if environment else {})
+    errors = list(_errors(properties))
+    unknown = {name: text for name, text in properties.items() if name not in BROKER_PROPERTIES}
+    warnings = warnings_of(unknown, listeners=BrokerConfig(properties).protocols_of_listeners if not errors else {})
+    in_force = BrokerConfig({LIKE_KAFKA: properties.get(LIKE_KAFKA, "false")}) if not errors else BrokerConfig()
+    defaults = {name: in_force.default(name) for name in properties if name in BROKER_PROPERTIES}
+    props = {name: prop for name in properties if (prop := BROKER_PROPERTIES.get(name) or security_property(name)) is not None}
     defaults |= {name: prop.default for name, prop in props.items() if name not in defaults}
-    other = {name: given[name] for name in sorted(defaults) if given[name].strip() != (defaults[name] or "")}
+    other = {name: properties[name] for name in sorted(defaults) if properties[name].strip() != (defaults[name] or "")}
     for line in errors:
         click.echo(printable(f"error: {line}"))
     for line in warnings:
@@ -125,26 +125,26 @@ def check(file: Path, *, environment: bool, strict: bool) -> None:
     for name, text in other.items():
         shown = HIDDEN if props[name].is_sensitive else without_password(text)
         click.echo(printable(f"set: {name}={shown} (default: {defaults[name] or 'none'})"))
-    counts = f"{_counted(len(errors), 'error')}, {_counted(len(warnings), 'warning')}, {len(other)} of {len(given)} not the default"
+    counts = f"{_counted(len(errors), 'error')}, {_counted(len(warnings), 'warning')}, {len(other)} of {len(properties)} not the default"
     click.echo(f"{file}: {counts}")
     if errors or (strict and warnings):
         raise click.exceptions.Exit(1)
 
 
-def _errors(given: dict[str, str]) -> Iterator[str]:
-    """Return all errors of single values; without any, the first error of their combination."""
-    is_good = True
-    for name, text in sorted(given.items()):
+def _errors(properties: dict[str, str]) -> Iterator[str]:
+    """Yield all errors of single values; if there are none, the first error of their combination."""
+    all_valid = True
+    for name, text in sorted(properties.items()):
         try:
             prop = BROKER_PROPERTIES.get(name) or security_property(name)
             if prop is not None:
                 prop.parse(text)
         except InvalidConfig as error:
-            is_good = False
-            yield sources.with_origins(str(error), given)
-    if is_good:
+            all_valid = False
+            yield sources.with_origins(str(error), properties)
+    if all_valid:
         try:
-            BrokerConfig(given)
+            BrokerConfig(properties)
         except ConfigurationError as error:
             yield str(error)
 
@@ -170,24 +170,24 @@ def _facts(entry: ReferenceEntry) -> Iterator[tuple[str, str]]:
         yield "valid values", entry.valid_values
     yield "may change", _MODES.get(entry.update_mode, f"{entry.update_mode}, at any time")
     if synonyms:
-        yield "see also", f"{', '.join(synonyms)}: the first of these that is set holds"
+        yield "see also", f"{', '.join(synonyms)}: the first of these that is set applies"
     if entry.behind:
         yield "when not set", f"{', '.join(entry.behind)} of the broker"
     yield "set it by", _ways(entry)
     yield "Apache Kafka", _comparison(entry)
     if not entry.has_effect:
-        yield "effect", "none: it is accepted, checked and shown, and nothing acts on it"
+        yield "effect", "none: minibroker accepts, checks and shows it, but does not act on it"
 
 
 def _instead(synonyms: Iterable[str]) -> str:
     """Return what applies if a property without a default is not set."""
     other = next((name for name in synonyms if BROKER_PROPERTIES[name].default), None)
-    return f"none: {other}={BROKER_PROPERTIES[other].default} holds" if other else "none"
+    return f"none: {other}={BROKER_PROPERTIES[other].default} applies" if other else "none"
 
 
 def _ways(entry: ReferenceEntry) -> str:
     if entry.kind == BROKER:
-        ways = f"{entry.name}=VALUE in a file or behind 'serve --set', or {variable_of(entry.name)}"
+        ways = f"{entry.name}=VALUE in a file or after 'serve --set', or {variable_of(entry.name)}"
         return (
             f"{ways}, or 'minibroker configs alter brokers --default -c {entry.name}=VALUE'" if entry.update_mode == CLUSTER_WIDE else ways
         )

@@ -65,11 +65,11 @@ def list_entities(client: Client, *, kind: str, output: str) -> None:
 @click.argument("entities", nargs=-1, metavar="[ENTITY]...", shell_complete=complete_entities)
 @default_option
 @click.option(
-    "--all", "everything", is_flag=True, help="Show every config with its source, not only those that were set while the broker ran."
+    "--all", "show_all", is_flag=True, help="Show every config with its source, not only those that were set while the broker ran."
 )
 @output_option(*FORMATS)
 @client_command
-def describe(client: Client, *, kind: str, entities: tuple[str, ...], default: bool, everything: bool, output: str) -> None:
+def describe(client: Client, *, kind: str, entities: tuple[str, ...], default: bool, show_all: bool, output: str) -> None:
     """Show the configs of entities: of topics by name, of brokers by id.
 
     TYPE is topics, brokers, broker-loggers, client-metrics or groups.
@@ -83,12 +83,12 @@ def describe(client: Client, *, kind: str, entities: tuple[str, ...], default: b
         except KafkaError as error:
             errors.append(error)
             continue
-        own = [each for each in found if everything or each.source in OWN_SOURCES[kind]]
+        own = [each for each in found if show_all or each.source in OWN_SOURCES[kind]]
         items += [{"type": kind, "entity": entity or None, **each._asdict()} for each in own]
     if items or output == "json" or not errors:
         emit(items, output, columns=COLUMNS)
-    if output == "table" and not items and not errors and not everything:
-        click.echo("Nothing was set: --all shows what holds instead.", err=True)
+    if output == "table" and not items and not errors and not show_all:
+        click.echo("No config was set: --all shows the values that apply.", err=True)
     fail_with(errors)
 
 
@@ -109,16 +109,16 @@ def describe(client: Client, *, kind: str, entities: tuple[str, ...], default: b
 @click.option("--subtract", "subtracted", multiple=True, metavar="NAME=VALUE", help="Remove from a config that is a list.")
 @click.option("--dry-run", is_flag=True, help="Let the broker check the change without making it.")
 @client_command
-def alter(client: Client, *, kind: str, entities: tuple[str, ...], default: bool, dry_run: bool, **given: tuple[str, ...]) -> None:
+def alter(client: Client, *, kind: str, entities: tuple[str, ...], default: bool, dry_run: bool, **options: tuple[str, ...]) -> None:
     """Change configs of entities: of topics by name, of brokers by id.
 
     TYPE is topics, brokers, broker-loggers, client-metrics or groups. Either all changes of an entity are made, or none. Prints nothing
     on success.
     """
-    changes = [Change(name, admin.SET, value) for name, value in pairs(given["configs"], "--config").items()]
-    changes += [Change(name, admin.DELETE, None) for name in given["deleted_configs"]]
-    changes += [Change(name, admin.APPEND, value) for name, value in pairs(given["appended"], "--append").items()]
-    changes += [Change(name, admin.SUBTRACT, value) for name, value in pairs(given["subtracted"], "--subtract").items()]
+    changes = [Change(name, admin.SET, value) for name, value in pairs(options["configs"], "--config").items()]
+    changes += [Change(name, admin.DELETE, None) for name in options["deleted_configs"]]
+    changes += [Change(name, admin.APPEND, value) for name, value in pairs(options["appended"], "--append").items()]
+    changes += [Change(name, admin.SUBTRACT, value) for name, value in pairs(options["subtracted"], "--subtract").items()]
     if not changes:
         raise click.UsageError("nothing to alter: give --config, --delete-config, --append or --subtract")
     errors: list[Exception] = []
@@ -133,9 +133,9 @@ def alter(client: Client, *, kind: str, entities: tuple[str, ...], default: bool
 def _entities(kind: str, entities: tuple[str, ...], *, default: bool) -> list[str]:
     """Return the names of entities in the protocol; UsageError for an invalid one."""
     if default and (entities or kind != "brokers"):
-        raise click.UsageError("--default stands alone, and only for brokers")
+        raise click.UsageError("--default is only for brokers, and excludes an ENTITY")
     if not default and (not entities or not all(entities)):
-        raise click.UsageError("give an ENTITY, or --default for what is set for all brokers")
+        raise click.UsageError("give an ENTITY, or --default for the default of all brokers")
     if kind in OF_ONE_BROKER and not all(entity.isascii() and entity.isdigit() for entity in entities):
-        raise click.UsageError(f"{kind} go by the broker's id, a number")
+        raise click.UsageError(f"an ENTITY of {kind} is a broker id, which is a number")
     return [CLUSTER] if default else list(dict.fromkeys(entities))

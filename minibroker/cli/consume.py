@@ -1,4 +1,4 @@
-"""`minibroker consume`: read a topic from given offsets on, like kcat -C."""
+"""`minibroker consume`: read a topic, starting at given offsets, like kcat -C."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class From(click.ParamType[Start]):
         try:
             return "time", epoch_ms(value.removeprefix("@"))
         except ValueError:
-            self.fail(f"{value!r} is none of earliest, latest, an offset, -N, @milliseconds, a date like 2013-01-31T10:00Z", param, ctx)
+            self.fail(f"{value!r} is not earliest, latest, an offset, -N, @milliseconds or a date like 2013-01-31T10:00Z", param, ctx)
 
 
 @click.command(
@@ -83,7 +83,7 @@ Examples:
 )
 @click.option("-Z", "--null", is_flag=True, help="Print NULL for a null key, value or header instead of nothing.")
 @click.option(
-    "--idle-timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Fail with exit code 124 if no record arrives for so long."
+    "--idle-timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Fail with exit code 124 if no record arrives for this time."
 )
 @output_option("format", "json", "jsonl", "yaml", "table")
 @client_command
@@ -103,18 +103,18 @@ def consume(
 ) -> None:
     """Read records of a topic to stdout."""
     if record_form is not None and output != "format":
-        raise click.UsageError("-f goes with -o format only")
+        raise click.UsageError("-f needs -o format")
     if output == "table" and count is None and not exit_at_end:
         raise click.UsageError("-o table needs an end: -e or -c")
     printer = _printer(output, topic, "%v\\n" if record_form is None else record_form, null=null)
     level = ISOLATION_LEVELS[isolation]
-    there = [partition.partition_index for partition in client.topic(topic).partitions]
-    if partitions is not None and not partitions <= set(there):
-        raise UnknownTopicOrPartition(f"topic {topic} has no partition {min(partitions - set(there))}: it has {len(there)}")
-    chosen = sorted(partitions or there)
+    existing = [partition.partition_index for partition in client.topic(topic).partitions]
+    if partitions is not None and not partitions <= set(existing):
+        raise UnknownTopicOrPartition(f"topic {topic} has no partition {min(partitions - set(existing))}: it has {len(existing)}")
+    chosen = sorted(partitions or existing)
     ends = _offsets_at(client, topic, chosen, LATEST, level) if exit_at_end or start[0] == "tail" else {}
-    begin = _begin(client, topic, chosen, start, ends=ends, isolation=level)
-    consumer = Consumer(client, topic, begin, isolation=level)
+    positions = _start_offsets(client, topic, chosen, start, ends=ends, isolation=level)
+    consumer = Consumer(client, topic, positions, isolation=level)
     printer.begin()
     for consumed in _until(consumer, count, ends if exit_at_end else None, idle_timeout, printer.flush):
         printer.show(consumed)
@@ -126,7 +126,7 @@ def _until(
 ) -> Iterator[ConsumedRecord]:
     """Yield records until the count or the ends are reached, or endlessly; TimedOut if none arrives for too long."""
     left = -1 if count is None else count
-    last_came = time.monotonic()
+    last_record_s = time.monotonic()
     while left != 0:
         if ends is not None:
             for partition in [partition for partition, position in consumer.positions.items() if position >= ends[partition]]:
@@ -135,7 +135,7 @@ def _until(
             return
         wait_ms = POLL_MS if idle_timeout_s is None else max(1, min(POLL_MS, int(idle_timeout_s * 1000)))
         for consumed in consumer.poll(wait_ms):
-            last_came = time.monotonic()
+            last_record_s = time.monotonic()
             if ends is not None and consumed.record.offset >= ends[consumed.partition]:
                 continue
             yield consumed
@@ -143,11 +143,13 @@ def _until(
             if left == 0:
                 return
         flush()
-        if idle_timeout_s is not None and time.monotonic() - last_came >= idle_timeout_s:
-            raise TimedOut(f"no record came for {idle_timeout_s:g} s")
+        if idle_timeout_s is not None and time.monotonic() - last_record_s >= idle_timeout_s:
+            raise TimedOut(f"no record arrived for {idle_timeout_s:g} s")
 
 
-def _begin(client: Client, topic: str, partitions: list[int], start: Start, *, ends: dict[int, int], isolation: int) -> dict[int, int]:
+def _start_offsets(
+    client: Client, topic: str, partitions: list[int], start: Start, *, ends: dict[int, int], isolation: int
+) -> dict[int, int]:
     """Return the first offset of each partition."""
     kind, number = start
     if kind == "offset":
@@ -159,7 +161,7 @@ def _begin(client: Client, topic: str, partitions: list[int], start: Start, *, e
 
 
 def _offsets_at(client: Client, topic: str, partitions: list[int], at: int, isolation: int) -> dict[int, int]:
-    """Return offsets by name or time; the end if no record is that late."""
+    """Return offsets by special time or timestamp; the latest offset if no record is that late."""
     found = list_offsets(client, {(topic, partition): at for partition in partitions}, isolation=isolation)
     offsets: dict[int, int] = {}
     for (_, partition), answer in found.items():
@@ -174,7 +176,7 @@ def _offsets_at(client: Client, topic: str, partitions: list[int], at: int, isol
 
 
 class _Printer:
-    """Prints records as they arrive, each by a format."""
+    """Prints records as they arrive."""
 
     def __init__(self, topic: str, one: Callable[[ConsumedRecord], bytes]) -> None:
         self.out: BinaryIO = sys.stdout.buffer

@@ -1,4 +1,9 @@
-"""Dump files of record batches: segments (`.log`) and snapshots of the metadata log (`.checkpoint`)."""
+"""Dump files of record batches: segments (`.log`) and snapshots of the metadata log (`.checkpoint`).
+
+Control records, records of the metadata log and records of coordinators become the JSON of Kafka's tools
+(org.apache.kafka.message.JsonConverterGenerator): Kafka's names, ids and bytes in base64, without fields of other versions
+and without tagged fields that have their default.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +32,10 @@ from minibroker.wire.compiled import decode_all
 from minibroker.wire.primitives import read_unsigned_varint
 from minibroker.wire.schema import default_of, fields_of
 
-HEAD_BYTES = LOG_OVERHEAD + 5  #: up to the magic byte: enough to know how much to read
+HEAD_BYTES = LOG_OVERHEAD + 5  #: up to the magic byte, which shows how much to read
+FRAME_VERSION = 1  #: of a record of the metadata log
+#: names that do not follow from the names of our fields
+SPELLINGS = {"kraft_version": "kRaftVersion", "kraft_version_feature": "kRaftVersionFeature"}
 BOOTSTRAP_SNAPSHOT = "bootstrap.checkpoint"
 COORDINATOR_TOPICS = {CONSUMER_OFFSETS: CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE: TRANSACTION_STATE_TOPIC}
 
@@ -35,11 +43,11 @@ COORDINATOR_TOPICS = {CONSUMER_OFFSETS: CONSUMER_OFFSETS_TOPIC, TRANSACTION_STAT
 class BatchOptions(NamedTuple):
     """Options for the output of batches."""
 
-    deep: bool  #: each record
-    data: bool  #: and its key and value
-    metadata: bool  #: whose values are records of the metadata log
-    coordinator: RecordFrame | None  #: the topic of a coordinator whose records they are
-    skip_metadata: bool  #: without offsets and such
+    deep: bool  #: show each record
+    data: bool  #: show keys, values and headers
+    metadata: bool  #: values are records of the metadata log
+    coordinator: RecordFrame | None  #: records are those of a coordinator's topic
+    skip_metadata: bool  #: leave out offsets, timestamps and sizes
     max_bytes: int | None
 
 
@@ -69,7 +77,7 @@ def dump_batches(path: Path, options: BatchOptions) -> Iterator[Item]:
                 batch = read_batch(os.pread(file.fileno(), min(max(batch_size, HEAD_BYTES), size - position), position))
             except KafkaError as error:
                 yield {"type": "note", "note": f"Found {size - position} invalid bytes at the end of {path.name}"}
-                yield problem(str(path), f"no record batch, nor in the {size - position} bytes from there on: {_reason(error)}", position)
+                yield problem(str(path), f"no record batch in the {size - position} bytes from there on: {_reason(error)}", position)
                 return
             yield from _batch(path, batch, position, options)
             if previous is not None and _known_offset(batch) <= previous.last_offset:
@@ -149,7 +157,7 @@ def _record(batch: RecordBatch, record: Record, options: BatchOptions) -> Item:
         try:
             decoded = coordinator_record_to_json(options.coordinator, record)
         except WireError as error:  # the batch is valid; the decoder is that of another topic
-            raise WireError(f"no record of {COORDINATOR_TOPICS[options.coordinator]}: {error}") from error
+            raise WireError(f"not a record of {COORDINATOR_TOPICS[options.coordinator]}: {error}") from error
         if decoded is None:
             item["skipped"] = f"Unknown record type {coordinator_record_type(record)} at offset {record.offset}, skipping."
         else:
@@ -161,7 +169,7 @@ def _record(batch: RecordBatch, record: Record, options: BatchOptions) -> Item:
 
 
 def _base_offset_and_count(batch: RecordBatch) -> tuple[int | None, int | None]:
-    """Return what only the decompressed set of an old compressed message shows."""
+    """Return the base offset and the record count; None if an old compressed message cannot be decompressed."""
     try:
         return batch.base_offset, batch.record_count
     except KafkaError:
@@ -186,12 +194,6 @@ def _compression(batch: RecordBatch) -> str:
 def _reason(error: KafkaError) -> str:
     """Return the reason, without the position inside the piece that was read."""
     return str(error).replace(" at position 0", "")
-
-
-FRAME_VERSION = 1
-
-#: names that do not follow from the names of our fields
-SPELLINGS = {"kraft_version": "kRaftVersion", "kraft_version_feature": "kRaftVersionFeature"}
 
 
 def struct_to_json(value: Any, version: int) -> dict[str, Any]:
@@ -230,7 +232,7 @@ def control_record_to_json(record: Record) -> tuple[str, dict[str, Any]]:
     if found.flexible:
         return found.name, struct_to_json(decode_all(found.struct, value, 0, 0, flexible=True), 0)
     if value[:2] != b"\0\0":
-        raise WireError(f"an end of a transaction with the value {value.hex()}")
+        raise WireError(f"a transaction marker with the value {value.hex()}")
     return found.name, struct_to_json(decode_all(found.struct, value, 2, 0, flexible=False), 0)
 
 
@@ -262,7 +264,7 @@ def coordinator_record_type(record: Record) -> int:
 def _consumer_protocol(struct: type[Any], data: bytes) -> dict[str, Any]:
     version = int.from_bytes(data[:2], "big", signed=True)
     if len(data) < 2 or not 0 <= version <= MAX_VERSION:
-        raise WireError(f"{struct.__name__} of {len(data)} bytes and version {version}")
+        raise WireError(f"{struct.__name__} of {len(data)} bytes has the unknown version {version}")
     return struct_to_json(decode_all(struct, data, 2, version, flexible=False), version)
 
 

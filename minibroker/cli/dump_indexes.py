@@ -31,7 +31,7 @@ def dump_offset_index(path: Path, *, show: bool, verify: bool) -> Iterator[Item]
         if show:
             yield {"type": "offset_index_entry", "offset": entry.offset, "position": entry.position}
         if previous is not None and (entry.offset <= previous.offset or entry.position <= previous.position):
-            yield problem(str(path), f"entry {number} (offset {entry.offset}) does not grow", number * 8)
+            yield problem(str(path), f"entry {number} (offset {entry.offset}) is not above the entry before it", number * 8)
         previous = entry
     if verify and entries:
         batches, broken = _headers_at(path, {entry.offset for entry in entries}, {entry.position for entry in entries})
@@ -39,7 +39,7 @@ def dump_offset_index(path: Path, *, show: bool, verify: bool) -> Iterator[Item]
         for number, entry in enumerate(entries):
             found = by_position.get(entry.position)
             if found is None and not (broken and entry.position >= broken["position"]):
-                yield problem(str(path), f"no batch of the segment begins at its position {entry.position}", number * 8)
+                yield problem(str(path), f"no batch of the segment starts at its position {entry.position}", number * 8)
             elif found is not None and found.last_offset != entry.offset:
                 yield problem(str(path), f"index offset {entry.offset}, log offset {found.last_offset}", number * 8)
         if broken:
@@ -47,7 +47,7 @@ def dump_offset_index(path: Path, *, show: bool, verify: bool) -> Iterator[Item]
 
 
 def dump_time_index(path: Path, *, show: bool, verify: bool) -> Iterator[Item]:
-    """Dump the entries of a `.timeindex`; `show` and `verify` as above."""
+    """Dump the entries of a `.timeindex`: `show` yields them, `verify` looks them up in the segment."""
     index = TimeIndex(RealFiles(), str(path), _base_offset(path), ANY_SIZE)
     entries = index.entries()
     yield from _whole(path, index)
@@ -56,7 +56,7 @@ def dump_time_index(path: Path, *, show: bool, verify: bool) -> Iterator[Item]:
         if show:
             yield {"type": "time_index_entry", "timestamp": entry.timestamp, "offset": entry.offset}
         if previous is not None and (entry.timestamp <= previous.timestamp or entry.offset <= previous.offset):
-            yield problem(str(path), f"entry {number} (timestamp {entry.timestamp}) does not grow", number * 12)
+            yield problem(str(path), f"entry {number} (timestamp {entry.timestamp}) is not above the entry before it", number * 12)
         previous = entry
     if verify and entries:
         batches, broken = _headers_at(path, {entry.offset for entry in entries}, set())
@@ -126,7 +126,7 @@ def check_sanity(path: Path) -> Iterator[Item]:
 
 def _whole(path: Path, index: IndexFile) -> Iterator[Item]:
     if path.stat().st_size % index.ENTRY.size:
-        yield problem(str(path), f"{path.stat().st_size} bytes are no whole number of entries of {index.ENTRY.size}")
+        yield problem(str(path), f"{path.stat().st_size} bytes are not a whole number of entries of {index.ENTRY.size} bytes")
 
 
 def _headers_at(index_path: Path, offsets: set[int], positions: set[int]) -> tuple[list[BatchHeader], Item | None]:

@@ -78,7 +78,7 @@ def dump_log(
 
 
 def _expanded(files: Iterable[Path]) -> Iterator[Path]:
-    """Return the files, those of directories sorted by name."""
+    """Yield the files, and the files of directories sorted by name."""
     for file in files:
         if file.is_dir():
             yield from sorted(path for path in file.iterdir() if path.suffix in SUFFIXES or path.name == LEADER_EPOCHS)
@@ -104,7 +104,7 @@ def _dump(path: Path, options: BatchOptions, *, sanity_only: bool, verify_only: 
     elif path.name == LEADER_EPOCHS:
         yield from dump_indexes.dump_leader_epochs(path)
     else:
-        yield problem(str(path), f"no kind of file that is known: {', '.join(SUFFIXES)}, {LEADER_EPOCHS}")
+        yield problem(str(path), f"not a known kind of file: {', '.join(SUFFIXES)}, {LEADER_EPOCHS}")
 
 
 def _print(items: Iterable[Item], output: str) -> int:

@@ -22,6 +22,19 @@ from minibroker.errors import GroupIdNotFound, KafkaError, UnknownTopicOrPartiti
 
 LIST_COLUMNS = ("group", "type", "protocol_type", "state", "coordinator")
 DELETED_COLUMNS = ("group", "topic", "partition", "committed_offset", "deleted")
+OFFSET_COLUMNS = ("group", "topic", "partition", "committed_offset", "log_end_offset", "lag", "owner", "client_id", "host")
+MEMBER_COLUMNS = ("group", "member_id", "group_instance_id", "client_id", "host", "protocol", "member_epoch", "topics", "assignment")
+STATE_COLUMNS = (
+    "group",
+    "type",
+    "state",
+    "members",
+    "coordinator",
+    "protocol_type",
+    "assignor",
+    "group_epoch",
+    "assignment_epoch",
+)
 
 
 @click.group(
@@ -41,6 +54,9 @@ def groups() -> None:
 
     Classic groups, consumer groups, share groups and streams groups.
     """
+
+
+groups.add_command(reset_offsets)
 
 
 @groups.command("list")
@@ -70,7 +86,7 @@ def list_groups(client: Client, *, states: tuple[str, ...], types: tuple[str, ..
 @groups.command()
 @click.argument("names", nargs=-1, metavar="[GROUP]...", shell_complete=group_ids)
 @click.option(
-    "--group", "more_names", multiple=True, metavar="GROUP", shell_complete=group_ids, help="Another way to name one, as in Kafka's tools."
+    "--group", "more_names", multiple=True, metavar="GROUP", shell_complete=group_ids, help="Another way to name a group, as in Kafka."
 )
 @click.option("--offsets", "views", flag_value="offsets", multiple=True, help="Offsets and lag of each partition. This is the default.")
 @click.option("--members", "views", flag_value="members", multiple=True, help="Members, their subscriptions and assignments.")
@@ -151,7 +167,7 @@ def delete_committed(client: Client, *, group: str, scopes: tuple[tuple[str, fro
     if isinstance(committed, KafkaError):
         raise committed
     if group_type == SHARE and any(partitions is not None for _, partitions in scopes):
-        raise click.UsageError(f"{group} is a share group, which forgets whole topics: give --topic without partitions")
+        raise click.UsageError(f"{group} is a share group, which deletes offsets of whole topics only: give --topic without partitions")
     chosen = sorted(partitions_of(scopes, committed))
     errors: list[Exception] = [
         UnknownTopicOrPartition(f"group {group} committed nothing of topic {topic}")
@@ -164,9 +180,9 @@ def delete_committed(client: Client, *, group: str, scopes: tuple[tuple[str, fro
         if error is not None:
             errors.append(error)
             continue
-        was = committed.get((topic, partition))
-        offset = was.offset if isinstance(was, CommittedOffset) else None
-        items.append({"group": group, "topic": topic, "partition": partition, "committed_offset": offset, "deleted": was is not None})
+        deleted = committed.get((topic, partition))
+        offset = deleted.offset if isinstance(deleted, CommittedOffset) else None
+        items.append({"group": group, "topic": topic, "partition": partition, "committed_offset": offset, "deleted": deleted is not None})
     if output == "name":
         items = [{"name": f"{item['topic']}:{item['partition']}"} for item in items if item["deleted"]]
     if items or output == "json":
@@ -182,21 +198,21 @@ def _delete(client: Client, group: str, group_type: str, chosen: list[TopicParti
 
 
 def _described(client: Client, names: list[str]) -> tuple[list[DescribedGroup], list[Exception]]:
-    everything = not names
-    if everything:
+    all_groups = not names
+    if all_groups:
         names = [each.group for each in admin.list_groups(client)]
     answers = describe_groups(client, names)
     found = [answer for _, answer in sorted(answers.items()) if isinstance(answer, DescribedGroup)]
     errors: list[Exception] = [
         answer
         for answer in answers.values()
-        if isinstance(answer, KafkaError) and not (everything and isinstance(answer, GroupIdNotFound))  # deleted meanwhile
+        if isinstance(answer, KafkaError) and not (all_groups and isinstance(answer, GroupIdNotFound))  # deleted meanwhile
     ]
     return found, errors
 
 
 def _offset_items(client: Client, described: Iterable[DescribedGroup], errors: list[Exception]) -> list[dict[str, Any]]:
-    """Return the rows of all groups, and errors. Cells that could not be read stay empty."""
+    """Return the rows of all groups, and add errors to `errors`. Cells that could not be read stay empty."""
     committed: dict[str, Offsets] = {}
     for name, answer in offsets_by_type(client, {group.group: group.type for group in described}).items():
         if isinstance(answer, KafkaError):
@@ -215,24 +231,6 @@ def _offset_items(client: Client, described: Iterable[DescribedGroup], errors: l
     for offsets in committed.values():
         errors += [answer for answer in offsets.values() if isinstance(answer, KafkaError)]
     return [row for group in shown for row in offset_rows(group, committed[group.group], ends)]
-
-
-groups.add_command(reset_offsets)
-
-
-OFFSET_COLUMNS = ("group", "topic", "partition", "committed_offset", "log_end_offset", "lag", "owner", "client_id", "host")
-MEMBER_COLUMNS = ("group", "member_id", "group_instance_id", "client_id", "host", "protocol", "member_epoch", "topics", "assignment")
-STATE_COLUMNS = (
-    "group",
-    "type",
-    "state",
-    "members",
-    "coordinator",
-    "protocol_type",
-    "assignor",
-    "group_epoch",
-    "assignment_epoch",
-)
 
 
 def offset_rows(group: DescribedGroup, committed: Offsets, ends: Mapping[TopicPartition, int]) -> list[dict[str, Any]]:

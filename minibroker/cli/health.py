@@ -1,6 +1,6 @@
 """`minibroker health`: check whether a broker serves, for a container's health check every few seconds.
 
-It imports little and sends three small requests, because it runs as long as the container, beside the tests.
+It imports few modules and sends three small requests, because it runs all the time beside the broker.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def health(bootstrap_server: str | None, config_file: str | None, timeout: float
         if bootstrap_server:
             line = check_all(parse_bootstrap(bootstrap_server), timeout, client_connect())
         elif client_properties():
-            own = own_listeners(_properties(config_file))
-            line = check_all([Address(each.host, each.port) for each in own], timeout, client_connect())
+            listeners = own_listeners(_properties(config_file))
+            line = check_all([Address(each.host, each.port) for each in listeners], timeout, client_connect())
         else:
             line = check_own(own_listeners(_properties(config_file)), timeout)
         click.echo(line)
@@ -74,5 +74,5 @@ def health(bootstrap_server: str | None, config_file: str | None, timeout: float
 
 def _properties(config_file: str | None) -> dict[str, str]:
     """Return the properties of this environment and of a file."""
-    given = {} if config_file is None else file_properties(config_file)
-    return given | sources.from_environment(os.environ)
+    from_file = {} if config_file is None else file_properties(config_file)
+    return from_file | sources.from_environment(os.environ)

@@ -1,8 +1,8 @@
 """Check over the wire whether brokers serve, without click: importing it costs as much as the rest of a check.
 
-ApiVersions and Metadata show that a broker's listener, loop and metadata log work. DescribeLogDirs without topics shows that its disks
-work. A listener with TLS or SASL is asked for ApiVersions only, because the others need a login. The commands add their options. `quick`
-is for calls without options, the most frequent ones.
+ApiVersions and Metadata show that a broker's listener, loop and metadata log work. DescribeLogDirs without topics shows that its
+disks work. A listener with TLS or SASL gets only ApiVersions, because the other requests need a login. The commands add their
+options. `quick` is for calls without options, which are the most frequent.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from minibroker.client.connection import Connect, connect
 from minibroker.client.errors import ClientError, SecurityFailed, SecurityPart, check, describe
-from minibroker.client.security.connecting import connector
 from minibroker.client.transport import Address, Deadline
 from minibroker.config import sources
 from minibroker.config.listeners import Listener, listeners_of
@@ -25,11 +24,13 @@ TIMEOUT_S = 5.0
 #: variables that are options of the commands
 _OPTIONS_OF_CONTAINER = ("MINIBROKER_SERVE_OPTIONS", "MINIBROKER_SASL_USERS")
 _OPTIONS_OF_HEALTH = ("MINIBROKER_BOOTSTRAP_SERVER", "MINIBROKER_COMMAND_CONFIG")
+#: The certificate is not verified: it need not be valid for the loopback address, and nothing secret is sent.
+_TLS = {"security.protocol": "SSL", "enable.ssl.certificate.verification": "false", "ssl.endpoint.identification.algorithm": ""}
 #: the addresses to use for a listener on every interface
 _LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
-class Unhealthy(ClientError):  # noqa: N818  named for what was found, as its base's other kinds
+class Unhealthy(ClientError):  # noqa: N818  named for what happened, like the other subclasses of ClientError
     """The broker answers, but something that it needs does not work."""
 
 
@@ -55,7 +56,7 @@ def check_health(address: Address, deadline: Deadline, connect: Connect = connec
         metadata: k03_metadata.Response = connection.ask(k03_metadata, k03_metadata.Request(topics=[]), deadline)
         check(metadata.error_code, f"{address}: Metadata")
         if not metadata.brokers:
-            raise Unhealthy(f"{address} knows of no broker, not even of itself: it may be starting")
+            raise Unhealthy(f"{address} knows no broker, not even itself: it may be starting")
         directories: k35_describe_log_dirs.Response = connection.ask(
             k35_describe_log_dirs, k35_describe_log_dirs.Request(topics=[]), deadline
         )
@@ -71,25 +72,23 @@ def check_health(address: Address, deadline: Deadline, connect: Connect = connec
 def check_all(addresses: Sequence[Address], timeout_s: float, connect: Connect = connect) -> str:
     """Check brokers and return one line if all serve; raises the error of `check_health` for the first that does not."""
     deadline = Deadline(int(timeout_s * 1000))
-    return "healthy: " + _whole([check_health(address, deadline, connect) for address in addresses])
+    return "healthy: " + _summary([check_health(address, deadline, connect) for address in addresses])
 
 
 def check_own(listeners: Sequence[Listener], timeout_s: float) -> str:
     """Check the listeners of this machine's broker as `check_all` does; those with TLS or SASL only for an answer."""
     deadline = Deadline(int(timeout_s * 1000))
     plain = [Address(each.host, each.port) for each in listeners if each.protocol == "PLAINTEXT"]
-    parts = [_whole([check_health(address, deadline) for address in plain])] if plain else []
+    parts = [_summary([check_health(address, deadline) for address in plain])] if plain else []
     for each in listeners:
         if each.protocol != "PLAINTEXT":
-            from minibroker.cli.health_check import check_answers  # noqa: PLC0415  needs TLS
-
             check_answers(Address(each.host, each.port), each.protocol, deadline)
             parts.append(f"{each.host}:{each.port} ({each.protocol}) answers")
     without_login = "" if plain else "; metadata and log directories were not checked, because that needs a login"
     return f"healthy: {', '.join(parts)}{without_login}"
 
 
-def _whole(found: Sequence[Health]) -> str:
+def _summary(found: Sequence[Health]) -> str:
     one = found[0]
     directories = "1 log directory" if one.log_dir_count == 1 else f"{one.log_dir_count} log directories"
     return f"{', '.join(str(each.address) for each in found)}, cluster {one.cluster_id}, {directories} online"
@@ -141,16 +140,14 @@ def file_properties(path: str) -> dict[str, str]:
     return sources.from_file(Path(path))
 
 
-#: The certificate is not verified: it need not be valid for the loopback address, and nothing secret is sent.
-_TLS = {"security.protocol": "SSL", "enable.ssl.certificate.verification": "false", "ssl.endpoint.identification.algorithm": ""}
-
-
 def check_answers(address: Address, protocol: str, deadline: Deadline) -> None:
-    """Request the versions of a broker, which needs no login. A broker that asks for a client certificate answers by asking.
+    """Request the versions of a broker, which needs no login. A request for a client certificate also counts as an answer.
 
     Raises:
         ClientError: it does not answer, or the protocol is not that of the listener.
     """
+    from minibroker.client.security.connecting import connector  # noqa: PLC0415  most checks need no TLS
+
     try:
         connector(_TLS if protocol.endswith("SSL") else {"security.protocol": "PLAINTEXT"})(address, deadline).close()
     except SecurityFailed as error:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Self, cast
 import click
 
 CHUNK_BYTES = 1024 * 1024
-IDLE_S = 0.005  #: records are sent after a source has been silent for so long: linger.ms
+IDLE_S = 0.005  #: records are sent after a source has been silent for this time: linger.ms
 
 
 class Progress:
@@ -43,7 +43,7 @@ def messages(file: Path, delimiter: bytes | None, progress: Progress, idle: Call
     """Yield the messages of a file, or of stdin for `-`. Without a delimiter, the whole file is one message.
 
     Calls `idle` while the source is silent, so that the messages of a slow source are sent.
-    No message follows a delimiter at the end.
+    A delimiter at the end of the source does not start another message.
     """
     if str(file) == "-":
         yield from _split(sys.stdin.buffer, delimiter, progress, idle)
@@ -70,7 +70,7 @@ def _split(stream: BinaryIO, delimiter: bytes | None, progress: Progress, idle: 
 
 
 def _chunks(stream: BinaryIO, idle: Callable[[], None]) -> Iterator[bytes]:
-    """Yield what can be read, as it arrives."""
+    """Yield bytes as they arrive."""
     try:
         descriptor = stream.fileno()
     except (io.UnsupportedOperation, AttributeError):

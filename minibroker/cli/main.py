@@ -114,7 +114,7 @@ Examples:
 
 
 class Main(LazyGroup):
-    """The group that handles failures of commands."""
+    """The root group, which handles failures of commands."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. It stops silently after Ctrl-C and if its reader is gone (`| head`)."""
@@ -167,7 +167,7 @@ def main() -> None:
 
 
 def _is_help(error: click.UsageError) -> bool:
-    """Whether a group was called without a command: newer versions of click treat its help as an error."""
+    """Return whether a group was called without a command: newer versions of click treat its help as an error."""
     return error.ctx is not None and error.message == error.ctx.get_help()
 
 
@@ -177,10 +177,10 @@ def _misplaced(error: click.UsageError) -> str | None:
         return None
     group = error.ctx.parent
     if group is not None and any(error.option_name in parameter.opts for parameter in group.command.params):
-        return f"No such option '{error.option_name}' behind the command: it stands behind '{group.command_path}'."
+        return f"No such option '{error.option_name}' after the command: write it after '{group.command_path}'."
     if not isinstance(error.ctx.command, click.Group) or error.option_name not in OPTIONS_OF_COMMANDS:
         return None
-    return f"No such option '{error.option_name}' before a command: options stand behind the command that takes them."
+    return f"No such option '{error.option_name}' before a command: write it after the command."
 
 
 def _plain(message: str) -> str:

@@ -36,7 +36,7 @@ class Time(click.ParamType[int]):
             return epoch_ms(value)
         except ValueError:
             self.fail(
-                f"{value!r} is none of {', '.join(TIMES)}, -1 to -6, milliseconds since 1970, a date like 2013-01-31T10:00Z", param, ctx
+                f"{value!r} is not {', '.join(TIMES)}, -1 to -6, milliseconds since 1970 or a date like 2013-01-31T10:00Z", param, ctx
             )
 
 
@@ -122,7 +122,7 @@ def offsets(
     -o shell prints exactly what GetOffsetShell prints, topic:partition:offset, and skips partitions without such an offset.
     """
     if all_bounds and (output == "shell" or time != LATEST or isolation != "read_uncommitted"):
-        raise click.UsageError("--all goes with neither --time nor --isolation nor -o shell")
+        raise click.UsageError("--all cannot be combined with --time, --isolation or -o shell")
     partitions_to_show, errors = _partitions(client, topics, topic_pattern, partitions, internal=internal)
     if all_bounds:
         _show_bounds(client, partitions_to_show, errors, output)
@@ -176,7 +176,7 @@ def _partitions(
     try:
         matches = re.compile(pattern) if pattern else None
     except re.error as wrong:
-        raise click.BadParameter(f"{pattern!r} is no regular expression: {wrong}", param_hint="--topic-pattern") from wrong
+        raise click.BadParameter(f"{pattern!r} is not a regular expression: {wrong}", param_hint="--topic-pattern") from wrong
     requested = None if matches or not names else list(dict.fromkeys(names))
     keys: list[TopicPartition] = []
     errors: list[Exception] = []
@@ -195,12 +195,13 @@ def _partitions(
         if error is not None:
             errors.append(error)
             continue
-        there = {partition.partition_index for partition in topic.partitions}
+        existing = {partition.partition_index for partition in topic.partitions}
         if name in names and only is not None:
             errors += [
-                UnknownTopicOrPartition(f"topic {name} has no partition {index}: it has {len(there)}") for index in sorted(only - there)
+                UnknownTopicOrPartition(f"topic {name} has no partition {index}: it has {len(existing)}")
+                for index in sorted(only - existing)
             ]
-        keys += [(name, index) for index in sorted(there if only is None else there & only)]
+        keys += [(name, index) for index in sorted(existing if only is None else existing & only)]
     errors += [UnknownTopicOrPartition(f"topic {name} does not exist") for name in names if name not in seen]
     if not keys and not errors and (names or matches):
         errors.append(UnknownTopicOrPartition("no topic and partition matches"))
@@ -211,7 +212,7 @@ Scope = tuple[str, frozenset[int] | None]
 
 
 class TopicPartitions(click.ParamType[Scope]):
-    """A topic's name and its partitions (`orders:0,2,5-7`, as in Kafka's tools); None for all of them. A topic's name has no colon."""
+    """A topic's name and its partitions (`orders:0,2,5-7`, as in Kafka's tools); None for all partitions."""
 
     name = "topic"
 
@@ -221,14 +222,14 @@ class TopicPartitions(click.ParamType[Scope]):
             return value
         topic, colon, partitions = value.partition(":")
         if not topic:
-            self.fail(f"{value!r} names no topic", param, ctx)
+            self.fail(f"{value!r} has no topic", param, ctx)
         return topic, Partitions().convert(partitions, param, ctx) if colon else None
 
 
-def partitions_of(scopes: Iterable[Scope], there: Iterable[TopicPartition]) -> set[TopicPartition]:
-    """Return the requested partitions: those with a number, and of whole topics those in `there`."""
-    existing = list(there)
+def partitions_of(scopes: Iterable[Scope], existing: Iterable[TopicPartition]) -> set[TopicPartition]:
+    """Return the requested partitions: those with a number, and for whole topics those in `existing`."""
+    keys = list(existing)
     found: set[TopicPartition] = set()
     for topic, indexes in scopes:
-        found |= {key for key in existing if key[0] == topic} if indexes is None else {(topic, index) for index in indexes}
+        found |= {key for key in keys if key[0] == topic} if indexes is None else {(topic, index) for index in indexes}
     return found

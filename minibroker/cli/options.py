@@ -1,4 +1,8 @@
-"""Options that client commands share: cluster, time-out, output format."""
+"""Options that client commands share: cluster, time-out, security, output format.
+
+The security options are kept in click's context, where also completions and health checks find them. They become properties of the
+client with the names of Java or librdkafka.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +23,13 @@ from minibroker.client.transport import Address, Deadline
 Command = Callable[..., Any]
 
 PASSWORD_VARIABLE = "MINIBROKER_SECURITY_PASSWORD"  # noqa: S105  a name
-_GIVEN = "minibroker.cli.options"  #: the key of the options in the context
+_OPTION_VALUES = "minibroker.cli.options"  #: the key of the options in the context
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _PROPERTIES = "properties"
 
 
 def security_options(function: Command) -> Command:
-    """Add the options to a command. Their values are not passed to it: `client_properties` and `client_connect` have them."""
+    """Add the security options to a command. Their values are not passed to it: `client_properties` and `client_connect` have them."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
@@ -33,7 +37,7 @@ def security_options(function: Command) -> Command:
 
 def _remember(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
     if value is not None:
-        ctx.meta.setdefault(_GIVEN, {})[param.name] = value
+        ctx.meta.setdefault(_OPTION_VALUES, {})[param.name] = value
 
 
 def _option(*names: str, **attributes: Any) -> Callable[[Command], Command]:
@@ -68,19 +72,19 @@ _OPTIONS = (
 
 
 def client_properties(ctx: click.Context | None = None) -> Mapping[str, str]:
-    """Return the client properties of the running command: those of its file, and what its options override. Read once."""
+    """Return the client properties of the running command, from its file and its options, which take precedence. Reads them once."""
     ctx = ctx or click.get_current_context(silent=True)
-    given: dict[str, Any] | None = None if ctx is None else ctx.meta.get(_GIVEN)
-    if ctx is None or given is None:
+    options: dict[str, Any] | None = None if ctx is None else ctx.meta.get(_OPTION_VALUES)
+    if ctx is None or options is None:
         return {}
-    if _PROPERTIES not in given:
-        given[_PROPERTIES] = _read(given, may_ask=not ctx.resilient_parsing)
-    found: Mapping[str, str] = given[_PROPERTIES]
+    if _PROPERTIES not in options:
+        options[_PROPERTIES] = _read(options, may_ask=not ctx.resilient_parsing)
+    found: Mapping[str, str] = options[_PROPERTIES]
     return found
 
 
 def client_connect(ctx: click.Context | None = None) -> Connect:
-    """Return how the running command connects to brokers."""
+    """Return the function that connects the running command to brokers."""
     properties = client_properties(ctx)
     if not properties:
         return connect_in_plaintext
@@ -90,9 +94,9 @@ def client_connect(ctx: click.Context | None = None) -> Connect:
 
 
 def file_bootstrap(ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    """Take the brokers of the properties file, unless the user or the environment names some: a callback of `-b`."""
-    given: dict[str, Any] = ctx.meta.get(_GIVEN, {})
-    if "command_config" not in given or ctx.get_parameter_source("bootstrap_server") is not click.core.ParameterSource.DEFAULT:
+    """Use the brokers of the properties file, unless -b or the environment gives some. A callback of `-b`."""
+    options: dict[str, Any] = ctx.meta.get(_OPTION_VALUES, {})
+    if "command_config" not in options or ctx.get_parameter_source("bootstrap_server") is not click.core.ParameterSource.DEFAULT:
         return value
     return client_properties(ctx).get("bootstrap.servers", value)
 
@@ -111,27 +115,27 @@ def connect_in_plaintext(address: Address, deadline: Deadline) -> Connection:
 
 
 def _mismatch(address: Address, error: ClientError) -> ClientError | None:
-    """Return what TLS or SASL of a listener has to do with a connection that it closed; None if nothing."""
+    """Return the error for a listener that closed a connection because it needs TLS or SASL; None for another cause."""
     from minibroker.client.security.connecting import mismatch  # noqa: PLC0415  only a failure needs TLS
 
     cause = error if error.__cause__ is None or isinstance(error, NotAKafkaBroker) else error.__cause__
     return mismatch(address, "PLAINTEXT", cause if isinstance(cause, ClientError) else error)
 
 
-def _read(given: Mapping[str, Any], *, may_ask: bool) -> dict[str, str]:
+def _read(options: Mapping[str, Any], *, may_ask: bool) -> dict[str, str]:
     properties: dict[str, str] = {}
-    if "command_config" in given:
+    if "command_config" in options:
         from minibroker.config import sources  # noqa: PLC0415  only a file needs it
 
-        properties = dict(sources.from_file(Path(given["command_config"])))
-    user, ca = given.get("security_user"), given.get("security_ca")
-    password_file = given.get("security_password_file")
-    if "security_protocol" in given:
-        properties["security.protocol"] = given["security_protocol"]
+        properties = dict(sources.from_file(Path(options["command_config"])))
+    user, ca = options.get("security_user"), options.get("security_ca")
+    password_file = options.get("security_password_file")
+    if "security_protocol" in options:
+        properties["security.protocol"] = options["security_protocol"]
     elif "security.protocol" not in properties and (user or password_file or ca):
         properties["security.protocol"] = "SASL_SSL" if user or password_file else "SSL"
-    if "security_mechanism" in given or user or password_file:
-        mechanism = given.get("security_mechanism") or properties.get("sasl.mechanism") or "SCRAM-SHA-512"
+    if "security_mechanism" in options or user or password_file:
+        mechanism = options.get("security_mechanism") or properties.get("sasl.mechanism") or "SCRAM-SHA-512"
         properties["sasl.mechanism"] = mechanism
         if user:
             properties["sasl.username"] = user
@@ -209,7 +213,7 @@ def output_option(*formats: str) -> Callable[[Command], Command]:
 
 
 def pairs(values: tuple[str, ...], option: str) -> dict[str, str]:
-    """`("a=b", ...)` as a dict; BadParameter for one without `=`."""
+    """Parse `("a=b", ...)` into a dict; BadParameter for one without `=`."""
     found = {}
     for value in values:
         name, equals, content = value.partition("=")
@@ -220,7 +224,7 @@ def pairs(values: tuple[str, ...], option: str) -> dict[str, str]:
 
 
 def fail_with(errors: list[Exception]) -> None:
-    """Fail after a part of the work was done: each error is a line on stderr, and the last one sets the exit code."""
+    """Fail after partial success: print each error as a line on stderr, and raise the last, which sets the exit code."""
     for error in errors[:-1]:
         click.echo(f"Error: {describe(error)}", err=True)
     if errors:

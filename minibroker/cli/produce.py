@@ -190,8 +190,8 @@ def produce(
         on_acknowledged=tally.add,
     )
     with _ended(transaction, transaction_end), Progress(files) as progress:
-        for record, wanted in _records(files, unescape(delimiter), reading, progress, producer.flush):
-            producer.add(record, wanted if partition is None else partition)
+        for record, named_partition in _records(files, unescape(delimiter), reading, progress, producer.flush):
+            producer.add(record, named_partition if partition is None else partition)
         producer.flush()
     if output != "none":
         emit(tally.items(), output, columns=OFFSET_COLUMNS)
@@ -229,14 +229,14 @@ def _ended(transaction: OwnTransaction | None, how: str) -> Iterator[None]:
         if how != "none":
             transaction.end(committed=how == "commit")
     except (InvalidProducerEpoch, ProducerFenced) as error:
-        words = "another producer took the id over, or --transaction-timeout was over: the broker aborted what was written"
+        words = "another producer took over the id, or --transaction-timeout has passed: the broker aborted the transaction"
         raise type(error)(f"transactional id {transaction.transactional_id}: {words}") from error
 
 
 def _records(
     files: tuple[Path, ...], delimiter: bytes, reading: Reading, progress: Progress, idle: Callable[[], None]
 ) -> Iterator[tuple[Record, int | None]]:
-    """Yield the records of all inputs, each with the partition that it names."""
+    """Yield the records of all inputs, each with the partition that its JSON names."""
     whole = reading.input_form == "whole"
     for file in files or (Path("-"),):
         for number, message in enumerate(messages(file, None if whole else delimiter, progress, idle), start=1):

@@ -24,10 +24,9 @@ FORMAT_HELP = r"""
 %K %S %R   sizes of key and value (-1: null), and the value's as four bytes    %% a percent sign
 \n \r \t \0 \\ \xHH   bytes
 """
-
 Piece = Callable[[ConsumedRecord], bytes]
-
 ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
+TIMESTAMP_TYPES = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME: "LogAppendTime"}
 
 
 def unescape(text: str) -> bytes:
@@ -96,9 +95,6 @@ def _constant(text: bytes) -> Piece:
 
 def _size(content: bytes | None) -> int:
     return -1 if content is None else len(content)
-
-
-TIMESTAMP_TYPES = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME: "LogAppendTime"}
 
 
 def to_json(topic: str, consumed: ConsumedRecord) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class Request(NamedTuple):
 @click.command("reset-offsets", short_help="Reset the offsets of groups.")
 @click.argument("names", nargs=-1, metavar="[GROUP]...", shell_complete=group_ids)
 @click.option(
-    "--group", "more_names", multiple=True, metavar="GROUP", shell_complete=group_ids, help="Another way to name one, as in Kafka's tools."
+    "--group", "more_names", multiple=True, metavar="GROUP", shell_complete=group_ids, help="Another way to name a group, as in Kafka."
 )
 @click.option(
     "-t",
@@ -161,9 +161,9 @@ def reset_of(
 ) -> Reset | None:
     """Return the reset that was given, or None."""
     found = []
-    for given, how in ((to_earliest, TO_EARLIEST), (to_latest, TO_LATEST), (to_current, TO_CURRENT)):
-        if given:
-            found.append(Reset(how))
+    for is_set, strategy in ((to_earliest, TO_EARLIEST), (to_latest, TO_LATEST), (to_current, TO_CURRENT)):
+        if is_set:
+            found.append(Reset(strategy))
     if to_offset is not None:
         found.append(Reset(TO_OFFSET, to_offset))
     if shift_by is not None:
@@ -206,10 +206,10 @@ def read_offsets(lines: Iterable[str], groups: list[str]) -> FileOffsets:
                 f"line {number} is not topic,partition,offset or group,topic,partition,offset", param_hint="--from-file"
             )
         if key in found.setdefault(group, {}):
-            raise click.BadParameter(f"line {number} is the second one of {topic}-{partition}", param_hint="--from-file")
+            raise click.BadParameter(f"line {number} is the second line for {topic}-{partition}", param_hint="--from-file")
         found[group][key] = value
     if None in found and len(found) + len(groups) > 2:
-        raise click.BadParameter("with several groups each line begins with its group", param_hint="--from-file")
+        raise click.BadParameter("with several groups, each line must start with its group", param_hint="--from-file")
     return found
 
 
@@ -222,7 +222,7 @@ def _reset_group(
     request: Request,
     errors: list[Exception],
 ) -> list[dict[str, Any]]:
-    """Plan, and commit if requested. Returns a row for each planned partition, and the errors of others."""
+    """Plan, and commit if requested. Returns a row for each planned partition, and adds errors of others to `errors`."""
     if isinstance(committed, KafkaError):
         raise committed
     if isinstance(described, DescribedGroup) and described.state != EMPTY:
@@ -242,8 +242,8 @@ def _reset_group(
             click.echo(f"Warning: group {group}: {warning}", err=True)
     results: dict[TopicPartition, KafkaError | None] = {}
     if request.execute and planned:
-        keep = alter_share_offsets if type_of(described) == SHARE else commit_offsets
-        results = keep(client, group, {key: each.new_offset for key, each in planned.items()})
+        commit = alter_share_offsets if type_of(described) == SHARE else commit_offsets
+        results = commit(client, group, {key: each.new_offset for key, each in planned.items()})
         errors += [error for error in results.values() if error is not None]
     return [_row(group, key, each, done=key in results) for key, each in planned.items() if results.get(key) is None]
 
@@ -259,7 +259,7 @@ def _resets(client: Client, group: str, committed: Offsets, request: Request, er
         if not committed:
             raise UnknownTopicOrPartition(f"group {group} has no committed offsets; give --topic")
         return dict.fromkeys(committed, request.reset)
-    there: list[TopicPartition] = []
+    existing: list[TopicPartition] = []
     unknown = set()
     for topic in client.metadata(sorted({topic for topic, _ in request.scopes})).topics:
         name = topic.name or ""
@@ -267,8 +267,8 @@ def _resets(client: Client, group: str, committed: Offsets, request: Request, er
         if error is not None:
             errors.append(error)
             unknown.add(name)
-        there += [(name, partition.partition_index) for partition in topic.partitions]
-    return dict.fromkeys((key for key in partitions_of(request.scopes, there) if key[0] not in unknown), request.reset)
+        existing += [(name, partition.partition_index) for partition in topic.partitions]
+    return dict.fromkeys((key for key in partitions_of(request.scopes, existing) if key[0] not in unknown), request.reset)
 
 
 def _row(group: str, key: TopicPartition, planned: PlannedOffset, *, done: bool) -> dict[str, Any]:

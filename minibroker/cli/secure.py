@@ -1,6 +1,7 @@
-"""The options of `serve` about security: users, access control entries, a folder of certificates, and the first super user.
+"""The security options of `serve`: users, access control entries, a folder of certificates, and the first super user.
 
-The folder is beside the data, not in them: Apache Kafka opens no data directory that has folders other than those of partitions.
+The folder is beside the data directory, because Apache Kafka does not open a data directory that has folders other than those
+of partitions.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
     from minibroker.server.initial_access import InitialAccess
 
 ADMIN: Final = "admin"  #: the super user of --secure
-_HERE: Final = ("localhost", "127.0.0.1", "::1")
-#: by whether there are users and TLS; the listener has the name of its protocol
+_LOCAL_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
+#: (has users, has TLS) -> protocol, which is also the name of the listener
 _PROTOCOLS: Final = {(False, False): "PLAINTEXT", (True, False): "SASL_PLAINTEXT", (False, True): "SSL", (True, True): "SASL_SSL"}
 
 
 class TlsFolder(NamedTuple):
-    """The folder of certificates that `serve` makes."""
+    """The folder of certificates that `serve` creates."""
 
     path: Path
     protocol: str
@@ -42,14 +43,14 @@ class TlsFolder(NamedTuple):
         return found
 
     def write(self, config: BrokerConfig) -> None:
-        """Make what is missing, with certificates for this machine and the advertised hosts.
+        """Create missing files, with certificates for this machine and the advertised hosts.
 
         Raises:
             ConfigurationError: the folder cannot be used, or a package is missing.
         """
         from minibroker.security.certificates import write_folder  # noqa: PLC0415  needs the package cryptography
 
-        hosts = [*_HERE, socket.gethostname(), *(listener.host for listener in config.advertised_listeners)]
+        hosts = [*_LOCAL_HOSTS, socket.gethostname(), *(listener.host for listener in config.advertised_listeners)]
         try:
             write_folder(self.path, [host for host in hosts if host], protocol=self.protocol)
         except (OSError, ValueError) as error:
@@ -57,7 +58,7 @@ class TlsFolder(NamedTuple):
 
     def admin_password(self) -> tuple[str, bool]:
         """Return the password of the super user of --secure, and whether it is a new one."""
-        import secrets  # noqa: PLC0415  most brokers start without
+        import secrets  # noqa: PLC0415  only --secure needs it
 
         from minibroker.security.certificates import write_key  # noqa: PLC0415  needs the package cryptography
 
@@ -86,13 +87,13 @@ class TlsFolder(NamedTuple):
 
 
 class SecurityOptions(NamedTuple):
-    """What the options mean together."""
+    """The result of the security options."""
 
     protocol: str  #: of the listener
-    option: str | None  #: the option that demands another protocol than PLAINTEXT
-    access: InitialAccess | None  #: None: everybody may do everything without a login
+    option: str | None  #: the option that requires another protocol than PLAINTEXT
+    access: InitialAccess | None  #: None: clients need no login and may do everything
     tls: TlsFolder | None
-    new_password: str | None  #: of the super user of --secure, if it was made now
+    new_password: str | None  #: of the super user of --secure, if this start created it
 
     @property
     def admin_file(self) -> Path | None:
@@ -105,7 +106,7 @@ class SecurityOptions(NamedTuple):
         return found | ({} if self.tls is None else self.tls.properties())
 
     def prepare(self, config: BrokerConfig) -> None:
-        """Make the certificates that the broker needs.
+        """Create the certificates that the broker needs.
 
         Raises:
             ConfigurationError: the folder cannot be used, or a package is missing.
@@ -143,7 +144,7 @@ def security_of(
         users, super_users = (*users, f"{ADMIN}:{password}"), (*super_users, ADMIN)
     access = None
     if users or super_users or acls:
-        from minibroker.server.initial_access import initial_access  # noqa: PLC0415  most brokers let everybody do everything
+        from minibroker.server.initial_access import initial_access  # noqa: PLC0415  most brokers have no access control
 
         access = initial_access(users, super_users, acls)
     return SecurityOptions(protocol, option, access, tls, password if is_new else None)

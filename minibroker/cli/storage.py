@@ -95,7 +95,7 @@ def _levels(features: tuple[str, ...]) -> dict[str, int]:
     levels = {}
     for name, level in pairs(features, "--feature").items():
         if not level.isdecimal():
-            raise click.BadParameter(f"{level!r} is no level", param_hint="--feature")
+            raise click.BadParameter(f"level {level!r} is not a number", param_hint="--feature")
         levels[name] = int(level)
     return levels
 
@@ -119,10 +119,14 @@ storage.add_command(storage_format)
 
 
 def parse_scram(text: str) -> ScramUpsertion:
-    """Parse one argument. Errors have Kafka's messages and never contain a password.
+    """Parse a credential as in Kafka's StorageTool. Errors have Kafka's messages and never contain a password.
+
+    Args:
+        text: `SCRAM-SHA-256=[name=alice,password=secret]`, with `saltedpassword` and `salt` instead of `password`, and
+            optionally with `salt` and `iterations`.
 
     Raises:
-        ConfigurationError: The text is not of the form above, or an iteration count is out of range.
+        ConfigurationError: the text is malformed, or the iteration count is out of range.
     """
     mechanism, equals, configuration = text.partition("=")
     if not equals:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 GROUP_BYTES = 64 << 20  #: the work of a process at one time: a large segment, or many small ones
 GROUP_SEGMENTS = 256
-ALONE_BYTES = 64 << 20  #: up to so many bytes, a second process would only cost time
+ALONE_BYTES = 64 << 20  #: up to this size, starting a second process takes longer than it saves
 
 Group = list[SegmentTask]
 
@@ -111,7 +111,7 @@ def _run(work: StorageCheck, jobs: int, progress: _Progress) -> None:
 
 
 def _groups(work: StorageCheck) -> Iterator[tuple[int, Group]]:
-    """Return pieces of work with their sizes, the largest segments first, so that no process ends long after the others."""
+    """Yield pieces of work with their sizes, the largest segments first, so that all processes end at about the same time."""
     group: Group = []
     size = 0
     for task_size, task in sorted(((work.size_of(task), task) for task in work.tasks), key=lambda each: -each[0]):
@@ -125,7 +125,7 @@ def _groups(work: StorageCheck) -> Iterator[tuple[int, Group]]:
 
 
 def _run_in_processes(work: StorageCheck, groups: list[Group], jobs: int, show: Callable[[], None]) -> None:
-    """Run in processes, with a thread for each. They end with this process, however it ends."""
+    """Run in processes, with a thread for each. They never outlive this process."""
     from minibroker.server.worker_processes import Worker  # noqa: PLC0415  a small directory needs none
 
     queue: SimpleQueue[Group] = SimpleQueue()
@@ -147,7 +147,7 @@ def _run_in_processes(work: StorageCheck, groups: list[Group], jobs: int, show: 
 
 
 def _drive(worker: Worker, queue: SimpleQueue[Group], results: SimpleQueue[Any]) -> None:
-    """Give a process work until there is none. Runs in a thread."""
+    """Give a process work until the queue is empty. Runs in a thread."""
     while True:
         try:
             group = queue.get_nowait()

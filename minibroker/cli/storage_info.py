@@ -116,7 +116,7 @@ def _text(report: StorageReport) -> str:
 
 
 def _metadata_lines(metadata: dict[str, Any]) -> list[str]:
-    torn = f", {metadata['torn_bytes']} torn bytes behind it" if metadata["torn_bytes"] else ""
+    torn = f", then {metadata['torn_bytes']} torn bytes" if metadata["torn_bytes"] else ""
     voters = ", ".join(map(str, metadata["voters"])) or "-"
     offsets = f"offsets {metadata['log_start_offset'] or 0} to {metadata['log_end_offset']}, leader epoch {metadata['leader_epoch']}{torn}"
     return [
@@ -132,10 +132,10 @@ def _check_formatted(report: StorageReport) -> None:
     for directory in report.directories:
         if not directory["is_formatted"]:
             raise click.ClickException(
-                f"{directory['path']} is not formatted: start minibroker on it first, or prepare it by minibroker storage format"
+                f"{directory['path']} is not formatted: start minibroker on it first, or run 'minibroker storage format'"
             )
     if report.metadata is None and not report.features:
-        raise click.ClickException("there is no metadata log in these directories: name all log.dirs of the node")
+        raise click.ClickException("there is no metadata log in these directories: give all log.dirs of the node")
 
 
 def _server_properties(report: StorageReport) -> str:

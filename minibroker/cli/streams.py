@@ -67,11 +67,11 @@ def open_streams() -> None:
     if sys.stderr is None:
         sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115  for the whole process
     out = io.BufferedWriter(_Stream(1, "wb", closefd=False))
-    given = sys.stdout
-    if given is None:
+    stdout = sys.stdout
+    if stdout is None:
         sys.stdout = io.TextIOWrapper(out, encoding="utf-8")
-    elif isinstance(given, io.TextIOWrapper):
-        sys.stdout = io.TextIOWrapper(out, encoding=given.encoding, errors=given.errors, line_buffering=given.line_buffering)
+    elif isinstance(stdout, io.TextIOWrapper):
+        sys.stdout = io.TextIOWrapper(out, encoding=stdout.encoding, errors=stdout.errors, line_buffering=stdout.line_buffering)
 
 
 def finish(code: object) -> int:

@@ -39,15 +39,15 @@ def tokens() -> None:
 @client_command
 def create(client: Client, *, owner: str | None, renewers: tuple[str, ...], lifetime_ms: int | None, output: str) -> None:
     """Create a token, and print it with its secret, the HMAC: user and password of SCRAM with tokenauth=true."""
-    made = access.create_token(
+    token = access.create_token(
         client,
         owner=None if owner is None else principal_of(owner),
         renewers=[principal_of(each) for each in renewers],
         max_lifetime_ms=lifetime_ms or -1,
     )
-    item = {**_item(made), "hmac": base64.b64encode(made.hmac).decode()}
+    item = {**_item(token), "hmac": base64.b64encode(token.hmac).decode()}
     if output == "text":
-        click.echo(f"{made.token_id} {item['hmac']}")
+        click.echo(f"{token.token_id} {item['hmac']}")
     else:
         emit([item], output, columns=())
 
@@ -90,7 +90,7 @@ def _hmac(client: Client, token: str) -> bytes:
     for each in access.list_tokens(client):
         if each.token_id == token:
             return each.hmac
-    raise click.ClickException(f"no token {token} that this user may see")
+    raise click.ClickException(f"there is no token {token}, or this user may not see it")
 
 
 def _item(token: access.Token) -> dict[str, Any]:

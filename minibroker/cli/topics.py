@@ -18,10 +18,8 @@ from minibroker.schemas import k03_metadata, k32_describe_configs
 
 LIST_COLUMNS = ("name", "partitions", "replication_factor", "topic_id")
 DESCRIBE_COLUMNS = ("partition", "leader", "leader_epoch", "replicas", "isr", "offline")
-
-
 #: the data that is lost with an internal topic
-_KEPT = {
+_INTERNAL_DATA = {
     "__consumer_offsets": "the committed offsets of all groups",
     "__transaction_state": "the state of all transactions",
     "__share_group_state": "the state of all share groups",
@@ -161,10 +159,10 @@ def _confirm_internal(client: Client, names: tuple[str, ...]) -> None:
     internal = [topic.name or "" for topic in client.metadata(internal_names).topics if topic.is_internal] if internal_names else []
     if not internal:
         return
-    kept = "; ".join(f"{name} keeps {_KEPT.get(name, 'the state of Kafka itself')}" for name in internal)
+    warning = "; ".join(f"{name} holds {_INTERNAL_DATA.get(name, 'internal state of Kafka')}" for name in internal)
     if not sys.stdin.isatty():
-        raise click.UsageError(f"{kept}: to delete it nevertheless, give --yes")
-    if not click.confirm(f"{kept}. Delete it nevertheless?", err=True):
+        raise click.UsageError(f"{warning}: to delete it nevertheless, give --yes")
+    if not click.confirm(f"{warning}. Delete it nevertheless?", err=True):
         raise click.ClickException("nothing was deleted")
 
 
@@ -226,7 +224,7 @@ def _description(topic: k03_metadata.TopicResult, configs: list[k32_describe_con
 
 
 def _as_table(item: dict[str, Any]) -> str:
-    """Return one topic for people: a line for each fact, then its partitions."""
+    """Return one topic as text: a line for each fact, then its partitions."""
     facts = [
         ("topic", item["name"]),
         ("id", item["topic_id"]),

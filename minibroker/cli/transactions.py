@@ -1,4 +1,7 @@
-"""`minibroker transactions`: the equivalent of Kafka's TransactionsCommand. hanging_transactions.py has the commands for partitions."""
+"""`minibroker transactions`: the equivalent of Kafka's TransactionsCommand.
+
+A hanging transaction is open in a partition but unknown to its coordinator, and never ends by itself.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,20 @@ from minibroker.schemas.k61_describe_producers import ProducerState
 
 LIST_COLUMNS = ("transactional_id", "coordinator", "producer_id", "state")
 DESCRIBE_COLUMNS = (*LIST_COLUMNS[:3], "producer_epoch", "state", "timeout_ms", "start_timestamp", "duration_ms", "partitions")
+PRODUCER_COLUMNS = ("producer_id", "producer_epoch", "coordinator_epoch", "last_sequence", "last_timestamp", "current_txn_start_offset")
+HANGING_COLUMNS = (
+    "topic",
+    "partition",
+    "producer_id",
+    "producer_epoch",
+    "coordinator_epoch",
+    "start_offset",
+    "last_timestamp",
+    "duration_min",
+)
+ABORTED_COLUMNS = ("transactional_id", "topic", "partition", "producer_id", "producer_epoch", "aborted")
+MINUTE_MS = 60_000
+INT16_MAX = 2**15 - 1
 
 
 @click.group(
@@ -73,7 +90,7 @@ def list_transactions(
 
 @transactions.command()
 @click.argument("transactional_ids", nargs=-1, metavar="[TRANSACTIONAL_ID]...")
-@click.option("--transactional-id", "more_ids", multiple=True, metavar="ID", help="Another way to name one, as in Kafka's tools.")
+@click.option("--transactional-id", "more_ids", multiple=True, metavar="ID", help="Another way to name an id, as in Kafka.")
 @output_option(*FORMATS)
 @client_command
 def describe(client: Client, *, transactional_ids: tuple[str, ...], more_ids: tuple[str, ...], output: str) -> None:
@@ -109,27 +126,9 @@ def _for_table(item: dict[str, Any]) -> dict[str, Any]:
     return {**item, "partitions": [f"{each['topic']}-{each['partition']}" for each in item["partitions"]] or None}
 
 
-PRODUCER_COLUMNS = ("producer_id", "producer_epoch", "coordinator_epoch", "last_sequence", "last_timestamp", "current_txn_start_offset")
-HANGING_COLUMNS = (
-    "topic",
-    "partition",
-    "producer_id",
-    "producer_epoch",
-    "coordinator_epoch",
-    "start_offset",
-    "last_timestamp",
-    "duration_min",
-)
-ABORTED_COLUMNS = ("transactional_id", "topic", "partition", "producer_id", "producer_epoch", "aborted")
-MINUTE_MS = 60_000
-INT16_MAX = 2**15 - 1
-
-partition_option = click.option("--partition", required=True, type=click.IntRange(min=0), metavar="N", help="Its partition.")
-
-
-@click.command("describe-producers", short_help="Show the producers of a partition.")
+@transactions.command("describe-producers", short_help="Show the producers of a partition.")
 @click.option("--topic", required=True, metavar="TOPIC", shell_complete=topic_names, help="A topic.")
-@partition_option
+@click.option("--partition", required=True, type=click.IntRange(min=0), metavar="N", help="Its partition.")
 @click.option("--broker-id", type=int, metavar="ID", help="Ask the replica on this broker instead of the leader.")
 @output_option(*FORMATS)
 @client_command
@@ -149,7 +148,7 @@ def describe_producers(client: Client, *, topic: str, partition: int, broker_id:
     emit(items, output, columns=PRODUCER_COLUMNS, name="producer_id")
 
 
-@click.command()
+@transactions.command()
 @click.option("--transactional-id", metavar="ID", help="The transactional id whose open transaction to abort, in all its partitions.")
 @click.option("--topic", metavar="TOPIC", shell_complete=topic_names, help="Instead of an id: a topic with a hanging transaction.")
 @click.option("--partition", type=click.IntRange(min=0), metavar="N", help="Its partition.")
@@ -186,7 +185,7 @@ def abort(
     """
     if transactional_id is not None:
         if (topic, partition, start_offset, producer_id, producer_epoch, coordinator_epoch) != (None,) * 6:
-            raise click.UsageError("--transactional-id stands alone")
+            raise click.UsageError("--transactional-id excludes the options of a partition")
         if not transactional_id:
             raise click.UsageError("--transactional-id must not be empty")
         items = _abort_by_id(client, transactional_id)
@@ -204,7 +203,7 @@ def abort(
     emit(items, output, columns=ABORTED_COLUMNS, name="topic")
 
 
-@click.command("find-hanging", short_help="Find hanging transactions.")
+@transactions.command("find-hanging", short_help="Find hanging transactions.")
 @click.option(
     "--topic", metavar="TOPIC", shell_complete=topic_names, help="Only this topic, instead of all topics and Kafka's internal ones."
 )
@@ -260,8 +259,8 @@ def _producers(client: Client, key: TopicPartition, broker_id: int | None = None
 
 
 def _abort_by_id(client: Client, transactional_id: str) -> list[dict[str, Any]]:
-    was = admin.abort_open(client, transactional_id)
-    return [_aborted(transactional_id, key, was.producer_id, was.producer_epoch) for key in was.partitions]
+    aborted = admin.abort_open(client, transactional_id)
+    return [_aborted(transactional_id, key, aborted.producer_id, aborted.producer_epoch) for key in aborted.partitions]
 
 
 def _aborted(transactional_id: str | None, key: TopicPartition, producer_id: int, producer_epoch: int) -> dict[str, Any]:
@@ -277,28 +276,28 @@ def _aborted(transactional_id: str | None, key: TopicPartition, producer_id: int
 
 
 def _producer_to_abort(
-    client: Client, key: TopicPartition, start_offset: int | None, given: tuple[int | None, int | None, int | None]
+    client: Client, key: TopicPartition, start_offset: int | None, producer_key: tuple[int | None, int | None, int | None]
 ) -> tuple[int, int, int]:
     """Return the producer id, producer epoch and coordinator epoch to abort."""
     if start_offset is None:
-        producer_id, producer_epoch, coordinator_epoch = given
+        producer_id, producer_epoch, coordinator_epoch = producer_key
         if producer_id is None or producer_epoch is None or coordinator_epoch is None:
             raise click.UsageError("give --start-offset, or --producer-id, --producer-epoch and --coordinator-epoch")
         return producer_id, producer_epoch, coordinator_epoch
-    if given != (None, None, None):
-        raise click.UsageError("--start-offset says whose transaction it is: leave out the producer")
+    if producer_key != (None, None, None):
+        raise click.UsageError("--start-offset identifies the transaction: leave out the options of the producer")
     for producer in _producers(client, key):
         if producer.current_txn_start_offset == start_offset:
             return producer.producer_id, producer.producer_epoch, producer.coordinator_epoch
     topic, partition = key
-    raise InvalidTxnState(f"no open transaction begins at offset {start_offset} of {topic}-{partition}")
+    raise InvalidTxnState(f"no open transaction starts at offset {start_offset} of {topic}-{partition}")
 
 
 def _check_hangs(client: Client, key: TopicPartition, producer_id: int) -> None:
     owner = admin.owner(client, key, producer_id)
     if owner is not None:
-        words = f"transactional id {owner} has it open in {key[0]}-{key[1]}, and may commit what it wrote elsewhere"
-        raise InvalidTxnState(f"it does not hang: {words}; 'transactions abort --transactional-id {owner}' aborts all of it")
+        words = f"transactional id {owner} has it open in {key[0]}-{key[1]}, and may still commit it in other partitions"
+        raise InvalidTxnState(f"the transaction does not hang: {words}; 'transactions abort --transactional-id {owner}' aborts all of it")
 
 
 def _partitions(client: Client, topic: str | None, partition: int | None, broker_id: int | None) -> list[TopicPartition]:
@@ -314,7 +313,3 @@ def _partitions(client: Client, topic: str | None, partition: int | None, broker
         where = "" if broker_id is None else f" on broker {broker_id}"
         raise UnknownTopicOrPartition(f"topic {topic} has no {'partition' if partition is None else f'partition {partition}'}{where}")
     return found
-
-
-for command in (describe_producers, abort, find_hanging):
-    transactions.add_command(command)

@@ -21,9 +21,18 @@ from tabulate import tabulate
 from minibroker.demo.flights import Delays, Flights, FlightsReader, produce
 from minibroker.spark.session import SparkUnavailableError, kafka_session, missing
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 READY_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
 ADDRESS = re.compile(r"(127\.0\.0\.1|localhost):(\d+)")
+T = TypeVar("T")
+TOPIC = "flights"
+PARTITIONS = 3
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+#: sums of delays depend on the order of addition by less than this
+TOLERANCE_MINUTES = 0.001
 
 
 class DemoError(Exception):
@@ -78,18 +87,6 @@ def minibroker(*arguments: str) -> str:
     return done.stdout.rstrip()
 
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-T = TypeVar("T")
-
-TOPIC = "flights"
-PARTITIONS = 3
-MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-#: sums of delays depend on the order of addition by less than this
-TOLERANCE_MINUTES = 0.001
-
-
 @click.command()
 @click.option(
     "--dir",
@@ -126,7 +123,7 @@ def _run(folder: Path, rows: int | None, master: str) -> None:
         _say(f"(ready {broker.ready_ms} ms after its process was started)")
         _fill(broker.bootstrap, flights)
         _with_spark(broker.bootstrap, flights, folder, master)
-    _farewell(data_dir, broker.bootstrap)
+    _print_next_steps(data_dir, broker.bootstrap)
 
 
 def _fill(bootstrap: str, flights: Flights) -> None:
@@ -195,7 +192,7 @@ def _pipelines(spark: SparkSession, bootstrap: str, flights: Flights, folder: Pa
     compared = _timed("topic and archive compared", lambda: audit.audit(spark, f"kafka:{bootstrap}", f"table:{place}", topics=[TOPIC]))
     _check("records equal in key, value, headers and timestamp", compared.left_count if compared.is_equal else -1, len(flights))
     _say(f"$ minibroker spark report {TOPIC}")
-    found = _timed("what the topic holds", lambda: report.report(spark, bootstrap_servers=bootstrap, topics=[TOPIC]))
+    found = _timed("report of the topic", lambda: report.report(spark, bootstrap_servers=bootstrap, topics=[TOPIC]))
     _check("records counted, by day", sum(row["records"] for row in found.rows), len(flights))
     _say("\n\n".join(found.to_text().split("\n\n")[1:2]))  # the table of partitions, without the 366 days
     picture = folder / "flights.svg"
@@ -224,7 +221,7 @@ def _table(delays: Delays, airlines: dict[str, str]) -> str:
     return tabulate(rows, headers=["carrier", "flights", *MONTHS], tablefmt="simple")
 
 
-def _farewell(data_dir: Path, bootstrap: str) -> None:
+def _print_next_steps(data_dir: Path, bootstrap: str) -> None:
     _title("All figures agree with the source. To continue with this data")
     port = bootstrap.rpartition(":")[2]
     folder = os.path.relpath(data_dir)
@@ -274,7 +271,7 @@ def _check(what: str, found: int, expected: int, *, detail: str = "") -> None:
 @contextmanager
 def _stderr_to(path: Path) -> Iterator[None]:
     """Redirect standard error to a file: Spark writes pages when it starts, and they explain a failure."""
-    kept = os.dup(2)
+    stderr = os.dup(2)
     with path.open("w") as log:
         os.dup2(log.fileno(), 2)
     try:
@@ -284,8 +281,8 @@ def _stderr_to(path: Path) -> Iterator[None]:
     except Exception as error:
         raise DemoError(f"Spark failed: {str(error).splitlines()[0]} (its log: {path})") from error
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(stderr, 2)
+        os.close(stderr)
 
 
 if __name__ == "__main__":

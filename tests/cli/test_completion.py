@@ -92,7 +92,7 @@ def test_scripts(offline: Commands, shell: str) -> None:
 
 
 def test_internal_topics_are_completed_after_an_underscore(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(completions, "_ask", lambda ctx, what: {"orders", "__consumer_offsets"})
+    monkeypatch.setattr(completions, "_names_of", lambda ctx, what: {"orders", "__consumer_offsets"})
     context, parameter = click.Context(main), click.Argument(["name"])
     assert completions.topic_names(context, parameter, "") == ["orders"]
     assert completions.topic_names(context, parameter, "_") == ["__consumer_offsets"]

@@ -38,7 +38,7 @@ def test_properties_different_from_kafka(offline: Commands) -> None:
     ]
     said = {line.split()[1]: line for line in offline("config", "list", "--kind", "broker", "--different").lines}
     assert said["log.preallocate"].endswith("  No effect.")
-    assert said["cluster.id"].endswith("  Kafka documents none of this name.")
+    assert said["cluster.id"].endswith("  Kafka documents no property of this name.")
     assert said["listener.security.protocol.map"].split()[2:4] == ["SASL_SSL:SASL_SSL,PLA..."] * 2
     assert offline("config", "list").lines[0].split() == ["KIND", "NAME", "TYPE", "UNIT", "DEFAULT", "UPDATE", "MODE"]
 
@@ -48,11 +48,11 @@ def test_a_property_explained(offline: Commands) -> None:
         "log.retention.ms (broker property)",
         "  Age, by record timestamp, from which a segment is deleted. -1: never.",
         "  type            long, milliseconds",
-        "  default         none: log.retention.hours=168 holds",
+        "  default         none: log.retention.hours=168 applies",
         "  may change      cluster-wide: also while the broker runs, for all brokers or for one",
         "  see also        log.retention.ms, log.retention.minutes, log.retention.hours: the first of these",
-        "                  that is set holds",
-        "  set it by       log.retention.ms=VALUE in a file or behind 'serve --set', or",
+        "                  that is set applies",
+        "  set it by       log.retention.ms=VALUE in a file or after 'serve --set', or",
         "                  KAFKA_LOG_RETENTION_MS, or 'minibroker configs alter brokers --default -c",
         "                  log.retention.ms=VALUE'",
         "  Apache Kafka    the same",

@@ -54,7 +54,7 @@ def test_topics(cli: Commands, fresh: Callable[..., str]) -> None:
 def test_empty_description_suggests_the_all_option(cli: Commands) -> None:
     cli("topics", "create", "plain")
     said = cli("configs", "describe", "topics", "plain")
-    assert (said.lines, said.err) == (["TYPE  ENTITY  NAME  VALUE  SOURCE"], "Nothing was set: --all shows what holds instead.\n")
+    assert (said.lines, said.err) == (["TYPE  ENTITY  NAME  VALUE  SOURCE"], "No config was set: --all shows the values that apply.\n")
     assert cli("configs", "describe", "topics", "plain", "-o", "json").err == ""
     assert cli("configs", "describe", "topics", "plain", "--all").err == ""
     cli("topics", "delete", "plain")
@@ -101,9 +101,9 @@ def test_output_matches_config_command(cli: Commands, cluster: Cluster, fresh: C
     [
         (["describe", "topics"], "give an ENTITY"),
         (["describe", "topics", ""], "give an ENTITY"),
-        (["describe", "topics", "--default"], "--default stands alone, and only for brokers"),
-        (["describe", "brokers", "1", "--default"], "--default stands alone"),
-        (["describe", "brokers", "one"], "brokers go by the broker's id, a number"),
+        (["describe", "topics", "--default"], "--default is only for brokers, and excludes an ENTITY"),
+        (["describe", "brokers", "1", "--default"], "--default is only for brokers"),
+        (["describe", "brokers", "one"], "an ENTITY of brokers is a broker id, which is a number"),
         (["describe", "users", "alice"], "'users' is not one of"),
         (["alter", "topics", "t"], "nothing to alter"),
         (["alter", "topics", "t", "--append", "a"], "'a' is not NAME=VALUE"),

@@ -87,7 +87,7 @@ def test_types_of_later_versions_and_the_wrong_decoder(offline: Commands, tmp_pa
     assert "one decoder at a time" in offline("dump-log", log, *DECODERS.values(), code=2).err
     log = write(tmp_path, bytes(build_batch([Record(0, 1, b"\0\1", b"?")])))
     error = offline("dump-log", log, "--offsets-decoder", code=1).err
-    assert error.startswith(f"Error: {log} at position 0: the batch at offset 0 cannot be read: no record of __consumer_offsets: ")
+    assert error.startswith(f"Error: {log} at position 0: the batch at offset 0 cannot be read: not a record of __consumer_offsets: ")
 
 
 def test_transaction_output_matches_dump_log_segments(cli: Commands, cluster: Cluster, fresh: Callable[..., str], tmp_path: Path) -> None:

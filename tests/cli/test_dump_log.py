@@ -130,7 +130,7 @@ def test_torn_last_batch_is_reported(offline: Commands, folder: Path, size: int)
     position = 0 if size < 121 else 398
     ran = offline("dump-log", LOG, code=1)
     assert ran.lines[-1] == f"Found {size - position} invalid bytes at the end of {ZEROS}.log"
-    assert ran.err.startswith(f"Error: {LOG} at position {position}: no record batch, nor in the {size - position} bytes from there on: ")
+    assert ran.err.startswith(f"Error: {LOG} at position {position}: no record batch in the {size - position} bytes from there on: ")
     assert ran.err.count("\n") == 1
 
 
@@ -160,7 +160,7 @@ def test_unreadable_record_is_reported(offline: Commands, folder: Path) -> None:
     ("name", "position", "words"),
     [
         (f"tx-0/{ZEROS}.index", 3, "at position 0: index offset 5, log offset 4"),
-        (f"tx-0/{ZEROS}.index", 15, "at position 8: no batch of the segment begins at its position 321"),
+        (f"tx-0/{ZEROS}.index", 15, "at position 8: no batch of the segment starts at its position 321"),
         (f"tx-0/{ZEROS}.timeindex", 7, "at position 0: index timestamp 1795255223458, log timestamp 1795255223459"),
         (f"tx-0/{ZEROS}.timeindex", 35, "at position 24: no batch of the segment ends with its offset 15"),
         (f"tx-0/{ZEROS}.txnindex", 0, "unknown version 256"),
@@ -182,9 +182,9 @@ def test_damaged_index_fails_its_sanity_check(offline: Commands, folder: Path) -
     index = folder / f"tx-0/{ZEROS}.index"
     data = index.read_bytes()
     index.write_bytes(data[:-3])
-    assert "45 bytes are no whole number of entries of 8" in offline("dump-log", str(index), "--index-sanity-check", code=1).err
+    assert "45 bytes are not a whole number of entries of 8 bytes" in offline("dump-log", str(index), "--index-sanity-check", code=1).err
     index.write_bytes(data[8:16] + data[:8])
-    assert "entry 1 (offset 4) does not grow" in offline("dump-log", str(index), "--index-sanity-check", code=1).err
+    assert "entry 1 (offset 4) is not above the entry before it" in offline("dump-log", str(index), "--index-sanity-check", code=1).err
 
 
 def test_an_index_without_its_segment(offline: Commands, folder: Path) -> None:
@@ -193,7 +193,7 @@ def test_an_index_without_its_segment(offline: Commands, folder: Path) -> None:
 
 
 def test_a_file_of_no_known_kind(offline: Commands, folder: Path) -> None:
-    assert "no kind of file that is known" in offline("dump-log", "README.md", code=1).err
+    assert "not a known kind of file" in offline("dump-log", "README.md", code=1).err
     assert "does not exist" in offline("dump-log", "nowhere.log", code=2).err
 
 

@@ -52,7 +52,7 @@ def test_it_is_found_and_ended(broker: BrokerInMemory, offline: Commands) -> Non
     (producer,) = json.loads(offline("transactions", "describe-producers", "--topic", "orders", "--partition", "0", "-o", "json").out)
     assert (producer["producer_id"], producer["current_txn_start_offset"], producer["coordinator_epoch"]) == (HANGING, None, 0)
     again = offline("transactions", "abort", "--topic", "orders", "--partition", "0", "--start-offset", "2", code=1).err
-    assert "no open transaction begins at offset 2 of orders-0" in again
+    assert "no open transaction starts at offset 2 of orders-0" in again
 
 
 def test_a_restart_ends_it_too(broker: BrokerInMemory, offline: Commands, monkeypatch: pytest.MonkeyPatch) -> None:

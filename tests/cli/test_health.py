@@ -87,7 +87,7 @@ def test_unhealthy_answers(monkeypatch: pytest.MonkeyPatch, offline: Commands) -
     (asked,) = {tuple(request.topics) for request in broker.requests_for(k35_describe_log_dirs)}
     assert asked == (), "sizes of all partitions would cost the broker more than the check may"
     broker.on(k03_metadata, lambda *_: k03_metadata.Response(brokers=[], topics=[]))
-    assert "127.0.0.1:1 knows of no broker" in offline("health", code=1).err
+    assert "127.0.0.1:1 knows no broker" in offline("health", code=1).err
 
 
 @pytest.mark.parametrize("listeners", ["PLAINTEXT://{bootstrap}", "PLAINTEXT://127.0.0.1:1", "PLAINTEXT://:0", "PLAINTEXT://nothing"])

@@ -15,7 +15,7 @@ from minibroker.schemas import k03_metadata, k20_delete_topics
 from minibroker.wire.schema import replace
 from tests.client.fake_broker import FakeBroker
 
-KEPT = "__consumer_offsets keeps the committed offsets of all groups"
+WARNING = "__consumer_offsets holds the committed offsets of all groups"
 
 
 class Terminal(io.BytesIO):
@@ -54,7 +54,7 @@ def test_a_script_is_refused(broker: FakeBroker) -> None:
     ended = delete("orders", "__consumer_offsets")
     assert (ended.exit_code, ended.stderr) == (
         2,
-        f"Error: {KEPT}: to delete it nevertheless, give --yes. Try 'minibroker topics delete --help'.\n",
+        f"Error: {WARNING}: to delete it nevertheless, give --yes. Try 'minibroker topics delete --help'.\n",
     )
     assert deleted(broker) == []
 
@@ -69,7 +69,7 @@ def test_interactive_user_is_prompted(broker: FakeBroker, monkeypatch: pytest.Mo
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _self: True, raising=False)
     ended = delete("__consumer_offsets", stdin=Terminal(answer))
     assert ended.exit_code == code
-    assert f"{KEPT}. Delete it nevertheless? [y/N]" in ended.stderr
+    assert f"{WARNING}. Delete it nevertheless? [y/N]" in ended.stderr
     assert ("nothing was deleted" in ended.stderr) is (code == 1)
     assert deleted(broker) == ([] if code else ["__consumer_offsets"])
 

@@ -65,11 +65,11 @@ def test_a_misspelt_option(offline: Commands) -> None:
         (("lab", "fault"), "No such command 'fault'. Did you mean 'faults'? Try 'minibroker lab --help'."),
         (
             ("-b", "localhost:9092", "topics", "list"),
-            "No such option '-b' before a command: options stand behind the command that takes them. Try 'minibroker --help'.",
+            "No such option '-b' before a command: write it after the command. Try 'minibroker --help'.",
         ),
         (
             ("lab", "info", "--lab-url", "http://127.0.0.1:1"),
-            "No such option '--lab-url' behind the command: it stands behind 'minibroker lab'. Try 'minibroker lab info --help'.",
+            "No such option '--lab-url' after the command: write it after 'minibroker lab'. Try 'minibroker lab info --help'.",
         ),
         (("--hello",), "No such option '--hello'. Did you mean '--help'? Try 'minibroker --help'."),
         (("serve", "--data-dir", ""), "Invalid value for '--data-dir': it is empty. Try 'minibroker serve --help'."),

@@ -184,14 +184,14 @@ def test_waiting_in_vain_is_code_124(cli: Commands, fresh: Callable[..., str]) -
     cli("produce", topic, stdin="a\n")
     ran = cli("consume", topic, "-c", "2", "--idle-timeout", "0.2", code=124)
     assert ran.out == "a\n"
-    assert ran.err == "Error: no record came for 0.2 s\n"
+    assert ran.err == "Error: no record arrived for 0.2 s\n"
 
 
 def test_failures_are_one_line(cli: Commands, fresh: Callable[..., str]) -> None:
     topic = fresh(**{"max.message.bytes": "100"})
     for arguments, stdin, words in [
         (("consume", "gone", "-e"), "", "topic gone does not exist"),
-        (("consume", topic, "--from", "7"), "", f"offset 7 of {topic}-0 is not there: it is empty, and 0 comes next"),
+        (("consume", topic, "--from", "7"), "", f"offset 7 of {topic}-0 does not exist: it is empty, and the next offset is 0"),
         (("produce", topic), "x" * 1000, "[MESSAGE_TOO_LARGE]"),
         (("produce", topic, "-p", "3"), "x", f"topic {topic} has no partition 3"),
         (("produce", topic, "--input", "jsonl"), "{}\n{", "stdin, record 2: "),
@@ -216,9 +216,9 @@ def test_large_records_and_split_batches(cli: Commands, fresh: Callable[..., str
 def test_wrong_usage(offline: Commands) -> None:
     for arguments, words in [
         (("consume", "t", "-f", "%q"), "%q is unknown"),
-        (("consume", "t", "-f", "%v", "-o", "json"), "-f goes with -o format only"),
+        (("consume", "t", "-f", "%v", "-o", "json"), "-f needs -o format"),
         (("consume", "t", "-o", "table"), "needs an end"),
-        (("consume", "t", "--from", "sometime"), "'sometime' is none of"),
+        (("consume", "t", "--from", "sometime"), "'sometime' is not earliest"),
         (("produce", "t", "-D", ""), "must not be empty"),
         (("produce", "t", "--idempotent", "--acks", "1"), "--idempotent needs --acks all"),
         (("produce", "t", "--timestamp", "soon"), "'soon' is neither"),

@@ -103,8 +103,8 @@ def test_a_producer_that_is_fenced(cli: Commands, fresh: Callable[..., str], nam
             cli("produce", topic, "--transactional-id", name, stdin=lines(1))
             _, error = process.communicate(more, timeout=120)
         assert process.returncode == 1
-        words = f"Error: transactional id {name}: another producer took the id over, or --transaction-timeout was over: "
-        assert error.decode().startswith(words + "the broker aborted what was written [")
+        words = f"Error: transactional id {name}: another producer took over the id, or --transaction-timeout has passed: "
+        assert error.decode().startswith(words + "the broker aborted the transaction [")
         wait_until_complete(cli, name)
     assert cli("consume", topic, "-e", "--isolation", "read_committed").lines == ["0", "0"]
 

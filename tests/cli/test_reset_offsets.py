@@ -139,7 +139,7 @@ def test_file(cli: Commands, cluster: Cluster, topic: str, tmp_path: Path) -> No
     cli("groups", "reset-offsets", one, "-t", topic, "--to-latest", "--execute")
     assert reset(cli, one, "--from-file", str(path), "--execute") == [4, 0]
     assert committed(cli, one) == {0: 4, 1: 0, 2: 0}
-    assert "begins with its group" in cli("groups", "reset-offsets", one, two, "--from-file", str(path), code=2).err
+    assert "must start with its group" in cli("groups", "reset-offsets", one, two, "--from-file", str(path), code=2).err
     both = cli("groups", "reset-offsets", one, two, "--all-topics", "--to-current", "-o", "csv").out
     assert both == f"{one},{topic},0,4\n{one},{topic},1,0\n{one},{topic},2,0\n{two},{topic},0,5\n"
     path.write_text(both)
@@ -177,7 +177,7 @@ def test_plan_matches_consumer_group_command(cli: Commands, cluster: Cluster, to
         (["g", "-t", "t", "--to-latest", "--dry-run", "--execute"], "--dry-run and --execute exclude each other"),
         (["g", "-t", "t", "--to-datetime", "tomorrow"], "Invalid value for --to-datetime"),
         (["g", "-t", "t", "--by-duration", "1 day"], "'1 day' is not a duration"),
-        (["g", "-t", ":0", "--to-latest"], "names no topic"),
+        (["g", "-t", ":0", "--to-latest"], "has no topic"),
         (["g", "-t", "t:x", "--to-latest"], "is not a list of partitions"),
         (["g", "-t", "t", "--to-offset", "-1"], "-1 is not in the range"),
     ],
@@ -208,7 +208,7 @@ def test_lines_of_a_file() -> None:
     lines: list[Any] = ['"orders",0,5', "", "orders,1,6"]
     assert read_offsets(lines, ["g"]) == {None: {("orders", 0): 5, ("orders", 1): 6}}
     assert read_offsets(["g,orders,0,5", "h,orders,0,6"], ["g", "h"]) == {"g": {("orders", 0): 5}, "h": {("orders", 0): 6}}
-    with pytest.raises(click.BadParameter, match="line 3 is the second one of orders-0"):
+    with pytest.raises(click.BadParameter, match="line 3 is the second line for orders-0"):
         read_offsets([*lines[:2], "orders,0,7"], ["g"])
 
 

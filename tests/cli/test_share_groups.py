@@ -84,7 +84,7 @@ def test_a_group_with_members_is_left_alone(cli: Commands, members: Members) -> 
     for command in (["reset-offsets", group, "--topic", topic, "--to-earliest", "--execute"], ["delete", group]):
         assert "NON_EMPTY_GROUP" in cli("groups", *command, code=1).err
     members.leave(A, B)
-    assert "forgets whole topics" in cli("groups", "delete-offsets", group, "--topic", f"{topic}:0", code=2).err
+    assert "deletes offsets of whole topics only" in cli("groups", "delete-offsets", group, "--topic", f"{topic}:0", code=2).err
 
 
 def test_offsets_of_an_empty_group(cli: Commands, members: Members) -> None:

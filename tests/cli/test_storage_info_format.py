@@ -114,9 +114,7 @@ def test_the_properties_for_kafka(tmp_path: Path) -> None:
 def test_no_properties_for_a_directory_that_kafka_would_refuse(tmp_path: Path) -> None:
     result = run("info", tmp_path, "--server-properties")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == (
-        f"Error: {tmp_path} is not formatted: start minibroker on it first, or prepare it by minibroker storage format\n"
-    )
+    assert result.stderr == (f"Error: {tmp_path} is not formatted: start minibroker on it first, or run 'minibroker storage format'\n")
 
 
 def test_a_directory_without_its_siblings(tmp_path: Path) -> None:
@@ -128,7 +126,7 @@ def test_a_directory_without_its_siblings(tmp_path: Path) -> None:
     assert told(tmp_path / "a", tmp_path / "b")["problems"] == []
     result = run("info", tmp_path / "b", "--server-properties")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "there is no metadata log in these directories: name all log.dirs of the node" in result.stderr
+    assert "there is no metadata log in these directories: give all log.dirs of the node" in result.stderr
 
 
 def test_a_directory_named_twice_is_one(tmp_path: Path) -> None:

@@ -206,10 +206,10 @@ def test_abort_by_offset(cli: Commands, fresh: Callable[..., str], begin: OpenTr
     producer = begin(topic, 0)
     where = ("--topic", topic, "--partition", "0")
     error = cli("transactions", "abort", *where, "--start-offset", "1", code=1).err
-    assert error == f"Error: no open transaction begins at offset 1 of {topic}-0 [INVALID_TXN_STATE]\n"
+    assert error == f"Error: no open transaction starts at offset 1 of {topic}-0 [INVALID_TXN_STATE]\n"
     assert latest(cli, topic, "read_committed") == 2
     refused = cli("transactions", "abort", *where, "--start-offset", "2", code=1).err
-    assert f"it does not hang: transactional id {producer.name} has it open in {topic}-0" in refused
+    assert f"the transaction does not hang: transactional id {producer.name} has it open in {topic}-0" in refused
     assert latest(cli, topic, "read_committed") == 2
     (item,) = items(cli, "abort", *where, "--start-offset", "2", "--force")
     (transaction,) = items(cli, "describe", producer.name)
@@ -247,8 +247,8 @@ def test_abort_by_producer(cli: Commands, fresh: Callable[..., str], begin: Open
         (["--topic", "t"], "give --transactional-id, or --topic and --partition"),
         (["--topic", "t", "--partition", "0"], "give --start-offset, or --producer-id, --producer-epoch and --coordinator-epoch"),
         (["--topic", "t", "--partition", "0", "--producer-id", "1"], "give --start-offset, or --producer-id"),
-        (["--topic", "t", "--partition", "0", "--producer-id", "1", "--start-offset", "3"], "leave out the producer"),
-        (["--transactional-id", "a", "--topic", "t"], "--transactional-id stands alone"),
+        (["--topic", "t", "--partition", "0", "--producer-id", "1", "--start-offset", "3"], "leave out the options of the producer"),
+        (["--transactional-id", "a", "--topic", "t"], "--transactional-id excludes"),
         (["--transactional-id", ""], "--transactional-id must not be empty"),
     ],
 )

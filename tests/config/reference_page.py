@@ -45,7 +45,7 @@ Three files to begin with:
 How to read the tables:
 
 - **valid values** are in Kafka's notation: `[1,...]` is 1 and more, `[0,...,1]` from 0 to 1, `[a, b]` one of these.
-- **mode** is Kafka's *update mode*: *read-only* at the start alone; *cluster-wide* also while the broker runs, for all brokers
+- **mode** is Kafka's *update mode*: *read-only* only before the broker starts; *cluster-wide* also while the broker runs, for all brokers
   (`minibroker configs alter brokers --default -c NAME=VALUE`) or for one.
 - **Kafka's default** is filled in where it is another one. *Not Kafka's* is a property of minibroker's own, *internal* one
   that Kafka reads and does not document.

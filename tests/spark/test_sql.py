@@ -71,7 +71,7 @@ def test_forms_of_output(pipelines: Commands, broker: Any) -> None:
     assert ask("SELECT offset FROM TOPIC WHERE offset > 9") == "offset\n"
     cut = pipelines("sql", "-b", broker.bootstrap, "--limit", "2", of_topic("SELECT offset FROM TOPIC"))
     assert len(cut.lines) == 3
-    assert cut.err == "Only the first 2 rows: --limit shows more, -o csv or jsonl all.\n"
+    assert cut.err == "Only the first 2 rows are shown: --limit shows more, -o csv or -o jsonl all.\n"
 
 
 def test_ranges_log_directories_tables_and_mistakes(pipelines: Commands, broker: Any, spark: Any, tmp_path: Path) -> None:

@@ -1,4 +1,8 @@
-"""`minibroker container`: the container image's command, `minibroker serve` with its conventions (docs/container.md)."""
+"""`minibroker container`: the container image's command, `minibroker serve` with its conventions (docs/container.md).
+
+The variables KAFKA_SSL_KEYSTORE_FILENAME, KAFKA_SSL_KEYSTORE_CREDENTIALS and the like name files in a folder of secrets, as
+in Apache Kafka's image. They are replaced by properties before the broker starts.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,8 @@ from typing import Any, Final
 
 import click
 
+from minibroker.cli.container.new_topics import VARIABLE, parse_topics, with_seeds
 from minibroker.cli.container.settings import CONFIG_FILE, HOST_PORT, OLD_NAMES, advertised_by_old_names, image_environment, own_address
-from minibroker.cli.container.wanted_topics import VARIABLE, parse_topics, with_seeds
 from minibroker.cli.secure import protocol_of
 from minibroker.config import sources
 from minibroker.errors import ConfigurationError
@@ -94,9 +98,9 @@ def container(config_file: str, seed_dir: str, secrets_dir: str, *, is_health_ch
         if topics:
             from minibroker.cli.container.preparing import prepare  # noqa: PLC0415  only containers with topics need it
 
-            given = _given(options)
-            properties = from_file | sources.from_environment(os.environ) | _properties(given)
-            for line in prepare(properties, topics, broker_count=given.get("broker_count") or 1):
+            parsed = _parsed_options(options)
+            properties = from_file | sources.from_environment(os.environ) | _properties(parsed)
+            for line in prepare(properties, topics, broker_count=parsed.get("broker_count") or 1):
                 click.echo(line)
     except ConfigurationError as error:
         raise click.ClickException(str(error)) from error
@@ -104,9 +108,9 @@ def container(config_file: str, seed_dir: str, secrets_dir: str, *, is_health_ch
 
 
 def _take_old_names(advertised: str) -> None:
-    """Replace old variables, with one warning; `serve` would warn that it does not know them."""
-    given = [f"{name}={os.environ.pop(name)}" for name in OLD_NAMES if name in os.environ]
-    what = f"{' and '.join(given)}: Kafka 4 does not know these variables"
+    """Replace old variables, with one warning; otherwise `serve` warns that it does not know them."""
+    old = [f"{name}={os.environ.pop(name)}" for name in OLD_NAMES if name in os.environ]
+    what = f"{' and '.join(old)}: Kafka 4 does not know these variables"
     click.echo(f"Warning: {what}; used as KAFKA_ADVERTISED_LISTENERS={advertised}; set that instead", err=True)
 
 
@@ -114,23 +118,23 @@ def _ask_health(config_arguments: list[str], options: list[str]) -> None:
     """Check the listeners of the container's options, else those of its environment and file."""
     from minibroker.cli.health import health  # noqa: PLC0415  only a health check needs it
 
-    given = _given(options) if options or os.environ.get(_USERS) else {}
-    listeners = _properties(given).get("listeners") or _listener_of(given)
+    serve_options = _parsed_options(options) if options or os.environ.get(_USERS) else {}
+    listeners = _properties(serve_options).get("listeners") or _listener_of(serve_options)
     if listeners is not None:
         os.environ["KAFKA_LISTENERS"] = listeners
     health.main(args=config_arguments, prog_name="minibroker health", standalone_mode=False)
 
 
-def _listener_of(given: Mapping[str, Any]) -> str | None:
+def _listener_of(serve_options: Mapping[str, Any]) -> str | None:
     """Return the listener that options of `serve` demand instead of the configured ones."""
-    if not given:
+    if not serve_options:
         return None
-    is_secure = given["is_secure"]
-    has_tls = is_secure or given["has_tls"] or given["is_mutual"] or given["tls_dir"] is not None
-    has_users = is_secure or bool(given["users"])
-    if given["port"] is None and not has_tls and not has_users:
+    is_secure = serve_options["is_secure"]
+    has_tls = is_secure or serve_options["has_tls"] or serve_options["is_mutual"] or serve_options["tls_dir"] is not None
+    has_users = is_secure or bool(serve_options["users"])
+    if serve_options["port"] is None and not has_tls and not has_users:
         return None
-    return f"{protocol_of(has_users=has_users, has_tls=has_tls)}://:{HOST_PORT if given['port'] is None else given['port']}"
+    return f"{protocol_of(has_users=has_users, has_tls=has_tls)}://:{HOST_PORT if serve_options['port'] is None else serve_options['port']}"
 
 
 def _options_of(text: str) -> list[str]:
@@ -140,7 +144,7 @@ def _options_of(text: str) -> list[str]:
         raise ConfigurationError(f"{SERVE_OPTIONS}: {text!r} cannot be split like in a shell: {error}") from error
 
 
-def _given(options: list[str]) -> dict[str, Any]:
+def _parsed_options(options: list[str]) -> dict[str, Any]:
     """Return the options of `serve` by name; the broker that creates the topics needs some of them."""
     return _serve_command().make_context("serve", list(options), resilient_parsing=True).params
 
@@ -151,10 +155,10 @@ def _serve_command() -> click.Command:
     return serve
 
 
-def _properties(given: dict[str, Any]) -> dict[str, str]:
-    found = sources.from_arguments(given.get("assignments") or ())
-    if given.get("data_dir") is not None:
-        found["log.dirs"] = str(given["data_dir"])
+def _properties(serve_options: dict[str, Any]) -> dict[str, str]:
+    found = sources.from_arguments(serve_options.get("assignments") or ())
+    if serve_options.get("data_dir") is not None:
+        found["log.dirs"] = str(serve_options["data_dir"])
     return found
 
 
@@ -169,7 +173,7 @@ def _exit_on_sigterm() -> None:
 
 
 def take_secret_files(environment: MutableMapping[str, str], folder: str) -> None:
-    """Replace the variables by those of the properties that they stand for.
+    """Replace the variables that name secret files by variables of properties.
 
     Raises:
         ConfigurationError: a file does not exist, cannot be read, or is not a text.
@@ -186,7 +190,7 @@ def take_secret_files(environment: MutableMapping[str, str], folder: str) -> Non
 
 
 def _password(name: str, path: Path) -> str:
-    """Return the text of a file without the line ends after it."""
+    """Return the text of a file without line ends at its end."""
     try:
         with path.open("rb") as file:
             data = file.read(_PASSWORD_MAX + 1)

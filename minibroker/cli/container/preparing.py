@@ -2,8 +2,8 @@
 
 Invariants:
 - An existing topic is not changed, so a container that restarts on its volume adds nothing.
-- A topic that is incomplete because the container died is created again: until all are complete, a file beside the
-  logs holds their names.
+- A topic that is incomplete because the container was killed is created again: until all are complete, a file beside the
+  logs has their names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from minibroker.cli.container.wanted_topics import BROKER_DEFAULT, WantedTopic, partitions_named, seed_records
+from minibroker.cli.container.new_topics import BROKER_DEFAULT, NewTopic, partitions_named, seed_records
 from minibroker.client import topics as admin
 from minibroker.client.client import Client
 from minibroker.client.errors import ClientError, describe
@@ -28,13 +28,13 @@ UNFINISHED: Final = ".minibroker-unfinished-topics"  #: in the first log directo
 _TIMEOUT_MS: Final = 60_000
 
 
-def prepare(properties: Mapping[str, str], new_topics: Sequence[WantedTopic], *, broker_count: int = 1) -> list[str]:
+def prepare(properties: Mapping[str, str], new_topics: Sequence[NewTopic], *, broker_count: int = 1) -> list[str]:
     """Create missing topics with their seed data, on as many brokers as clients will see; return a line per topic.
 
     Raises:
         ConfigurationError: the directories cannot be used, the broker rejects a topic, or a seed file is invalid.
     """
-    config = BrokerConfig({**properties, **_alone(properties)})
+    config = BrokerConfig({**properties, **_loopback_listeners(properties)})
     lines: list[str] = []
 
     async def serve_alone() -> None:
@@ -43,7 +43,7 @@ def prepare(properties: Mapping[str, str], new_topics: Sequence[WantedTopic], *,
         try:
             port = broker.listeners[0].port
             unfinished = Path(config.log_dirs[0]) / UNFINISHED
-            lines.extend(await asyncio.to_thread(_make, f"127.0.0.1:{port}", new_topics, unfinished))
+            lines.extend(await asyncio.to_thread(_create_topics, f"127.0.0.1:{port}", new_topics, unfinished))
         finally:
             await broker.stop()
 
@@ -51,47 +51,47 @@ def prepare(properties: Mapping[str, str], new_topics: Sequence[WantedTopic], *,
     return lines
 
 
-def _alone(properties: Mapping[str, str]) -> dict[str, str]:
+def _loopback_listeners(properties: Mapping[str, str]) -> dict[str, str]:
     """Return listeners that only this process can reach."""
     controllers = [name.strip() for name in properties.get("controller.listener.names", "").split(",")]
     name = "PREPARING" if "PLAINTEXT" in controllers else "PLAINTEXT"
     return {"listeners": f"{name}://127.0.0.1:0", "advertised.listeners": "", "listener.security.protocol.map": f"{name}:PLAINTEXT"}
 
 
-def _make(bootstrap: str, new_topics: Sequence[WantedTopic], unfinished: Path) -> list[str]:
+def _create_topics(bootstrap: str, new_topics: Sequence[NewTopic], unfinished: Path) -> list[str]:
     with Client(bootstrap, timeout_ms=_TIMEOUT_MS) as client:
         try:
-            return _make_missing(client, new_topics, unfinished)
+            return _create_missing(client, new_topics, unfinished)
         except (ClientError, KafkaError) as error:
             raise ConfigurationError(f"topics of this container: {describe(error)}") from error
 
 
-def _make_missing(client: Client, new_topics: Sequence[WantedTopic], unfinished: Path) -> list[str]:
+def _create_missing(client: Client, new_topics: Sequence[NewTopic], unfinished: Path) -> list[str]:
     if unfinished.exists():
         _delete(client, json.loads(unfinished.read_text(encoding="utf-8")))
-    there = {topic.name for topic in client.metadata(None).topics}
-    missing = [topic for topic in new_topics if topic.name not in there]
+    existing = {topic.name for topic in client.metadata(None).topics}
+    missing = [topic for topic in new_topics if topic.name not in existing]
     if not missing:
         return []
     unfinished.write_text(json.dumps([topic.name for topic in missing]), encoding="utf-8")
-    lines = [_make_one(client, topic) for topic in missing]
+    lines = [_create(client, topic) for topic in missing]
     unfinished.unlink()
     return lines
 
 
-def _make_one(client: Client, topic: WantedTopic) -> str:
+def _create(client: Client, topic: NewTopic) -> str:
     partition_count = topic.partition_count
     if topic.seed is not None and partition_count == BROKER_DEFAULT:
         partition_count = partitions_named(topic.seed) or BROKER_DEFAULT
-    made = admin.create_topics(
+    created = admin.create_topics(
         client,
         [topic.name],
         partition_count=partition_count,
         replication_factor=topic.replication_factor,
         configs={"cleanup.policy": topic.cleanup_policy} if topic.cleanup_policy else {},
     )[topic.name]
-    if isinstance(made, KafkaError):
-        raise made
+    if isinstance(created, KafkaError):
+        raise created
     record_count = 0
     if topic.seed is not None:
         producer = Producer(client, topic.name, idempotent=False)
@@ -99,7 +99,7 @@ def _make_one(client: Client, topic: WantedTopic) -> str:
             producer.add(record, partition)
             record_count += 1
         producer.flush()
-    return f"created topic {topic.name}: {made.num_partitions} partitions, {record_count} records"
+    return f"created topic {topic.name}: {created.num_partitions} partitions, {record_count} records"
 
 
 def _delete(client: Client, names: Sequence[str]) -> None:

@@ -28,25 +28,27 @@ OLD_NAMES = ("KAFKA_ADVERTISED_HOST_NAME", "KAFKA_ADVERTISED_PORT")
 
 def image_environment(environment: Mapping[str, str], from_file: Mapping[str, str], address: str | None) -> dict[str, str]:
     """Return the variables to add to `environment`, from the properties file and this container's address."""
-    said = {**from_file, **sources.from_environment(environment)}
+    properties = {**from_file, **sources.from_environment(environment)}
     added = _without_empty_items(environment)
-    if not said.get("log.dirs") and not said.get("log.dir"):
+    if not properties.get("log.dirs") and not properties.get("log.dir"):
         added["KAFKA_LOG_DIRS"] = DATA_DIR
     advertised = advertised_by_old_names(environment, from_file)
     if advertised is not None:
-        said["advertised.listeners"] = added["KAFKA_ADVERTISED_LISTENERS"] = advertised
-    if not said.get("listeners"):
+        properties["advertised.listeners"] = added["KAFKA_ADVERTISED_LISTENERS"] = advertised
+    if not properties.get("listeners"):
         added |= (
-            _listeners_of_advertised(said["advertised.listeners"]) if said.get("advertised.listeners") else _own_listeners(said, address)
+            _listeners_of_advertised(properties["advertised.listeners"])
+            if properties.get("advertised.listeners")
+            else _own_listeners(properties, address)
         )
     return added
 
 
 def advertised_by_old_names(environment: Mapping[str, str], from_file: Mapping[str, str]) -> str | None:
     """Return the advertised listener of variables from before Kafka 3.0; None without them, or if newer ones are set."""
-    said = {**from_file, **sources.from_environment(environment)}
+    properties = {**from_file, **sources.from_environment(environment)}
     host_name, port = map(environment.get, OLD_NAMES)
-    if not host_name or said.get("advertised.listeners") or said.get("listeners"):
+    if not host_name or properties.get("advertised.listeners") or properties.get("listeners"):
         return None
     return f"PLAINTEXT://{host_name}:{port or HOST_PORT}"
 
@@ -67,14 +69,14 @@ def own_address() -> str | None:
     return None if found.startswith("127.") else found
 
 
-def _own_listeners(said: Mapping[str, str], address: str | None) -> dict[str, str]:
+def _own_listeners(properties: Mapping[str, str], address: str | None) -> dict[str, str]:
     if address is None:
         return {}
     added = {
         "KAFKA_LISTENERS": f"PLAINTEXT://:{HOST_PORT},DOCKER://:{CONTAINER_PORT}",
         "KAFKA_ADVERTISED_LISTENERS": f"PLAINTEXT://localhost:{HOST_PORT},DOCKER://{address}:{CONTAINER_PORT}",
     }
-    protocols = said.get("listener.security.protocol.map") or "PLAINTEXT:PLAINTEXT"
+    protocols = properties.get("listener.security.protocol.map") or "PLAINTEXT:PLAINTEXT"
     added["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"] = f"{protocols},DOCKER:PLAINTEXT"
     return added
 

@@ -37,25 +37,25 @@ def run(arguments: Sequence[str]) -> int:
         if action == "list":
             _list(client, resources, pattern, options.principal)
             return 0
-        wanted = _acls(options, resources)
+        acls = _acls(options, resources)
         if action == "add":
-            _add(client, wanted, pattern)
+            _add(client, acls, pattern)
         else:
-            _remove(client, resources, wanted, pattern, is_forced=options.force)
+            _remove(client, acls, pattern, is_forced=options.force)
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    made = parser("kafka-acls", "This tool helps to manage acls on kafka.")
-    add_bootstrap(made)
+    tool_parser = parser("kafka-acls", "This tool helps to manage acls on kafka.")
+    add_bootstrap(tool_parser)
     for name in ("add", "remove", "list", "cluster", "producer", "consumer", "idempotent", "force"):
-        made.add_argument(f"--{name}", action="store_true")
+        tool_parser.add_argument(f"--{name}", action="store_true")
     for name in ("topic", "group", "transactional-id", "delegation-token", "user-principal", "operation", "principal"):
-        made.add_argument(f"--{name}", action="append", default=[])
+        tool_parser.add_argument(f"--{name}", action="append", default=[])
     for name in ("allow-principal", "deny-principal", "allow-host", "deny-host"):
-        made.add_argument(f"--{name}", action="append", default=[])
-    made.add_argument("--resource-pattern-type", default="literal", type=str.lower, choices=["any", "match", "literal", "prefixed"])
-    return made
+        tool_parser.add_argument(f"--{name}", action="append", default=[])
+    tool_parser.add_argument("--resource-pattern-type", default="literal", type=str.lower, choices=["any", "match", "literal", "prefixed"])
+    return tool_parser
 
 
 def _resources(options: argparse.Namespace) -> list[Resource]:
@@ -70,7 +70,7 @@ def _resources(options: argparse.Namespace) -> list[Resource]:
 
 
 def _acls(options: argparse.Namespace, resources: Sequence[Resource]) -> dict[Resource, list[Acl]]:
-    """Return the ACLs that the options mean, by resource."""
+    """Return the ACLs of the options, by resource."""
     if not resources:
         raise UsageError(
             "You must specify at least one resource: --topic <topic> or --cluster or --group <group> "
@@ -139,17 +139,14 @@ def _principal(text: str) -> str:
     return text.strip()
 
 
-def _add(client: Client, wanted: dict[Resource, list[Acl]], pattern: PatternType) -> None:
-    for resource, acls in wanted.items():
+def _add(client: Client, by_resource: dict[Resource, list[Acl]], pattern: PatternType) -> None:
+    for resource, acls in by_resource.items():
         print(f"Adding ACLs for resource `{_words(resource, pattern)}`: \n {_lines(acls)}\n")
         access.add_acls(client, acls)
 
 
-def _remove(
-    client: Client, resources: Sequence[Resource], wanted: dict[Resource, list[Acl]], pattern: PatternType, *, is_forced: bool
-) -> None:
-    for resource in resources:
-        acls = wanted[resource]
+def _remove(client: Client, by_resource: dict[Resource, list[Acl]], pattern: PatternType, *, is_forced: bool) -> None:
+    for resource, acls in by_resource.items():
         shown = _words(resource, pattern)
         if not acls:
             if is_forced or _confirmed(f"Are you sure you want to delete all ACLs for resource filter `{shown}`? (y/n)"):

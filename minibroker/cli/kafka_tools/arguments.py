@@ -17,7 +17,7 @@ TIMEOUT_MS = 30_000
 
 
 class UsageError(Exception):
-    """Options that do not fit together; one line, exit code 1 as in Kafka's tools."""
+    """Invalid options; printed as one line, with exit code 1 as in Kafka's tools."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -34,16 +34,20 @@ class Parser(argparse.ArgumentParser):
 
 def parser(prog: str, what: str) -> Parser:
     """Return a parser with the options of all tools."""
-    made = Parser(prog=prog, description=what, formatter_class=argparse.RawDescriptionHelpFormatter, add_help=False, allow_abbrev=False)
-    made.add_argument("--help", action="help", help="Print usage information.")
-    made.add_argument("--version", action="version", version=KAFKA_VERSION, help="Display Kafka version.")
-    return made
+    tool_parser = Parser(
+        prog=prog, description=what, formatter_class=argparse.RawDescriptionHelpFormatter, add_help=False, allow_abbrev=False
+    )
+    tool_parser.add_argument("--help", action="help", help="Print usage information.")
+    tool_parser.add_argument("--version", action="version", version=KAFKA_VERSION, help="Display Kafka version.")
+    return tool_parser
 
 
-def add_bootstrap(to: argparse.ArgumentParser, *aliases: str) -> None:
+def add_bootstrap(tool_parser: argparse.ArgumentParser, *aliases: str) -> None:
     """Add --bootstrap-server, and --command-config for a file of client properties."""
-    to.add_argument("--bootstrap-server", *aliases, required=True, metavar="HOST:PORT,...", help="REQUIRED: The brokers to connect to.")
-    to.add_argument("--command-config", type=argparse.FileType("rb"), metavar="FILE", help="Properties of the client.")
+    tool_parser.add_argument(
+        "--bootstrap-server", *aliases, required=True, metavar="HOST:PORT,...", help="REQUIRED: The brokers to connect to."
+    )
+    tool_parser.add_argument("--command-config", type=argparse.FileType("rb"), metavar="FILE", help="Properties of the client.")
 
 
 def client_of(options: argparse.Namespace, timeout_ms: int = TIMEOUT_MS) -> Client:
@@ -51,8 +55,8 @@ def client_of(options: argparse.Namespace, timeout_ms: int = TIMEOUT_MS) -> Clie
     file = getattr(options, "command_config", None)
     if file is not None and file.seekable():
         file.seek(0)
-    given = [pair for name in ("consumer_property", "producer_property", "command_property") for pair in getattr(options, name, ())]
-    settings = properties(given, file)
+    names = ("consumer_property", "producer_property", "command_property")
+    settings = properties([pair for name in names for pair in getattr(options, name, ())], file)
     if "security.protocol" not in settings:
         return Client(options.bootstrap_server, timeout_ms=timeout_ms, connect=connect_in_plaintext)
     from minibroker.client.security.connecting import connector  # noqa: PLC0415  needs TLS and SASL
@@ -61,7 +65,7 @@ def client_of(options: argparse.Namespace, timeout_ms: int = TIMEOUT_MS) -> Clie
 
 
 def the_one(options: argparse.Namespace, actions: Sequence[str], message: str) -> str:
-    """Return which of these options was given; UsageError unless exactly one was."""
+    """Return the one of these options that was given; UsageError unless exactly one was."""
     given = [action for action in actions if getattr(options, action.replace("-", "_")) not in (None, False)]
     if len(given) != 1:
         raise UsageError(message)
@@ -110,7 +114,7 @@ def words_of(error: BaseException) -> str:
 
 _PACKAGE: Final = "org.apache.kafka.common.errors"
 _ENDING: Final = re.compile(r"(Failed|Error|Exception)?$")
-#: our class -> Java's class, where it is not our name with the ending `Exception` for `Failed`, `Error` or none
+#: our class -> Java's class, where it is not our name with `Exception` appended or in the place of `Failed` or `Error`
 _OTHERS: Final = {
     "CorruptMessage": "CorruptRecordException",
     "RequestTimedOut": "TimeoutException",

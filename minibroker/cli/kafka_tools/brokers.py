@@ -1,4 +1,4 @@
-"""kafka-cluster, kafka-broker-api-versions, and `cub kafka-ready` of Confluent's utility belt: tools that wait for brokers."""
+"""kafka-cluster, kafka-broker-api-versions, kafka-log-dirs, and `cub kafka-ready` of Confluent's utility belt."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from minibroker.client.topics import describe_log_dirs
 from minibroker.errors import KafkaError
 from minibroker.schemas.k35_describe_log_dirs import LogDirResult
 
+_PAUSE_S = 0.1  #: between two tries of cub
+
 
 def run_cluster(arguments: Sequence[str]) -> int:
     """Print the id of the cluster like Kafka's ClusterTool."""
-    made = parser("kafka-cluster", "The Kafka cluster tool.")
-    made.add_argument("command", choices=["cluster-id"])
-    add_bootstrap(made)
-    with client_of(made.parse_args(arguments)) as client:
+    tool_parser = parser("kafka-cluster", "The Kafka cluster tool.")
+    tool_parser.add_argument("command", choices=["cluster-id"])
+    add_bootstrap(tool_parser)
+    with client_of(tool_parser.parse_args(arguments)) as client:
         client.metadata([])
         print(f"Cluster ID: {client.cluster_id}")
     return 0
@@ -29,9 +31,9 @@ def run_cluster(arguments: Sequence[str]) -> int:
 
 def run_broker_api_versions(arguments: Sequence[str]) -> int:
     """Print the APIs of all brokers, with the versions that minibroker's client would use."""
-    made = parser("kafka-broker-api-versions", "This tool helps to retrieve broker version information.")
-    add_bootstrap(made)
-    with client_of(made.parse_args(arguments)) as client:
+    tool_parser = parser("kafka-broker-api-versions", "This tool helps to retrieve broker version information.")
+    add_bootstrap(tool_parser)
+    with client_of(tool_parser.parse_args(arguments)) as client:
         brokers = sorted(client.metadata([]).brokers, key=lambda broker: broker.node_id)
         for broker in brokers:
             answer = client.to_node(broker.node_id, client.deadline()).api_versions
@@ -45,29 +47,26 @@ def run_broker_api_versions(arguments: Sequence[str]) -> int:
     return 0
 
 
-_PAUSE_S = 0.1
-
-
 def run_cub(arguments: Sequence[str]) -> int:
     """Wait until the cluster has the expected number of brokers; 1 after the time-out."""
-    made = parser("cub", "Wait for brokers.")
-    made.add_argument("command", choices=["kafka-ready"])
-    made.add_argument("-b", "--bootstrap-server", required=True)
-    made.add_argument("-c", "--config")
-    made.add_argument("-s", "--security")
-    made.add_argument("expected_brokers", type=int)
-    made.add_argument("timeout", type=float, help="Seconds.")
-    options = made.parse_args(arguments)
+    tool_parser = parser("cub", "Wait for brokers.")
+    tool_parser.add_argument("command", choices=["kafka-ready"])
+    tool_parser.add_argument("-b", "--bootstrap-server", required=True)
+    tool_parser.add_argument("-c", "--config")
+    tool_parser.add_argument("-s", "--security")
+    tool_parser.add_argument("expected_brokers", type=int)
+    tool_parser.add_argument("timeout", type=float, help="Seconds.")
+    options = tool_parser.parse_args(arguments)
     deadline_s = time.monotonic() + options.timeout
     problem = "no broker answered"
     while True:
         left_s = deadline_s - time.monotonic()
         try:
             with client_of(options, max(1, int(left_s * 1000))) as client:
-                there = len(client.metadata([]).brokers)
-            if there >= options.expected_brokers:
+                broker_count = len(client.metadata([]).brokers)
+            if broker_count >= options.expected_brokers:
                 return 0
-            problem = f"{there} brokers of {options.expected_brokers}"
+            problem = f"{broker_count} brokers of {options.expected_brokers}"
         except (ClientError, KafkaError) as error:
             problem = describe(error)
         if time.monotonic() >= deadline_s:
@@ -77,13 +76,13 @@ def run_cub(arguments: Sequence[str]) -> int:
 
 
 def run_log_dirs(arguments: Sequence[str]) -> int:
-    """Run the tool, with the output of Kafka's LogDirsCommand; partitions are sorted by name."""
-    made = parser("kafka-log-dirs", "This tool helps to query log directory usage on the specified brokers.")
-    add_bootstrap(made)
-    made.add_argument("--describe", action="store_true", help="REQUIRED: Describe the log directories.")
-    made.add_argument("--broker-list", default="", metavar="ID,...", help="The brokers to ask.  [default: all]")
-    made.add_argument("--topic-list", default="", metavar="TOPIC,...", help="The topics to show.  [default: all]")
-    options = made.parse_args(arguments)
+    """Print log directories with the output of Kafka's LogDirsCommand; partitions are sorted by name."""
+    tool_parser = parser("kafka-log-dirs", "This tool helps to query log directory usage on the specified brokers.")
+    add_bootstrap(tool_parser)
+    tool_parser.add_argument("--describe", action="store_true", help="REQUIRED: Describe the log directories.")
+    tool_parser.add_argument("--broker-list", default="", metavar="ID,...", help="The brokers to ask.  [default: all]")
+    tool_parser.add_argument("--topic-list", default="", metavar="TOPIC,...", help="The topics to show.  [default: all]")
+    options = tool_parser.parse_args(arguments)
     if not options.describe:
         raise UsageError('Missing required argument "[describe]"')
     topics = set(_items(options.topic_list))
@@ -92,9 +91,9 @@ def run_log_dirs(arguments: Sequence[str]) -> int:
         chosen = _node_ids(options.broker_list) or sorted(client.brokers)
         absent = [node_id for node_id in chosen if node_id not in client.brokers]
         if absent:
-            there = _joined(sorted(client.brokers))
+            existing = _joined(sorted(client.brokers))
             print(
-                f"ERROR: The given brokers do not exist from --broker-list: {_joined(absent)}. Current existent brokers: {there}",
+                f"ERROR: The given brokers do not exist from --broker-list: {_joined(absent)}. Current existent brokers: {existing}",
                 file=sys.stderr,
             )
             return 1

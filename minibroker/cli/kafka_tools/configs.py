@@ -1,4 +1,7 @@
-"""kafka-configs: show and alter configs of topics, brokers, groups and client metrics; entity_configs.py has users, clients and ips."""
+"""kafka-configs: show and alter configs of topics, brokers, groups and client metrics.
+
+Users, clients and ips have quotas instead of configs, and users have SCRAM credentials as well.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ _CONNECTIONS: Final = "connection_creation_rate"
 _CREDENTIAL: Final = re.compile(r"(?:iterations=(-?[0-9]*),)?password=(.*)", re.DOTALL)
 _ITERATIONS_MIN, _ITERATIONS_MAX = 4096, 16_384
 
-Entities = Sequence[tuple[str, str | None]]  #: --entity-type and name: "" is the default, None any
+Entities = Sequence[tuple[str, str | None]]  #: --entity-type and name: "" is the default, None means all
 
 SINGULAR: Final = {
     "topics": "topic",
@@ -81,36 +84,38 @@ def run(arguments: Sequence[str]) -> int:
         else:
             names = [entity] if entity is not None else admin.list_entities(client, kind)
             for name in names:
-                _describe(client, kind, name, everything=options.all)
+                _describe(client, kind, name, show_all=options.all)
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    made = parser(
+    tool_parser = parser(
         "kafka-configs",
         "This tool helps to manipulate and describe entity config for a topic, client, user, broker, ip, group or client metrics.",
     )
-    add_bootstrap(made)
+    add_bootstrap(tool_parser)
     for name in ("describe", "alter", "all", *_DEFAULTS):
-        made.add_argument(f"--{name}", action="store_true")
-    made.add_argument("--entity-type", choices=[*TYPES, *QUOTA_TYPES], action="append", default=[], help="Twice for users and clients.")
-    made.add_argument("--entity-name", action="append", default=[], dest="entity_names")
-    made.add_argument("--entity-default", action="append_const", const=CLUSTER, dest="entity_names")
-    made.add_argument("--add-config", metavar="NAME=VALUE,...", help="Configs to set; put a list in square brackets.")
-    made.add_argument("--add-config-file", metavar="FILE")
-    made.add_argument("--delete-config", metavar="NAME,...")
+        tool_parser.add_argument(f"--{name}", action="store_true")
+    tool_parser.add_argument(
+        "--entity-type", choices=[*TYPES, *QUOTA_TYPES], action="append", default=[], help="Twice for users and clients."
+    )
+    tool_parser.add_argument("--entity-name", action="append", default=[], dest="entity_names")
+    tool_parser.add_argument("--entity-default", action="append_const", const=CLUSTER, dest="entity_names")
+    tool_parser.add_argument("--add-config", metavar="NAME=VALUE,...", help="Configs to set; put a list in square brackets.")
+    tool_parser.add_argument("--add-config-file", metavar="FILE")
+    tool_parser.add_argument("--delete-config", metavar="NAME,...")
     for name in _FLAGS:
-        made.add_argument(f"--{name}")
-    made.add_argument("--force", action="store_true", help=argparse.SUPPRESS)
-    return made
+        tool_parser.add_argument(f"--{name}")
+    tool_parser.add_argument("--force", action="store_true", help=argparse.SUPPRESS)
+    return tool_parser
 
 
 def _entities(options: argparse.Namespace) -> list[tuple[str, str | None]]:
     """Return types and names of the entities: one, or a user and a client id. The name of a default is empty; None stands for all."""
-    given = vars(options)
-    flags = [(kind, given[option.replace("-", "_")]) for option, kind in _FLAGS.items()]
+    values = vars(options)
+    flags = [(kind, values[option.replace("-", "_")]) for option, kind in _FLAGS.items()]
     found: list[tuple[str, str | None]] = [(kind, name) for kind, name in flags if name is not None]
-    found += [(kind, CLUSTER) for option, kind in _DEFAULTS.items() if given[option.replace("-", "_")]]
+    found += [(kind, CLUSTER) for option, kind in _DEFAULTS.items() if values[option.replace("-", "_")]]
     if found and (options.entity_type or options.entity_names):
         raise UsageError("--entity-{type,name,default} should not be used in conjunction with specific entity flags")
     found = found or list(zip_longest(options.entity_type, options.entity_names[: len(options.entity_type)]))
@@ -138,14 +143,14 @@ def _alter(client: Client, entities: Entities, options: argparse.Namespace) -> N
     print(f"Completed updating {what}.")
 
 
-def _describe(client: Client, kind: str, entity: str, *, everything: bool) -> None:
+def _describe(client: Client, kind: str, entity: str, *, show_all: bool) -> None:
     found = admin.ask_configs(client, kind, entity, with_synonyms=True)
     if entity == CLUSTER:
         print(f"Default configs for {kind} in the cluster are:")
     else:
-        print(f"{'All' if everything else 'Dynamic'} configs for {SINGULAR[kind]} {entity} are:")
+        print(f"{'All' if show_all else 'Dynamic'} configs for {SINGULAR[kind]} {entity} are:")
     for config in found:
-        if everything or _is_own(kind, entity, config):
+        if show_all or _is_own(kind, entity, config):
             value = "null" if config.value is None else config.value
             synonyms = ", ".join(f"{SOURCES.get(each.source, 'UNKNOWN')}:{each.name}={each.value}" for each in config.synonyms)
             print(f"  {config.name}={value} sensitive={str(config.is_sensitive).lower()} synonyms={{{synonyms}}}")
@@ -286,7 +291,7 @@ def _part(kind: str, name: str | None) -> str:
 
 
 def _java_double(value: float) -> str:
-    """Return a number as Java's Double.toString does: 512.0, and 1.048576E7 from 10^7 on."""
+    """Format a number as Java's Double.toString does: 512.0, but 1.048576E7 from 10^7 upwards."""
     if 1e-3 <= abs(value) < 1e7 or value == 0:
         return repr(float(value))
     digits, _, exponent = f"{Decimal(repr(value)).normalize():E}".partition("E")

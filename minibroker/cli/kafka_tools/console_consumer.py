@@ -29,18 +29,18 @@ _COMMIT_INTERVAL_MS = 5_000  #: Kafka's default of auto.commit.interval.ms
 class Formatter:
     """Kafka's DefaultMessageFormatter: the parts of a record to print, and their separators."""
 
-    def __init__(self, given: dict[str, str]) -> None:
+    def __init__(self, settings: dict[str, str]) -> None:
         def is_on(name: str, *, default: bool = False) -> bool:
-            return given.get(name, str(default)).strip().lower() == "true"
+            return settings.get(name, str(default)).strip().lower() == "true"
 
         names = ("print.timestamp", "print.partition", "print.offset", "print.headers", "print.key")
         self._timestamp, self._partition, self._offset, self._headers, self._key = map(is_on, names)
         self._value = is_on("print.value", default=True)
-        self._between = given.get("key.separator", "\t").encode()
-        self._end = given.get("line.separator", "\n").encode()
-        self._between_headers = given.get("headers.separator", ",").encode()
-        self._null = given.get("null.literal", "null").encode()
-        self._key_text, self._value_text = (_reader(given.get(f"{part}.deserializer", "")) for part in ("key", "value"))
+        self._between = settings.get("key.separator", "\t").encode()
+        self._end = settings.get("line.separator", "\n").encode()
+        self._between_headers = settings.get("headers.separator", ",").encode()
+        self._null = settings.get("null.literal", "null").encode()
+        self._key_text, self._value_text = (_deserializer(settings.get(f"{part}.deserializer", "")) for part in ("key", "value"))
 
     def __call__(self, consumed: ConsumedRecord) -> bytes:
         """Return one record as bytes."""
@@ -62,8 +62,8 @@ class Formatter:
         return self._between.join(parts) + self._end
 
 
-def _reader(deserializer: str) -> Callable[[bytes], bytes]:
-    """Return the function that prints a value: numbers as text, other bytes unchanged; UsageError for other classes."""
+def _deserializer(deserializer: str) -> Callable[[bytes], bytes]:
+    """Return the function that formats a value: numbers as text, other bytes unchanged; UsageError for other classes."""
     if _NUMBER.search(deserializer):
         return lambda content: b"%d" % int.from_bytes(content, "big", signed=True)
     if _BYTES.search(deserializer) is None:
@@ -106,23 +106,23 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    made = parser("kafka-console-consumer", "This tool helps to read data from Kafka topics and outputs it to standard output.")
-    made.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT,...")
-    made.add_argument("--topic")
-    made.add_argument("--include", "--whitelist", metavar="REGEX")
-    made.add_argument("--partition", type=int)
-    made.add_argument("--offset", help="earliest, latest or a number; with --partition.")
-    made.add_argument("--from-beginning", action="store_true")
-    made.add_argument("--max-messages", type=int, default=-1)
-    made.add_argument("--timeout-ms", type=int, default=-1, help="Exit if no record arrives for this time.")
-    made.add_argument("--group")
-    made.add_argument("--isolation-level", choices=list(ISOLATION_LEVELS), default="read_uncommitted")
+    tool_parser = parser("kafka-console-consumer", "This tool helps to read data from Kafka topics and outputs it to standard output.")
+    tool_parser.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT,...")
+    tool_parser.add_argument("--topic")
+    tool_parser.add_argument("--include", "--whitelist", metavar="REGEX")
+    tool_parser.add_argument("--partition", type=int)
+    tool_parser.add_argument("--offset", help="earliest, latest or a number; with --partition.")
+    tool_parser.add_argument("--from-beginning", action="store_true")
+    tool_parser.add_argument("--max-messages", type=int, default=-1)
+    tool_parser.add_argument("--timeout-ms", type=int, default=-1, help="Exit if no record arrives for this time.")
+    tool_parser.add_argument("--group")
+    tool_parser.add_argument("--isolation-level", choices=list(ISOLATION_LEVELS), default="read_uncommitted")
     for name in ("property", "formatter-property", "consumer-property", "command-property"):
-        made.add_argument(f"--{name}", action="append", default=[], metavar="NAME=VALUE")
-    made.add_argument("--formatter-config", type=argparse.FileType("rb"))
-    made.add_argument("--command-config", "--consumer.config", dest="command_config", type=argparse.FileType("rb"))
-    made.add_argument("--skip-message-on-error", action="store_true", help="Accepted: bytes are printed as they are.")
-    return made
+        tool_parser.add_argument(f"--{name}", action="append", default=[], metavar="NAME=VALUE")
+    tool_parser.add_argument("--formatter-config", type=argparse.FileType("rb"))
+    tool_parser.add_argument("--command-config", "--consumer.config", dest="command_config", type=argparse.FileType("rb"))
+    tool_parser.add_argument("--skip-message-on-error", action="store_true", help="Accepted: bytes are printed as they are.")
+    return tool_parser
 
 
 def _topics(client: Client, options: argparse.Namespace) -> list[str]:
@@ -146,19 +146,19 @@ class _Reading:
 
     def poll(self) -> Iterator[ConsumedRecord]:
         """Yield the records that arrive within POLL_MS."""
-        self.keep_up()
+        self.before_poll()
         if not self.consumers:
             time.sleep(POLL_MS / 1000)
         for topic, consumer in list(self.consumers.items()):
-            for consumed in consumer.poll(POLL_MS // len(self.consumers)):
-                self.passed(topic, consumed)
-                yield consumed
+            for record in consumer.poll(POLL_MS // len(self.consumers)):
+                self.consumed(topic, record)
+                yield record
 
-    def keep_up(self) -> None:
-        """Do what is due before each poll."""
+    def before_poll(self) -> None:
+        """Prepare a poll."""
 
-    def passed(self, topic: str, consumed: ConsumedRecord) -> None:
-        """Note that a record was printed."""
+    def consumed(self, topic: str, record: ConsumedRecord) -> None:
+        """Note that a record was consumed."""
 
     def close(self) -> None:
         """Stop reading."""
@@ -177,10 +177,10 @@ class _Alone(_Reading):
                 partitions = [options.partition]
             start = {"earliest": EARLIEST, "latest": LATEST, None: reset}.get(options.offset)
             if start is None:
-                begin = dict.fromkeys(partitions, int(options.offset))
+                positions = dict.fromkeys(partitions, int(options.offset))
             else:
-                begin = _offsets(client, {(topic, index): start for index in partitions}, isolation)
-            self.consumers[topic] = Consumer(client, topic, begin, isolation=isolation)
+                positions = _offsets(client, {(topic, index): start for index in partitions}, isolation)
+            self.consumers[topic] = Consumer(client, topic, positions, isolation=isolation)
 
 
 class _InGroup(_Reading):
@@ -198,7 +198,7 @@ class _InGroup(_Reading):
         self._commit_interval_ms = commit_interval_ms
         self._committed_s = time.monotonic()
 
-    def keep_up(self) -> None:
+    def before_poll(self) -> None:
         before = self._member.assigned
         if not self._member.heartbeat_if_due() or self._member.assigned == before:
             if self._commit_interval_ms is not None and (time.monotonic() - self._committed_s) * 1000 >= self._commit_interval_ms:
@@ -207,17 +207,17 @@ class _InGroup(_Reading):
         self._commit()
         committed = self._member.committed()
         missing = dict.fromkeys(set(self._member.assigned) - set(committed), self._reset)
-        begin: dict[str, dict[int, int]] = {}
+        positions: dict[str, dict[int, int]] = {}
         for (topic, index), offset in committed.items():
-            begin.setdefault(topic, {})[index] = offset
+            positions.setdefault(topic, {})[index] = offset
         for topic, index in missing:
-            begin.setdefault(topic, {}).update(_offsets(self._client, {(topic, index): self._reset}, self._isolation))
-        self.consumers = {topic: Consumer(self._client, topic, positions, isolation=self._isolation) for topic, positions in begin.items()}
-        self._next = {(topic, index): offset for topic, positions in begin.items() for index, offset in positions.items()}
+            positions.setdefault(topic, {}).update(_offsets(self._client, {(topic, index): self._reset}, self._isolation))
+        self.consumers = {topic: Consumer(self._client, topic, starts, isolation=self._isolation) for topic, starts in positions.items()}
+        self._next = {(topic, index): offset for topic, starts in positions.items() for index, offset in starts.items()}
         self._member.release_revoked()
 
-    def passed(self, topic: str, consumed: ConsumedRecord) -> None:
-        self._next[topic, consumed.partition] = consumed.record.offset + 1
+    def consumed(self, topic: str, record: ConsumedRecord) -> None:
+        self._next[topic, record.partition] = record.record.offset + 1
 
     def _commit(self) -> None:
         self._committed_s = time.monotonic()
@@ -263,15 +263,15 @@ def _offsets(client: Client, start_offsets: dict[TopicPartition, int], isolation
 
 
 def _until(source: _Reading, max_messages: int, timeout_ms: int) -> Iterator[ConsumedRecord]:
-    count, last_came = 0, time.monotonic()
+    count, last_record_s = 0, time.monotonic()
     while count != max_messages:
         for consumed in source.poll():
-            last_came = time.monotonic()
+            last_record_s = time.monotonic()
             yield consumed
             count += 1
             if count == max_messages:
                 return
         sys.stdout.buffer.flush()
-        if timeout_ms >= 0 and (time.monotonic() - last_came) * 1000 >= timeout_ms:
+        if timeout_ms >= 0 and (time.monotonic() - last_record_s) * 1000 >= timeout_ms:
             print("Error processing message, terminating consumer process: TimeoutException", file=sys.stderr)
             return

@@ -29,12 +29,13 @@ _DEFAULTS = {
 class LineReader:
     """Kafka's LineMessageReader: parses headers, key and value of a line; UsageError with the line number if one is missing."""
 
-    def __init__(self, given: dict[str, str]) -> None:
-        texts = _DEFAULTS | given
-        self._has_key, self._has_headers, self._ignores = (texts[name] == "true" for name in ("parse.key", "parse.headers", "ignore.error"))
+    def __init__(self, settings: dict[str, str]) -> None:
+        texts = _DEFAULTS | settings
+        flags = ("parse.key", "parse.headers", "ignore.error")
+        self._has_key, self._has_headers, self._ignores_errors = (texts[name] == "true" for name in flags)
         names = ("key.separator", "headers.delimiter", "headers.separator", "headers.key.separator")
         self._key_end, self._headers_end, self._headers_between, self._header_middle = (texts[name].encode() for name in names)
-        self._null = given["null.marker"].encode() if "null.marker" in given else None
+        self._null = settings["null.marker"].encode() if "null.marker" in settings else None
         self._number = 0
 
     def record(self, line: bytes) -> Record:
@@ -55,13 +56,13 @@ class LineReader:
         before, found, after = text.partition(separator)
         if found:
             return before, after
-        if self._ignores:
+        if self._ignores_errors:
             return None, text
         raise UsageError(f"No {what} found on line number {self._number}: '{text.decode(errors='replace')}'")
 
     def _header(self, text: bytes) -> tuple[str, bytes | None]:
         name, found, value = text.partition(self._header_middle)
-        if not found and not self._ignores:
+        if not found and not self._ignores_errors:
             raise UsageError(f"No header key separator found in pair '{text.decode(errors='replace')}' on line number {self._number}")
         return name.decode(), None if not found or self._is_null(value) else value
 
@@ -90,31 +91,31 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _prompter(flush: Callable[[], None]) -> Callable[[], None]:
-    """Return the function for times without input: flush, and print a prompt on a terminal."""
+    """Return the function to call while there is no input: it flushes, and prints a prompt on a terminal."""
     if not sys.stdin.isatty():
         return flush
 
-    def ask() -> None:
+    def prompt() -> None:
         flush()
         print(">", end="", flush=True)
 
-    return ask
+    return prompt
 
 
 def _parser() -> argparse.ArgumentParser:
-    made = parser("kafka-console-producer", "This tool helps to read data from standard input and publish it to Kafka.")
-    made.add_argument("--bootstrap-server", "--broker-list", required=True, metavar="HOST:PORT,...")
-    made.add_argument("--topic", required=True)
+    tool_parser = parser("kafka-console-producer", "This tool helps to read data from standard input and publish it to Kafka.")
+    tool_parser.add_argument("--bootstrap-server", "--broker-list", required=True, metavar="HOST:PORT,...")
+    tool_parser.add_argument("--topic", required=True)
     for name in ("property", "reader-property", "producer-property", "command-property"):
-        made.add_argument(f"--{name}", action="append", default=[], metavar="NAME=VALUE")
-    made.add_argument("--reader-config", type=argparse.FileType("rb"))
-    made.add_argument("--command-config", "--producer.config", dest="command_config", type=argparse.FileType("rb"))
-    made.add_argument("--compression-codec", nargs="?", default="", help="none, gzip (also without a value), snappy, lz4 or zstd.")
-    made.add_argument("--request-required-acks", choices=list(ACKS))
-    made.add_argument("--sync", action="store_true", help="Accepted; lines are always sent when no more input is available.")
+        tool_parser.add_argument(f"--{name}", action="append", default=[], metavar="NAME=VALUE")
+    tool_parser.add_argument("--reader-config", type=argparse.FileType("rb"))
+    tool_parser.add_argument("--command-config", "--producer.config", dest="command_config", type=argparse.FileType("rb"))
+    tool_parser.add_argument("--compression-codec", nargs="?", default="", help="none, gzip (also without a value), snappy, lz4 or zstd.")
+    tool_parser.add_argument("--request-required-acks", choices=list(ACKS))
+    tool_parser.add_argument("--sync", action="store_true", help="Accepted; lines are always sent when no more input is available.")
     for name in ("batch-size", "timeout", "request-timeout-ms", "max-block-ms", "max-memory-bytes", "max-partition-memory-bytes"):
-        made.add_argument(f"--{name}", type=int, help="Accepted; the client chooses its batch sizes itself.")
+        tool_parser.add_argument(f"--{name}", type=int, help="Accepted; the client chooses its batch sizes itself.")
     for name in ("message-send-max-retries", "metadata-expiry-ms", "retry-backoff-ms", "socket-buffer-size"):
-        made.add_argument(f"--{name}", type=int, help=argparse.SUPPRESS)
-    made.add_argument("--line-reader", help=argparse.SUPPRESS, choices=["org.apache.kafka.tools.LineMessageReader"])
-    return made
+        tool_parser.add_argument(f"--{name}", type=int, help=argparse.SUPPRESS)
+    tool_parser.add_argument("--line-reader", help=argparse.SUPPRESS, choices=["org.apache.kafka.tools.LineMessageReader"])
+    return tool_parser

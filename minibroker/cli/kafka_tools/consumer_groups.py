@@ -54,23 +54,25 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    made = parser("kafka-consumer-groups", "This tool helps to list all consumer groups, describe or delete them, or reset their offsets.")
-    add_bootstrap(made)
+    tool_parser = parser(
+        "kafka-consumer-groups", "This tool helps to list all consumer groups, describe or delete them, or reset their offsets."
+    )
+    add_bootstrap(tool_parser)
     for action in (*ACTIONS, "all-groups", "all-topics", "members", "offsets", "dry-run", "execute", "export", *RESETS):
-        made.add_argument(f"--{action}", action="store_true")
-    made.add_argument("--group", action="append", default=[])
-    made.add_argument("--topic", action="append", default=[], metavar="TOPIC[:PARTITIONS]")
-    made.add_argument(
+        tool_parser.add_argument(f"--{action}", action="store_true")
+    tool_parser.add_argument("--group", action="append", default=[])
+    tool_parser.add_argument("--topic", action="append", default=[], metavar="TOPIC[:PARTITIONS]")
+    tool_parser.add_argument(
         "--state", nargs="?", const="", help="With --list: only groups in these states; with --describe: of the group as a whole."
     )
-    made.add_argument("--type", nargs="?", const="")
-    made.add_argument("--timeout", type=int, default=30_000, help="Milliseconds.")
-    made.add_argument("--to-offset", type=int)
-    made.add_argument("--shift-by", type=int)
-    made.add_argument("--to-datetime")
-    made.add_argument("--by-duration")
-    made.add_argument("--from-file")
-    return made
+    tool_parser.add_argument("--type", nargs="?", const="")
+    tool_parser.add_argument("--timeout", type=int, default=30_000, help="Milliseconds.")
+    tool_parser.add_argument("--to-offset", type=int)
+    tool_parser.add_argument("--shift-by", type=int)
+    tool_parser.add_argument("--to-datetime")
+    tool_parser.add_argument("--by-duration")
+    tool_parser.add_argument("--from-file")
+    return tool_parser
 
 
 def _show(columns: Sequence[tuple[str, int]], rows: Iterable[Sequence[object]]) -> None:
@@ -159,8 +161,8 @@ def _partitions(client: Client, options: argparse.Namespace, committed: Offsets)
     for text in options.topic:
         name, _, numbers = text.partition(":")
         numbered = Partitions().convert(numbers, None, None) if numbers else None
-        there = [partition.partition_index for partition in client.topic(name).partitions]
-        found += [(name, index) for index in sorted(there) if numbered is None or index in numbered]
+        existing = [partition.partition_index for partition in client.topic(name).partitions]
+        found += [(name, index) for index in sorted(existing) if numbered is None or index in numbered]
     return found
 
 
@@ -196,8 +198,8 @@ def _reset(client: Client, options: argparse.Namespace) -> None:
 def _resets(client: Client, group: str, options: argparse.Namespace, committed: Offsets) -> dict[TopicPartition, Reset]:
     if options.from_file:
         lines = Path(options.from_file).read_text(encoding="utf-8").splitlines()
-        given = read_offsets(lines, [group])
-        offsets = given.get(group) or given.get(None) or {}
+        offsets_by_group = read_offsets(lines, [group])
+        offsets = offsets_by_group.get(group) or offsets_by_group.get(None) or {}
         return {key: Reset(TO_OFFSET, offset) for key, offset in offsets.items()}
     reset = reset_of(
         to_earliest=options.to_earliest,

@@ -18,7 +18,7 @@ _HEAD = ("TOKENID", "HMAC", "OWNER", "REQUESTER", "RENEWERS", "ISSUEDATE", "EXPI
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the tool. As Kafka's, it exits with 0 when the broker refuses."""
+    """Run the tool. As in Kafka, the exit code is 0 even if the broker rejects the request."""
     options = _parser().parse_args(arguments)
     action = the_one(
         options,
@@ -36,37 +36,37 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    made = parser("kafka-delegation-tokens", "This tool helps to create, renew, expire, or describe delegation tokens.")
-    add_bootstrap(made)
+    tool_parser = parser("kafka-delegation-tokens", "This tool helps to create, renew, expire, or describe delegation tokens.")
+    add_bootstrap(tool_parser)
     for name in ("create", "renew", "expire", "describe"):
-        made.add_argument(f"--{name}", action="store_true")
+        tool_parser.add_argument(f"--{name}", action="store_true")
     for name in ("renewer-principal", "owner-principal"):
-        made.add_argument(f"--{name}", action="append", default=[], metavar="TYPE:NAME")
+        tool_parser.add_argument(f"--{name}", action="append", default=[], metavar="TYPE:NAME")
     for name in ("max-life-time-period", "renew-time-period", "expiry-time-period"):
-        made.add_argument(f"--{name}", type=int, metavar="MS")
-    made.add_argument("--hmac")
-    return made
+        tool_parser.add_argument(f"--{name}", type=int, metavar="MS")
+    tool_parser.add_argument("--hmac")
+    return tool_parser
 
 
 def _create(client: Client, options: argparse.Namespace) -> None:
-    lifetime = _needed(options.max_life_time_period, "max-life-time-period")
+    lifetime = _required(options.max_life_time_period, "max-life-time-period")
     renewers = ", ".join(options.renewer_principal)
     print(f"Calling create token operation with renewers :[{renewers}] , max-life-time-period :{lifetime}")
     owner = options.owner_principal[0] if options.owner_principal else None
-    made = access.create_token(client, owner=owner, renewers=options.renewer_principal, max_lifetime_ms=lifetime)
-    print(f"Created delegation token with tokenId : {made.token_id}")
-    _print([made])
+    token = access.create_token(client, owner=owner, renewers=options.renewer_principal, max_lifetime_ms=lifetime)
+    print(f"Created delegation token with tokenId : {token.token_id}")
+    _print([token])
 
 
 def _renew(client: Client, options: argparse.Namespace) -> None:
-    period = _needed(options.renew_time_period, "renew-time-period")
+    period = _required(options.renew_time_period, "renew-time-period")
     print(f"Calling renew token operation with hmac :{options.hmac} , renew-time-period :{period}")
     expires_ms = access.renew_token(client, _hmac(options), period)
     print(f"Completed renew operation. New expiry date : {_minute(expires_ms)}")
 
 
 def _expire(client: Client, options: argparse.Namespace) -> None:
-    period = _needed(options.expiry_time_period, "expiry-time-period")
+    period = _required(options.expiry_time_period, "expiry-time-period")
     print(f"Calling expire token operation with hmac :{options.hmac} , expire-time-period :{period}")
     expires_ms = access.expire_token(client, _hmac(options), period)
     print(f"Completed expire operation. New expiry date : {_minute(expires_ms)}")
@@ -92,7 +92,7 @@ def _print(tokens: Sequence[access.Token]) -> None:
         print(_ROW.format(each.token_id, hmac, each.owner, each.requester, f"[{', '.join(each.renewers)}]", *dates))
 
 
-def _needed(value: int | None, name: str) -> int:
+def _required(value: int | None, name: str) -> int:
     if value is None:
         raise UsageError(f'Missing required argument "[{name}]"')
     return value

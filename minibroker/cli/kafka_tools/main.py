@@ -1,4 +1,4 @@
-"""Run a tool by the name of the link that was called, or by `minibroker kafka-tool NAME`; turn failures into one line."""
+"""Run a tool by the name of the link that was called, or by `minibroker kafka-tool NAME`; print failures as one line."""
 
 from __future__ import annotations
 

@@ -18,15 +18,15 @@ VERSION = 1  #: of the file format
 
 def run_delete_records(arguments: Sequence[str]) -> int:
     """Delete records below the offsets of a JSON file, with the output of Kafka's DeleteRecordsCommand."""
-    made = parser("kafka-delete-records", "This tool helps to delete records of the given partitions down to the specified offset.")
-    add_bootstrap(made)
-    made.add_argument(
+    tool_parser = parser("kafka-delete-records", "This tool helps to delete records of the given partitions down to the specified offset.")
+    add_bootstrap(tool_parser)
+    tool_parser.add_argument(
         "--offset-json-file",
         required=True,
         metavar="FILE",
         help='{"partitions": [{"topic": "orders", "partition": 1, "offset": 7}], "version": 1}; offset -1: all records.',
     )
-    options = made.parse_args(arguments)
+    options = tool_parser.parse_args(arguments)
     try:
         text = Path(options.offset_json_file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -45,24 +45,24 @@ def run_delete_records(arguments: Sequence[str]) -> int:
 def offsets_of(text: str) -> dict[TopicPartition, int]:
     """Return the offset of each partition in the file, in its order; UsageError with Kafka's message for an invalid file."""
     try:
-        given = json.loads(text)
+        content = json.loads(text)
     except ValueError as error:
         raise UsageError("The input string is not a valid JSON") from error
-    if not isinstance(given, dict):
-        raise UsageError(f"Expected JSON object, received {json.dumps(given)}")
-    if given.get("version", VERSION) != VERSION:
-        raise UsageError(f"Not supported version field value {given['version']}")
-    if "partitions" not in given:
+    if not isinstance(content, dict):
+        raise UsageError(f"Expected JSON object, received {json.dumps(content)}")
+    if content.get("version", VERSION) != VERSION:
+        raise UsageError(f"Not supported version field value {content['version']}")
+    if "partitions" not in content:
         raise UsageError("Missing partitions field")
     found: dict[TopicPartition, int] = {}
-    twice = []
-    for each in _checked(given["partitions"], _ARRAY):
+    duplicates = []
+    for each in _checked(content["partitions"], _ARRAY):
         key = _field(each, "topic", _STRING), _field(each, "partition", _INTEGER)
         if key in found:
-            twice.append(f"{key[0]}-{key[1]}")
+            duplicates.append(f"{key[0]}-{key[1]}")
         found[key] = _field(each, "offset", _LONG)
-    if twice:
-        raise UsageError(f"Offset json file contains duplicate topic partitions: {','.join(twice)}")
+    if duplicates:
+        raise UsageError(f"Offset json file contains duplicate topic partitions: {','.join(duplicates)}")
     return found
 
 
@@ -81,29 +81,29 @@ _ARRAY = _Kind("JSON array", list)
 _OBJECT = _Kind("JSON object", dict)
 
 
-def _field(of: Any, name: str, kind: _Kind) -> Any:
-    if name not in _checked(of, _OBJECT):
+def _field(item: Any, name: str, kind: _Kind) -> Any:
+    if name not in _checked(item, _OBJECT):
         raise UsageError(f"No such field exists: `{name}`")
-    return _checked(of[name], kind)
+    return _checked(item[name], kind)
 
 
 def _checked(value: Any, kind: _Kind) -> Any:
-    is_one = isinstance(value, kind.type) and not isinstance(value, bool)
-    if not is_one or (kind.bits and not -(1 << kind.bits - 1) <= value < 1 << kind.bits - 1):
+    has_type = isinstance(value, kind.type) and not isinstance(value, bool)
+    if not has_type or (kind.bits and not -(1 << kind.bits - 1) <= value < 1 << kind.bits - 1):
         raise UsageError(f"Expected {kind.name}, received {json.dumps(value)}")
     return value
 
 
 def run_get_offsets(arguments: Sequence[str]) -> int:
     """Run `minibroker offsets -o shell`, which has GetOffsetShell's options and output: topic:partition:offset."""
-    made = parser("kafka-get-offsets", "An interactive shell for getting topic-partition offsets.")
-    add_bootstrap(made, "--broker-list")
-    made.add_argument("--topic")
-    made.add_argument("--topic-partitions", help="TOPIC:PARTITION,...")
-    made.add_argument("--partitions")
-    made.add_argument("--time", default="latest")
-    made.add_argument("--exclude-internal-topics", action="store_true")
-    options = made.parse_args(arguments)
+    tool_parser = parser("kafka-get-offsets", "An interactive shell for getting topic-partition offsets.")
+    add_bootstrap(tool_parser, "--broker-list")
+    tool_parser.add_argument("--topic")
+    tool_parser.add_argument("--topic-partitions", help="TOPIC:PARTITION,...")
+    tool_parser.add_argument("--partitions")
+    tool_parser.add_argument("--time", default="latest")
+    tool_parser.add_argument("--exclude-internal-topics", action="store_true")
+    options = tool_parser.parse_args(arguments)
     from minibroker.cli.offsets import offsets  # noqa: PLC0415  --help does not need it
 
     command = ["-b", options.bootstrap_server, "-o", "shell", "--time", options.time]
@@ -121,7 +121,7 @@ def run_get_offsets(arguments: Sequence[str]) -> int:
 
 
 def _inclusive(partitions: str) -> str:
-    """Return our form of `5` or `0-2`: Kafka's range ends before its last number, ours with it."""
+    """Convert `5` or `0-2` to our form: Kafka's range excludes its last number, ours includes it."""
     match = re.fullmatch(r"(\d+)(?:-(\d+))?", partitions)
     if match is None or (match[2] and int(match[2]) <= int(match[1])):
         raise UsageError(f"--topic-partitions: {partitions} is neither a partition nor a range such as 0-2, which ends before 2")

@@ -1,8 +1,8 @@
-"""kafka-server-start, kafka-server-stop and zookeeper-server-start, for scripts in containers.
+"""kafka-server-start, kafka-server-stop, kafka-storage and zookeeper-server-start, for scripts in containers.
 
-Start scripts for images with ZooKeeper call the last one. It stores nothing, since the broker keeps its own metadata. It
-only opens ZooKeeper's port, because some programs wait for that (Testcontainers for Node), and closes each connection
-immediately. With -daemon, a child process keeps the port open after the command has exited with 0.
+Start scripts for images with ZooKeeper call zookeeper-server-start. It stores nothing, because the broker keeps its own
+metadata. It only opens ZooKeeper's port, because some programs wait for that (Testcontainers for Node), and closes each
+connection immediately. With -daemon, a child process keeps the port open after the command has exited with 0.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from minibroker.config import sources
 
 def run_server_start(arguments: Sequence[str]) -> int:
     """Start a broker with the properties of a file and the image's conventions, and wait until a signal stops it."""
-    made = parser("kafka-server-start", "Start a broker.")
-    made.add_argument("-daemon", action="store_true", help="Not supported: the broker is the first process of its container.")
-    made.add_argument("file", metavar="server.properties")
-    made.add_argument("--override", action="append", default=[], metavar="NAME=VALUE")
-    options = made.parse_args(arguments)
+    tool_parser = parser("kafka-server-start", "Start a broker.")
+    tool_parser.add_argument("-daemon", action="store_true", help="Not supported: the broker is the first process of its container.")
+    tool_parser.add_argument("file", metavar="server.properties")
+    tool_parser.add_argument("--override", action="append", default=[], metavar="NAME=VALUE")
+    options = tool_parser.parse_args(arguments)
     if options.daemon:
-        made.error("-daemon is not supported: run the command in the background with &")
+        tool_parser.error("-daemon is not supported: run the command in the background with &")
     from minibroker.cli.container.command import container  # noqa: PLC0415  --help does not need it
 
     command = ["--config", options.file]
@@ -45,11 +45,11 @@ def run_server_start(arguments: Sequence[str]) -> int:
 
 def run_zookeeper_start(arguments: Sequence[str]) -> int:
     """Keep ZooKeeper's port open until a signal stops it."""
-    made = parser("zookeeper-server-start", "Open ZooKeeper's port and close all connections: no ZooKeeper is needed.")
-    made.add_argument("file", metavar="zookeeper.properties", help="The file with clientPort; nothing else is read.")
-    made.add_argument("-daemon", action="store_true", help="Return as soon as the port is open.")
-    made.add_argument("--override", action="append", default=[], metavar="NAME=VALUE", help="Override a property of the file.")
-    options = made.parse_args(arguments)
+    tool_parser = parser("zookeeper-server-start", "Open ZooKeeper's port and close all connections: no ZooKeeper is needed.")
+    tool_parser.add_argument("file", metavar="zookeeper.properties", help="The file with clientPort; nothing else is read.")
+    tool_parser.add_argument("-daemon", action="store_true", help="Return as soon as the port is open.")
+    tool_parser.add_argument("--override", action="append", default=[], metavar="NAME=VALUE", help="Override a property of the file.")
+    options = tool_parser.parse_args(arguments)
     port = _client_port(options.file, properties(options.override))
     signal.signal(signal.SIGTERM, _end)
     with socket.create_server(("", port)) as listening:
@@ -79,7 +79,7 @@ def _is_detached() -> bool:
 def _client_port(file: str, overrides: Mapping[str, str]) -> int:
     port = ({**sources.from_file(Path(file)), **overrides}).get("clientPort", "").strip()
     if not port.isdecimal() or not 0 < int(port) <= 0xFFFF:
-        raise UsageError(f"{file}: clientPort is {f'{port!r}, no port' if port else 'not there'}: write clientPort=2181")
+        raise UsageError(f"{file}: clientPort is {f'{port!r}, which is not a port' if port else 'missing'}: write clientPort=2181")
     return int(port)
 
 
@@ -110,17 +110,17 @@ def _is_broker(folder: Path) -> bool:
 
 
 def run_storage(arguments: Sequence[str]) -> int:
-    """Run `random-uuid`, `format` or `info`."""
-    made = parser("kafka-storage", "The Kafka storage tool.")
-    made.add_argument("command", choices=["random-uuid", "format", "info"])
-    made.add_argument("-t", "--cluster-id")
-    made.add_argument("-c", "--config", metavar="FILE")
-    made.add_argument("-g", "--ignore-formatted", action="store_true")
-    made.add_argument("-s", "--standalone", action="store_true", help="As it is always.")
-    made.add_argument("-N", "--no-initial-controllers", action="store_true", help="As it is always.")
-    made.add_argument("-f", "--feature", action="append", default=[])
-    made.add_argument("-S", "--add-scram", action="append", default=[], metavar="MECHANISM=[...]")
-    options = made.parse_args(arguments)
+    """Run `random-uuid`, `format` or `info` of Kafka's StorageTool."""
+    tool_parser = parser("kafka-storage", "The Kafka storage tool.")
+    tool_parser.add_argument("command", choices=["random-uuid", "format", "info"])
+    tool_parser.add_argument("-t", "--cluster-id")
+    tool_parser.add_argument("-c", "--config", metavar="FILE")
+    tool_parser.add_argument("-g", "--ignore-formatted", action="store_true")
+    tool_parser.add_argument("-s", "--standalone", action="store_true", help="Accepted, without effect.")
+    tool_parser.add_argument("-N", "--no-initial-controllers", action="store_true", help="Accepted, without effect.")
+    tool_parser.add_argument("-f", "--feature", action="append", default=[])
+    tool_parser.add_argument("-S", "--add-scram", action="append", default=[], metavar="MECHANISM=[...]")
+    options = tool_parser.parse_args(arguments)
     if options.command == "random-uuid":
         print(_random_id())
         return 0

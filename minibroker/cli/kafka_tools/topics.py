@@ -42,29 +42,29 @@ class _RefusedError(Exception):
 
 
 def _parser() -> argparse.ArgumentParser:
-    made = parser("kafka-topics", "This tool helps to create, delete, describe, or change a topic.")
-    add_bootstrap(made)
+    tool_parser = parser("kafka-topics", "This tool helps to create, delete, describe, or change a topic.")
+    add_bootstrap(tool_parser)
     for action in ACTIONS:
-        made.add_argument(f"--{action}", action="store_true")
-    made.add_argument("--topic", help="The topic; a regular expression, except for --create.")
-    made.add_argument("--topic-id", help="The id of the topic to describe.")
-    made.add_argument("--partitions", type=int)
-    made.add_argument("--replication-factor", type=int)
-    made.add_argument("--config", action="append", metavar="NAME=VALUE")
-    made.add_argument("--partition-size-limit-per-response", type=int, help=argparse.SUPPRESS)
+        tool_parser.add_argument(f"--{action}", action="store_true")
+    tool_parser.add_argument("--topic", help="The topic; a regular expression, except for --create.")
+    tool_parser.add_argument("--topic-id", help="The id of the topic to describe.")
+    tool_parser.add_argument("--partitions", type=int)
+    tool_parser.add_argument("--replication-factor", type=int)
+    tool_parser.add_argument("--config", action="append", metavar="NAME=VALUE")
+    tool_parser.add_argument("--partition-size-limit-per-response", type=int, help=argparse.SUPPRESS)
     flags = ("if-exists", "if-not-exists", "exclude-internal", "topics-with-overrides", "under-replicated-partitions")
     for flag in (*flags, "unavailable-partitions"):
-        made.add_argument(f"--{flag}", action="store_true")
-    return made
+        tool_parser.add_argument(f"--{flag}", action="store_true")
+    return tool_parser
 
 
 def _list(client: Client, options: argparse.Namespace) -> None:
-    for topic in _chosen(client, options, must=False):
+    for topic in _chosen(client, options, must_exist=False):
         print(topic.name)
 
 
-def _chosen(client: Client, options: argparse.Namespace, *, must: bool) -> list[TopicResult]:
-    """Return the topics that match --topic, or all; _RefusedError if none matches."""
+def _chosen(client: Client, options: argparse.Namespace, *, must_exist: bool) -> list[TopicResult]:
+    """Return the topics that match --topic, or all topics; _RefusedError if no topic matches."""
     found = sorted(client.metadata(None).topics, key=lambda topic: topic.name or "")
     if options.exclude_internal:
         found = [topic for topic in found if not topic.is_internal]
@@ -75,7 +75,7 @@ def _chosen(client: Client, options: argparse.Namespace, *, must: bool) -> list[
         pattern = _pattern(options.topic)
         found = [topic for topic in found if pattern.fullmatch(topic.name or "")]
         missing = f"Topic '{options.topic}'"
-    if must and not found and not options.if_exists and (options.topic or options.topic_id):
+    if must_exist and not found and not options.if_exists and (options.topic or options.topic_id):
         raise _RefusedError(f"{missing} does not exist as expected")
     return found
 
@@ -88,7 +88,7 @@ def _pattern(topic: str | None) -> re.Pattern[str]:
 
 
 def _describe(client: Client, options: argparse.Namespace) -> None:
-    chosen = _chosen(client, options, must=True)
+    chosen = _chosen(client, options, must_exist=True)
     configs = admin.describe_configs(client, [topic.name or "" for topic in chosen]) if chosen else {}
     leaders = admin.describe_partitions(client, [topic.name or "" for topic in chosen])
     only_some = options.under_replicated_partitions or options.unavailable_partitions
@@ -134,17 +134,17 @@ def _create(client: Client, options: argparse.Namespace) -> None:
         raise _RefusedError(f"The replication factor must be between 1 and {_REPLICAS_MAX} inclusive")
     if options.partitions is not None and options.partitions < 1:
         raise _RefusedError("The partitions must be greater than 0")
-    made = admin.create_topics(
+    created = admin.create_topics(
         client,
         [options.topic],
         partition_count=options.partitions or admin.BROKER_DEFAULT,
         replication_factor=options.replication_factor or admin.BROKER_DEFAULT,
         configs=properties(options.config),
     )[options.topic]
-    if isinstance(made, TopicAlreadyExists) and options.if_not_exists:
+    if isinstance(created, TopicAlreadyExists) and options.if_not_exists:
         return
-    if isinstance(made, KafkaError):
-        raise made
+    if isinstance(created, KafkaError):
+        raise created
     print(f"Created topic {options.topic}.")
 
 
@@ -153,12 +153,12 @@ def _alter(client: Client, options: argparse.Namespace) -> None:
         raise UsageError('Option combination "[alter],[config]" can\'t be used: kafka-configs alters configs')
     if options.partitions is None:
         raise UsageError('Missing required argument "[partitions]"')
-    for topic in _chosen(client, options, must=True):
+    for topic in _chosen(client, options, must_exist=True):
         admin.create_partitions(client, topic.name or "", options.partitions)
 
 
 def _delete(client: Client, options: argparse.Namespace) -> None:
-    chosen = [topic.name or "" for topic in _chosen(client, options, must=True)]
+    chosen = [topic.name or "" for topic in _chosen(client, options, must_exist=True)]
     for error in admin.delete_topics(client, chosen).values() if chosen else ():
         if error is not None:
             raise error

@@ -34,7 +34,7 @@ Examples:
 def lab(ctx: click.Context, lab_url: str) -> None:
     """Let a broker under test fail, and change its time and data.
 
-    The broker must have been started with 'serve --lab-port'. docs/lab.md says what each does.
+    The broker must have been started with 'serve --lab-port'. docs/lab.md describes each command.
     """
     ctx.obj = HttpLab(lab_url)
 

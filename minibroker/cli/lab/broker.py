@@ -1,4 +1,4 @@
-"""Commands on the broker, its leaders and nodes. Most are made from an operation; the others show or combine several."""
+"""Commands on the broker, its leaders and nodes. Most are derived from one operation; the others show or combine several."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def do(lab: HttpLab, command: str, arguments: str) -> None:
     GET / of the lab lists the operations.
     """
     try:
-        given = json.loads(arguments)
+        values = json.loads(arguments)
     except ValueError as error:
         raise click.UsageError(f"{arguments!r} is not JSON: {error}") from error
-    if not isinstance(given, dict):
+    if not isinstance(values, dict):
         raise click.UsageError(f"{arguments!r} is not a JSON object")
-    click.echo(json.dumps(lab.execute(command, {name: value for name, value in given.items() if value is not None})))
+    click.echo(json.dumps(lab.execute(command, {name: value for name, value in values.items() if value is not None})))
 
 
 # -- requests -----------------------------------------------------------------------------------------------------------
@@ -88,13 +88,13 @@ def requests(lab: HttpLab, *, follow: bool, output: str) -> None:
 
 
 def _read(lab: HttpLab, since: int) -> tuple[int, int, list[LoggedRequest]]:
-    """(number of the first request, number of the next one to come, requests)."""
+    """Return the number of the first request, the number that the next request will get, and the requests."""
     found = lab.broker.requests(since)
     return found["first"], found["next"], [*from_json(found["rows"])]
 
 
 def _following(lab: HttpLab) -> Iterator[LoggedRequest]:
-    """Requests in the order of their answers; those that wait are read again."""
+    """Yield requests in the order of their answers; read those that wait again."""
     since, seen = 0, set[int]()
     while True:
         first, next_number, found = _read(lab, since)

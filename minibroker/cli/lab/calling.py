@@ -1,4 +1,4 @@
-"""A lab over HTTP, and commands of the shell that are made from its operations (minibroker/testing/lab/operations.py)."""
+"""A client of a lab over HTTP, and commands that are derived from its operations (minibroker/testing/lab/operations.py)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class HttpLab:
         self._url = url.rstrip("/")
         if not self._url.startswith(("http://", "https://")):
             self._url = f"http://{self._url}"
-        self._opener = build_opener(ProxyHandler({}))  # no proxy of the environment knows the way to a lab, which is near by
+        self._opener = build_opener(ProxyHandler({}))  # a lab is local: do not use proxies of the environment
         self.broker = remote(BrokerOperations, self.execute)
         self.high_watermarks = remote(HighWatermarks, self.execute)
         self.faults = Faults(self.execute)
@@ -33,7 +33,7 @@ class HttpLab:
 
     def execute(self, name: str, arguments: dict[str, Any], /) -> Any:
         """Execute an operation and return its result; ClickException says in one line why it failed."""
-        request = Request(  # noqa: S310  http, as seen to above
+        request = Request(  # noqa: S310  http or https, see above
             f"{self._url}/{name}", json.dumps(arguments).encode(), {"Content-Type": "application/json"}
         )
         try:
@@ -67,22 +67,22 @@ def derived(
     prints: str = "",
     text: Callable[[Any], object] = str,
 ) -> click.Command:
-    """The command of an operation.
+    """Return the command of an operation.
 
     Args:
         method: an operation of a group.
         name: of the command; by default that of the operation.
-        required: parameters that the shell requires though they have defaults.
-        leave_out: parameters that the shell does not offer.
-        prints: a sentence that says what the command prints; without it the command prints nothing.
-        text: what to print of the result.
+        required: parameters that the command requires although they have defaults.
+        leave_out: parameters that the command does not have.
+        prints: a sentence of the help about what the command prints; without it the command prints nothing.
+        text: the function from the result to the printed text.
     """
     operation = operation_of(method)
     if operation is None:
-        raise TypeError(f"{method!r} is no operation")
+        raise TypeError(f"{method!r} is not an operation")
 
-    def run(lab: HttpLab, **given: Any) -> None:
-        result = lab.execute(operation.name, {key: value for key, value in given.items() if value is not None})
+    def run(lab: HttpLab, **arguments: Any) -> None:
+        result = lab.execute(operation.name, {key: value for key, value in arguments.items() if value is not None})
         if prints:
             click.echo(text(result))
 
@@ -96,13 +96,13 @@ def derived(
 
 
 def help_of(operation: Operation, more: str = "") -> str:
-    """The docstring of an operation as help, without what it returns."""
+    """Return the docstring of an operation as help, without the paragraph on its result."""
     paragraphs = [each for each in operation.doc.split("\n\n") if not each.startswith("Returns ")]
     return "\n\n".join([*paragraphs, *([more] if more else [])])
 
 
 def parameter(operation: Operation, name: str, *, is_required: bool = False) -> click.Parameter:
-    """An option where the parameter declares one, or else an argument."""
+    """Return an option if the parameter declares one, otherwise an argument."""
     declared, hint, option = operation.parameters[name], operation.hints[name], operation.options.get(name)
     is_required = is_required or declared.default is declared.empty
     kind: Any = str

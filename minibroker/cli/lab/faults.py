@@ -1,4 +1,4 @@
-"""`minibroker lab faults`: a command for each kind of fault, made from the words of Python tests (testing/lab/phrases.py)."""
+"""`minibroker lab faults`: a command for each kind of fault, derived from the methods of Python tests (testing/lab/phrases.py)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def faults() -> None:
 
 def _scope_options() -> list[click.Parameter]:
     return [
-        click.Option(["--topic"], metavar="NAME", help="Requests that name this topic; others that they name are served."),
+        click.Option(["--topic"], metavar="NAME", help="Requests that name this topic; other topics of a request are served."),
         click.Option(["--partition"], type=click.IntRange(0), metavar="N", help="One partition of the topic."),
         click.Option(["--client-id"], metavar="NAME", help="Requests of this client."),
         click.Option(["--group"], metavar="NAME", help="Requests about this group."),
@@ -41,38 +41,40 @@ def _often_options() -> list[click.Parameter]:
     return [
         click.Option(["--once"], is_flag=True, help="The first time."),
         click.Option(["--times"], type=click.IntRange(1), metavar="N", help="The first N times."),
-        click.Option(["--on-call"], type=click.IntRange(1), metavar="N", help="The N-th time alone."),
+        click.Option(["--on-call"], type=click.IntRange(1), metavar="N", help="Only the N-th time."),
         click.Option(["--probability"], type=click.FloatRange(0, 1), metavar="P", help="Each time with this probability, from 0 to 1."),
         click.Option(
-            ["--seed"], type=int, default=1, show_default=True, metavar="N", help="Of --probability: the same ones with the same seed."
+            ["--seed"], type=int, default=1, show_default=True, metavar="N", help="With --probability: the same seed hits the same calls."
         ),
         click.Option(["--always"], is_flag=True, help="Every time, until it is removed."),
     ]
 
 
 def _kind(kind: str) -> click.Command:
-    """The command of a method of FaultPhrases."""
-    word = Operation(kind, getattr(FaultPhrases, kind))
-    names = [name for name, each in word.parameters.items() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    """Return the command of a method of FaultPhrases."""
+    method = Operation(kind, getattr(FaultPhrases, kind))
+    names = [name for name, each in method.parameters.items() if each.kind is not inspect.Parameter.VAR_KEYWORD]
 
-    def run(lab: HttpLab, *, seed: int, **given: Any) -> None:
-        frequency = {name: value for name in _OFTEN if (value := given.pop(name)) is not None and value is not False}  # 0 is a probability
+    def run(lab: HttpLab, *, seed: int, **options: Any) -> None:
+        frequency = {
+            name: value for name in _OFTEN if (value := options.pop(name)) is not None and value is not False
+        }  # 0 is a probability
         if len(frequency) != 1:
             raise click.UsageError("give one of --once, --times N, --on-call N, --probability P and --always")
         ((often, value),) = frequency.items()
-        phrase = getattr(lab.faults, kind)(**{name: each for name, each in given.items() if each is not None})
+        phrase = getattr(lab.faults, kind)(**{name: each for name, each in options.items() if each is not None})
         if often == "probability":
             click.echo(phrase.probability(value, seed=seed).id)
         else:
             click.echo(getattr(phrase, often)(*([] if value is True else [value])).id)
 
-    scope = _scope_options() if len(names) < len(word.parameters) else []
+    scope = _scope_options() if len(names) < len(method.parameters) else []
     return click.Command(
         kind.replace("_", "-"),
         callback=pass_lab(run),
-        params=[*(parameter(word, name) for name in names), *scope, *_often_options()],
-        help=help_of(word, "Prints the fault's number."),
-        short_help=word.purpose,
+        params=[*(parameter(method, name) for name in names), *scope, *_often_options()],
+        help=help_of(method, "Prints the fault's number."),
+        short_help=method.purpose,
     )
 
 
@@ -86,7 +88,7 @@ for _operation in (FaultOperations.remove, FaultOperations.clear, FaultOperation
 @output_option(*FORMATS)
 @pass_lab
 def list_(lab: HttpLab, *, output: str) -> None:
-    """Show all faults: what they are for, how many calls that were, and how many they hit."""
+    """Show all faults: their scope, how many calls were in it, and how many of those they hit."""
     emit([_row(each) for each in lab.faults.list()], output, columns=_COLUMNS, name="id")
 
 

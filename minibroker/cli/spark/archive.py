@@ -52,7 +52,7 @@ Examples:
 @click.option("--max-offsets", type=click.IntRange(min=1), metavar="N", help="The most offsets in a run.  [default: 50,000,000]")
 @click.option("--runs", is_flag=True, help="Archive nothing; show what each run has archived.")
 @spark_command("table", "json", "jsonl", "yaml")
-def archive(run: SparkRun, *, path: str, runs: bool, follow: bool, output: str, **given: Any) -> None:
+def archive(run: SparkRun, *, path: str, runs: bool, follow: bool, output: str, **options: Any) -> None:
     """Write topics to a table, each record exactly once.
 
     Each run continues where the archive ends, up to the ends of the topics. Run it again at any time, also after it was killed. With
@@ -73,6 +73,6 @@ def archive(run: SparkRun, *, path: str, runs: bool, follow: bool, output: str, 
     if runs:
         archiving.show_runs(run, path, output)
     elif follow:
-        archiving.follow(run, path, output, given)
+        archiving.follow(run, path, output, options)
     else:
-        archiving.archive_now(run, path, output, given, is_ranged=is_given("starting"))
+        archiving.archive_now(run, path, output, options, is_ranged=is_given("starting"))

@@ -17,24 +17,24 @@ from minibroker.spark.sources.source import TopicSource, source_of
 COLUMNS = ("run", "topic", "partition", "start_offset", "end_offset", "record_count")
 
 
-def archive_now(run: SparkRun, path: str, output: str, given: Mapping[str, Any], *, is_ranged: bool) -> None:
+def archive_now(run: SparkRun, path: str, output: str, options: Mapping[str, Any], *, is_ranged: bool) -> None:
     """Archive up to the ends of the topics, and print the runs."""
-    starting: Position | None = given["starting"] if is_ranged else None
+    starting: Position | None = options["starting"] if is_ranged else None
     _check_folder(path)
-    source = _source(run, given)
+    source = _source(run, options)
     source.resolve(
-        given["topics"], pattern=given["pattern"], starting=starting or EARLIEST, ending=given["ending"]
+        options["topics"], pattern=options["pattern"], starting=starting or EARLIEST, ending=options["ending"]
     )  # report mistakes before Spark starts
     result = batch.archive(
-        _session(run, given["format_"]),
+        _session(run, options["format_"]),
         source,
         path,
-        given["topics"],
+        options["topics"],
         starting=starting,
-        ending=given["ending"],
-        overlap=given["overlap"],
-        offsets_per_run=given["max_offsets"] or batch.OFFSETS_PER_RUN,
-        **_common(given),
+        ending=options["ending"],
+        overlap=options["overlap"],
+        offsets_per_run=options["max_offsets"] or batch.OFFSETS_PER_RUN,
+        **_common(options),
     )
     run.finish()
     _print_recovered(result.recovered)
@@ -46,21 +46,21 @@ def archive_now(run: SparkRun, path: str, output: str, given: Mapping[str, Any],
         click.echo(f"{result.record_count:,} records, {size_text(result.size)}, in {runs}: {result.path}", err=True)
 
 
-def follow(run: SparkRun, path: str, output: str, given: Mapping[str, Any]) -> None:
+def follow(run: SparkRun, path: str, output: str, options: Mapping[str, Any]) -> None:
     """Archive until Ctrl-C, and print each run."""
     _check_folder(path)
-    source = _source(run, given)
-    source.resolve(given["topics"], pattern=given["pattern"], starting=given["starting"])
+    source = _source(run, options)
+    source.resolve(options["topics"], pattern=options["pattern"], starting=options["starting"])
     stream = streaming.follow(
-        _session(run, given["format_"]),
+        _session(run, options["format_"]),
         source,
         path,
-        given["topics"],
-        starting=given["starting"],
-        trigger=given["every"],
-        checkpoint=given["checkpoint"],
-        max_offsets_per_trigger=given["max_offsets"],
-        **_common(given),
+        options["topics"],
+        starting=options["starting"],
+        trigger=options["every"],
+        checkpoint=options["checkpoint"],
+        max_offsets_per_trigger=options["max_offsets"],
+        **_common(options),
     )
     _print_recovered(stream.recovered)
     with stream:
@@ -98,8 +98,8 @@ def show_runs(run: SparkRun, path: str, output: str) -> None:
         click.echo(f"{manifest.record_count:,} records, {size_text(size)}, {manifest.identity.isolation_level}: {manifest.path}", err=True)
 
 
-def _source(run: SparkRun, given: Mapping[str, Any]) -> TopicSource:
-    return source_of(run.bootstrap_server, given["data_dir"], given["isolation_level"], run.client_config)
+def _source(run: SparkRun, options: Mapping[str, Any]) -> TopicSource:
+    return source_of(run.bootstrap_server, options["data_dir"], options["isolation_level"], run.client_config)
 
 
 def _check_folder(path: str) -> None:
@@ -112,9 +112,9 @@ def _session(run: SparkRun, format_: str) -> Any:
     return run.session(packages=delta.PACKAGES, conf=delta.CONF) if format_ == "delta" else run.session()
 
 
-def _common(given: Mapping[str, Any]) -> dict[str, Any]:
+def _common(options: Mapping[str, Any]) -> dict[str, Any]:
     names = ("pattern", "allow_gaps", "allow_recreated", "compression")
-    return {**{name: given[name] for name in names}, "format": given["format_"]}
+    return {**{name: options[name] for name in names}, "format": options["format_"]}
 
 
 def _items(runs: Sequence[Run]) -> list[dict[str, Any]]:

@@ -108,8 +108,8 @@ def audit(
     texts = sides if len(sides) == 2 else (f"kafka:{run.bootstrap_server}", *sides)
     left, right = (pipeline.parse_side(text, isolation_level=isolation_level, client_config=run.client_config) for text in texts)
     names = pairs(rename, "--rename")
-    _look_up(left, topics, pattern, starting, ending)
-    _look_up(right, [names.get(topic, topic) for topic in topics])
+    _check_side(left, topics, pattern, starting, ending)
+    _check_side(right, [names.get(topic, topic) for topic in topics])
     result = pipeline.audit(
         run.session(),
         left,
@@ -131,8 +131,8 @@ def audit(
         raise click.exceptions.Exit(DIFFERENT)
 
 
-def _look_up(side: Side, topics: Any, pattern: str | None = None, *bounds: Position) -> None:
-    """Look up a side before Spark starts, to report mistakes early."""
+def _check_side(side: Side, topics: Any, pattern: str | None = None, *bounds: Position) -> None:
+    """Resolve a side before Spark starts, to report mistakes early."""
     starting, ending = bounds or (EARLIEST, LATEST)
     if not hasattr(side, "resolve"):
         require_folder(str(side.table))
@@ -178,7 +178,7 @@ def _difference_lines(result: AuditResult, each: PartitionAudit, first: Differen
     what = f"{first.kind}: {', '.join(first.columns)}" if first.columns else first.kind
     if result.match == "offset":
         start = first.position // result.range_size * result.range_size
-        more = f"{first.count} such or other in offsets {start} up to {start + result.range_size}"
+        more = f"{first.count} differences in offsets {start} up to {start + result.range_size}"
     else:
         more = f"{first.count} in a row"
     yield f"{each.topic}-{each.partition}: first difference at {place} {first.position}: {what} ({more})"

@@ -1,12 +1,12 @@
-"""The options and the frame of all pipeline commands: where Spark runs, which cluster, progress, one line for a failure.
+"""The options of all pipeline commands, and SparkRun: the Spark session, progress, log and failures of one command.
 
 @click.command(epilog=...)
 @click.argument("topics", nargs=-1, required=True)
 @spark_command("table", "json")                     # --master --conf --spark-log -b -o
 def archive(run: SparkRun, topics: tuple[str, ...], output: str) -> None:
-    ...                                             # look-ups that need no Spark come first and report errors early
-    result = api.archive(run.session(), ...)        # Spark starts here; from now on progress is shown
-    run.finish()                                    # the bar is gone: now print
+    ...                                             # checks that need no Spark come first, to report errors early
+    result = api.archive(run.session(), ...)        # Spark starts here, and progress is shown
+    run.finish()                                    # progress is no longer shown: now print
     emit(...)
 """
 
@@ -87,7 +87,7 @@ class SparkRun:
         if self._session is None:
             self.log.parent.mkdir(parents=True, exist_ok=True)
             if not self._keeps_log:
-                _forget_old(self.log.parent)
+                _delete_old_logs(self.log.parent)
             self._logging = logging.FileHandler(self.log, delay=True)
             logging.getLogger().addHandler(self._logging)
             self._progress.start()
@@ -123,7 +123,7 @@ class SparkRun:
             raise failure from error
 
     def _failure(self, error: BaseException) -> click.ClickException | None:
-        """Return an exception of Spark as one line, with the log's path if the log says more; None for other exceptions."""
+        """Return an exception of Spark as one line, with the log's path if the log has more; None for other exceptions."""
         if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").partition(".")[0]) in EXTRA:
             return click.ClickException(f"{package} is not installed: pip install 'minibroker[spark]'")
         if not is_sparks(error):
@@ -169,14 +169,14 @@ def _log_path(app_name: str) -> Path:
     return spark_session.cache_home() / "logs" / name
 
 
-def _forget_old(folder: Path) -> None:
+def _delete_old_logs(folder: Path) -> None:
     """Delete all but the newest logs of failed runs; their names start with a time."""
     for log in sorted(folder.glob("*.log"))[:-KEPT_LOGS]:
         log.unlink(missing_ok=True)
 
 
 def spark_command(*formats: str) -> Callable[[Command], Command]:
-    """Add the options of all pipelines to a command, and pass it a SparkRun; `formats` are for -o, the first is the default."""
+    """Add the options of all pipelines to a command, and pass it a SparkRun. `formats` are for -o; the first is the default."""
 
     def decorate(function: Command) -> Command:
         @click.option(
@@ -253,7 +253,7 @@ def position_options(function: Command) -> Command:
 
 
 def range_options(function: Command) -> Command:
-    """Add position_options and --isolation-level to a command."""
+    """Add --starting, --ending and --isolation-level to a command."""
     isolation_level = click.option(
         "--isolation-level",
         type=click.Choice(["read_committed", "read_uncommitted"]),

@@ -1,4 +1,4 @@
-"""`minibroker spark replay`: records of a table go to topics, by minibroker.spark.replay."""
+"""`minibroker spark replay`: write the records of a table to topics with minibroker.spark.replay."""
 
 from __future__ import annotations
 

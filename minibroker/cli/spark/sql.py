@@ -62,18 +62,18 @@ def sql(
     if query == "-":
         query = sys.stdin.read()
     with phase("running the query"):
-        found = _asked(run, query, data_dir, archive, (starting, ending, isolation_level), text=text)
+        found = _query(run, query, data_dir, archive, (starting, ending, isolation_level), text=text)
         _print(run, found, output, limit)
 
 
-def _asked(
-    run: SparkRun, query: str, data_dir: str | None, archive: str | None, wanted: tuple[Position, Position, str], *, text: bool
+def _query(
+    run: SparkRun, query: str, data_dir: str | None, archive: str | None, bounds: tuple[Position, Position, str], *, text: bool
 ) -> DataFrame:
-    """Return the query's rows, not read yet."""
+    """Return a data frame of the query's rows, which is not computed yet."""
     from minibroker.spark import sql as of_spark  # noqa: PLC0415  --help needs no numpy
     from minibroker.spark.sources.source import source_of  # noqa: PLC0415
 
-    starting, ending, isolation_level = wanted
+    starting, ending, isolation_level = bounds
     if archive is not None:
         require_folder(archive)
         spark = run.session()
@@ -93,9 +93,9 @@ def _asked(
 def _print(run: SparkRun, found: DataFrame, output: str, limit: int | None) -> None:
     names = found.columns
     if output in {"json", "jsonl"}:
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise click.ClickException(f"two columns are named {twice}: rename one (AS), or use -o table or csv")
+        duplicate = next((name for name in names if names.count(name) > 1), None)
+        if duplicate is not None:
+            raise click.ClickException(f"two columns are named {duplicate}: rename one (AS), or use -o table or csv")
         _print_json(run, found.limit(limit) if limit else found, output)
     elif output == "csv":
         _print_csv(run, found.limit(limit) if limit else found)
@@ -108,10 +108,10 @@ def _print_table(run: SparkRun, found: DataFrame, limit: int) -> None:
     run.finish()
     numeric = {"tinyint", "smallint", "int", "bigint", "float", "double"}
     alignment = ["right" if kind in numeric or kind.startswith("decimal") else "left" for _, kind in found.dtypes]
-    told = tabulate(rows[:limit], found.columns, tablefmt="plain", disable_numparse=True, colalign=alignment if rows else None)
-    click.echo("\n".join(line.rstrip() for line in told.splitlines()))
+    text = tabulate(rows[:limit], found.columns, tablefmt="plain", disable_numparse=True, colalign=alignment if rows else None)
+    click.echo("\n".join(line.rstrip() for line in text.splitlines()))
     if len(rows) > limit:
-        click.echo(f"Only the first {limit:,} rows: --limit shows more, -o csv or jsonl all.", err=True)
+        click.echo(f"Only the first {limit:,} rows are shown: --limit shows more, -o csv or -o jsonl all.", err=True)
 
 
 def _print_csv(run: SparkRun, found: DataFrame) -> None:

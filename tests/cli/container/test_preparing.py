@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from minibroker.cli.container.new_topics import BROKER_DEFAULT, NewTopic, parse_topics, with_seeds
 from minibroker.cli.container.preparing import UNFINISHED, prepare
-from minibroker.cli.container.wanted_topics import BROKER_DEFAULT, WantedTopic, parse_topics, with_seeds
 from minibroker.errors import ConfigurationError
 from minibroker.testing import BrokerThread
 
@@ -17,11 +17,11 @@ from minibroker.testing import BrokerThread
 def test_forms_of_topics() -> None:
     text = "orders:3:1,users:1:1:compact\n  clicks:2 , logs, both:1:1:compact+delete"
     assert list(parse_topics(text).values()) == [
-        WantedTopic("orders", 3, 1),
-        WantedTopic("users", 1, 1, "compact"),
-        WantedTopic("clicks", 2, BROKER_DEFAULT),
-        WantedTopic("logs"),
-        WantedTopic("both", 1, 1, "compact,delete"),
+        NewTopic("orders", 3, 1),
+        NewTopic("users", 1, 1, "compact"),
+        NewTopic("clicks", 2, BROKER_DEFAULT),
+        NewTopic("logs"),
+        NewTopic("both", 1, 1, "compact,delete"),
     ]
     assert parse_topics("") == {}
 
@@ -42,8 +42,8 @@ def test_files_are_seeds_of_topics(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     (tmp_path / "folder").mkdir()
     assert with_seeds(parse_topics("orders:3:1"), tmp_path) == [
-        WantedTopic("orders", 3, 1, seed=tmp_path / "orders.jsonl"),
-        WantedTopic("words", seed=tmp_path / "words.txt"),
+        NewTopic("orders", 3, 1, seed=tmp_path / "orders.jsonl"),
+        NewTopic("words", seed=tmp_path / "words.txt"),
     ]
     assert with_seeds({}, tmp_path / "not there") == []
     (tmp_path / "orders.txt").touch()

@@ -87,9 +87,9 @@ def test_a_daemon_keeps_the_port_and_nobody_waits_for_it(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("properties", "complaint"),
     [
-        ("dataDir=/tmp\n", "clientPort is not there: write clientPort=2181"),
-        ("clientPort=zoo\n", "clientPort is 'zoo', no port: write clientPort=2181"),
-        ("clientPort=65536\n", "clientPort is '65536', no port: write clientPort=2181"),
+        ("dataDir=/tmp\n", "clientPort is missing: write clientPort=2181"),
+        ("clientPort=zoo\n", "clientPort is 'zoo', which is not a port: write clientPort=2181"),
+        ("clientPort=65536\n", "clientPort is '65536', which is not a port: write clientPort=2181"),
     ],
 )
 def test_a_file_without_a_port(properties: str, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,8 +6,8 @@
     users.jsonl     a JSON object per line, like the output of `minibroker consume -o jsonl`: value, key, headers, partition,
                     timestamp. Defaults: null, null, none, by key, now.
 
-A topic of a seed file that is not in KAFKA_CREATE_TOPICS has the broker's default of partitions, or as many as the file
-needs.
+A topic of a seed file that is not in KAFKA_CREATE_TOPICS has the broker's default number of partitions, or as many as the
+file needs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FORM = re.compile(r"([a-zA-Z0-9._-]+)(?::(\d+))?(?::(\d+))?(?::([a-z+]+))?")
 _POLICIES = {"compact": "compact", "delete": "delete", "compact+delete": "compact,delete", "delete+compact": "compact,delete"}
 
 
-class WantedTopic(NamedTuple):
+class NewTopic(NamedTuple):
     """A topic to create if it does not exist; `seed` is the file of its first records."""
 
     name: str
@@ -40,9 +40,9 @@ class WantedTopic(NamedTuple):
     seed: Path | None = None
 
 
-def parse_topics(text: str) -> dict[str, WantedTopic]:
-    """Return the topics of KAFKA_CREATE_TOPICS by name; ConfigurationError."""
-    found: dict[str, WantedTopic] = {}
+def parse_topics(text: str) -> dict[str, NewTopic]:
+    """Return the topics of KAFKA_CREATE_TOPICS by name; ConfigurationError for an invalid one."""
+    found: dict[str, NewTopic] = {}
     for item in filter(None, re.split(r"[,\s]+", text)):
         match = _FORM.fullmatch(item)
         if match is None or (match[4] and match[4] not in _POLICIES) or match[2] == "0" or match[3] == "0":
@@ -51,13 +51,13 @@ def parse_topics(text: str) -> dict[str, WantedTopic]:
             )
         if match[1] in found:
             raise ConfigurationError(f"{VARIABLE}: {match[1]} is listed twice")
-        found[match[1]] = WantedTopic(
+        found[match[1]] = NewTopic(
             match[1], int(match[2] or BROKER_DEFAULT), int(match[3] or BROKER_DEFAULT), _POLICIES[match[4]] if match[4] else None
         )
     return found
 
 
-def with_seeds(topics: dict[str, WantedTopic], folder: Path) -> list[WantedTopic]:
+def with_seeds(topics: dict[str, NewTopic], folder: Path) -> list[NewTopic]:
     """Return these topics and those of the folder's files, if it exists; ConfigurationError for an invalid file."""
     found = dict(topics)
     for file in sorted(folder.iterdir()) if folder.is_dir() else ():
@@ -65,10 +65,10 @@ def with_seeds(topics: dict[str, WantedTopic], folder: Path) -> list[WantedTopic
             continue
         if file.suffix not in SEED_FORMS:
             raise ConfigurationError(f"seed data {file}: name it TOPIC{' or TOPIC'.join(SEED_FORMS)}")
-        wanted = found.get(file.stem, WantedTopic(file.stem))
-        if wanted.seed is not None:
-            raise ConfigurationError(f"seed data {file}: {wanted.seed.name} is for the same topic")
-        found[file.stem] = wanted._replace(seed=file)
+        topic = found.get(file.stem, NewTopic(file.stem))
+        if topic.seed is not None:
+            raise ConfigurationError(f"seed data {file}: {topic.seed.name} is for the same topic")
+        found[file.stem] = topic._replace(seed=file)
     return list(found.values())
 
 
