@@ -20,6 +20,7 @@ CLIENTS_MAX: Final = 1_000
 FORGOTTEN_AFTER_MS: Final = 300_000
 CLIENT_ID_LETTERS_MAX: Final = 1_000  #: of a client id; longer ones are cut
 _PUSHES_KEPT: Final = 3  #: a gauge that so many pushes did not have is forgotten
+_STEP: Final = 500  #: values that are taken between two pauses: about 2 ms
 _SAMPLE_BYTES: Final = 400  #: of a sample and its key, beside its texts
 
 
@@ -53,12 +54,14 @@ class Metrics(Mapping[str, float]):
         """Return all samples."""
         return [sample for sample, _ in self._samples.values()]
 
-    def update(self, payload: Payload) -> None:
-        """Take the values of a push."""
+    def update(self, payload: Payload) -> Iterator[None]:
+        """Take the values of a push, with pauses."""
         self._push_count += 1
         self.is_complete = payload.is_complete
-        for point in payload.points:
+        for number, point in enumerate(payload.points, 1):
             self._take(point)
+            if number % _STEP == 0:
+                yield
         oldest = self._push_count - _PUSHES_KEPT
         for key in [key for key, (sample, number) in self._samples.items() if number <= oldest and sample.kind == "gauge"]:
             self.byte_count -= _size(self._samples.pop(key)[0])
@@ -190,18 +193,26 @@ class Clients:
         client.push_interval_ms, client.requested_metrics = subscription.interval_ms, subscription.metrics
         return client
 
-    def pushed(self, client: ClientInstance, payload: Payload, now_ms: int, *, is_last: bool) -> None:
-        """Take the metrics of a push."""
+    def pushed(self, client: ClientInstance, payload: Payload, now_ms: int, *, is_last: bool) -> Iterator[None]:
+        """Take the metrics of a push, with pauses."""
         client.push_count += 1
         client.last_push_ms = now_ms
         client.is_terminated = is_last
         if payload.labels:
             client.labels = payload.labels
         before = client.metrics.byte_count
-        client.metrics.update(payload)
+        for _ in client.metrics.update(payload):
+            before = self._account(client, before)
+            yield
+        self._account(client, before)
+        self._make_room(client)
+
+    def _account(self, client: ClientInstance, before: int) -> int:
+        """Add the growth of a client's metrics, unless it was forgotten. Returns their present size."""
+        size = client.metrics.byte_count
         if self._known.get(client.instance_id) is client:
-            self._byte_count += client.metrics.byte_count - before
-            self._make_room(client)
+            self._byte_count += size - before
+        return size
 
     def _make_room(self, newest: ClientInstance) -> None:
         for each in self._known.values():

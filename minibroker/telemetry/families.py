@@ -13,6 +13,7 @@ from typing import Final, Literal, NamedTuple
 
 from minibroker.telemetry.clients import ClientInstance, Sample
 
+_STEP: Final = 500  #: values between two pauses
 _NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_]")
 
 
@@ -25,18 +26,21 @@ class Family(NamedTuple):
     series: list[tuple[dict[str, str], float]]  #: labels and value
 
 
-def client_families(clients: Iterable[ClientInstance]) -> Iterator[Family]:
-    """Yield the families of all clients, one after the other, so that the caller may pause."""
+def client_families(clients: Iterable[ClientInstance]) -> Iterator[Family | None]:
+    """Yield the families of all clients, and None where the caller may pause: at least every 500 values."""
     found: dict[str, Family] = {}
     for client in clients:
         owner = _labels_of(client)
-        for sample in client.metrics.samples():
+        yield None
+        for number, sample in enumerate(client.metrics.samples(), 1):
             for name, kind, value in _series_of(sample):
                 family = found.get(name)
                 if family is None:
                     family = found[name] = Family(name, kind, f"{sample.name} as its client pushed it (KIP-714).", [])
                 labels = {_name(key): text for key, text in sample.labels}
                 family.series.append((labels | owner, value))
+            if number % _STEP == 0:
+                yield None
     yield from found.values()
 
 

@@ -4,6 +4,7 @@ Run it in a worker thread: it owns its data, and the first call imports protobuf
 
     limit                        bounds
     max_bytes                    the content: `telemetry.max.bytes`, which Kafka applies before and after decompression
+    MESSAGES_MAX                 protobuf messages within the content: a thread that parses a million of them stops all others for 40 ms
     TELEMETRY_ELEMENTS_MAX       resources, scopes, metrics and data points that are looked at
     LABELS_MAX, LETTERS_MAX      labels of a data point, and letters of a name, a unit, a label or its value; longer ones are cut
 """
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "org.apache.kafka."  #: of the names of all metrics that KIP-714 and the clients define
 LABELS_MAX: Final = 32
+MESSAGES_MAX: Final = 200_000  #: a metric of Java has about ten in 100 bytes
 LETTERS_MAX: Final = 256
+#: The first byte of each field in opentelemetry/proto/metrics/v1 that holds a message.
+_MESSAGE_TAGS: Final = bytes(number << 3 | 2 for number in range(1, 13))
 _DELTA: Final = 1  #: AGGREGATION_TEMPORALITY_DELTA
 _NS_IN_MS: Final = 1_000_000
 
@@ -62,6 +66,8 @@ def decoded(compression: Compression, data: bytes, max_bytes: int) -> Payload:
         InvalidRecord: The bytes are not what they claim to be, or their content is larger than `max_bytes`.
     """
     content = decompress(compression, data, max_bytes=max_bytes)
+    if len(content) - len(content.translate(None, _MESSAGE_TAGS)) > MESSAGES_MAX:  # an upper bound: texts have these bytes as well
+        raise InvalidRecord(f"pushed metrics of {len(content)} bytes in too many parts")
     message = _parsed(content)
     labels: Labels = ()
     points: list[Point] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, Protocol
 from uuid import UUID, uuid4
@@ -80,37 +80,34 @@ class Telemetry:
             raise InvalidRequest(f"Invalid request from the client [{push.instance_id}], invalid client instance id")
         instance = self._instance(push.instance_id, client_id, connection)
         instance.check_push(push, self.max_bytes, self._clock.now_ms())
-        if not push.metrics:
-            self._pushed(push, instance, client_id, connection, EMPTY, done)
-            return
         if self._pending_count >= TELEMETRY_PUSHES_MAX:
             raise ThrottlingQuotaExceeded("too many pushes wait to be decoded")
         self._pending_count += 1
-
-        def decoded_elsewhere(outcome: Payload | BaseException) -> None:
-            self._pending_count -= 1
-            self._pushed(push, instance, client_id, connection, outcome, done)
-
-        decode = partial(decoded, Compression.of(push.compression_type), push.metrics, self.max_bytes)
-        self._background.submit(decode, decoded_elsewhere)
-
-    def _pushed(  # noqa: PLR0917  a push, its client, and what came of it
-        self,
-        push: Push,
-        instance: Instance,
-        client_id: str | None,
-        connection: Connection,
-        outcome: Payload | BaseException,
-        done: Callable[[KafkaError | None], None],
-    ) -> None:
-        if isinstance(outcome, BaseException):
-            instance.last_error = InvalidRecord
-            done(outcome if isinstance(outcome, InvalidRecord) else UnknownServerError())
-            return
-        instance.last_error = None
         client = self._seen(instance, client_id, connection)
-        self._clients.pushed(client, outcome, self._clock.now_ms(), is_last=push.is_last)
-        done(None)
+
+        def finished(error: KafkaError | None) -> None:
+            self._pending_count -= 1
+            instance.last_error = None if error is None else InvalidRecord
+            done(error)
+
+        def is_decoded(outcome: Payload | BaseException) -> None:
+            if isinstance(outcome, BaseException):
+                finished(outcome if isinstance(outcome, InvalidRecord) else UnknownServerError())
+            else:
+                self._go_on(self._clients.pushed(client, outcome, self._clock.now_ms(), is_last=push.is_last), partial(finished, None))
+
+        if push.metrics:
+            decode = partial(decoded, Compression.of(push.compression_type), push.metrics, self.max_bytes)
+            self._background.submit(decode, is_decoded)
+        else:
+            is_decoded(EMPTY)
+
+    def _go_on(self, steps: Iterator[None], finished: Callable[[], None]) -> None:
+        """Run steps, one in each turn of the loop."""
+        for _ in steps:
+            self._clock.call_later_ms(0, partial(self._go_on, steps, finished))
+            return
+        finished()
 
     def _new_id(self) -> UUID:
         while True:

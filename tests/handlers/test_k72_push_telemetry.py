@@ -83,6 +83,17 @@ def test_last_metrics_are_kept_if_the_client_closes_its_connection() -> None:
     client.connection.closed()
     background.held.pop()()
     assert dict(client.metrics) == {"org.apache.kafka.test.0": 1.5}
+    (known,) = telemetry_of(broker).clients()
+    assert not known.is_connected
+
+
+def test_many_values_are_taken_in_several_turns() -> None:
+    broker = BrokerInMemory()
+    client = PushingClient(broker)
+    pending = client.begin_push(payload(1200))
+    assert (len(client.metrics), pending.is_done) == (500, False)
+    broker.clock.advance(0)
+    assert (len(client.metrics), pending.is_done) == (1200, True)
 
 
 def test_pushes_that_wait_are_limited() -> None:

@@ -8,7 +8,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, M
 from minibroker.config.request_limits import TELEMETRY_ELEMENTS_MAX
 from minibroker.errors import InvalidRecord
 from minibroker.records.compression import Compression, compress
-from minibroker.telemetry.payload import LABELS_MAX, LETTERS_MAX, Payload, Point, decoded
+from minibroker.telemetry.payload import LABELS_MAX, LETTERS_MAX, MESSAGES_MAX, Payload, Point, decoded
 
 MAX_BYTES = 1_000_000
 
@@ -83,6 +83,11 @@ def test_elements_are_limited(form: str) -> None:
 def test_content_is_limited(codec: Compression) -> None:
     with pytest.raises(InvalidRecord):
         decoded(codec, compress(codec, bytes(MAX_BYTES + 1)), MAX_BYTES)
+
+
+def test_parts_are_counted_before_they_are_parsed() -> None:
+    with pytest.raises(InvalidRecord, match="too many parts"):
+        decoded(Compression.NONE, b"\x0a\x00" * (MESSAGES_MAX + 1), MAX_BYTES)
 
 
 @pytest.mark.parametrize("data", [b"\x0a", b"\xff" * 20, b"\x0a\x05\x0a\x03\x0a\x01"])

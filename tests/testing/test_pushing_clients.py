@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from collections import deque
 from collections.abc import Callable
 from uuid import UUID
 
@@ -96,7 +97,7 @@ def test_json_keeps_everything() -> None:
         Point("m", "gauge", "ms", (("a", "b"),), math.nan, 0, 9, is_delta=False),
         Point("h", "histogram", "", (), 2, 3, 9, is_delta=False),
     ]
-    clients.pushed(client, Payload((("group_id", "g"),), points, is_complete=True), 3, is_last=True)
+    deque(clients.pushed(client, Payload((("group_id", "g"),), points, is_complete=True), 3, is_last=True))
     text = json.dumps(to_json(clients.all()), allow_nan=False)
     (found,) = from_json(json.loads(text))
     assert (found.instance_id, found.client_id, found.labels, found.last_push_ms) == (UUID(int=7), None, {"group_id": "g"}, 3)
