@@ -38,6 +38,7 @@ class Templates:
             "span": span,
             "pretty": pretty,
             "clock": clock,
+            "compact": compact,
             "rate": rate,
         }
         self._environment.globals["ui"] = self._environment.get_template("macros.html").module
@@ -128,6 +129,11 @@ def span(duration_ms: float | None) -> str:
         return f"{seconds:.1f} s"
     minutes = int(seconds // 60)
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min" if minutes < 2_880 else f"{minutes // 1_440} d"
+
+
+def compact(value: Any) -> str:
+    """Return JSON in one line, to be escaped. Jinja's `tojson` would not be: its result does not belong into an attribute."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def pretty(value: Any) -> str:

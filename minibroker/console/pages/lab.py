@@ -33,7 +33,7 @@ async def lab(visit: Visit) -> dict[str, Any]:
         **rows.to_json(),
         "now_ms": visit.host.now_ms(),
         "info": await found.execute("info", {}),
-        "faults": await found.execute("faults.list", {}),
+        "faults": [_fault(each) for each in await found.execute("faults.list", {})],
         "holds": await found.execute("high_watermark.list", {}),
         "snapshots": await found.execute("snapshots", {}),
         "nodes": sorted(node.node.node_id for node in visit.host.broker.nodes),
@@ -43,6 +43,12 @@ async def lab(visit: Visit) -> dict[str, Any]:
         "examples": [{"name": name, "rule": rule} for name, rule in _EXAMPLES],
         "command": "minibroker lab info",
     }
+
+
+def _fault(fault: dict[str, Any]) -> dict[str, Any]:
+    """Return a fault with its counts apart from its rule."""
+    counts = {name: fault.get(name) for name in ("id", "calls", "hits")}
+    return counts | {"rule": {name: value for name, value in fault.items() if name not in counts and value not in ({}, None, False)}}
 
 
 PAGES = (
