@@ -16,6 +16,7 @@ from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
 from minibroker.records.record import Record
 from minibroker.schemas import k00_produce, k10_find_coordinator, k22_init_producer_id, k24_add_partitions_to_txn, k26_end_txn
+from minibroker.security.acl import Operation, ResourceType
 
 _COPIES_MAX: Final = 1_000
 _BYTES_MAX: Final = 16 * 1024 * 1024  #: of all copies together
@@ -38,7 +39,9 @@ async def produce(visit: Visit, body: dict[str, Any]) -> dict[str, Any]:
     Fields: `partition` (empty: by the key, as Java does), `key`, `value`, `headers` (a line NAME=VALUE for each), `is_tombstone`,
     `encoding` (text or base64), `copies`, `compression`, `transaction` (none, commit, abort, open) and `transactional_id`.
     """
-    topic = visit.host.cluster.topic(text(body, "topic"))
+    name = text(body, "topic")
+    visit.visitor.check(Operation.WRITE, ResourceType.TOPIC, name)  # first: otherwise the error shows which topics exist
+    topic = visit.host.cluster.topic(name)
     records = _records(visit, body)
     partition = _partition(body, len(topic.partitions), records[0].key)
     end, codec = text(body, "transaction", "none"), Compression.from_name(text(body, "compression", "none"))

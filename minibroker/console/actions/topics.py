@@ -9,6 +9,7 @@ from minibroker.console.fields import number, text
 from minibroker.console.page import Visit
 from minibroker.console.rendering import url
 from minibroker.schemas import k19_create_topics, k20_delete_topics, k21_delete_records, k44_incremental_alter_configs
+from minibroker.security.acl import Operation, ResourceType
 
 _TIMEOUT_MS: Final = 30_000
 _TOPIC: Final = 2  #: the resource type in requests about configs
@@ -53,6 +54,7 @@ async def delete(visit: Visit, body: dict[str, Any]) -> dict[str, Any]:
 async def empty(visit: Visit, body: dict[str, Any]) -> dict[str, Any]:
     """Delete all records of the topic `name`."""
     name = text(body, "name")
+    visit.visitor.check(Operation.DELETE, ResourceType.TOPIC, name)  # first: otherwise the error shows which topics exist
     partitions = visit.host.cluster.topic(name).partitions
     asked = [k21_delete_records.Partition(partition_index=each.index, offset=-1) for each in partitions]
     topic = k21_delete_records.Topic(name=name, partitions=asked)

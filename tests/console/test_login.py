@@ -1,0 +1,139 @@
+"""Logins to the console of a secured broker, and what access control lets visitors see and do."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from minibroker.console.sessions import FAILURES_MAX
+from tests.console.served import ServedConsole
+
+ACLS = ("ann allow READ TOPIC visible", "ann allow DESCRIBE GROUP visible-*", "bob allow ALL TOPIC visible")
+
+
+class Visitor:
+    """A browser without pages: it keeps its cookie."""
+
+    def __init__(self, url: str) -> None:
+        self._place = urlsplit(url).netloc
+        self.cookie = ""
+        self.set_cookie = ""
+
+    def ask(self, path: str, body: Any = None) -> tuple[int, str]:
+        connection = http.client.HTTPConnection(self._place, timeout=30)
+        headers = {"Content-Type": "application/json", "Cookie": self.cookie}
+        connection.request("GET" if body is None else "POST", path, None if body is None else json.dumps(body), headers)
+        response = connection.getresponse()
+        self.set_cookie = response.headers.get("Set-Cookie", "")
+        if self.set_cookie:
+            self.cookie = self.set_cookie.partition(";")[0]
+        return response.status, response.read().decode()
+
+    def log_in(self, user: str, password: str) -> int:
+        return self.ask("/do/login", {"user": user, "password": password})[0]
+
+    def json(self, path: str) -> Any:
+        status, text = self.ask(path)
+        assert status == 200, text
+        return json.loads(text)
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedConsole]:
+    users = [
+        "--sasl",
+        "ann:ann-secret:PLAIN",
+        "--sasl",
+        "bob:bob-secret:SCRAM-SHA-512",
+        "--sasl",
+        "root:root-secret",
+        "--super-user",
+        "root",
+    ]
+    acls = [part for each in ACLS for part in ("--acl", each)]
+    with ServedConsole(tmp_path_factory.mktemp("secured"), *users, *acls) as served:
+        root = Visitor(served.url)
+        assert root.log_in("root", "root-secret") == 200
+        for name in ("visible", "hidden"):
+            status, text = root.ask("/do/topics/create", {"name": name, "partitions": "1"})
+            assert status == 200, text
+        yield served
+
+
+@pytest.mark.parametrize("user, password", [("ann", "ann-secret"), ("bob", "bob-secret")])
+def test_users_of_plain_and_scram_log_in(secured: ServedConsole, user: str, password: str) -> None:
+    visitor = Visitor(secured.url)
+    assert visitor.ask("/topics.json")[0] == 401
+    assert visitor.ask("/topics")[0] == 303
+    assert visitor.log_in(user, password) == 200
+    assert "HttpOnly" in visitor.set_cookie
+    assert "SameSite=Strict" in visitor.set_cookie
+    assert visitor.json("/access.json")["principal"] == f"User:{user}"
+    before = visitor.cookie
+    assert visitor.ask("/do/logout", {})[0] == 200
+    visitor.cookie = before
+    assert visitor.ask("/topics.json")[0] == 401
+
+
+@pytest.mark.parametrize(
+    "user, password", [("ann", "wrong"), ("bob", "wrong"), ("nobody", "x"), ("", ""), ("ann", ""), ("ann", "x" * 10_000), ("a\0b", "c")]
+)
+def test_wrong_logins_fail_alike(secured: ServedConsole, user: str, password: str) -> None:
+    visitor = Visitor(secured.url)
+    status, text = visitor.ask("/do/login", {"user": user, "password": password})
+    assert (status, visitor.cookie) == (403, "")
+    assert "do not belong together" in text
+
+
+def test_topics_and_groups_are_hidden_as_from_clients(secured: ServedConsole) -> None:
+    ann = Visitor(secured.url)
+    ann.log_in("ann", "ann-secret")
+    assert [each["name"] for each in ann.json("/topics.json?internal=1")["topics"]] == ["visible"]
+    assert ann.ask("/topic.json?name=hidden")[0] == 404
+    assert ann.ask("/records.json?topic=hidden")[0] == 404
+    assert ann.ask("/tail?topic=hidden")[0] == 404
+    assert ann.ask("/download?topic=hidden&offset=0")[0] == 404
+    assert ann.json("/records.json?topic=visible")["rows"] == []
+    assert ann.ask("/group.json?id=other")[0] in {403, 404}
+    for path in ("/requests.json", "/clients.json", "/charts.json", "/config.json", "/lab.json", "/doctor.json"):
+        assert ann.ask(path)[0] == 403, path
+    assert ann.json("/index.json")["topic_count"] == 1
+    assert "root-secret" not in ann.ask("/access.json")[1]
+
+
+def test_actions_need_what_clients_need(secured: ServedConsole) -> None:
+    ann, bob = Visitor(secured.url), Visitor(secured.url)
+    ann.log_in("ann", "ann-secret")
+    bob.log_in("bob", "bob-secret")
+    record = {"topic": "visible", "value": "x"}
+    status, text = ann.ask("/do/produce", record)
+    assert (status, re.search("TOPIC_AUTHORIZATION_FAILED", text) is not None) == (403, True)
+    assert bob.ask("/do/produce", record)[0] == 200
+    assert ann.ask("/do/topics/create", {"name": "more"})[0] == 403
+    assert ann.ask("/do/topics/delete", {"name": "visible"})[0] == 403
+    assert ann.ask("/do/lab", {"operation": "reset"})[0] == 403
+    for action in ("produce", "topics/empty", "topics/delete", "topics/configure"):
+        answers = [ann.ask(f"/do/{action}", {"topic": name, "name": name, "config": "retention.ms"}) for name in ("hidden", "missing")]
+        assert answers[0] == (answers[0][0], answers[1][1].replace("missing", "hidden")), "the answer shows which topics exist"
+
+
+def test_a_read_only_console_changes_nothing(tmp_path: Any) -> None:
+    with ServedConsole(tmp_path, "--console-read-only") as served:
+        visitor = Visitor(served.url)
+        for action, body in (("topics/create", {"name": "new"}), ("lab", {"operation": "reset"}), ("produce", {"topic": "new"})):
+            status, text = visitor.ask(f"/do/{action}", body)
+            assert (status, "read-only" in text) == (403, True)
+        assert visitor.json("/topics.json")["topics"] == []
+
+
+def test_many_failures_block_an_address(secured: ServedConsole) -> None:
+    visitor = Visitor(secured.url)
+    for _ in range(FAILURES_MAX):
+        visitor.log_in("ann", "wrong")
+    assert visitor.log_in("ann", "ann-secret") == 403
