@@ -99,8 +99,8 @@ def log_dirs(node_id: int, connection: Connection, deadline: Deadline) -> Iterat
             yield Finding(OK, subject, f"log directory {each.log_dir} is online")
 
 
-def partitions(connection: Connection, deadline: Deadline) -> Iterator[Finding]:
-    """Find partitions without a leader, and those with too few in-sync replicas."""
+def partitions(connection: Connection, deadline: Deadline, *, is_limited: bool = False) -> Iterator[Finding]:
+    """Find partitions without a leader, and those with too few in-sync replicas. A limited user may not see all topics."""
     metadata: k03_metadata.Response = connection.ask(
         k03_metadata, k03_metadata.Request(topics=None, allow_auto_topic_creation=False), deadline
     )
@@ -115,7 +115,7 @@ def partitions(connection: Connection, deadline: Deadline) -> Iterator[Finding]:
         text = f"partitions with replicas that are not in sync: {_some(lagging)}"
         yield Finding(WARNING, "topics", text, "Start the brokers that have them")
     if not leaderless and not lagging:
-        yield Finding(OK, "topics", _counted(metadata.topics))
+        yield Finding(OK, "topics", _counted(metadata.topics, is_limited=is_limited))
 
 
 def replicas(node_id: int, configs: Mapping[str, str | None], broker_count: int) -> Iterator[Finding]:
@@ -144,13 +144,14 @@ def bootstraps(reached: Mapping[Address, str | None]) -> Iterator[Finding]:
         yield Finding(PROBLEM, "bootstrap", f"the addresses belong to different clusters: {found}", advice)
 
 
-def _counted(topics: Sequence[k03_metadata.TopicResult]) -> str:
+def _counted(topics: Sequence[k03_metadata.TopicResult], *, is_limited: bool) -> str:
     if not topics:
-        return "there are no topics yet"
+        return "this user sees no topic" if is_limited else "there are no topics yet"
     internal = sum(topic.is_internal for topic in topics)
     topic_count = f"{len(topics)} topic{'' if len(topics) == 1 else 's'}{f' ({internal} of them internal)' if internal else ''}"
     count = sum(len(topic.partitions) for topic in topics)
-    return f"{topic_count}, {count} partition{'' if count == 1 else 's'}, all with a leader"
+    seen = "; this user may not see others" if is_limited else ""
+    return f"{topic_count}, {count} partition{'' if count == 1 else 's'}, all with a leader{seen}"
 
 
 def _some(names: Sequence[str]) -> str:

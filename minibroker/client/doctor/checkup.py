@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from minibroker.client.connection import Connection
@@ -20,7 +21,7 @@ from minibroker.client.doctor.addresses import (
 from minibroker.client.errors import ClientError, describe
 from minibroker.client.transport import Address, Deadline
 from minibroker.config.listeners import is_loopback
-from minibroker.errors import KafkaError
+from minibroker.errors import ClusterAuthorizationFailed, KafkaError
 
 
 class Checkup:
@@ -30,6 +31,7 @@ class Checkup:
         self._network = network
         self._timeout_ms = timeout_ms
         self._reached: dict[Address, ReachResult] = {}
+        self._is_limited = False  #: whether the user may not see all of the cluster
 
     def findings(self, bootstrap: Sequence[Address]) -> Iterator[Finding]:
         """Yield findings as the checks run."""
@@ -79,7 +81,7 @@ class Checkup:
         yield from checks.versions(connections)
         for node_id, connection in sorted(connections.items()):
             yield from self._run(checks.log_dirs, node_id, connection)
-        yield from self._run(checks.partitions, first.connection)
+        yield from self._run(partial(checks.partitions, first.connection, is_limited=self._is_limited))
 
     def _bootstrap_of(self, bootstraps: Sequence[ReachResult], brokers: Mapping[int, Address]) -> dict[int, ReachResult]:
         """Return the bootstrap address that leads to each broker.
@@ -112,6 +114,8 @@ class Checkup:
     def _configs(self, node_id: int, listed: Address, connection: Connection) -> tuple[dict[str, str | None], list[Finding]]:
         try:
             return checks.configs_of(connection, node_id, self._deadline()), []
+        except ClusterAuthorizationFailed:
+            return {}, [self._not_allowed(f"read the configuration of broker {node_id}", "DESCRIBE_CONFIGS")]
         except KafkaError as error:
             advice = "Each broker needs its own address: check which port is mapped to which"
             text = f"another broker seems to answer at {listed}: {describe(error)}"
@@ -126,10 +130,17 @@ class Checkup:
             if listener.address != listed:
                 yield check_other_listener(node_id, listener, self._reach(listener.address), cluster_id)
 
+    def _not_allowed(self, action: str, operation: str) -> Finding:
+        self._is_limited = True
+        advice = f"For this check, give the user the ACL 'USER allow {operation} CLUSTER'"
+        return Finding(NOTE, "cluster", f"this user may not {action}", advice)
+
     def _run(self, check: Callable[..., Iterator[Finding]], *arguments: Any) -> Iterator[Finding]:
         """Run one check with its own deadline. A failure is a finding, and the next checks run."""
         try:
             yield from check(*arguments, self._deadline())
+        except ClusterAuthorizationFailed:
+            yield self._not_allowed("see log directories", "DESCRIBE")
         except (ClientError, KafkaError) as error:
             yield Finding(NOTE, "cluster", describe(error))
 

@@ -92,7 +92,8 @@ def mismatch(address: Address, protocol: str, error: ClientError) -> SecurityFai
         needed = "SASL_PLAINTEXT" if mechanisms else "PLAINTEXT"
         return SecurityFailed(SecurityPart.PROTOCOL, f"{address} is a listener without TLS: set security.protocol={needed}")
     if has_tls and not protocol.endswith("SSL"):
-        return SecurityFailed(SecurityPart.PROTOCOL, f"{address} is a listener with TLS: set security.protocol to SSL or SASL_SSL")
+        needed = "SASL_SSL" if protocol.startswith("SASL") else "SSL or SASL_SSL"
+        return SecurityFailed(SecurityPart.PROTOCOL, f"{address} is a listener with TLS: set security.protocol to {needed}")
     if protocol == "PLAINTEXT" and (mechanisms := _mechanisms(address)):
         message = f"{address} is a listener with SASL ({', '.join(mechanisms)}): set security.protocol=SASL_PLAINTEXT, and a user"
         return SecurityFailed(SecurityPart.PROTOCOL, message)

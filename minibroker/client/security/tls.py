@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import os
 import re
 import socket
@@ -254,7 +255,15 @@ def _names_at(address: Address, settings: TlsSettings) -> list[str]:
     except (OSError, ValueError):
         return []
     names = certificate.get("subjectAltName", ())
-    return [str(name[1]) for name in names if len(name) == 2]
+    return [_short(str(name[1])) for name in names if len(name) == 2]
+
+
+def _short(name: str) -> str:
+    """Return an address as it is usually written: OpenSSL writes ::1 as 0:0:0:0:0:0:0:1."""
+    try:
+        return str(ipaddress.ip_address(name.strip()))
+    except ValueError:
+        return name
 
 
 def speaks_tls(address: Address, timeout_s: float) -> bool:

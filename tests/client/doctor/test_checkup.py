@@ -97,6 +97,23 @@ def test_an_address_that_leads_to_another_broker() -> None:
     assert finding.text.startswith("another broker seems to answer at fake:1: ")
 
 
+def test_a_user_who_may_not_see_the_cluster() -> None:
+    """What the user may not read is a note that names the missing ACL, and no problem of the cluster."""
+    broker = cluster()
+    broker.on(k32, lambda *_: described({}, error_code=31))
+    broker.on(k35, lambda *_: k35.Response(error_code=31, results=[]))
+    findings = found(broker)
+    assert worst(findings) == []
+    assert [(each.text, each.advice) for each in findings if each.severity == NOTE] == [
+        (
+            "this user may not read the configuration of broker 1",
+            "For this check, give the user the ACL 'USER allow DESCRIBE_CONFIGS CLUSTER'",
+        ),
+        ("this user may not see log directories", "For this check, give the user the ACL 'USER allow DESCRIBE CLUSTER'"),
+    ]
+    assert findings[-1].text == "1 topic, 2 partitions, all with a leader; this user may not see others"
+
+
 def test_disks() -> None:
     broker = cluster()
     results = [
