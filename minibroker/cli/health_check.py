@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from minibroker.client.connection import Connect, connect
-from minibroker.client.errors import ClientError, SecurityFailed, SecurityPart, check, describe
+from minibroker.client.errors import ClientError, check, describe
 from minibroker.client.transport import Address, Deadline
 from minibroker.config import sources
 from minibroker.config.listeners import Listener, listeners_of
@@ -24,8 +24,6 @@ TIMEOUT_S = 5.0
 #: variables that are options of the commands
 _OPTIONS_OF_CONTAINER = ("MINIBROKER_SERVE_OPTIONS", "MINIBROKER_SASL_USERS")
 _OPTIONS_OF_HEALTH = ("MINIBROKER_BOOTSTRAP_SERVER", "MINIBROKER_COMMAND_CONFIG")
-#: The certificate is not verified: it need not be valid for the loopback address, and nothing secret is sent.
-_TLS = {"security.protocol": "SSL", "enable.ssl.certificate.verification": "false", "ssl.endpoint.identification.algorithm": ""}
 #: the addresses to use for a listener on every interface
 _LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
@@ -82,7 +80,9 @@ def check_own(listeners: Sequence[Listener], timeout_s: float) -> str:
     parts = [_summary([check_health(address, deadline) for address in plain])] if plain else []
     for each in listeners:
         if each.protocol != "PLAINTEXT":
-            check_answers(Address(each.host, each.port), each.protocol, deadline)
+            from minibroker.client.security.greeting import greet  # noqa: PLC0415  most checks need no TLS
+
+            greet(Address(each.host, each.port), each.protocol, deadline)
             parts.append(f"{each.host}:{each.port} ({each.protocol}) answers")
     without_login = "" if plain else "; metadata and log directories were not checked, because that needs a login"
     return f"healthy: {', '.join(parts)}{without_login}"
@@ -138,18 +138,3 @@ def file_properties(path: str) -> dict[str, str]:
     from pathlib import Path  # noqa: PLC0415  only a file needs it
 
     return sources.from_file(Path(path))
-
-
-def check_answers(address: Address, protocol: str, deadline: Deadline) -> None:
-    """Request the versions of a broker, which needs no login. A request for a client certificate also counts as an answer.
-
-    Raises:
-        ClientError: it does not answer, or the protocol is not that of the listener.
-    """
-    from minibroker.client.security.connecting import connector  # noqa: PLC0415  most checks need no TLS
-
-    try:
-        connector(_TLS if protocol.endswith("SSL") else {"security.protocol": "PLAINTEXT"})(address, deadline).close()
-    except SecurityFailed as error:
-        if error.part is not SecurityPart.CLIENT_CERTIFICATE:
-            raise
