@@ -66,6 +66,11 @@ class OAuthBearerServer:
         self.expires_ms: int | None = None
         self.is_token_authenticated = False
 
+    @property
+    def refusal(self) -> str:
+        """Why the token was refused; empty if it was not."""
+        return "" if self._failure is None else f"the token is not accepted: {self._failure}"
+
     def evaluate(self, token: bytes) -> bytes:
         """Check the token of the client. The answer to a valid one is empty, the answer to an invalid one a JSON text.
 
@@ -74,7 +79,7 @@ class OAuthBearerServer:
         """
         if self._failure is not None:
             answer = self._failure.answer if token == _ACKNOWLEDGED else None
-            raise SaslFailed(f"the token is not accepted: {self._failure}", answer)
+            raise SaslFailed(self.refusal, answer)
         authorization_id, text = _parse(token)
         try:
             valid = self._validate(text)

@@ -54,6 +54,7 @@ class PlainServer:
         self.principal_name = ""
         self.expires_ms: int | None = None
         self.is_token_authenticated = False
+        self.refusal = ""
 
     def evaluate(self, token: bytes) -> bytes:
         """Check name and password. The answer to a valid pair is empty.

@@ -50,6 +50,10 @@ class SaslMechanism(Protocol):
     expires_ms: int | None  #: when its credential expires, in milliseconds since the epoch; None: never
     is_token_authenticated: bool  #: whether it used a delegation token
 
+    @property
+    def refusal(self) -> str:
+        """Why the client's last message was refused, if the client does not know it yet; else empty."""
+
     def evaluate(self, token: bytes) -> bytes:
         """Return the answer to a token of the client.
 
@@ -118,6 +122,11 @@ class SaslSession:
         self.is_token_authenticated = False
         self._ends_at: float | None = None  #: elapsed time at which the session ends
         self._began_again_at: float | None = None  #: elapsed time of the last re-authentication
+
+    @property
+    def refusal(self) -> str:
+        """Why the login fails, if the client has not acknowledged it yet; else empty."""
+        return "" if self._mechanism is None else self._mechanism.refusal
 
     @property
     def mechanisms(self) -> list[str]:

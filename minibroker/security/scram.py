@@ -126,6 +126,7 @@ class ScramServer:
         self.principal_name = ""
         self.expires_ms: int | None = None
         self.is_token_authenticated = False
+        self.refusal = ""
 
     def evaluate(self, token: bytes) -> bytes:
         """Answer the first message with salt and iterations, the second with a signature.

@@ -184,10 +184,11 @@ class SaslGate:
         """Answer a request that must not come now with its own error, and close."""
         key = read_header(frame)[0] >> 16
         reason = f"Unexpected Kafka request of type {self._dispatcher.name_of(key)} during SASL authentication."
+        # Some clients take a refused token for a success. The log has the real reason.
+        logged = f"{reason} ({self._session.refusal})" if self._session.refusal else reason
         if len(frame) > REFUSED_SIZE_MAX:
-            return self._fail(reason, None)
-        answer = self._dispatcher.refuse(info, frame, IllegalSaslState(reason))
-        return self._fail(reason, answer)
+            return self._fail(logged, None)
+        return self._fail(logged, self._dispatcher.refuse(info, frame, IllegalSaslState(reason)))
 
     def _fail(self, reason: str, answer: Answer | None) -> Delayed:
         """Log a failure; answer and close after the delay of the listener."""

@@ -217,6 +217,11 @@ class _AskingMechanism:
         self.expires_ms: int | None = None
         self.is_token_authenticated = False
 
+    @property
+    def refusal(self) -> str:
+        """Why the mechanism refused the client's last message."""
+        return self._inner.refusal
+
     def evaluate(self, token: bytes) -> bytes:
         """Return the answer of the mechanism.
 

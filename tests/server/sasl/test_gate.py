@@ -158,6 +158,18 @@ def test_changed_and_deleted_credentials_hold_for_the_next_login_and_not_for_ope
             assert again.said[-1]["error_code"] == 0
 
 
+def test_a_client_that_takes_a_refused_token_for_a_success_leaves_the_reason(broker: SaslBroker, ports: Ports, lines: list[str]) -> None:
+    with Conversation(ports.sasl) as talk:
+        talk.handshake("OAUTHBEARER")
+        assert talk.authenticate(bearer("alice", lasts_s=-3600)).error_code == 0
+        talk.ask(ASK)  # as aiokafka and kafkajs do
+        talk.ends()
+    (line,) = [line for line in lines if "authentication" in line]
+    assert line.endswith(
+        " (Unexpected Kafka request of type METADATA during SASL authentication. (the token is not accepted: it has expired))"
+    )
+
+
 @pytest.mark.parametrize("password", ["hunter2-wrong", "hunter2-\n-line"])
 def test_a_failure_is_one_line_without_the_secret(broker: SaslBroker, ports: Ports, lines: list[str], password: str) -> None:
     with Conversation(ports.sasl) as talk:
