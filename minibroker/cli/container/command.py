@@ -11,6 +11,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Mapping, MutableMapping
+from errno import EACCES
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -184,9 +185,23 @@ def take_secret_files(environment: MutableMapping[str, str], folder: str) -> Non
             if not file_name:
                 continue
             path = Path(f"{folder}/{file_name}")  # also for a name that begins with /, as in a shell script
-            if not path.exists():
-                raise ConfigurationError(f"{name}: {path} file does not exist")
-            environment[target] = str(path) if names is _FILES else _password(name, path)
+            environment[target] = _password(name, path) if names is _PASSWORDS else str(path)
+            if names is _FILES:
+                _check_readable(name, path)
+
+
+def _check_readable(name: str, path: Path) -> None:
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise _unreadable(name, path, error) from error
+
+
+def _unreadable(name: str, path: Path, error: OSError) -> ConfigurationError:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return ConfigurationError(f"{name}: {path} file does not exist")
+    advice = f": user {os.geteuid()} of the container must be able to read it and to enter its folder" if error.errno == EACCES else ""
+    return ConfigurationError(f"{name}: cannot read {path}: {error.strerror or error}{advice}")
 
 
 def _password(name: str, path: Path) -> str:
@@ -196,7 +211,7 @@ def _password(name: str, path: Path) -> str:
             data = file.read(_PASSWORD_MAX + 1)
         text = data.decode().rstrip("\r\n")
     except OSError as error:
-        raise ConfigurationError(f"{name}: cannot read {path}: {error.strerror or error}") from error
+        raise _unreadable(name, path, error) from error
     except UnicodeDecodeError:
         raise ConfigurationError(f"{name}: {path} is not a text file with a password") from None
     if len(data) > _PASSWORD_MAX or "\0" in text:

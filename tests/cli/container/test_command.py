@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -140,11 +141,27 @@ def test_a_broker_with_secret_files_and_a_jaas_file(tmp_path: Path) -> None:
         ("password", b"\xff\xfe", "{F}/password is not a text file with a password"),
         ("password", b"x" * 70_000, "{F}/password is not a text file with a password"),
         (".", None, "cannot read {F}: Is a directory"),
+        ("x" * 300, None, "cannot read {F}/" + "x" * 300 + ": File name too long"),
     ],
 )
-def test_secret_files_that_cannot_be_used(tmp_path: Path, value: str, content: bytes | None, problem: str) -> None:
+@pytest.mark.parametrize("variable", ["KAFKA_SSL_KEY_CREDENTIALS", "KAFKA_SSL_KEYSTORE_FILENAME"])
+def test_secret_files_that_cannot_be_used(tmp_path: Path, variable: str, value: str, content: bytes | None, problem: str) -> None:
     if content is not None:
         (tmp_path / value).write_bytes(content)
+        if variable == "KAFKA_SSL_KEYSTORE_FILENAME":
+            take_secret_files({variable: value}, str(tmp_path))  # the broker reads it
+            return
     with pytest.raises(ConfigurationError) as refused:
-        take_secret_files({"KAFKA_SSL_KEY_CREDENTIALS": value}, str(tmp_path))
-    assert str(refused.value) == f"KAFKA_SSL_KEY_CREDENTIALS: {problem.replace('{F}', str(tmp_path))}"
+        take_secret_files({variable: value}, str(tmp_path))
+    assert str(refused.value) == f"{variable}: {problem.replace('{F}', str(tmp_path))}"
+
+
+def test_secret_files_that_another_user_owns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, mode: str) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "open", refuse)  # root may read everything
+    with pytest.raises(
+        ConfigurationError, match=r"cannot read .*/k\.p12: Permission denied: user \d+ of the container must be able to read"
+    ):
+        take_secret_files({"KAFKA_SSL_KEYSTORE_FILENAME": "k.p12"}, str(tmp_path))
