@@ -22,8 +22,9 @@ def write_secrets(folder: Path) -> None:
     (folder / "trust-credentials").write_text(TRUSTSTORE_PASSWORD)
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     (folder / "jaas.conf").write_text(f'KafkaServer {{\n  {module} required user_alice="{PASSWORD}";\n}};\n')
+    folder.chmod(0o755)  # the user of the image is not root
     for file in folder.iterdir():
-        file.chmod(0o644)  # the user of the image is not root
+        file.chmod(0o644)
 
 
 def test_secrets_come_from_a_mounted_folder(image: str, tmp_path: Path) -> None:
