@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import click
@@ -19,6 +20,7 @@ from minibroker.errors import ConfigurationError
 if TYPE_CHECKING:
     from minibroker.config.broker_config import BrokerConfig
     from minibroker.http.server import HttpServer, HttpSite
+    from minibroker.metrics.meter import Meter
     from minibroker.server.broker import Broker
     from minibroker.testing.lab.lab_broker import LabBroker
     from minibroker.testing.recording import RequestObserver
@@ -34,18 +36,25 @@ class Site(NamedTuple):
     """A kind of site."""
 
     name: str
-    make: Callable[[Served, Mapping[str, Any]], HttpSite]  #: (broker, options of the command line)
+    make: Callable[[Served, Mapping[str, Any], Meter | None], HttpSite]  #: (broker, options of the command line, its counters)
     port_help: str
     host_help: str
     power: str  #: what other machines get from the site: "lets other machines {power}"
+    advice: str = ""  #: what to do beside a secured listener; "": leave it on loopback
+    host_name_option: str = ""  #: adds a host name, if it is not --NAME-name
     asks_for_login: bool = False  #: whether it asks visitors who they are, beside a listener that does
 
+    @property
+    def names_option(self) -> str:
+        """The option that adds a host name."""
+        return self.host_name_option or f"--{self.name}-name"
 
-def _lab(broker: Served, _options: Mapping[str, Any]) -> HttpSite:
+
+def _lab(broker: Served, _options: Mapping[str, Any], _meter: Meter | None) -> HttpSite:
     return cast("LabBroker", broker).site  # `serve` makes a LabBroker if there is a lab
 
 
-def _registry(broker: Served, _options: Mapping[str, Any]) -> HttpSite:
+def _registry(broker: Served, _options: Mapping[str, Any], _meter: Meter | None) -> HttpSite:
     if find_spec("avro") is None:
         raise ConfigurationError("--registry-port needs avro: pip install 'minibroker[registry]'")
     from minibroker.registry.registry import Registry  # noqa: PLC0415  most brokers have no registry
@@ -60,7 +69,7 @@ def _running(broker: Served) -> Broker:
     return cast("Broker", broker if hosted is None else hosted.broker)
 
 
-def _console(broker: Served, options: Mapping[str, Any]) -> HttpSite:
+def _console(broker: Served, options: Mapping[str, Any], _meter: Meter | None) -> HttpSite:
     try:
         from minibroker.console.mounting import console_of  # noqa: PLC0415  most brokers have no console
     except ImportError as error:
@@ -70,6 +79,17 @@ def _console(broker: Served, options: Mapping[str, Any]) -> HttpSite:
 
 _OBSERVER: Final = "console_observer"
 
+
+def _metrics(broker: Served, options: Mapping[str, Any], meter: Meter | None) -> HttpSite:
+    try:
+        from minibroker.metrics.site import MetricsSite, scraper_of  # noqa: PLC0415  most brokers have no metrics
+    except ImportError as error:
+        raise ConfigurationError("--metrics-port needs prometheus-client: pip install 'minibroker[metrics]'") from error
+    hosted = getattr(broker, "hosted", None)
+    counters = cast("Meter", meter) if hosted is None else hosted.meter
+    return MetricsSite(scraper_of(lambda: _running(broker), counters, options["metrics_names"]))
+
+
 _SITES: Final = (
     Site(
         "lab",
@@ -77,6 +97,15 @@ _SITES: Final = (
         "Let tests change the broker over HTTP on this port, 0 for a free one: faults, time, data. See 'minibroker lab'.",
         f"Address of the lab, if not {LOOPBACK}. Any process that can connect to it controls the broker.",
         "control the broker",
+    ),
+    Site(
+        "metrics",
+        _metrics,
+        "Serve /metrics for Prometheus on this port, 0 for a free one: minibroker.metrics.port. See docs/metrics.md.",
+        f"Address of /metrics, if not {LOOPBACK}: minibroker.metrics.host.",
+        "read the names of topics and groups",
+        f"use --metrics-token-file, or leave the metrics on {LOOPBACK}",
+        "--metrics-host-name",
     ),
     Site(
         "registry",
@@ -107,19 +136,28 @@ def _option(*names: str, **attributes: Any) -> Callable[[Command], Command]:
 
 def http_options(function: Command) -> Command:
     """Add the options of all sites to a command. Their values are not passed to it: `HttpSites.of_command` has them."""
-    for site in reversed(_SITES):
+    options = []
+    for site in _SITES:
         name = site.name
-        options = (
+        options += [
             _option(f"--{name}-port", type=click.IntRange(0, 65535), metavar="PORT", help=site.port_help),
             _option(f"--{name}-host", metavar="HOST", help=site.host_help),
             _option(
-                f"--{name}-name", multiple=True, metavar="NAME",
+                site.names_option, f"{name}_name", multiple=True, metavar="NAME",
                 help=f"A host name of --{name}-host for other machines, if it has a dot.",
             ),
-        )  # fmt: skip
-        for option in reversed(options):
-            function = option(function)
-    return _option("--console-read-only", is_flag=True, help="Let the console show everything and change nothing.")(function)
+        ]  # fmt: skip
+    options += [
+        _option("--metrics-names", metavar="NAMES,...", help="Which names /metrics has: minibroker.metrics.names."),
+        _option(
+            "--metrics-token-file", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
+            help="Serve /metrics only to clients that send the token in this file: Authorization: Bearer TOKEN.",
+        ),
+    ]  # fmt: skip
+    options.append(_option("--console-read-only", is_flag=True, help="Let the console show everything and change nothing."))
+    for option in reversed(options):
+        function = option(function)
+    return function
 
 
 class HttpSites:
@@ -127,6 +165,7 @@ class HttpSites:
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._options = dict(options)
+        self._meter: Meter | None = None
         self._server: HttpServer | None = None
 
     @classmethod
@@ -134,12 +173,21 @@ class HttpSites:
         """Return the sites of the options of a command. UsageError: an option of a site without its port."""
         options = ctx.meta.get(_GIVEN, {})
         for site in _SITES:
-            for each in ("host", "name"):
-                if f"{site.name}_port" not in options and f"{site.name}_{each}" in options:
-                    raise click.UsageError(f"--{site.name}-{each} has no {site.name} without --{site.name}-port")
+            for option, value in ((f"--{site.name}-host", f"{site.name}_host"), (site.names_option, f"{site.name}_name")):
+                if site.name != "metrics" and f"{site.name}_port" not in options and value in options:  # a property may have its port
+                    raise click.UsageError(f"{option} has no {site.name} without --{site.name}-port")
         if "console_read_only" in options and "console_port" not in options:
             raise click.UsageError("--console-read-only has no console without --console-port")
         return cls(options)
+
+    def follow(self, config: BrokerConfig) -> None:
+        """Take the properties of the sites where no option overrides them."""
+        options = self._options
+        if config.minibroker_metrics_port >= 0:
+            options.setdefault("metrics_port", config.minibroker_metrics_port)
+        options.setdefault("metrics_host", config.minibroker_metrics_host)
+        names = options.get("metrics_names")
+        options["metrics_names"] = config.minibroker_metrics_names if names is None else tuple(map(str.strip, names.split(",")))
 
     def __contains__(self, name: str) -> bool:
         return f"{name}_port" in self._options
@@ -156,10 +204,10 @@ class HttpSites:
         what = f"listener {secured[0].name} is secured" if secured else "access control is on"
         for site in _SITES:
             host = self._options.get(f"{site.name}_host", LOOPBACK)
-            if site.name in self and not is_loopback(host) and not site.asks_for_login:
-                raise ConfigurationError(
-                    f"--{site.name}-host: {host} lets other machines {site.power}, but {what}: leave the {site.name} on {LOOPBACK}"
-                )
+            protects_itself = site.asks_for_login or f"{site.name}_token_file" in self._options
+            if site.name in self and not is_loopback(host) and not protects_itself:
+                advice = site.advice or f"leave the {site.name} on {LOOPBACK}"
+                raise ConfigurationError(f"--{site.name}-host: {host} lets other machines {site.power}, but {what}: {advice}")
 
     def observer(self) -> RequestObserver | None:
         """Return what looks at the requests of the broker for the console; None without a console."""
@@ -174,12 +222,18 @@ class HttpSites:
 
     def hooks(self) -> dict[str, Any]:
         """Return arguments of server.Broker that the sites need."""
+        hooks: dict[str, Any] = {}
         observer = self.observer()
-        if observer is None:
-            return {}
-        from minibroker.testing.recording import RecordingDispatcher  # noqa: PLC0415  as above
+        if observer is not None:
+            from minibroker.testing.recording import RecordingDispatcher  # noqa: PLC0415  as above
 
-        return {"make_dispatcher": partial(RecordingDispatcher, observer=observer)}
+            hooks["make_dispatcher"] = partial(RecordingDispatcher, observer=observer)
+        if "metrics" in self:
+            from minibroker.metrics.meter import Meter  # noqa: PLC0415  most brokers have no metrics
+
+            self._meter = Meter()
+            hooks |= self._meter.parts(**hooks)
+        return hooks
 
     async def start(self, broker: Served) -> None:
         """Serve the sites of a running broker. ConfigurationError says why they cannot listen."""
@@ -191,8 +245,14 @@ class HttpSites:
         server, options = HttpServer(), self._options
         for site in sites:
             name = site.name
-            place = Place(options.get(f"{name}_host", LOOPBACK), options[f"{name}_port"], tuple(options.get(f"{name}_name", ())))
-            server.mount(site.make(broker, options), place)
+            place = Place(
+                options.get(f"{name}_host", LOOPBACK),
+                options[f"{name}_port"],
+                tuple(options.get(f"{name}_name", ())),
+                site.names_option,
+                _token_in(options.get(f"{name}_token_file")),
+            )
+            server.mount(site.make(broker, options, self._meter), place)
         await server.start()
         self._server = server
 
@@ -205,3 +265,16 @@ class HttpSites:
         """Close all sites; does nothing if there is none."""
         if self._server is not None:
             await self._server.stop()
+
+
+def _token_in(path: str | None) -> str | None:
+    """Return the token in a file. ConfigurationError: there is none."""
+    if path is None:
+        return None
+    try:
+        token = Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"--metrics-token-file: {path}: {error}") from error
+    if not token:
+        raise ConfigurationError(f"--metrics-token-file: {path} is empty")
+    return token

@@ -15,9 +15,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -33,7 +33,6 @@ from minibroker.server import logs
 from minibroker.server.loop import put_off_garbage_collection, run, settle_garbage_collection
 
 if TYPE_CHECKING:
-    from minibroker.dispatch.context import Services
     from minibroker.server.broker import Broker
     from minibroker.testing.lab.lab_broker import LabBroker
 
@@ -146,6 +145,7 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
             arguments["listeners"] = Setting(address, "--port" if port is not None else str(security.option))
         arguments |= security.properties()
         config = BrokerConfig.load(file=config_file, environment=os.environ, assignments=assignments, arguments=arguments)
+        sites.follow(config)
         sites.check(config)
         security.prepare(config)
         run(_serve(config, broker_count, names, sites, security, says_it_like_kafka=ready_lines == "kafka"))
@@ -197,8 +197,10 @@ async def _serve(
             os._exit(130)
         stop.set()
 
-    on_open = None if security.access is None else security.access.write
-    broker = _make_broker(config, broker_count, racks, exit_without_disks, on_open, sites)
+    parts: dict[str, Any] = {"on_open": None if security.access is None else security.access.write}
+    if "lab" not in sites:
+        parts |= {"on_all_offline": exit_without_disks} | sites.hooks()
+    broker = _make_broker(config, broker_count, racks, parts, sites)
     await broker.start()
     try:
         await sites.start(broker)
@@ -237,28 +239,21 @@ def _exit_without_disks(log_dirs: tuple[str, ...]) -> NoReturn:
     os._exit(1)
 
 
-def _make_broker(  # noqa: PLR0917  what the options say
-    config: BrokerConfig,
-    broker_count: int,
-    racks: list[str],
-    on_all_offline: Callable[[], None],
-    on_open: Callable[[Services], None] | None,
-    sites: HttpSites,
-) -> Broker | LabBroker:
+def _make_broker(config: BrokerConfig, broker_count: int, racks: list[str], parts: dict[str, Any], sites: HttpSites) -> Broker | LabBroker:
+    """Return the broker, which does not run yet. `parts` are further arguments of its constructor."""
     if "lab" in sites:
         from minibroker.testing.lab.lab_broker import LabBroker  # noqa: PLC0415  for tests alone
 
-        lab_broker = LabBroker(config, broker_count=broker_count, racks=racks, on_open=on_open)
+        lab_broker = LabBroker(config, broker_count=broker_count, racks=racks, **parts)
         lab_broker.hosted.observer = sites.observer()
         return lab_broker
-    hooks = {"on_all_offline": on_all_offline, "on_open": on_open, **sites.hooks()}
     if broker_count > 1 or racks:
         from minibroker.testing.simulation.broker import SimulatedBroker  # noqa: PLC0415  one broker does not need it
 
-        return SimulatedBroker(config, broker_count=broker_count, racks=racks, **hooks)
+        return SimulatedBroker(config, broker_count=broker_count, racks=racks, **parts)
     from minibroker.server.broker import Broker  # noqa: PLC0415  a wrong configuration is told without it
 
-    return Broker(config, **hooks)
+    return Broker(config, **parts)
 
 
 def _say_ready(broker: Broker | LabBroker, log_dirs: tuple[str, ...], broker_count: int, sites: Mapping[str, str]) -> None:

@@ -142,11 +142,26 @@ class Reassignment(NamedTuple):
     removing: list[int]
 
 
+class LeadershipChanges:
+    """How often leaders and in-sync replicas have changed since the start, counted by partition."""
+
+    __slots__ = ("in_sync_expansions", "in_sync_shrinks", "unclean_elections")
+
+    def __init__(self) -> None:
+        self.in_sync_shrinks = 0
+        self.in_sync_expansions = 0
+        self.unclean_elections = 0  #: of a replica that was not in sync
+
+
 class Leadership(Protocol):
     """The controller: which brokers have replicas of a partition, and which one leads it.
 
     `SingleBroker` below has the answers of one broker. minibroker.testing.simulation has those of several.
     """
+
+    @property
+    def changes(self) -> LeadershipChanges:
+        """What has changed since the start."""
 
     @property
     def node_ids(self) -> Collection[int]:
@@ -210,6 +225,7 @@ class SingleBroker:
     """`Leadership` of one broker, which leads all partitions and cannot move them."""
 
     def __init__(self, node_id: int, image: MetadataImage) -> None:
+        self.changes = LeadershipChanges()
         self.node_ids = self.alive_ids = (node_id,)
         self._image = image
 

@@ -64,6 +64,9 @@ class BrokerConfig:
     minibroker_telemetry: bool
     minibroker_telemetry_interval_ms: int
     telemetry_max_bytes: int
+    minibroker_metrics_port: int
+    minibroker_metrics_host: str
+    minibroker_metrics_names: tuple[str, ...]
     queued_max_requests: int
     queued_max_request_bytes: int
     socket_listen_backlog_size: int

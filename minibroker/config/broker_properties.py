@@ -90,6 +90,21 @@ _NETWORK: tuple[Row, ...] = (
         "Maximum memory of the values of one request and of the answers to its parts. A request above it closes its connection.",
     ),
     (
+        "minibroker.metrics.port",
+        INT,
+        "-1",
+        between(-1, 65535),
+        "Port of /metrics over HTTP, 0 for a free one; -1: none.",
+    ),
+    ("minibroker.metrics.host", STRING, "127.0.0.1", None, "Address of /metrics."),
+    (
+        "minibroker.metrics.names",
+        LIST,
+        "kafka_exporter,jmx,minibroker",
+        None,
+        "Which names /metrics has: kafka_exporter, jmx, minibroker, reporter, kminion, lag, burrow, redpanda, otel (metrics.md).",
+    ),
+    (
         "queued.max.request.bytes",
         LONG,
         "268435456",

@@ -37,18 +37,18 @@ KAFKA_DEFAULTS: Final[dict[str, str | None]] = {
 
 #: Identity and data directory are not behavior, so `minibroker.like.kafka` does not change these defaults.
 _PLACES: Final = frozenset({"broker.id", "node.id", "log.dir"})
-
 #: the defaults in force with `minibroker.like.kafka`
 LIKE_KAFKA_DEFAULTS: Final = {name: default for name, default in KAFKA_DEFAULTS.items() if name not in _PLACES}
 
 #: broker properties that can change while Apache Kafka runs, and are read-only here, because sockets are opened once
 READ_ONLY_HERE: Final = frozenset({"listeners", "listener.security.protocol.map"})
 
+_METRICS: Final = ("minibroker.metrics.host", "minibroker.metrics.names", "minibroker.metrics.port")
 #: broker properties that Apache Kafka does not have
 ONLY_OURS: Final = frozenset(
     {
         "cluster.id", "minibroker.like.kafka", "minibroker.request.memory.bytes", "minibroker.telemetry",
-        "minibroker.telemetry.interval.ms", "topic.partition.count.map",
+        "minibroker.telemetry.interval.ms", "topic.partition.count.map", *_METRICS,
     }
 )  # fmt: skip
 

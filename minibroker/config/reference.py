@@ -34,7 +34,7 @@ _BY_ENDING: Final = {
     ".max.size": "members", ".sessions": "sessions", ".cache.slots": "sessions", ".window.num": "samples", ".ratio": "share, 0 to 1",
     ".load.factor": "share, 0 to 1", ".level": "level", ".max.requests": "requests", ".backlog.size": "connections",
     ".connections": "connections", ".connections.per.ip": "connections", ".creation.rate": "connections a second",
-    ".size.limit": "partitions", ".id": "id",
+    ".size.limit": "partitions", ".id": "id", ".metrics.port": "port",
 }  # fmt: skip
 _MEASURES: Final = {"milliseconds", "seconds", "minutes", "hours", "bytes", "bytes a second"}
 _NUMBERS: Final = (INT, SHORT, LONG, DOUBLE)

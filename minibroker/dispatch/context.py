@@ -100,6 +100,11 @@ class Coordinators:
         self._transactions.start(ends_orphans=ends_orphans)
         return self._transactions
 
+    @property
+    def started_transactions(self) -> TransactionCoordinator | None:
+        """The coordinator of transactions, if it was needed."""
+        return self._transactions
+
     def start(self) -> None:
         """Continue after a restart: complete decided transactions, time out the others, expire offsets."""
         if TRANSACTION_STATE_TOPIC in self._cluster.topics or self._is_a_transaction_open():
@@ -151,8 +156,12 @@ class ConnectionInfo:
 
     __slots__ = (
         "client_host", "client_port", "client_software_name", "client_software_version", "endings", "is_token_authenticated",
-        "listener_name", "principal", "rights", "security_protocol", "throttle_ms",
+        "listener_name", "principal", "received_s", "rights", "security_protocol", "throttle_ms", "unsent",
     )  # fmt: skip
+
+    # Of a broker with metrics (minibroker/metrics/meter.py); unset otherwise:
+    received_s: float  #: when bytes arrived last
+    unsent: list[Any]  #: answers that are not written yet
 
     def __init__(self, listener_name: str, client_host: str, security_protocol: str = "PLAINTEXT", client_port: int = 0) -> None:
         self.listener_name = listener_name  #: the listener that the client connected to; Metadata returns its advertised address
@@ -288,7 +297,11 @@ class Services:
 class RequestContext:
     """The second argument of a handler: header fields, the connection and the broker's services."""
 
-    __slots__ = ("api_version", "broker", "client_id", "cluster", "connection", "correlation_id", "request_size", "throttle_ms")
+    __slots__ = (
+        "api_version", "broker", "client_id", "cluster", "connection", "correlation_id", "first_step", "request_size", "throttle_ms",
+    )  # fmt: skip
+
+    first_step: tuple[float, float, float] | None  #: times of a request that is answered later, of a broker with metrics; unset otherwise
 
     def __init__(  # noqa: PLR0917  one for each part of a request; the dispatcher creates it
         self,

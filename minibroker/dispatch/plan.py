@@ -40,9 +40,11 @@ class Plan:
     """One (API, version): handler, decoder and encoder."""
 
     __slots__ = (
-        "_decode", "_encode", "_has_leftover", "_header_size", "_pack_prefix", "_request_has_tags", "api", "at_once", "flexible", "handle",
-        "limit", "on_error", "pieces", "version",
+        "_decode", "_encode", "_has_leftover", "_header_size", "_pack_prefix", "_request_has_tags", "api", "at_once", "counts", "flexible",
+        "handle", "limit", "on_error", "pieces", "version",
     )  # fmt: skip
+
+    counts: Any  #: of a broker with metrics (minibroker/metrics/meter.py); unset otherwise
 
     def __init__(self, handler: Handler, version: int) -> None:
         self.api = handler.api
@@ -112,6 +114,16 @@ class Plan:
         if end != len(frame) and not self._has_leftover:
             raise WireError(f"{self.api.name} version {self.version}: {len(frame) - end} bytes left over")
         return request, left
+
+    def watch(self, look: Callable[[Any], None]) -> None:
+        """Call `look` with each response before it is encoded."""
+        inner = self._encode
+
+        def encode(response: Any) -> list[Buffer]:
+            look(response)
+            return inner(response)
+
+        self._encode = encode
 
     def encode(self, response: Any, correlation_id: int) -> list[Buffer]:
         """Return the chunks of the response, with its size and header before them."""

@@ -37,7 +37,7 @@ A `Quotas` exists only while a quota is set. Without one, a request costs one co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import floor, isnan
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
@@ -142,6 +142,11 @@ class Rate:
         self.last_ms = samples[-1].last_ms = max(now_ms, self.last_ms)
         samples[-1].value += value
 
+    def present(self, now_ms: int) -> float:
+        """Return the present rate, a second."""
+        self._forget(now_ms)
+        return sum(sample.value for sample in self._samples) / (self._window_ms(now_ms) / _MS)
+
     def throttle_ms(self, quota: float, now_ms: int) -> int:
         """Return how long the client must wait until its rate is down to the quota; 0 if it is not above it."""
         self._forget(now_ms)
@@ -211,6 +216,9 @@ class Meters(Generic[Meter]):
                 self._drop_inactive(window, now_ms)
             meter = self._by_client[client] = self._new(window)
         return meter
+
+    def __iter__(self) -> Iterator[tuple[Client, Meter]]:
+        return iter(list(self._by_client.items()))
 
     def _drop_inactive(self, window: Window, now_ms: int) -> None:
         self._by_client = {client: meter for client, meter in self._by_client.items() if abs(now_ms - meter.last_ms) < window.total_ms}
@@ -289,6 +297,13 @@ class Quotas:
             if record.key in self._limits:
                 entity = frozenset((part.entity_type, part.entity_name) for part in record.entity)
                 self._limits[record.key].set(entity, None if record.remove else record.value)
+
+    def present(self, key: str) -> Iterator[tuple[Client, float, int]]:
+        """Return, for a key of a rate, each client with its present rate and how long it must wait now, in milliseconds."""
+        now_ms = self._clock.now_ms()
+        for client, rate in self.rates[key]:
+            found = self._limits[key].of(client)
+            yield client, rate.present(now_ms), 0 if found is None else rate.throttle_ms(found[1], now_ms)
 
     # Called by the dispatcher
 

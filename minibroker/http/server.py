@@ -35,6 +35,7 @@ class Place(NamedTuple):
     host: str = LOOPBACK
     port: int = 0  #: 0: a free port, which no other site shares
     names: tuple[str, ...] = ()  #: host names that clients may use, besides addresses and names that are never registered
+    names_option: str = ""  #: the option that adds one of them, if it is not `--NAME-name`
     token: str | None = None  #: what clients must send as `Authorization: Bearer TOKEN`
 
 
@@ -118,7 +119,9 @@ class _Port:
         app = web.Application(client_max_size=max(site.body_max for site, _ in self.sites), middlewares=[_failures_of(self.sites)])
         for site, place in self.sites:
             prefix = site.shared_prefix if len(self.sites) > 1 else ""
-            access = Access(site.noun, f"--{site.name}-name", place.host, names=place.names, pages=site.pages, token=place.token)
+            access = Access(
+                site.noun, place.names_option or f"--{site.name}-name", place.host, names=place.names, pages=site.pages, token=place.token
+            )
             site.add_routes(Routes(app.router, prefix, _guard(site, access)))
         self.runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_S)
         await self.runner.setup()

@@ -43,6 +43,7 @@ from minibroker.log.failures import LogFailures
 from minibroker.log.flusher import Flush, Flusher
 from minibroker.log.loading import LoadedLog, Loader
 from minibroker.log.log_config import LONG_MAX, LogConfig
+from minibroker.log.markers import Markers
 from minibroker.log.producer_state import WriteTimes
 from minibroker.log.results import AbortedTransaction, Appended, EpochEndOffset, IsolationLevel
 from minibroker.log.retention import Retention
@@ -77,7 +78,8 @@ class PartitionLog:
         self.topic, self.partition = parse_folder_name(self.name)
         self.segments = loaded.segments
         self.log_start_offset = loaded.log_start_offset
-        self.log_end_offset = loaded.log_end_offset
+        self.log_end_offset = self.opened_end_offset = loaded.log_end_offset
+        self.markers: Markers | None = None  #: those that were appended since the log was opened; None: there are none
         self.first_unstable_offset: int | None = None  #: of the oldest transaction that readers have to treat as open
         self.epochs = loaded.epochs
         self.producers = loaded.producers
@@ -255,7 +257,11 @@ class PartitionLog:
         if self._rules.timestamp_type:
             log_append_time_ms = now_ms
             stamp_log_append_time(data, now_ms)
-        return self._write(RecordBatch(data), log_append_time_ms)
+        appended = self._write(RecordBatch(data), log_append_time_ms)
+        if self.markers is None:
+            self.markers = Markers(self.opened_end_offset)
+        self.markers.add(appended.base_offset)
+        return appended
 
     def _too_large(self, batch: RecordBatch) -> RecordListTooLarge:
         return RecordListTooLarge(f"{batch.size} bytes do not fit into a segment of {self.config.segment_bytes}")

@@ -33,7 +33,7 @@ NEVER = 2**63  #: a timestamp that no segment reaches
 class Segments:
     """A sorted list of segments with look-ups by offset and by timestamp."""
 
-    __slots__ = ("_base_offsets", "_closed_size", "_reached", "_segments", "active")
+    __slots__ = ("_base_offsets", "_closed_size", "_reached", "_removed_size", "_segments", "active")
 
     def __init__(self, segments: list[Segment]) -> None:
         self._segments = segments
@@ -42,6 +42,7 @@ class Segments:
         self._reached: list[int] = []
         self._closed_size: int | None = None  #: bytes of all except the active one; None: not counted yet
         self.active = segments[-1]
+        self._removed_size = -self.size  #: bytes of segments that are gone, less those of the first ones
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -104,17 +105,24 @@ class Segments:
         taken = self._segments[:count]
         del self._segments[:count], self._base_offsets[:count]
         if count:
+            self._removed_size += sum(segment.size for segment in taken)
             self._reached.clear()
             self._closed_size = None
         return taken
 
     def replace(self, replaced: Sequence[Segment], segment: Segment) -> None:
         """Put `segment` in the place of adjacent segments, none of which is the active one."""
+        self._removed_size += sum(each.size for each in replaced) - segment.size
         first = self._segments.index(replaced[0])
         self._segments[first : first + len(replaced)] = [segment]
         self._base_offsets[first : first + len(replaced)] = [segment.base_offset]
         del self._reached[first:]
         self._closed_size = None
+
+    @property
+    def appended_size(self) -> int:
+        """Bytes that were appended since the log was opened, however many of them are gone."""
+        return self.size + self._removed_size
 
     @property
     def directory(self) -> str:

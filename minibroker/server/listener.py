@@ -131,6 +131,7 @@ class Listener:
         self.peer_watch: PeerWatch | None = None  #: checks clients from new addresses; ServedNode sets it
         self.unknown_client = ConnectionInfo(name, "unknown")  #: whose connections are not created yet
         self.connections: set[AcceptedConnection] = set()
+        self.accepted = 0  #: connections since the start, also refused ones
         self.read_area = new_read_area()
         self.port = 0  #: the port in use, after `open`
         self._clock = clock
@@ -202,6 +203,7 @@ class Listener:
             watch.look(host, connection.own_host)
         counts, limits = self._counts, self.limits
         self.connections.add(connection)
+        self.accepted += 1
         counts.total += 1
         counts.by_host[host] += 1
         if counts.total > limits.max_connections:

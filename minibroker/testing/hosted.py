@@ -16,6 +16,7 @@ from minibroker.cluster.cluster import NewTopic
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.dispatch.context import Services
 from minibroker.errors import ConfigurationError, KafkaError
+from minibroker.metrics.meter import Meter, MeteredConnection
 from minibroker.storage.files import Files
 from minibroker.testing.data import Data, FolderData, Snapshot, data_of
 from minibroker.testing.faults.effects import TearingConnection
@@ -35,6 +36,12 @@ if TYPE_CHECKING:
 _TURNS: Final = 100  #: of the loop, for work that takes several
 
 
+class _Connection(MeteredConnection, TearingConnection):
+    """A connection that is counted, and that faults can tear."""
+
+    __slots__ = ()
+
+
 class HostedBroker:
     """A broker that can be stopped, started again, and given other data."""
 
@@ -51,6 +58,7 @@ class HostedBroker:
         self._has_topics = False
         self.faults = RequestFaults(self._rebuild_dispatchers, lambda _ctx, rule: self._noted.append(str(rule)), self._answer_parked)
         self.observer: RequestObserver | None = None  #: looks at all requests; set before the start
+        self.meter = Meter()
         self._noted: list[str] = []  #: faults that hit the request that is being served; the dispatcher takes them
         self.lab = Lab(self, self.faults)
         self.ports = options.ports  #: of each broker that clients see; after `start`, those in use
@@ -153,12 +161,12 @@ class HostedBroker:
             dispatcher.record_with(self._dispatcher)
         else:
             self._dispatcher = dispatcher
-        return dispatcher
+        return self.meter.around(dispatcher)
 
-    def _connection(self, listener: Listener) -> TearingConnection:
+    def _connection(self, listener: Listener) -> MeteredConnection:
         if listener.secured is not None or listener.sasl is not None:
             self.lab.logins.watch(listener, self._clock)
-        return TearingConnection(listener)
+        return self.meter.connect(_Connection(listener))
 
     def _rebuild_dispatchers(self) -> None:
         """Let the dispatchers look up their handlers again."""
@@ -253,6 +261,7 @@ class HostedBroker:
             return self.lab.storage.over(data.files())
 
         broker.exchange_data(exchange)
+        self.meter.clear()
         if self._dispatcher is not None:
             self._dispatcher.clear()
         if failures:

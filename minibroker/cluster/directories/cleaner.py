@@ -85,6 +85,7 @@ class Cleaner:
         self._set_aside: set[PartitionLog] = set()
         self._paused: set[PartitionLog] = set()  #: logs that move to another directory
         self._requested: set[PartitionLog] = set()  #: to be compacted regardless of their ratio
+        self.completed = 0  #: compactions since the start
         self._lost: dict[PartitionLog, int] = {}  #: consecutive lost runs
         self._timer: Timer | None = None
         self._is_choosing = False
@@ -291,6 +292,7 @@ class Cleaner:
             self._resting.add(log)
             return
         self._lost.pop(log, None)
+        self.completed += 1
         _LOG.info(
             "%s is compacted up to offset %d: %d bytes became %d, %d keys, in %d ms",
             log.name,

@@ -70,6 +70,11 @@ class MetadataStore:
         """The last offset of the metadata log, which is also the epoch of finalized features."""
         return self.log.log_end_offset - 1
 
+    @property
+    def leader_epoch(self) -> int:
+        """The leader epoch of the metadata log."""
+        return self.log.leader_epoch
+
     def load(self) -> None:
         """Replay the log, or create one.
 

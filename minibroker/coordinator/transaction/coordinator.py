@@ -77,6 +77,7 @@ class TransactionCoordinator:
         self._config = config
         self._clock = clock
         self._steps = Steps(cluster, clock, sync)
+        self.timed_out = 0  #: transactions since the start
         self._store = StateStore(cluster, config, clock, on_loaded=self._resume, on_gone=self._steps.forget)
         self._timers: dict[str, Timer] = {}
         self._topic_at_start: Topic | None = None  #: the topic that existed when the broker started
@@ -322,6 +323,7 @@ class TransactionCoordinator:
             transaction_version=self.transaction_version,
             allocate_producer_id=self._cluster.metadata.allocate_producer_id,
         )
+        self.timed_out += 1
         _LOG.warning(
             "transactional id %s: its transaction has been open for %d ms, longer than the producer's transaction.timeout.ms %d: "
             "it is aborted, and producer id %d with epoch %d is fenced",

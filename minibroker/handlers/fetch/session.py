@@ -19,8 +19,7 @@ the session subscribes to it (Partition.subscribe). The cost of a request theref
 changes, not on the number of partitions. If no request waits in a session, each partition notifies
 it once and unsubscribes it, so that an abandoned session costs producers nothing.
 
-A request of more than AT_ONCE_MAX partitions, or in a session of more, is served in slices
-(`FetchSessionCache.context_in_slices`).
+A request or session of more than AT_ONCE_MAX partitions is served in slices (`context_in_slices`).
 
 Limits: max.incremental.fetch.session.cache.slots sessions. A new session replaces the least
 recently used one if that was last used more than EVICTION_MS ago, else the smallest of those older
@@ -365,7 +364,7 @@ class FetchSessionCache:
         self._slot_count = slot_count
         self._new_id = new_id
         self._sessions: dict[int, FetchSession] = {}  #: least recently used first
-        self._partition_count = 0  #: in all sessions
+        self.partition_count = self.evictions = 0  #: partitions in all sessions; sessions that were evicted since the start
         self._closing: deque[Iterator[None]] = deque()  #: closed sessions that are still subscribed to partitions
 
     def __len__(self) -> int:
@@ -493,8 +492,8 @@ class FetchSessionCache:
         before = len(session.partitions)
         session.update(entries, forgotten)
         grown = len(session.partitions) - before
-        self._partition_count += grown
-        if grown > 0 and self._partition_count > PARTITIONS_MAX:
+        self.partition_count += grown
+        if grown > 0 and self.partition_count > PARTITIONS_MAX:
             self._close(session.session_id)
             raise FetchSessionIdNotFound
 
@@ -502,7 +501,7 @@ class FetchSessionCache:
         """Make room for a session of `size` partitions by closing others, and return whether there is room."""
         if size > PARTITIONS_MAX:
             return False
-        while self._partition_count + size > PARTITIONS_MAX:
+        while self.partition_count + size > PARTITIONS_MAX:
             if not self._evict(size, now_ms):
                 return False
         return len(self._sessions) < self._slot_count or self._evict(size, now_ms)
@@ -517,7 +516,7 @@ class FetchSessionCache:
             return False
         oldest = next(iter(self._sessions.values()))
         if now_ms - oldest.used_ms > EVICTION_MS:
-            self._close(oldest.session_id)
+            self._close(oldest.session_id, is_evicted=True)
             return True
         # As in Kafka, the age at the last use counts: a session that was young then cannot be
         # evicted until it is used again.
@@ -525,12 +524,13 @@ class FetchSessionCache:
         smallest = min(evictable, key=lambda session: len(session.partitions), default=None)
         if smallest is None or len(smallest.partitions) >= size:
             return False
-        self._close(smallest.session_id)
+        self._close(smallest.session_id, is_evicted=True)
         return True
 
-    def _close(self, session_id: int) -> None:
+    def _close(self, session_id: int, *, is_evicted: bool = False) -> None:
+        self.evictions += is_evicted
         session = self._sessions.pop(session_id)
-        self._partition_count -= len(session.partitions)
+        self.partition_count -= len(session.partitions)
         self._closing.append(session.close())
         if len(self._closing) == 1:
             self._continue_closing()

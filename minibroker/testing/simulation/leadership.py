@@ -22,7 +22,15 @@ from uuid import UUID
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.metadata.features import ELIGIBLE_LEADERS_FEATURE
 from minibroker.cluster.metadata.metadata_image import IN_SYNC_MIN
-from minibroker.cluster.nodes import NO_LEADER, EligibleLeaders, Node, PartitionNodes, Reassignment, recorded_reassignment
+from minibroker.cluster.nodes import (
+    NO_LEADER,
+    EligibleLeaders,
+    LeadershipChanges,
+    Node,
+    PartitionNodes,
+    Reassignment,
+    recorded_reassignment,
+)
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC, Topic
 from minibroker.errors import (
@@ -69,6 +77,7 @@ class SimulatedLeadership:
     def __init__(self, cluster: Cluster, nodes: Sequence[Node], files: Files) -> None:
         """Present a cluster as these brokers from now on; its own node is one of them. `files` has its log directories."""
         self.nodes: Mapping[int, Node] = {node.node_id: node for node in nodes}  #: all brokers by id
+        self.changes = LeadershipChanges()
         self.alive: set[int] = set(self.nodes)  #: ids of the brokers that run; written here
         self._cluster = cluster
         self._assignments = ReplicaAssignments(files, cluster.config.log_dirs[0])
@@ -323,14 +332,26 @@ class SimulatedLeadership:
         self._cluster.logs.raise_leader_epochs(with_new_leader)
         for partition, before, after in changed:
             self._states[partition.topic_id][partition.index] = after
+            self._count(before, after)
             if self.log_ends is not None:
                 self.log_ends.follow(partition, before, after)
         for partition in with_new_leader:
             partition.wake()
 
+    def _count(self, before: PartitionState, after: PartitionState) -> None:
+        changes, gone, added = self.changes, set(before.in_sync) - set(after.in_sync), set(after.in_sync) - set(before.in_sync)
+        changes.in_sync_shrinks += bool(gone)
+        changes.in_sync_expansions += bool(added)
+        changes.unclean_elections += is_unclean(before, after)
+
 
 def _name(partition: Partition) -> str:
     return f"{partition.topic}-{partition.index}"
+
+
+def is_unclean(before: PartitionState, after: PartitionState) -> bool:
+    """Whether a replica became leader that may lack records."""
+    return before.leader_id == NO_LEADER != after.leader_id and not before.is_taken_away and not may_lead(before, after.leader_id)
 
 
 class ReplicaLogEnds:
@@ -350,8 +371,7 @@ class ReplicaLogEnds:
         if partition.topic in INTERNAL_TOPICS:
             return
         ends = self._ends.setdefault((partition.topic_id, partition.index), {})
-        is_unclean = before.leader_id == NO_LEADER != after.leader_id and not before.is_taken_away and not may_lead(before, after.leader_id)
-        if is_unclean and after.leader_id in ends:
+        if is_unclean(before, after) and after.leader_id in ends:
             self._truncate(partition, ends[after.leader_id])
         log = partition.online_log
         for node_id in set(before.in_sync) - set(after.in_sync):

@@ -1,0 +1,13 @@
+"""Metrics of a broker: counters of its requests, and /metrics with the names that dashboards and alerts use. Docs: docs/metrics.md.
+
+meter.py          counters on the way of a request, as plain integers and lists; `Meter` puts them around dispatchers and connections
+state.py          what a scrape reads of the broker, in slices: partitions, groups, connections
+family.py         families of series and their text
+labels.py         label sets, whose text is cached
+names/            the families by who asks for them: kafka_exporter, jmx, kminion, lag, burrow, redpanda, otel, minibroker
+scrape.py         one scrape, in slices between which the broker serves
+site.py           /metrics over HTTP
+
+A scrape reads the state of the broker. Between scrapes only the meter costs something, and a broker without metrics has none: the meter
+wraps dispatchers and connections when they are created.
+"""

@@ -1,0 +1,98 @@
+"""Families of series, and their text: Prometheus 0.0.4 and OpenMetrics 1.0.
+
+A family computes its samples from a `State` when it is scraped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+
+from prometheus_client.utils import floatToGoString
+
+from minibroker.metrics.labels import NO_LABELS, Labels
+from minibroker.metrics.state import State
+
+go_float: Callable[[float], str] = floatToGoString  # it has no annotations
+
+SAMPLES_A_PIECE: Final = 200  #: between two looks at the time: a fraction of a millisecond
+
+
+Sample = tuple[str, Labels, float]  #: (suffix of the name, labels, value)
+Samples = Iterable[Sample]
+
+
+class Row(Protocol):
+    """What has one sample in several families, always with the same labels."""
+
+    @property
+    def labels(self) -> Labels:
+        """The labels."""
+
+
+R = TypeVar("R", bound=Row)
+
+
+class Column(Generic[R]):
+    """The samples of a family with one whole number for each row. Their text costs a third of that of other samples."""
+
+    def __init__(self, rows: Callable[[State], Sequence[R]], value: Callable[[R], int]) -> None:
+        self._rows = rows
+        self._value = value
+
+    def __call__(self, state: State) -> Samples:
+        """Return the samples."""
+        value = self._value
+        return (("", row.labels, value(row)) for row in self._rows(state))
+
+    def text(self, state: State, name: str) -> Iterator[str]:
+        """Yield the text in pieces."""
+        rows, value = self._rows(state), self._value
+        for start in range(0, len(rows), SAMPLES_A_PIECE):
+            yield "".join([f"{name}{row.labels.text} {value(row)}\n" for row in rows[start : start + SAMPLES_A_PIECE]])
+
+
+class Family(NamedTuple):
+    """One metric with all its series."""
+
+    name: str  #: as it appears in samples; that of a counter with _total, unless it is `untyped`
+    kind: str  #: counter, gauge, untyped, histogram or summary
+    help: str
+    samples: Callable[[State], Samples]
+
+    def header(self, *, is_open_metrics: bool) -> str:
+        """Return the lines HELP and TYPE."""
+        name, kind = self.name, self.kind
+        if is_open_metrics:
+            name = name.removesuffix("_total") if kind == "counter" else name
+            kind = "unknown" if kind == "untyped" else kind
+        return f"# HELP {name} {self.help}\n# TYPE {name} {kind}\n"
+
+    def text(self, state: State, *, is_open_metrics: bool) -> Iterator[str]:
+        """Yield the text in pieces."""
+        name = self.name
+        if isinstance(self.samples, Column):
+            yield self.header(is_open_metrics=is_open_metrics)
+            yield from self.samples.text(state, name)
+            return
+        lines = [self.header(is_open_metrics=is_open_metrics)]
+        for suffix, of_series, value in self.samples(state):
+            number = value if type(value) is int else go_float(value)
+            lines.append(f"{name}{suffix}{of_series.text} {number}\n")
+            if len(lines) >= SAMPLES_A_PIECE:
+                yield "".join(lines)
+                lines.clear()
+        if lines:
+            yield "".join(lines)
+
+
+def single(value: Callable[[State], float]) -> Callable[[State], Samples]:
+    """Return the samples of a family without labels."""
+    return lambda state: (("", NO_LABELS, value(state)),)
+
+
+class Names(NamedTuple):
+    """A set of families that can be selected by name."""
+
+    name: str
+    families: tuple[Family, ...]

@@ -1,0 +1,56 @@
+"""Label sets. Their text is made once by prometheus_client, and cached: the labels of a partition are the same in a dozen families."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from prometheus_client.core import Metric
+from prometheus_client.exposition import generate_latest
+
+LABEL_SETS_MAX: Final = 65_536  #: that are cached
+CACHED_LENGTH_MAX: Final = 300  #: longer values are not cached: group ids may have 32 kB
+_SAMPLE: Final = "x"
+
+
+class Labels(NamedTuple):
+    """A label set."""
+
+    text: str  #: as in the exposition, with its braces; "" without labels
+    names: tuple[str, ...]
+    values: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the values by name."""
+        return dict(zip(self.names, self.values, strict=True))
+
+
+@lru_cache(LABEL_SETS_MAX)
+def _labels(names: tuple[str, ...], values: tuple[str, ...]) -> Labels:
+    metric = Metric(_SAMPLE, "", "gauge")
+    metric.add_sample(_SAMPLE, dict(zip(names, values, strict=True)), 0)
+    line = generate_latest(_One(metric)).decode().rstrip("\n").rpartition("\n")[2]
+    return Labels(line[len(_SAMPLE) : line.rindex(" ")], names, values)
+
+
+class _One:
+    """A collector of one metric."""
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the metric."""
+        return (self._metric,)
+
+
+def labels(**values: object) -> Labels:
+    """Return a label set: `labels(topic="orders", partition=0)`."""
+    texts = tuple(map(str, values.values()))
+    if max(map(len, texts)) > CACHED_LENGTH_MAX:
+        return _labels.__wrapped__(tuple(values), texts)
+    return _labels(tuple(values), texts)
+
+
+NO_LABELS: Final = Labels("", (), ())

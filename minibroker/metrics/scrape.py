@@ -1,0 +1,141 @@
+"""One scrape: read the state of the broker and make the text, in slices between which the broker serves."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import Metric
+from prometheus_client.exposition import generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as generate_open_metrics
+
+from minibroker.metrics.family import Family
+from minibroker.metrics.labels import labels
+from minibroker.metrics.meter import Meter
+from minibroker.metrics.names import families_of
+from minibroker.metrics.state import Rates, State, Totals, loop_delay_s
+from minibroker.server.broker import Broker
+from minibroker.telemetry.families import Family as ClientFamily
+from minibroker.telemetry.families import client_families
+
+SLICE_S: Final = 0.001  #: of work without a pause; a piece of it takes less than that again
+_END: Final = "# EOF\n"
+
+Text = Callable[[CollectorRegistry], bytes]
+
+
+class Scraper:
+    """Scrapes one broker; lives on its loop's thread."""
+
+    def __init__(self, broker: Callable[[], Broker], meter: Meter, families: Sequence[Family]) -> None:
+        """Create a scraper.
+
+        Args:
+            broker: returns the broker, which runs.
+            meter: counts its requests.
+            families: what to show, before the metrics that clients push.
+        """
+        self._broker = broker
+        self._meter = meter
+        self._families = families
+        self._totals = Totals()
+        self._rates = Rates()
+        self._process = ProcessCollector(registry=None)
+        self._lock = asyncio.Lock()  #: one scrape at a time
+        self.cpu_s = 0.0  #: of the last scrape, on the loop's thread
+        self.longest_slice_s = 0.0  #: CPU time of its longest slice
+
+    async def text(self, *, is_open_metrics: bool = False) -> str:
+        """Return the text of all metrics."""
+        async with self._lock:
+            state = await self.state()
+            pieces: list[str] = []
+            await self._in_slices(self._text(state, pieces, is_open_metrics=is_open_metrics))
+            return "".join(pieces)
+
+    async def state(self) -> State:
+        """Read the state of the broker."""
+        self.cpu_s = self.longest_slice_s = 0.0
+        self._meter.count_exactly()
+        state = State(self._broker(), self._meter, self._totals, self._rates, await loop_delay_s())
+        await self._in_slices(state.read())
+        return state
+
+    async def values(self, name: str) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+        """Return the samples of the family `name`, by the sample's name and labels; empty for an unknown one."""
+        family = next((each for each in self._families if each.name == name), None)
+        if family is None:
+            return {}
+        async with self._lock:
+            state = await self.state()
+            found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
+            for suffix, of_series, value in family.samples(state):
+                series = tuple(sorted(zip(of_series.names, of_series.values, strict=True)))
+                found.setdefault(name + suffix, {})[series] = value
+            return found
+
+    def _text(self, state: State, pieces: list[str], *, is_open_metrics: bool) -> Iterator[None]:
+        generate = generate_open_metrics if is_open_metrics else generate_latest
+        for family in self._families:
+            for piece in family.text(state, is_open_metrics=is_open_metrics):
+                pieces.append(piece)
+                yield
+        for metric in self._process.collect():
+            pieces.append(generate(_One(metric)).decode().removesuffix(_END))
+            yield
+        for pushed in self._pushed(state):
+            if pushed is not None:
+                pieces += pushed.text(state, is_open_metrics=is_open_metrics)
+            yield
+        if is_open_metrics:
+            pieces.append(_END)
+
+    def _pushed(self, state: State) -> Iterator[Family | None]:
+        """Return the metrics that clients push (docs/telemetry.md), None for a pause; without those that have a name of ours."""
+        telemetry = state.services.telemetry
+        if telemetry is None:
+            return
+        names = {family.name for family in self._families}
+        found: Iterable[ClientFamily | None] = client_families(telemetry.clients())
+        for pushed in found:
+            if pushed is None or pushed.name not in names:
+                yield None if pushed is None else _family_of(pushed)
+
+    async def _in_slices(self, steps: Iterator[None]) -> None:
+        began_s, cpu_s = time.perf_counter(), time.thread_time()
+        for _ in steps:
+            if time.perf_counter() - began_s >= SLICE_S:
+                self._count(time.thread_time() - cpu_s)
+                await asyncio.sleep(0)
+                began_s, cpu_s = time.perf_counter(), time.thread_time()
+        self._count(time.thread_time() - cpu_s)
+
+    def _count(self, slice_s: float) -> None:
+        self.cpu_s += slice_s
+        self.longest_slice_s = max(self.longest_slice_s, slice_s)
+
+
+class _One(CollectorRegistry):
+    """A registry of one metric, to make its text."""
+
+    def __init__(self, metric: Metric) -> None:
+        super().__init__()
+        self._metric = metric
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the metric."""
+        yield self._metric
+
+
+def scraper_of(broker: Callable[[], Broker], meter: Meter, names: Iterable[str]) -> Scraper:
+    """Return what scrapes a broker for some sets of names. ConfigurationError: there is no such set."""
+    return Scraper(broker, meter, families_of(names))
+
+
+def _family_of(pushed: ClientFamily) -> Family:
+    samples = [("", labels(**dict(of_series)), value) for of_series, value in pushed.series]
+    kind = "untyped" if pushed.kind == "counter" and not pushed.name.endswith("_total") else pushed.kind
+    return Family(pushed.name, kind, pushed.documentation.replace("\\", r"\\").replace("\n", r"\n"), lambda _: samples)

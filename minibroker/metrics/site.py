@@ -1,0 +1,62 @@
+"""/metrics over HTTP: Prometheus text 0.0.4, or OpenMetrics 1.0 if the client prefers it; compressed if it accepts gzip."""
+
+from __future__ import annotations
+
+from typing import Final
+
+try:
+    from aiohttp import web
+except ImportError:  # the HTTP server says so
+    web = None  # type: ignore[assignment]
+
+from minibroker.http.access import Pages
+from minibroker.http.server import Routes, json_failure
+from minibroker.metrics.scrape import Scraper, scraper_of
+
+__all__ = ("MetricsSite", "scraper_of")
+
+TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
+OPEN_METRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+
+class MetricsSite:
+    """Serves /metrics."""
+
+    name = "metrics"
+    noun = "metrics endpoint"
+    extra = "metrics"
+    pages = Pages.OWN
+    shared_prefix = ""
+    body_max = 1024
+
+    def __init__(self, scraper: Scraper) -> None:
+        self._scraper = scraper
+
+    failure = staticmethod(json_failure)
+
+    def add_routes(self, routes: Routes) -> None:
+        """Add /metrics."""
+        routes.get("/metrics", self._metrics)
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        is_open_metrics = prefers_open_metrics(request.headers.get("Accept", ""))
+        text = await self._scraper.text(is_open_metrics=is_open_metrics)
+        response = web.Response(body=text.encode(), headers={"Content-Type": OPEN_METRICS if is_open_metrics else TEXT})
+        response.headers["Vary"] = "Accept, Accept-Encoding"
+        if "gzip" in request.headers.get("Accept-Encoding", ""):
+            response.enable_compression(web.ContentCoding.gzip)
+        return response
+
+
+def prefers_open_metrics(accept: str) -> bool:
+    """Whether an Accept header prefers OpenMetrics to the text format."""
+    qualities: dict[str, float] = {}
+    for each in accept.split(","):
+        media, *parameters = (part.strip() for part in each.split(";"))
+        quality = next((part[2:] for part in parameters if part.startswith("q=")), "1")
+        try:
+            qualities[media.lower()] = max(qualities.get(media.lower(), 0.0), float(quality))
+        except ValueError:
+            continue
+    wanted = qualities.get("application/openmetrics-text", 0.0)
+    return wanted > 0 and wanted >= qualities.get("text/plain", 0.0)

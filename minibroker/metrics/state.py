@@ -1,0 +1,367 @@
+"""What one scrape reads of the broker: numbers of partitions, groups and connections, copied in slices.
+
+The families of a scrape read this copy, not the broker: a topic may be deleted while the text is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC
+from minibroker.coordinator.group.classic.group import ClassicGroup
+from minibroker.errors import KafkaError
+from minibroker.metrics.labels import Labels, labels
+from minibroker.metrics.meter import Meter, TopicCounts
+
+if TYPE_CHECKING:
+    from minibroker.cluster.cluster import Cluster
+    from minibroker.cluster.partition import Partition
+    from minibroker.coordinator.group.store import StoredShard
+    from minibroker.coordinator.transaction.records import TransactionMetadata
+    from minibroker.dispatch.context import Services
+    from minibroker.server.broker import Broker
+
+INTERVAL_S: Final = 1.0  #: a scrape sooner after the last one sees the same rates
+PARTITIONS_A_SLICE: Final = 50
+OFFSETS_A_SLICE: Final = 200
+NO_LEADER: Final = -1
+
+
+Counted = tuple[int, int, int, int, int, int, int]  #: in the order of Totals.FIELDS
+
+
+class PartitionState(NamedTuple):
+    """One partition."""
+
+    topic: str
+    number: int
+    labels: Labels  #: topic and partition
+    leader_id: int
+    replicas: list[int]
+    in_sync: list[int]
+    min_in_sync: int
+    log_start_offset: int
+    last_stable_offset: int
+    high_watermark: int
+    log_end_offset: int
+    size: int
+    segment_count: int
+    messages_in: int  #: since its log was opened
+    bytes_in: int
+    open_transactions: int
+    source: Partition
+
+
+class TopicState(NamedTuple):
+    """One topic."""
+
+    name: str
+    labels: Labels  #: topic
+    is_internal: bool
+    partitions: list[PartitionState]
+    counts: TopicCounts
+    messages_in: int
+    bytes_in: int
+
+
+class GroupOffset(NamedTuple):
+    """The committed offset of a group in one partition."""
+
+    topic: str
+    number: int
+    offset: int
+    commit_timestamp_ms: int
+    labels: Labels  #: consumergroup, partition, topic
+    partition: PartitionState
+    lag: int  #: offsets up to the high watermark
+    marker_count: int | None  #: transaction markers among them; None: not known
+
+
+class GroupState(NamedTuple):
+    """One group."""
+
+    group_id: str
+    group_type: str
+    protocol_type: str
+    protocol: str
+    state: str
+    member_count: int
+    offsets: list[GroupOffset]
+
+
+class Totals:
+    """Counters of topics over all topics, which keep what deleted topics counted."""
+
+    FIELDS: Final = ("messages_in", "bytes_in", "bytes_out", "produces", "failed_produces", "fetches", "failed_fetches")
+
+    def __init__(self) -> None:
+        self._gone = [0] * len(self.FIELDS)
+        self._last: dict[Any, Counted] = {}  #: by topic id
+        self._now: dict[Any, Counted] = {}
+
+    def note(self, topic_id: Any, counted: Counted) -> None:
+        """Take the counters of a topic that exists, in the order of FIELDS."""
+        self._now[topic_id] = counted
+        before = self._last.pop(topic_id, None)
+        if before is not None and (counted[0] < before[0] or counted[1] < before[1]):  # its log was opened again
+            self._gone = [gone + max(old - new, 0) for gone, old, new in zip(self._gone, before, counted, strict=True)]
+
+    def values(self) -> dict[str, int]:
+        """Return the totals, after all topics were noted."""
+        for counted in self._last.values():  # deleted
+            self._gone = list(map(sum, zip(self._gone, counted, strict=True)))
+        self._last, self._now = self._now, {}
+        return dict(zip(self.FIELDS, map(sum, zip(self._gone, *self._last.values(), strict=True)), strict=True))
+
+
+class Rates:
+    """Numbers of the last scrape, to compare with the present ones."""
+
+    def __init__(self, now_s: Callable[[], float] = time.perf_counter, cpu_s: Callable[[], float] = time.thread_time) -> None:
+        """Start now. Call it on the loop's thread, whose CPU time counts."""
+        self._now_s = now_s
+        self._cpu_s = cpu_s
+        self._before: dict[str, float] = {}
+        self._before_s = now_s()
+        self._before_cpu_s = cpu_s()
+        self.values: dict[str, float] = {}  #: growth a second, by name
+        self.idle_part = 1.0  #: of the time, from 0 to 1
+
+    def update(self, counters: dict[str, float]) -> None:
+        """Take the present counters, all of which started at 0."""
+        now_s, cpu_s = self._now_s(), self._cpu_s()
+        passed_s = now_s - self._before_s
+        if not self.values:
+            self._before, self._before_s = counters, now_s
+            self.values = dict.fromkeys(counters, 0.0)  # nothing to compare with
+        if passed_s < INTERVAL_S:
+            return
+        self.values = {name: max(value - self._before.get(name, 0.0), 0.0) / passed_s for name, value in counters.items()}
+        self.idle_part = min(max(1.0 - (cpu_s - self._before_cpu_s) / passed_s, 0.0), 1.0)
+        self._before, self._before_s, self._before_cpu_s = counters, now_s, cpu_s
+
+
+class State:
+    """The state of a broker at one scrape; `read` fills it."""
+
+    def __init__(self, broker: Broker, meter: Meter, totals: Totals, rates: Rates, loop_delay_s: float) -> None:
+        self.meter = meter
+        self.broker = broker
+        self.rates = rates
+        self.totals: dict[str, int] = {}
+        self.loop_delay_s = loop_delay_s
+        self.topics: list[TopicState] = []
+        self.partitions: list[PartitionState] = []  #: of all topics
+        self.offsets: list[GroupOffset] = []  #: of all groups
+        self.groups: list[GroupState] = []
+        self.transactions: list[TransactionMetadata] = []
+        self._totals = totals
+        self._partitions: dict[tuple[str, int], PartitionState] = {}
+
+    @property
+    def cluster(self) -> Cluster:
+        """The broker's cluster."""
+        return self.broker.cluster
+
+    @property
+    def services(self) -> Services:
+        """The services of the first broker that clients see."""
+        return self.broker.nodes[0].services
+
+    @property
+    def now_ms(self) -> int:
+        """The broker's time."""
+        return self.cluster.clock.now_ms()
+
+    def read(self) -> Iterator[None]:
+        """Read everything, and yield between slices."""
+        yield from self._read_topics()
+        yield from self._read_groups()
+        coordinator = self.services.coordinators.started_transactions
+        if coordinator is not None:
+            try:
+                self.transactions = coordinator.all()
+            except KafkaError:
+                self.transactions = []  # their log is being read
+        self.rates.update(self._counters())
+        yield
+
+    def _counters(self) -> dict[str, float]:
+        """Return the counters whose rates are metrics."""
+        found: dict[str, float] = {"metadata": self.cluster.metadata.last_offset + 1}
+        coordinator = self.services.coordinators.started_transactions
+        found["transaction_timeouts"] = 0 if coordinator is None else coordinator.timed_out
+        for listener in self.broker.listeners:
+            accepted, closed = f"accepted:{listener.name}", f"closed:{listener.name}"
+            found[accepted] = found.get(accepted, 0) + listener.accepted
+            found[closed] = found.get(closed, 0) + listener.accepted - len(listener.connections)
+        return found
+
+    def timestamp_ms(self, partition: PartitionState, offset: int) -> int:
+        """Return the largest timestamp of the batch with an offset, -1 without one. Reads the log, unless it was read before."""
+        key = partition.topic, partition.number
+        known = self.meter.timestamps.get(key)
+        if known is not None and known[:2] == (offset, partition.source.topic_id):
+            return known[2]
+        timestamp_ms, log = -1, partition.source.online_log
+        if log is not None:
+            try:
+                header = log.segments.floor(max(offset, log.log_start_offset)).find(offset)
+            except (OSError, KafkaError):
+                header = None
+            timestamp_ms = -1 if header is None else header.max_timestamp
+        self.meter.timestamps[key] = offset, partition.source.topic_id, timestamp_ms
+        return timestamp_ms
+
+    def _read_topics(self) -> Iterator[None]:
+        counted = self.meter.topics
+        nodes = self.services.nodes
+        count = 0
+        for topic in list(self.cluster.topics.values()):
+            of_topic = TopicState(
+                topic.name, labels(topic=topic.name), topic.is_internal, [], _sum_of(counted, topic.name, topic.topic_id), 0, 0
+            )
+            messages_in = bytes_in = 0
+            for partition in topic.partitions:
+                known = _partition_state(partition, nodes.of(partition))
+                of_topic.partitions.append(known)
+                self.partitions.append(known)
+                self._partitions[topic.name, partition.index] = known
+                messages_in += known.messages_in
+                bytes_in += known.bytes_in
+                count += 1
+                if count % PARTITIONS_A_SLICE == 0:
+                    yield
+            of_topic = of_topic._replace(messages_in=messages_in, bytes_in=bytes_in)
+            self.topics.append(of_topic)
+            of_requests = of_topic.counts
+            self._totals.note(
+                topic.topic_id,
+                (
+                    messages_in,
+                    bytes_in,
+                    of_requests.bytes_out,
+                    of_requests.produces,
+                    of_requests.failed_produces,
+                    of_requests.fetches,
+                    of_requests.failed_fetches,
+                ),
+            )
+        yield
+        self._forget_topics()
+        self.totals = self._totals.values()
+        yield
+
+    def _forget_topics(self) -> None:
+        """Drop the counters of topics that are gone."""
+        image = self.cluster.image
+        for key in [key for key in self.meter.topics if key not in image.topics and key not in image.topics_by_id]:
+            del self.meter.topics[key]
+        for place in [place for place in self.meter.timestamps if place not in self._partitions]:
+            del self.meter.timestamps[place]
+
+    def _read_groups(self) -> Iterator[None]:
+        if CONSUMER_OFFSETS_TOPIC not in self.cluster.topics:
+            return
+        count, store = 0, self.services.coordinators.groups.live.store
+        for index in range(store.partition_count):
+            try:
+                stored = store.shard(index)
+            except KafkaError:
+                yield  # it is being read for the first time, or its log failed
+                continue
+            for group_id in list(stored.shard.groups):
+                known = self._group_state(stored, group_id)
+                if known is not None:
+                    self.groups.append(known)
+                    self.offsets += known.offsets
+                    count += 1 + len(known.offsets)
+                    if count >= OFFSETS_A_SLICE:
+                        count = 0
+                        yield
+        yield
+
+    def _group_state(self, stored: StoredShard, group_id: str) -> GroupState | None:
+        known = stored.shard.groups.get(group_id)
+        if known is None:
+            return None
+        live = stored.live.get(group_id)
+        offsets = []
+        for (topic, index), committed in stored.shard.offsets.of_group(group_id).items():
+            partition = self._partitions.get((topic, index))
+            if partition is None:
+                continue  # the topic is gone, or was created again with fewer partitions
+            of_offset = labels(consumergroup=group_id, partition=index, topic=topic)
+            lag = max(partition.high_watermark - committed.offset, 0)
+            markers = _unread_markers(partition, committed.offset) if lag else 0
+            offsets.append(GroupOffset(topic, index, committed.offset, committed.commit_timestamp_ms, of_offset, partition, lag, markers))
+        protocol, member_count = "", 0
+        if isinstance(live, ClassicGroup):
+            protocol, member_count = live.protocol_name or "", len(live.members)
+        elif known.image is not None:
+            member_count = len(known.image.members)
+        protocol_type = live.protocol_type if live is not None else known.stored.protocol_type if known.stored else ""
+        state = "Empty" if live is None else str(live.state.value)
+        return GroupState(group_id, known.group_type.value, protocol_type, protocol, state, member_count, offsets)
+
+
+def _sum_of(counted: dict[Any, TopicCounts], *keys: Any) -> TopicCounts:
+    """Return the counts of a topic by its name and by its id."""
+    total = TopicCounts()
+    for found in filter(None, map(counted.get, keys)):
+        for name in TopicCounts.__slots__:
+            setattr(total, name, getattr(total, name) + getattr(found, name))
+    return total
+
+
+def _partition_state(partition: Partition, nodes: Any) -> PartitionState:
+    log = partition.online_log
+    of_partition = labels(partition=partition.index, topic=partition.topic)
+    if log is None:  # new and empty, or on a disk that failed
+        zeros = (0,) * 9
+        return PartitionState(
+            partition.topic, partition.index, of_partition, nodes.leader_id, nodes.replicas, nodes.in_sync, 1, *zeros, partition
+        )
+    return PartitionState(
+        partition.topic,
+        partition.index,
+        of_partition,
+        nodes.leader_id,
+        nodes.replicas,
+        nodes.in_sync,
+        log.config.min_insync_replicas,
+        log.log_start_offset,
+        log.last_stable_offset,
+        log.high_watermark,
+        log.log_end_offset,
+        log.segments.size,
+        len(log.segments),
+        log.log_end_offset - log.opened_end_offset,
+        log.segments.appended_size,
+        len(log.producers.open_transactions.first_offsets),
+        partition,
+    )
+
+
+def _unread_markers(partition: PartitionState, offset: int) -> int | None:
+    """Return the number of markers between a committed offset and the high watermark; None if it is not known."""
+    log = partition.source.online_log
+    if log is None:
+        return 0
+    if log.markers is None:
+        return 0 if offset >= log.opened_end_offset else None
+    unread, later = log.markers.count(offset), log.markers.count(partition.high_watermark)
+    return None if unread is None or later is None else unread - later
+
+
+async def loop_delay_s(turns: int = 3) -> float:
+    """Return the longest of some turns of the loop, as a request waits for them."""
+    longest = 0.0
+    for _ in range(turns):
+        began_s = time.perf_counter()
+        await asyncio.sleep(0)
+        longest = max(longest, time.perf_counter() - began_s)
+    return longest
