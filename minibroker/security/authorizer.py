@@ -13,7 +13,7 @@ entry changes.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Final
 from uuid import UUID
 
@@ -30,6 +30,7 @@ from minibroker.security.acl import (
 )
 
 DECISIONS_MAX: Final = 20_000  #: in the cache; it starts again when it is full
+_FOUND_AT_ONCE: Final = 500  #: entries that are compared with a filter between two pauses
 CACHED_NAME_MAX: Final = 256  #: characters of a resource name; decisions about longer names are not cached, so that memory is bounded
 
 #: operations that an entry with one of these allows; one that denies READ does not deny DESCRIBE
@@ -122,6 +123,7 @@ class Authorizer:
         self._acls: dict[Acl, None] = {}
         #: pattern -> principal -> entries
         self._by_pattern: dict[tuple[ResourceType, PatternType, str], dict[str, list[Acl]]] = {}
+        self._by_principal: dict[tuple[ResourceType, str], dict[Acl, None]] = {}
         self._prefix_lengths: dict[ResourceType, list[int]] = {}  #: of the names of prefixed patterns, longest first
         self._decisions: dict[_Question, Decision] = {}
         self._operations: dict[tuple[str, str, ResourceType, str], int] = {}
@@ -143,6 +145,7 @@ class Authorizer:
         self._acls[acl] = None
         principals = self._by_pattern.setdefault((acl.resource_type, acl.pattern_type, acl.resource_name), {})
         principals.setdefault(acl.principal, []).append(acl)
+        self._by_principal.setdefault((acl.resource_type, acl.principal), {})[acl] = None
         self._forget(acl)
 
     def remove(self, acl: Acl) -> None:
@@ -157,11 +160,24 @@ class Authorizer:
             del principals[acl.principal]
         if not principals:
             del self._by_pattern[pattern]
+        of_principal = self._by_principal[acl.resource_type, acl.principal]
+        del of_principal[acl]
+        if not of_principal:
+            del self._by_principal[acl.resource_type, acl.principal]
         self._forget(acl)
 
-    def find(self, acl_filter: AclFilter) -> Iterator[Acl]:
-        """Yield the entries that match a filter, in the order of their creation."""
-        return (acl for acl in self._acls if acl_filter.matches(acl))
+    def find(self, acl_filter: AclFilter) -> Generator[None, None, list[Acl]]:
+        """Return the entries that match a filter, in the order of their creation, with pauses.
+
+        Some of them may be removed when it ends.
+        """
+        found = []
+        for number, acl in enumerate(list(self._acls)):
+            if number % _FOUND_AT_ONCE == _FOUND_AT_ONCE - 1:
+                yield
+            if acl_filter.matches(acl):
+                found.append(acl)
+        return found
 
     def is_allowed(self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Return whether a client may do something with the resource of this name."""
@@ -291,12 +307,10 @@ class Authorizer:
             return True
         allowed: set[tuple[PatternType, str]] = set()
         denied: set[tuple[PatternType, str]] = set()
-        for (kind, pattern, name), principals in self._by_pattern.items():
-            if kind != resource_type:
-                continue
-            for acl in (*principals.get(principal, ()), *principals.get(ANY_PRINCIPAL, ())):
+        for name in (principal, ANY_PRINCIPAL):
+            for acl in self._by_principal.get((resource_type, name), ()):
                 if acl.host in {host, ANY_HOST} and acl.operation in {operation, Operation.ALL}:
-                    (denied if acl.permission == Permission.DENY else allowed).add((pattern, name))
+                    (denied if acl.permission == Permission.DENY else allowed).add((acl.pattern_type, acl.resource_name))
         if (PatternType.LITERAL, ANY_NAME) in denied:
             return False
         if (PatternType.LITERAL, ANY_NAME) in allowed:

@@ -123,13 +123,13 @@ def test_each_step_is_bounded_and_the_answer_is_unchanged(broker: BrokerInMemory
     assert answer == expected
 
 
-def serve(broker: BrokerInMemory, request: Any) -> tuple[Any, list[int]]:
+def serve(broker: BrokerInMemory, request: Any, version: int | None = None) -> tuple[Any, list[int]]:
     """The answer, and how many functions were called in each turn."""
-    frame = frame_of(request)
+    frame = frame_of(request, version)
     found: list[Any] = []
     counts = [calls_in(lambda: found.append(broker.dispatcher.dispatch(broker.connection, frame)))]
     api = api_of(sys.modules[type(request).__module__])
-    pending = Pending(api, api.max_version, found[0])
+    pending = Pending(api, api.max_version if version is None else version, found[0])
     while not pending.is_done:
         counts.append(calls_in(lambda: next_turn(broker)))
     return pending.answer(), counts

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from minibroker.security.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from minibroker.security.authorizer import CACHED_NAME_MAX, DECISIONS_MAX, OPERATIONS, RIGHTS_MAX, Authorizer
 from tests.support.soak import examples
+from tests.support.turns import result_of
 
 ALICE, BOB, EVERYBODY = "User:alice", "User:bob", "User:*"
 HOST, OTHER_HOST = "127.0.0.1", "10.0.0.9"
@@ -197,7 +198,7 @@ def test_the_cache_is_bounded() -> None:
 )
 def test_filters(wanted: AclFilter, found: set[str]) -> None:
     made = authorizer(acl("t"), acl("*", permission=DENY, who=BOB), acl("or", WRITE, pattern=PREFIXED))
-    assert {each.resource_name for each in made.find(wanted)} == found
+    assert {each.resource_name for each in result_of(made.find(wanted))} == found
 
 
 # The model: reads all entries

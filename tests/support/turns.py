@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from heapq import heappop
 from itertools import count
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from minibroker.dispatch.delayed import Delayed
 from minibroker.errors import WireError
 from tests.support.broker_in_memory import BrokerInMemory, Pending
+
+T = TypeVar("T")
 
 
 def shortest_slices(broker: BrokerInMemory) -> None:
     """From now on a slice is over at its first pause."""
     looks = count()
     broker.services.slices.now_s = lambda: float(next(looks))
+
+
+def result_of(steps: Generator[None, None, T]) -> T:
+    """Run a generator that only pauses to its end."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 def turn(broker: BrokerInMemory) -> None:

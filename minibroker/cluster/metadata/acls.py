@@ -6,15 +6,17 @@ Each entry is one record with a random id. An entry that exists makes no second 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Final
 from uuid import UUID, uuid4
 
-from minibroker.errors import InvalidRequest, KafkaError
+from minibroker.cluster.metadata.metadata_log import RECORDS_IN_BATCH_MAX
+from minibroker.errors import InvalidRequest, KafkaError, PolicyViolation
 from minibroker.schemas.internal.security_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from minibroker.security.acl import CLUSTER_NAME, Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from minibroker.security.authorizer import Authorizer
 
+_DELETED_AT_ONCE: Final = 200  #: entries in one batch of the metadata log
 _FILTERS_ONLY: Final = 2  #: resource types, operations and permissions below it are UNKNOWN and ANY
 
 
@@ -59,22 +61,34 @@ class StoredAcls:
             self._add(record)
         return outcomes
 
-    def delete(self, filters: Iterable[AclFilter]) -> list[list[Acl]]:
-        """Delete the entries that any of these filters matches. Returns the entries that each matches.
+    def delete(self, filters: Iterable[AclFilter]) -> Generator[None, None, list[list[Acl]]]:
+        """Delete the entries that any of these filters matches, with pauses. Returns the entries that each matches.
+
+        A crash may leave a part of them.
 
         Raises:
-            PolicyViolation: they do not fit into one batch of the metadata log. None is deleted.
+            PolicyViolation: they are more than RECORDS_IN_BATCH_MAX. None is deleted.
         """
-        found = [list(self.find(each)) for each in filters]
-        removed = list(dict.fromkeys(acl for matching in found for acl in matching))
-        self._commit([RemoveAccessControlEntryRecord(id=self._ids[acl]) for acl in removed])
-        for acl in removed:
-            del self._ids[acl]
-            self.authorizer.remove(acl)
+        found: list[list[Acl]] = []
+        all_found: dict[Acl, None] = {}
+        for each in filters:
+            matching = yield from self.find(each)
+            found.append(matching)
+            all_found.update(dict.fromkeys(matching))
+            if len(all_found) > RECORDS_IN_BATCH_MAX:
+                raise PolicyViolation(f"A request may delete {RECORDS_IN_BATCH_MAX} access control entries at most.")
+        doomed = list(all_found)
+        for start in range(0, len(doomed), _DELETED_AT_ONCE):
+            removed = [acl for acl in doomed[start : start + _DELETED_AT_ONCE] if acl in self._ids]
+            self._commit([RemoveAccessControlEntryRecord(id=self._ids[acl]) for acl in removed])
+            for acl in removed:
+                del self._ids[acl]
+                self.authorizer.remove(acl)
+            yield
         return found
 
-    def find(self, acl_filter: AclFilter) -> Iterator[Acl]:
-        """Yield the entries that a filter matches, in the order of their creation."""
+    def find(self, acl_filter: AclFilter) -> Generator[None, None, list[Acl]]:
+        """Return the entries that a filter matches, in the order of their creation, with pauses."""
         return self.authorizer.find(acl_filter)
 
     def _add(self, record: AccessControlEntryRecord) -> None:

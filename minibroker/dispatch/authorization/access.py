@@ -13,7 +13,7 @@ from minibroker.security.acl import CLUSTER_NAME, Operation, ResourceType
 from minibroker.security.audit import AuditEntry
 from minibroker.security.authorizer import rights_key
 
-_STEP: Final = 200  #: questions between two pauses
+STEP: Final = 200  #: questions between two pauses
 
 
 def allowed(ctx: RequestContext, key: int) -> set[str | UUID]:
@@ -149,11 +149,21 @@ def _kept(response: Any, field: str, is_allowed: Callable[[Any], bool]) -> Gener
     return response
 
 
+def changed(ctx: RequestContext, result: Any, steps: Callable[[Any], Generator[None, None, None]]) -> Any:
+    """Change a handler's response in steps with pauses."""
+
+    def in_slices(response: Any) -> Generator[None, None, Any]:
+        yield from steps(response)
+        return response
+
+    return then(result, lambda response: ctx.broker.slices.run(in_slices(response)))
+
+
 def filtered(elements: Iterable[Any], is_allowed: Callable[[Any], bool]) -> Generator[None, None, list[Any]]:
     """Return the elements that are allowed, with pauses."""
     kept = []
     for number, each in enumerate(elements):
-        if number % _STEP == _STEP - 1:
+        if number % STEP == STEP - 1:
             yield
         if is_allowed(each):
             kept.append(each)

@@ -7,13 +7,12 @@ permissions (coordinator/group/topics.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Final
 
-from minibroker.dispatch.authorization.access import Access, TopicErrors, keep_allowed
+from minibroker.dispatch.authorization.access import STEP, Access, TopicErrors, changed, filtered, keep_allowed
 from minibroker.dispatch.authorization.parts import serve_elements, serve_groups, serve_topics
 from minibroker.dispatch.context import RequestContext
-from minibroker.dispatch.middleware import after
 from minibroker.dispatch.registry import Handler
 from minibroker.errors import (
     ClusterAuthorizationFailed,
@@ -101,10 +100,13 @@ def offset_fetch(handler: Handler, ctx: RequestContext, request: k09_offset_fetc
                 raise GroupAuthorizationFailed
             return k09_offset_fetch.Response(topics=[], error_code=GroupAuthorizationFailed.code)
         result = serve_topics(handler, ctx, request, error_of, _without_metadata)
-        return after(result, lambda response: _visible_topics(access, response)) if request.topics is None else result
+        if request.topics is not None:
+            return result
+        return keep_allowed(ctx, result, "topics", lambda topic: access.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name))
 
     return _offsets_of_groups(
         handler,
+        ctx,
         request,
         is_allowed=lambda group: access.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id),
         serve=lambda entries: serve_topics(handler, ctx, entries, error_of, _without_metadata),
@@ -127,13 +129,9 @@ def _topics_of(response: Any) -> Iterator[Any]:
         yield from group.topics
 
 
-def _visible_topics(access: Access, response: Any) -> Any:
-    response.topics = [each for each in response.topics if access.may(Operation.DESCRIBE, ResourceType.TOPIC, each.name)]
-    return response
-
-
 def _offsets_of_groups(
     handler: Handler,
+    ctx: RequestContext,
     request: Any,
     *,
     is_allowed: Callable[[Any], bool],
@@ -150,16 +148,15 @@ def _offsets_of_groups(
             refused_results.append(refused(group.group_id))
     ids_for_all_topics = {group.group_id for group in allowed if group.topics is None}
 
-    def finish(response: Any) -> Any:
+    def finish(response: Any) -> Generator[None, None, None]:
         for group in response.groups:
             if group.group_id in ids_for_all_topics:
-                group.topics = [topic for topic in group.topics if is_visible(topic)]
+                group.topics = yield from filtered(group.topics, is_visible)
         response.groups = [*response.groups, *refused_results]
-        return response
 
     if not allowed:
         return handler.api.Response(groups=refused_results)
-    return after(serve(replace(request, groups=allowed)), finish)
+    return changed(ctx, serve(replace(request, groups=allowed)), finish)
 
 
 def describe_share_offsets(handler: Handler, ctx: RequestContext, request: k90_describe_share_group_offsets.Request) -> Any:
@@ -172,6 +169,7 @@ def describe_share_offsets(handler: Handler, ctx: RequestContext, request: k90_d
     error = GroupAuthorizationFailed()
     return _offsets_of_groups(
         handler,
+        ctx,
         request,
         is_allowed=lambda group: access.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id),
         serve=lambda entries: serve_topics(handler, ctx, entries, error_of),
@@ -193,18 +191,30 @@ def describe(handler: Handler, ctx: RequestContext, request: Any) -> Any:
     def is_allowed(name: str) -> bool:
         return access.allows(Operation.DESCRIBE, ResourceType.GROUP, name)
 
-    def finish(response: Any) -> Any:
-        response.groups = [_visible(access, group) for group in response.groups]
-        return response
+    def finish(response: Any) -> Generator[None, None, None]:
+        groups = []
+        for group in response.groups:
+            groups.append((yield from _visible(access, group)))
+            yield
+        response.groups = groups
 
-    return after(serve_groups(handler, ctx, request, keys=keys, results="groups", is_allowed=is_allowed), finish)
+    return changed(ctx, serve_groups(handler, ctx, request, keys=keys, results="groups", is_allowed=is_allowed), finish)
 
 
-def _visible(access: Access, group: Any) -> Any:
+def _visible(access: Access, group: Any) -> Generator[None, None, Any]:
     """Return a group with its authorized operations, or an error if the client may not see one of its topics."""
     if group.authorized_operations != _NOT_REQUESTED and group.error_code != GroupAuthorizationFailed.code:
         group.authorized_operations = access.operations(ResourceType.GROUP, group.group_id)
-    if all(access.may(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in dict.fromkeys(_topic_names(group))):
+    seen: set[str] = set()
+    for number, name in enumerate(_topic_names(group)):
+        if number % STEP == STEP - 1:
+            yield
+        if name in seen:
+            continue
+        seen.add(name)
+        if not access.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            break
+    else:
         return group
     group_type = type(group)
     return group_type(

@@ -18,7 +18,7 @@ from minibroker.cluster.metadata.metadata_image import (
     TOPIC_RESOURCE,
 )
 from minibroker.cluster.topic import INTERNAL_TOPICS
-from minibroker.dispatch.authorization.access import Access, allowed, filtered, keep_allowed
+from minibroker.dispatch.authorization.access import STEP, Access, allowed, changed, filtered, keep_allowed
 from minibroker.dispatch.authorization.parts import serve_elements, serve_topics
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
@@ -40,6 +40,7 @@ _BY_ID_SINCE: Final = 12  #: of Metadata
 _DESCRIBE: Final = rights_key(Operation.DESCRIBE, ResourceType.TOPIC)
 _NOT_ASKED_FOR: Final = k03_metadata.OPERATIONS_NOT_ASKED_FOR
 _REFUSED: Final = TopicAuthorizationFailed.code
+_OPERATIONS_STEP: Final = STEP // 8  #: topics between two pauses; each has eight operations
 
 
 def metadata(handler: Handler, ctx: RequestContext, request: k03_metadata.Request) -> Any:
@@ -51,7 +52,7 @@ def metadata(handler: Handler, ctx: RequestContext, request: k03_metadata.Reques
     if requested is None or (ctx.api_version == 0 and not requested):
         result = handler.handle(ctx, request)
         result = keep_allowed(ctx, result, "topics", lambda topic: access.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name))
-        return after(result, lambda response: _with_operations(access, request, response))
+        return changed(ctx, result, lambda response: _add_operations(access, request, response))
     refused: dict[Any, k03_metadata.TopicResult] = {}
     rest = []
     for topic in requested:
@@ -65,11 +66,13 @@ def metadata(handler: Handler, ctx: RequestContext, request: k03_metadata.Reques
     def joined(response: Any) -> Any:
         if is_empty_for_all:
             response.topics = []
-        response = _with_operations(access, request, response)
         response.topics = [*response.topics, *refused.values()]
         return response
 
-    return after(handler.handle(ctx, replace(request, topics=rest) if refused else request), joined)
+    result = handler.handle(ctx, replace(request, topics=rest) if refused else request)
+    if request.include_topic_authorized_operations or request.include_cluster_authorized_operations:
+        result = changed(ctx, result, lambda response: _add_operations(access, request, response))
+    return after(result, joined)
 
 
 def _is_plain(ctx: RequestContext, request: k03_metadata.Request, requested: Iterable[k03_metadata.Topic]) -> bool:
@@ -100,14 +103,15 @@ def _refusal(
     return k03_metadata.TopicResult(error_code=_REFUSED, name=name, is_internal=name in INTERNAL_TOPICS, partitions=[])
 
 
-def _with_operations(access: Access, request: k03_metadata.Request, response: Any) -> Any:
+def _add_operations(access: Access, request: k03_metadata.Request, response: Any) -> Generator[None, None, None]:
     if request.include_topic_authorized_operations:
-        for topic in response.topics:
+        for number, topic in enumerate(response.topics):
+            if number % _OPERATIONS_STEP == _OPERATIONS_STEP - 1:
+                yield
             if topic.topic_authorized_operations != _NOT_ASKED_FOR:
                 topic.topic_authorized_operations = access.operations(ResourceType.TOPIC, topic.name or "")
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = cluster_operations(access)
-    return response
 
 
 def cluster_operations(access: Access) -> int:
@@ -122,13 +126,14 @@ def describe_topic_partitions(handler: Handler, ctx: RequestContext, request: k7
     access = Access(ctx, handler.api.name)
     result = ctx.broker.slices.run(_describe(access, handler, ctx, request))
 
-    def with_operations(response: Any) -> Any:
-        for topic in response.topics:
+    def add_operations(response: Any) -> Generator[None, None, None]:
+        for number, topic in enumerate(response.topics):
+            if number % _OPERATIONS_STEP == _OPERATIONS_STEP - 1:
+                yield
             if topic.error_code != _REFUSED:
                 topic.topic_authorized_operations = access.operations(ResourceType.TOPIC, topic.name or "")
-        return response
 
-    return after(result, with_operations)
+    return changed(ctx, result, add_operations)
 
 
 def _describe(

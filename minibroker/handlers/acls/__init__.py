@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 NO_AUTHORIZER: Final = "No Authorizer is configured."
 UNKNOWN: Final = 0
+DESCRIBED_AT_ONCE: Final = 200  #: entries of an answer between two pauses
 
 
 def check_known(*numbers: int) -> None:

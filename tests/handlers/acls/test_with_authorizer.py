@@ -17,6 +17,7 @@ from tests.handlers.acls.test_k30_create_acls import creation
 from tests.handlers.acls.test_k31_delete_acls import matching
 from tests.support.access import ADMIN, acl, authorize
 from tests.support.broker_in_memory import BrokerInMemory
+from tests.support.turns import result_of
 
 NO_COLON = "Could not parse principal from `{}` (no colon is present separating the principal type from the principal name)"
 
@@ -115,7 +116,7 @@ def test_entries_survive_a_restart(is_clean: bool) -> None:
     made.ask(k31.Request(filters=[matching(operation=4)]))
     again = made.restart(clean=is_clean)
     stored = authorize(again.services)
-    assert list(stored.find(AclFilter())) == [acl("anna READ TOPIC t")]
+    assert result_of(stored.find(AclFilter())) == [acl("anna READ TOPIC t")]
     assert stored.authorizer.is_allowed("User:anna", "127.0.0.1", acl("a READ TOPIC t").operation, acl("a READ TOPIC t").resource_type, "t")
 
 
