@@ -1,11 +1,11 @@
 """A schema registry with Confluent's REST API, in the process of the broker.
 
-    api/ --> service.py --> state.py      what the registry knows: the records of `_schemas`, replayed
-                |             ^
-                |             | records.py: the bytes of keys and values
-                |           topic.py      appends to and reads `_schemas`
-                '--> schema_types.py      parses schemas: avro/, json_schema/, protobuf/
-                     compatibility.py     compares a schema with earlier versions
+    site.py --> registry.py --> schemas.py, settings.py --> state.py    what the records of `_schemas` say, replayed
+                                    |                         ^
+                                    |                         | records.py: the bytes of keys and values
+                                    |                       topic.py    appends to and reads `_schemas`
+                                    |
+                                    '--> compatibility.py --> avro_*.py, json_schema*.py    parse and compare schemas of one type
 
 The topic `_schemas` is the only source of truth. Each change is appended first, and then read back
 like the records of any other writer, so that another registry can work on the same topic.

@@ -10,15 +10,13 @@ NONE       is not compared
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from minibroker.registry.parsed_schema import ParsedSchema
 from minibroker.registry.stored_schema import StoredSchema
 
 _SHOWN_MAX: Final = 10 * 1024  #: characters of an old schema in a message
-
-Parse = Callable[[StoredSchema], ParsedSchema]
 
 
 class Level(NamedTuple):
@@ -41,19 +39,24 @@ LEVELS: Final = {
 DEFAULT_LEVEL: Final = "BACKWARD"
 
 
-def incompatibilities(level_name: str, schema_type: str, schema: ParsedSchema, earlier: Sequence[StoredSchema], parse: Parse) -> list[str]:
-    """Why a schema may not follow `earlier` versions, which are in ascending order; empty if it may.
-
-    Versions are compared from the newest to the oldest. The first one that is not compatible is reported.
-    """
+def compared_versions(level_name: str, earlier: Sequence[StoredSchema]) -> list[StoredSchema]:
+    """The versions that a new schema is compared with, the newest first. `earlier` is in ascending order."""
     level = LEVELS[level_name]
     if not (level.reads_old or level.is_read_by_old):
         return []
-    for old in reversed(earlier if level.is_transitive else earlier[-1:]):
-        if old.content.schema_type != schema_type:
+    return [*reversed(earlier if level.is_transitive else earlier[-1:])]
+
+
+def incompatibilities(level_name: str, new: ParsedSchema, earlier: Sequence[tuple[StoredSchema, ParsedSchema | None]]) -> list[str]:
+    """Why a schema may not follow earlier versions, of which the first one that is not compatible is reported; empty if it may.
+
+    `earlier` are the `compared_versions`. One without a parsed schema has another schema type.
+    """
+    for old, parsed_old in earlier:
+        if parsed_old is None:
             messages = ["Incompatible because of different schema type"]
         else:
-            messages = _compare(level, schema, parse(old), old)
+            messages = _compare(LEVELS[level_name], new, parsed_old, old)
         if messages:
             return [*messages, f"{{validateFields: 'false', compatibility: '{level_name}'}}"]
     return []

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from minibroker.registry.compatibility import incompatibilities
+from minibroker.registry.compatibility import compared_versions, incompatibilities
 from minibroker.registry.errors import (
     incompatible,
     invalid_schema,
@@ -203,7 +203,7 @@ class Schemas:
                 if found is not None and request.id in {-1, found.id}:
                     return found
             if not is_import:
-                reasons = self._incompatibilities(settings, canonical.content, parsed, existing)
+                reasons = await self._incompatibilities(settings, canonical.content, parsed, existing)
                 if reasons:
                     raise incompatible(subject, reasons)
             schema = self._new_version(subject, canonical, next_version, is_import=is_import)
@@ -251,19 +251,29 @@ class Schemas:
         ]
         return [*changes, (schema_key(schema.subject, schema.version), schema_value(schema))]
 
-    def _incompatibilities(
+    async def _incompatibilities(
         self, settings: Mapping[str, Any], content: SchemaContent, parsed: ParsedSchema, earlier: list[StoredSchema]
     ) -> list[str]:
         group = settings.get("compatibilityGroup")
         if group is not None:
             earlier = [each for each in earlier if _property(each.content, group) == _property(content, group)]
-        return incompatibilities(settings["compatibilityLevel"], content.schema_type, parsed, earlier, self.parse_stored)
+        level = settings["compatibilityLevel"]
+        versions = [
+            (each, await self._parse_later(each) if each.content.schema_type == content.schema_type else None)
+            for each in compared_versions(level, earlier)
+        ]
+        if len(content.text) + sum(len(each.content.text) for each, _ in versions) < _THREAD_FROM:
+            return incompatibilities(level, parsed, versions)
+        return await asyncio.to_thread(incompatibilities, level, parsed, versions)
+
+    async def _parse_later(self, schema: StoredSchema) -> ParsedSchema:
+        return await self._parsed.parse_later(schema.content, self.references_of(schema.content, schema.subject))
 
     async def compare(self, subject: str, request: SchemaRequest, earlier: list[StoredSchema], *, normalize: bool) -> list[str]:
         """Why a schema could not be registered after `earlier` versions; empty if it could. Raises RegistryError (42201)."""
         settings = self._settings.in_scope(subject)
         canonical, parsed = await self._canonical(subject, request, normalize=normalize or bool(settings.get("normalize")), is_new=True)
-        return self._incompatibilities(settings, canonical.content, parsed, earlier)
+        return await self._incompatibilities(settings, canonical.content, parsed, earlier)
 
     async def delete_version(self, subject: str, version: int | None, *, is_permanent: bool) -> int:
         """Delete a version, None for the latest one: softly, or permanently after that. Returns its number."""

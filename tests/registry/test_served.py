@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from tests.support.broker_process import BrokerProcess
@@ -58,6 +59,21 @@ def test_records_with_schemas_are_written_and_read_by_confluents_client(broker: 
     assert refused.value.http_status_code == 409
     assert not client.test_compatibility("orders-value", Schema(json.dumps(incompatible), "AVRO"))
     assert client.get_versions("orders-value") == [1, 2]
+
+
+def test_json_is_written_read_and_refused_by_confluents_client(broker: BrokerProcess) -> None:
+    client = SchemaRegistryClient({"url": url_of(broker)})
+    context = SerializationContext("people", MessageField.VALUE)
+    closed = {"title": "Person", "type": "object", "additionalProperties": False}
+    first = {**closed, "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    written = JSONSerializer(json.dumps(first), client)({"name": "Ann"}, context)
+    evolved = {**first, "properties": {**first["properties"], "age": {"type": "integer"}}}  # type: ignore[dict-item]
+    newer = JSONSerializer(json.dumps(evolved), client)({"name": "Bob", "age": 7}, context)
+    deserializer = JSONDeserializer(None, schema_registry_client=client)
+    assert [deserializer(each, context) for each in (written, newer)] == [{"name": "Ann"}, {"name": "Bob", "age": 7}]
+    with pytest.raises(SchemaRegistryError, match="PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL") as refused:
+        JSONSerializer(json.dumps({**closed, "properties": {}}), client)({}, context)
+    assert refused.value.http_status_code == 409
 
 
 def register(url: str, subject: str, schema: Any) -> int | None:
