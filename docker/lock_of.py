@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 
 BUILD = ["hatchling"]
-EXTRAS = ["lab", "metrics", "security"]  #: of the project, in the image
+EXTRAS = ["console", "lab", "metrics", "security"]  #: of the project, in the image
 
 
 def main(*arguments: str) -> None:

@@ -10,6 +10,7 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.console.observer import Observer
 from minibroker.console.reading import LogReader
 from minibroker.console.samples import Samples
+from minibroker.console.strip import Strips
 from minibroker.dispatch.context import Services
 from minibroker.server.broker import Broker
 from minibroker.server.listener import AcceptedConnection
@@ -27,6 +28,7 @@ class Host:
         self.observer = observer
         self.lab = lab  #: None: this broker has no lab
         self.reader = LogReader()
+        self.strips = Strips(self.reader)
         self.samples = Samples(broker, observer)
         self.started_s = time.monotonic()
 

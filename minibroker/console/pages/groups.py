@@ -12,7 +12,7 @@ from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC
 from minibroker.console.asking import check
 from minibroker.console.pace import paced
 from minibroker.console.page import NotFoundError, Page, Visit, rows_of
-from minibroker.console.pages.lags import is_at_end, lag_of, stored_groups
+from minibroker.console.pages.lags import is_at_end, lag_of, offsets_of
 from minibroker.console.pages.share_states import share_partitions_of
 from minibroker.console.pages.topics import quoted
 from minibroker.console.values import visible
@@ -45,10 +45,9 @@ async def groups(visit: Visit) -> dict[str, Any]:
         check(response.error_code)
         listed = [each async for each in paced(response.groups) if wanted in each.group_id.lower()]
     rows = rows_of(visit, sorted(listed, key=lambda each: each.group_id))
-    offsets = dict(stored_groups(visit)) if rows.items else {}
     items = []
     async for each in paced(rows.items, every=1):
-        committed = offsets.get(each.group_id, {})
+        committed = offsets_of(visit, each.group_id)
         lags = [lag for (topic, index), value in committed.items() if (lag := lag_of(_find(visit, topic, index), value.offset)) is not None]
         items.append(
             {

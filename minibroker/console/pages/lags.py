@@ -36,6 +36,16 @@ def stored_groups(visit: Visit) -> Iterator[tuple[str, Mapping[tuple[str, int], 
             yield group_id, shard.offsets.of_group(group_id)
 
 
+def offsets_of(visit: Visit, group_id: str) -> Mapping[tuple[str, int], CommittedOffset]:
+    """Return the committed offsets of a group; none while its log is being read."""
+    if CONSUMER_OFFSETS_TOPIC not in visit.host.cluster.topics:
+        return {}
+    try:
+        return visit.services.coordinators.groups.live.shard_of(group_id).shard.offsets.of_group(group_id)
+    except KafkaError:
+        return {}
+
+
 async def groups_reading(visit: Visit, topic: Topic) -> list[dict[str, Any]]:
     """Return the groups with offsets of a topic, and how much each has left to read."""
     found: list[dict[str, Any]] = []

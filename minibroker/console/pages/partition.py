@@ -10,7 +10,7 @@ from minibroker.console.pace import paced
 from minibroker.console.page import NotFoundError, Page, Visit
 from minibroker.console.pages.topics import quoted
 from minibroker.console.reading import batch_row, batches_of, row_of, transactions_of
-from minibroker.console.strip import strip_of
+from minibroker.console.strip import indexed_aborts
 from minibroker.errors import KafkaError
 from minibroker.log.partition_log import PartitionLog
 from minibroker.records.any_format import decode_records
@@ -40,13 +40,13 @@ async def partition(visit: Visit) -> dict[str, Any]:
         "directory": log.directory,
         "leader_epoch": found.leader_epoch,
         "recovery_point": log.flusher.recovery_point,
-        "strip": await strip_of(visit.host.reader, found),
+        "strip": await visit.host.strips.of(found),
         "segments": [_segment_row(log, number) async for number in paced(range(max(0, len(log.segments) - _SEGMENTS), len(log.segments)))],
         "segment_count": len(log.segments),
         "epochs": [{"epoch": epoch, "start_offset": start} for epoch, start in log.epochs.entries[-_SEGMENTS:]],
         "producers": _producers(log),
         "producer_count": len(log.producers.producers),
-        "aborted": [each._asdict() for each in transactions_of(log, log.log_start_offset, log.log_end_offset).aborted[-_PRODUCERS:]],
+        "aborted": [each._asdict() for each in indexed_aborts(log)[-_PRODUCERS:]],
         "batches": batches,
         "next_offset": batches[-1]["last_offset"] + 1 if batches and batches[-1]["last_offset"] + 1 < log.log_end_offset else None,
         "previous_offset": max(log.log_start_offset, offset - 100) if offset > log.log_start_offset else None,

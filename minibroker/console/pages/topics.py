@@ -10,7 +10,6 @@ from minibroker.console.pace import paced, sorted_names
 from minibroker.console.page import Page, Visit, rows_of
 from minibroker.console.pages.configs import configs_of
 from minibroker.console.pages.lags import groups_reading
-from minibroker.console.strip import strip_of
 from minibroker.security.acl import Operation, ResourceType
 
 _STRIPS = 20  #: partitions of a topic on one page
@@ -72,7 +71,7 @@ async def topic(visit: Visit) -> dict[str, Any]:
 async def _strip(visit: Visit, partition: Partition) -> dict[str, Any]:
     services = visit.services
     leader = services.nodes.leader_of(partition)
-    strip = await strip_of(visit.host.reader, partition)
+    strip = await visit.host.strips.of(partition)
     return strip | {"leader": leader, "leader_epoch": partition.leader_epoch}
 
 
