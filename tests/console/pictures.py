@@ -15,7 +15,7 @@ PAGES: Final = {
     "records": "/records?topic=orders&json=%24.user.id+%3D+3",
     "group": "/group?id=billing",
 }
-SIZE: Final = {"width": 1200, "height": 760}
+WIDTH, HEIGHT = 1200, 760
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
             options: dict[str, Any] = {"executable_path": "/usr/bin/chromium", "args": ["--no-sandbox", "--disable-background-networking"]}
             browser = playwright.chromium.launch(**options)
             for scheme in ("light", "dark"):
-                page = browser.new_page(viewport=SIZE, color_scheme=scheme)
+                page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme=scheme)
                 for name, path in PAGES.items():
                     page.goto(served.url + path)
                     page.wait_for_timeout(500)  # the blocks that follow changes have arrived

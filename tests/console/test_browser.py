@@ -95,7 +95,7 @@ def findings(page: Any, rules: str = RULES) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("width, scheme, rules", [(1440, "light", RULES), (360, "dark", SHAPES)])
+@pytest.mark.parametrize("width, scheme, rules", [(1440, "light", RULES), (360, "dark", SHAPES)], ids=["light", "dark"])
 def test_pages_are_accessible_and_fit(browser: Any, filled: ServedConsole, width: int, scheme: str, rules: str) -> None:
     """Hostile names and values are on most pages."""
     pages = Pages(browser, filled, viewport={"width": width, "height": 900}, color_scheme=scheme)
