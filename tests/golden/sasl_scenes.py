@@ -86,10 +86,14 @@ class Conversation:
         """Send a frame, with another size if given. Returns the answer without its size; None if the connection is closed."""
         try:
             self._socket.sendall(struct.pack(">i", len(frame) if size is None else size) + frame)
-            prefix = self._receive(4)
-            return None if prefix is None else self._receive(int.from_bytes(prefix, "big"))
+            return self.receive()
         except ConnectionError:
             return None
+
+    def receive(self) -> bytes | None:
+        """Return the next answer without its size; None if the connection is closed."""
+        prefix = self._receive(4)
+        return None if prefix is None else self._receive(int.from_bytes(prefix, "big"))
 
     def _receive(self, size: int) -> bytes | None:
         data = b""

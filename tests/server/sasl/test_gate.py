@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
+from minibroker.schemas import k01_fetch as k01
 from minibroker.schemas import k03_metadata as k03
+from minibroker.schemas import k19_create_topics as k19
 from minibroker.schemas import k50_describe_user_scram_credentials as k50
 from minibroker.schemas import k51_alter_user_scram_credentials as k51
 from minibroker.server import login_memory
@@ -20,6 +22,7 @@ from minibroker.server.sasl import listener as sasl_listener
 from minibroker.server.sasl.gate import REFUSED_SIZE_MAX
 from tests.golden.sasl_scenes import CLOSED, MODULES, RIGHT, Conversation, Ports, bearer, make_users, scram
 from tests.support.becoming import becomes
+from tests.support.broker_in_memory import frame_of
 from tests.support.ports import free_ports
 from tests.support.sasl_broker import SaslBroker
 
@@ -42,6 +45,8 @@ def broker(ports: Ports) -> Iterator[SaslBroker]:
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,REAUTH:SASL_PLAINTEXT",
         "sasl.enabled.mechanisms": ",".join(map(str.upper, MODULES)),
         "listener.name.reauth.plain.connections.max.reauth.ms": str(SESSION_MS),
+        "listener.name.reauth.scram-sha-512.connections.max.reauth.ms": str(SESSION_MS),
+        "listener.name.reauth.oauthbearer.connections.max.reauth.ms": str(SESSION_MS),
         "connection.failed.authentication.delay.ms": "1",
         **modules,
     }
@@ -127,6 +132,58 @@ def test_the_limit_of_one_mechanism_is_not_that_of_others(broker: SaslBroker, po
         scram(talk, "alice", b"secret")
         assert talk.said[-1]["session_lifetime_ms"] == 0
         assert talk.handshake("SCRAM-SHA-256").error_code == 34
+
+
+def test_the_end_of_a_session_closes_nothing_before_a_request(broker: SaslBroker, ports: Ports, elapsed: Elapsed) -> None:
+    with Conversation(ports.reauth) as talk:
+        talk.handshake("PLAIN")
+        talk.authenticate(RIGHT)
+        elapsed.ms += 10 * SESSION_MS
+        for _ in range(3):  # turns of the loop
+            assert broker.call(connections_of("REAUTH")) == 1
+        assert talk.ask(ASK) == CLOSED
+
+
+def test_requests_before_a_reauthentication_are_answered_first(broker: SaslBroker, ports: Ports) -> None:
+    """A Fetch waits for records when SaslHandshake arrives."""
+    topic = k19.Topic(name="empty", num_partitions=1, replication_factor=1, assignments=[], configs=[])
+    with Conversation(ports.plain) as admin:
+        admin.ask(k19.Request(topics=[topic], timeout_ms=1000, validate_only=False))
+    partition = k01.Partition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+    wanted = k01.Request(max_wait_ms=60_000, min_bytes=1, topics=[k01.Topic(topic="empty", partitions=[partition])])
+    fetch = bytes(frame_of(wanted, 4))
+    fetch = fetch[:4] + struct.pack(">i", 3) + fetch[8:]
+    token = b"\x00\x24\x00\x00\x00\x00\x00\x05\xff\xff" + struct.pack(">i", len(RIGHT)) + RIGHT.encode()
+    handshake = b"\0\x11\0\x01\0\0\0\x04\xff\xff\0\x05PLAIN"
+    metadata = b"\x00\x03\x00\x01\x00\x00\x00\x06\xff\xff\x00\x00\x00\x00"
+    with Conversation(ports.reauth) as talk:
+        talk.handshake("PLAIN")
+        talk.authenticate(RIGHT)
+        frames = (metadata, fetch, handshake, token, metadata)
+        first = talk.raw(b"".join(struct.pack(">i", len(each)) + each for each in frames)[4:], len(metadata))
+        answers = [first, *(talk.receive() for _ in range(4))]
+    assert [int.from_bytes(each[:4], "big") for each in answers if each is not None] == [6, 3, 4, 5, 6]
+
+
+def test_a_wrong_password_of_a_reauthentication_is_told_as_kafka_does(broker: SaslBroker, ports: Ports) -> None:
+    with Conversation(ports.reauth) as talk:
+        scram(talk, "alice", b"secret", "SCRAM-SHA-512")
+        assert talk.said[-1]["session_lifetime_ms"] == SESSION_MS
+        scram(talk, "alice", b"wrong", "SCRAM-SHA-512")
+        message = "Authentication failed during re-authentication due to invalid credentials with SASL mechanism SCRAM-SHA-512"
+        assert talk.said[-1]["error_message"] == message
+        talk.ends()
+        assert talk.said[-1] == CLOSED
+
+
+@pytest.mark.parametrize(("listener", "lasts_s", "lifetime_s"), [("reauth", 3600, 60), ("reauth", 20, 20), ("sasl", 20, 20)])
+def test_a_session_ends_with_its_token_or_at_the_limit(
+    broker: SaslBroker, ports: Ports, listener: str, lasts_s: int, lifetime_s: int
+) -> None:
+    with Conversation(getattr(ports, listener)) as talk:
+        talk.handshake("OAUTHBEARER")
+        lifetime_ms = talk.authenticate(bearer("alice", lasts_s)).session_lifetime_ms
+        assert lifetime_s * 1000 - 10_000 < lifetime_ms <= lifetime_s * 1000
 
 
 def principals(broker: Broker) -> set[str]:
