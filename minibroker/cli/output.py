@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from minibroker.cli.streams import printable
-from minibroker.storage.partition_metadata import format_uuid
+from minibroker.storage.directory_files import format_uuid
 
 FORMATS = ("table", "json", "jsonl", "yaml", "name")
 

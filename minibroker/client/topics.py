@@ -18,7 +18,7 @@ from minibroker.schemas import (
     k44_incremental_alter_configs,
     k75_describe_topic_partitions,
 )
-from minibroker.storage.partition_metadata import format_uuid
+from minibroker.storage.directory_files import format_uuid
 from minibroker.wire.schema import NIL_UUID
 
 TOPIC = 2  #: ConfigResource.Type

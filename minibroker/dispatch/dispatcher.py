@@ -40,8 +40,8 @@ from minibroker.dispatch.plan import HEADER_SIZE, SLICED_FROM, Plan, read_header
 from minibroker.dispatch.slices import Steps
 from minibroker.errors import InvalidRequest, KafkaError, PolicyViolation, UnknownServerError, UnsupportedVersion, WireError
 from minibroker.schemas import k18_api_versions
+from minibroker.wire.compiled_decoder import OverBudgetError
 from minibroker.wire.header import decode_request_header
-from minibroker.wire.weight import OverBudgetError
 
 if TYPE_CHECKING:
     from minibroker.dispatch.context import RequestContext

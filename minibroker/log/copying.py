@@ -18,10 +18,9 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from minibroker.log.partition_log import PartitionLog
+from minibroker.storage.directory_files import PARTITION_METADATA, write_topic_id
 from minibroker.storage.files import APPEND, READ_ONLY, REPLACE, Files, read_all, write_all
 from minibroker.storage.log_file_names import LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX, file_name
-from minibroker.storage.partition_metadata import NAME as PARTITION_METADATA
-from minibroker.storage.partition_metadata import write_topic_id
 
 CHUNK: Final = 1 << 20  #: bytes that are read at one time
 REST_MAX: Final = 1 << 18  #: bytes of the active segment that `finish` copies at most

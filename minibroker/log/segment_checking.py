@@ -19,11 +19,11 @@ from minibroker.log.producer_checking import ProducerCheck
 from minibroker.records.any_format import decode_records, read_batch
 from minibroker.records.batch import LOG_OVERHEAD, RecordBatch
 from minibroker.records.record import Record
+from minibroker.storage.batch_scan import UNKNOWN_OFFSET, VerifiedBatch, read_verified
 from minibroker.storage.files import READ_ONLY, Files
 from minibroker.storage.indexes import NO_TIMESTAMP, IndexFile, OffsetIndex, TimeIndex
 from minibroker.storage.log_file_names import LOG, OFFSET_INDEX, TIME_INDEX, file_name
 from minibroker.storage.segment import MAX_RELATIVE_OFFSET
-from minibroker.storage.verified_scan import UNKNOWN_OFFSET, VerifiedBatch, read_verified
 
 _NEVER = 1 << 63
 _ANY_SIZE = 1 << 40
@@ -41,7 +41,9 @@ class _IndexCheck:
         index.loaded()
         self.is_there = True
         if index.is_damaged and files.exists(index.path):
-            findings.add(self._severity, self.path, f"{files.size(self.path)} bytes are no whole number of entries of {self._entry_size}")
+            findings.add(
+                self._severity, self.path, f"{files.size(self.path)} bytes are not a whole number of entries of {self._entry_size}"
+            )
         elif index.is_damaged:
             self.is_there = False
             if is_needed:

@@ -14,12 +14,12 @@ from collections import deque
 from minibroker.errors import CorruptMessage
 from minibroker.log.producer_state import RETAINED_BATCHES, ProducerState
 from minibroker.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, RecordBatch
+from minibroker.storage.batch_scan import UNKNOWN_OFFSET, VerifiedBatch, read_verified
 from minibroker.storage.checkpoint_file import LeaderEpochCheckpoint
 from minibroker.storage.files import Files
 from minibroker.storage.indexes import NO_TIMESTAMP, TimestampEntry
 from minibroker.storage.segment import Segment
 from minibroker.storage.transaction_index import AbortedTxn
-from minibroker.storage.verified_scan import UNKNOWN_OFFSET, VerifiedBatch, read_verified
 
 
 class SegmentRecovery:

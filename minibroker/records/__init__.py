@@ -1,1 +1,1 @@
-"""The record batch as bytes, sans-IO."""
+"""Record batches as bytes: read, validate, convert and build them, without IO."""

@@ -32,8 +32,9 @@ def read_batch(data: Buffer, position: int = 0) -> RecordBatch:
 def split_batches(data: Buffer, *, allow_partial: bool = False) -> Iterator[RecordBatch]:
     """Yield the batches of `data`, without checking their CRC.
 
-    Raises CorruptMessage at the first position without a whole batch. With `allow_partial`, a batch that `data` cuts off at its end
-    ends the iteration instead, as in a Fetch response or a read of a limited size from a segment; impossible lengths still raise.
+    Raises CorruptMessage at the first position without a whole batch. With `allow_partial`, a batch that is cut off at the
+    end of `data` stops the iteration instead, as in a Fetch response or a read of a limited size from a segment. Impossible lengths
+    still raise.
     """
     view = memoryview(data)
     position, end = 0, len(view)
@@ -76,7 +77,7 @@ def decode_records(batch: RecordBatch, *, max_bytes: int = MAX_DECOMPRESSED_BYTE
         try:
             offset_delta, timestamp_delta, key, value, headers, position = decode_record(payload, position)
         except IndexError:
-            raise InvalidRecord(f"record {index} of {batch.record_count} goes on after the end of its batch") from None
+            raise InvalidRecord(f"record {index} of {batch.record_count} continues after the end of its batch") from None
         if not previous_delta < offset_delta <= last_offset_delta:
             raise InvalidRecord(f"record {index}: offset delta {offset_delta} after {previous_delta}, last is {last_offset_delta}")
         previous_delta = offset_delta

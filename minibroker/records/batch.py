@@ -17,13 +17,13 @@
           57     4  record_count
           61        records, compressed together when the attributes say so (record.py)
 
-All numbers are big-endian and signed, crc excepted. Sources: KIP-98, org.apache.kafka.common.record.DefaultRecordBatch.
+All numbers are big-endian and signed, except crc. Sources: KIP-98, org.apache.kafka.common.record.DefaultRecordBatch.
 
 Formats v0 and v1 have the same first 17 bytes, except for those at 12. For them `RecordBatch` raises UnsupportedForMessageFormat, never
 CorruptMessage; any_format.py reads them as a `LegacyBatch`.
 
-A RecordBatch keeps a memoryview and never copies. `assign_offsets` and `stamp_log_append_time` write into the bytes; a RecordBatch made
-before keeps the old values in its attributes.
+A RecordBatch keeps a memoryview and never copies. `assign_offsets` and `stamp_log_append_time` write into the bytes; a RecordBatch that was
+created earlier keeps the old values in its attributes.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _ATTRIBUTES = Struct(">h")
 
 
 class TimestampType(IntEnum):
-    """Whose clock a record's timestamp is from; the value is bit 3 of the attributes."""
+    """The source of a record's timestamp: the producer or the broker. The value is bit 3 of the attributes."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -190,7 +190,7 @@ class RecordBatch:
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Whose clock stamped the records."""
+        """The source of the records' timestamps."""
         return TimestampType.LOG_APPEND_TIME if self.attributes & LOG_APPEND_TIME_FLAG else TimestampType.CREATE_TIME
 
     @property

@@ -50,9 +50,11 @@ def build_batch(
 ) -> bytearray:
     """Build one batch of `records`.
 
-    Records are numbered from `base_offset` on, as a producer numbers them, whatever their own offsets are. With `keep_offsets` they keep
-    their offsets, which must not lie below `base_offset`: after compaction a batch has gaps, and may have no record at all.
-    `last_offset_delta` and `max_timestamp` (epoch ms) are those of the records by default. `level` is the codec's, None its default.
+    Records are numbered from `base_offset` on, as a producer numbers them; their own offsets are
+    ignored. With `keep_offsets` they keep their offsets, which must not be below `base_offset`:
+    after compaction a batch has gaps, and may have no record at all. `last_offset_delta` and
+    `max_timestamp` (epoch ms) are those of the records by default. `level` is that of the codec;
+    None is its default.
     """
     count = len(records)
     base_timestamp = records[0].timestamp if records else NO_TIMESTAMP
@@ -120,7 +122,7 @@ def frame_batch(  # noqa: PLR0917  fields of the header, in its order
 
 
 def sum_batch(batch: bytearray) -> None:
-    """Write the CRC of the one batch that `batch` is."""
+    """Write the CRC of a batch into its header."""
     with memoryview(batch) as view:
         checksum = crc32c(view[ATTRIBUTES_POSITION:])
     batch[CRC_POSITION:ATTRIBUTES_POSITION] = checksum.to_bytes(4)

@@ -44,5 +44,5 @@ def _choose() -> Checksum:
     return cast("Checksum", module.crc32c)
 
 
-#: crc32c(data) -> the checksum of all of `data`, unsigned; crc32c(rest, crc32c(data)) goes on
+#: crc32c(data) -> the checksum of all of `data`, unsigned; crc32c(rest, crc32c(data)) continues
 crc32c: Checksum = _choose()

@@ -7,18 +7,19 @@
     3   lz4     LZ4 frame; written with independent blocks of 64 KiB               1..17
     4   zstd    RFC 8878; several frames and skippable ones read as one            -131072..22
 
-`codecs/` has a module for each codec and its format. Its library is imported at the first use.
+`codecs/` has a module for each codec and its format. It is imported, with its library, at the first use. It takes limits and errors from
+here.
 
-A payload raises InvalidRecord if it breaks its codec's rules, ends early, goes on after its end, or has more content than the bound: its
-CRC was right, so the producer built it like that, and sending it again does not help (CORRUPT_MESSAGE would ask for that). The same holds
-for a payload of more parts (gzip members, zstd frames and blocks, Xerial's blocks) than `parts_max`: each costs about a microsecond,
-however small it is. Producers write parts of 32 KiB and more.
+A payload raises InvalidRecord if it breaks its codec's rules, ends early, has bytes after its end, or has more content than the bound.
+Its CRC was right, so the producer built it like that, and sending it again would not help (a client sends again after CORRUPT_MESSAGE).
+The same applies to a payload of more parts (gzip members, zstd frames and blocks, Xerial's blocks) than `parts_max`: each costs about a
+microsecond, even a small one. Producers write parts of 32 KiB and more.
 
 A payload that is large or has several parts is decompressed piece by piece. A piece has `PIECE_BYTES` at most; only a block of snappy may
 be larger. Between two pieces the caller may do something else, and pieces that it does not keep take no memory.
 
-Memory: `decompress` needs the bound and an eighth of it beside a copy of the input, whatever sizes the payload claims;
-`decompressed_pieces` three pieces, and for zstd the frame's window, which is never larger than the content so far.
+Memory: `decompress` needs at most the bound, an eighth of it, and a copy of the input; sizes that the payload claims do not matter.
+`decompressed_pieces` needs three pieces, and for zstd the frame's window, which is never larger than the content so far.
 Time: linear in the sizes of payload and content. Source: org.apache.kafka.common.compress.
 """
 
@@ -31,11 +32,39 @@ from io import BytesIO
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol, cast
 
-from minibroker.errors import UnsupportedCompressionType
-from minibroker.records.codecs.limits import PIECE_BYTES, too_large
+from minibroker.errors import InvalidRecord, UnsupportedCompressionType
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+AT_ONCE_BYTES = 64 * 1024  #: of a payload that its library decompresses in one call
+AT_ONCE_CONTENT = 1024 * 1024  #: of the content of a small payload; a larger content is decompressed in pieces
+PIECE_BYTES = 256 * 1024  #: of output
+INPUT_BYTES = 64 * 1024  #: of input that a library gets in one call: libraries copy what they do not consume
+
+MIN_PARTS = 4096  #: members, frames and blocks that any payload may have
+PART_BYTES = 512  #: of a payload allow one more part
+
+
+def parts_max(size: int) -> int:
+    """Return how many members, frames and blocks a payload of `size` bytes may have."""
+    return MIN_PARTS + size // PART_BYTES
+
+
+def too_large(codec: str, max_bytes: int) -> InvalidRecord:
+    """The error for a payload whose content is larger than its bound."""
+    return InvalidRecord(f"a {codec} payload of more than {max_bytes} bytes when decompressed")
+
+
+def broken(codec: str, reason: object) -> InvalidRecord:
+    """The error for a payload that breaks the rules of its codec."""
+    return InvalidRecord(f"a broken {codec} payload: {reason}")
+
+
+def too_many_parts(codec: str, size: int) -> InvalidRecord:
+    """The error for a payload of `size` bytes that consists of more than `parts_max` parts."""
+    return broken(codec, f"{size} bytes in more than {parts_max(size)} parts")
+
 
 MAX_DECOMPRESSED_BYTES = 100 * 1024 * 1024  #: the default bound of one batch, as large as the largest request
 

@@ -1,4 +1,4 @@
-"""Control records: the one record of a control batch, for brokers and clients and never for an application.
+"""Control records: the only record of a control batch, for brokers and clients, never for an application.
 
     key     version: int16 (0)   type: int16 (ControlType)
     value   ABORT, COMMIT: version: int16 (0)   coordinator_epoch: int32

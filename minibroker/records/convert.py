@@ -1,4 +1,4 @@
-"""Convert between the message formats: up to v2 what old producers send, down to v0 or v1 what old consumers read.
+"""Convert between the message formats: up to v2 for old producers, down to v0 or v1 for old consumers.
 
     up      all messages become one batch, with their codec unless the topic names another; from v0 they have no timestamps. Rejected:
                 no whole message: INVALID_RECORD; an impossible size or magic, a wrong CRC: CORRUPT_MESSAGE
@@ -11,8 +11,8 @@
             a message for each record; offsets do not change. zstd: UNSUPPORTED_COMPRESSION_TYPE.
 
 Sources: UnifiedLog.analyzeAndValidateRecords, LogValidator and RecordsUtil.downConvert of Apache Kafka 3.9.1, the last to serve Produce
-below 3 and Fetch below 4; its bytes and answers are in tests/golden/records. Stricter than Kafka: inner sets that end in a torn message.
-Clearer: an unknown codec, and a payload that its codec cannot read, where Kafka answers UNKNOWN_SERVER_ERROR.
+below 3 and Fetch below 4; its bytes and answers are in tests/golden/records. Stricter than Kafka: inner sets that end in a torn message are
+rejected. Clearer: an unknown codec, and a payload that its codec cannot read, have their own errors; Kafka answers UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
@@ -35,8 +35,17 @@ from minibroker.records.batch import (
 )
 from minibroker.records.builder import frame_batch
 from minibroker.records.compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress, decompressed_pieces
-from minibroker.records.legacy import LegacyBatch, Message, base_offset_of, message_of, messages_in, packed_messages, timestamp_of
-from minibroker.records.legacy_builder import build_message_set, write_message
+from minibroker.records.legacy import (
+    LegacyBatch,
+    Message,
+    base_offset_of,
+    build_message_set,
+    message_of,
+    messages_in,
+    packed_messages,
+    timestamp_of,
+    write_message,
+)
 from minibroker.records.record import Record, decode_record, encode_record, read_varint
 from minibroker.records.steps import Steps
 from minibroker.records.validate import INT64_MAX, ProduceRules, RecordJudge, too_large
@@ -44,8 +53,7 @@ from minibroker.records.validate import INT64_MAX, ProduceRules, RecordJudge, to
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-
-#: in one compressed set of a producer, and bytes of their content; no old client is known to send a thousandth of it
+#: in one compressed set of a producer, and bytes of their content; no known old client sends a thousandth of it
 MAX_SET_MESSAGES = 250_000
 MAX_SET_BYTES = 32 * 1024 * 1024
 
@@ -121,7 +129,7 @@ class _Upgrade:
         self.end_batch()
 
     def end_batch(self) -> None:
-        """Note that all messages of an old batch were added. Raises KafkaError if some are at fault."""
+        """Finish an old batch. Raises KafkaError if some of its messages are rejected."""
         judge, self._judge = self._judge, None
         if judge is not None and judge.error is not None:
             raise judge.error

@@ -1,13 +1,13 @@
 """Walks of compaction over the records of a batch of format v2: their keys, their positions, and the removal of records.
 
-No Record is made: a key is cut out of the payload, and a record that stays is a span of it, (start, stop). A million records cost half a
-second if every key is read, a tenth if only spans are. Hence the tight loops, which read varints of one and two bytes in place; the low
-bit of a zigzag number is its sign, and a length is negative only for null.
+No Record is created: a key is cut out of the payload, and a record that stays is a span of it, (start, stop). A million records cost half
+a second if every key is read, a tenth of a second if only spans are. The loops are tight for this reason: they read varints of one and two
+bytes in place. The low bit of a zigzag number is its sign, and a length is negative only for null.
 
 A **code** is twice the offset of a record, plus one if its value is null (a tombstone): codes sort as offsets do.
 
-The payload comes from a log: its CRC was right, and its records were checked when they were produced. So only
-this is checked: a walk must end where the batch ends. Otherwise it raises InvalidRecord.
+The payload comes from a log: its CRC was right, and its records were checked when they were produced. Therefore a walk only checks that
+it ends where the batch ends. Otherwise it raises InvalidRecord.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from minibroker.records.record import MAX_VARLONG_BITS, read_varint, write_varin
 
 Span = tuple[int, int]
 
-MAX_PLAIN_KEY: Final = 47  #: bytes; a longer key stands in a map as a digest that is longer than any plain one
+MAX_PLAIN_KEY: Final = 47  #: bytes; a map has a digest for a longer key, which is longer than any plain key
 _MAX_PLAIN_NUMBER: Final = 2 * MAX_PLAIN_KEY
 
 
@@ -151,7 +151,7 @@ def spans_without(  # noqa: C901, PLR0912  a call costs as much as a field
 
 
 def spans_at(data: bytes, position: int, stop: int, count: int, indexes: Sequence[int]) -> list[Span]:
-    """Return spans of the records with these indexes, which grow; at least one is given."""
+    """Return spans of the records with these ascending indexes, at least one."""
     spans: list[Span] = []
     pending = iter(indexes)
     next_index = next(pending)

@@ -10,20 +10,23 @@
        18|26     4  key_length      -1: null; then the key
                  4  value_length    -1: null; then the value
 
-All numbers are big-endian and signed, crc excepted. There are no headers, producers, control records or leader epochs.
+All numbers are big-endian and signed, except crc. There are no headers, producers, control records or leader epochs.
 
 A message with a codec in its attributes is a set: no key, and its value are messages of the same layout end to end, compressed together,
 none of which is compressed in turn. Their offsets are absolute in v0; in v1 they count from 0 (gaps stay), and the set's own offset is
 that of its last message: base = offset - last inner offset. A set with offset 0, as librdkafka sends it, counts from 0 as well. A v0 set
 in lz4 has the header checksum that the first Java clients computed wrongly; readers ignore it.
 
-So a `LegacyBatch` is one message or one set: a RecordBatch of a format without most fields. base_offset, last_offset_delta and
-record_count of a compressed set are known only after decompression, which the first access to one of them does.
+A `LegacyBatch` is one message or one set: a RecordBatch of a format without most fields. base_offset, last_offset_delta and record_count
+of a compressed set are known only after decompression, which happens at the first access to one of them.
 
 Sources: KIP-31, KIP-32, org.apache.kafka.common.record.LegacyRecord and AbstractLegacyRecordBatch. Stricter than those: lengths below -1,
-bytes after the value, and wrong inner CRCs, also when reading from a log.
+bytes after the value, and wrong inner CRCs are errors, also when reading from a log.
 
-The header checksum of LZ4 frames in message format v0, which differs from the LZ4 specification.
+`build_message_set` builds what Apache Kafka's MemoryRecordsBuilder builds, for old consumers and
+for tests. A set has the offset of its last record and, in v1, the largest timestamp.
+
+The header checksum of LZ4 frames in message format v0 differs from the LZ4 specification:
 
     position  size  field
            0     4  magic             04 22 4D 18
@@ -39,12 +42,13 @@ KIP-57). Format v1 is correct. Source: org.apache.kafka.common.compress.Lz4Block
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from struct import Struct
+from struct import error as StructError  # noqa: N812  it is a class
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
-from minibroker.errors import CorruptMessage, InvalidRecord
+from minibroker.errors import CorruptMessage, InvalidRecord, UnsupportedCompressionType
 from minibroker.records.batch import (
     COMPRESSION_MASK,
     LOG_APPEND_TIME_FLAG,
@@ -56,8 +60,9 @@ from minibroker.records.batch import (
     NO_SEQUENCE,
     NO_TIMESTAMP,
     RecordBatch,
+    TimestampType,
 )
-from minibroker.records.compression import MAX_DECOMPRESSED_BYTES, Compression, decompress
+from minibroker.records.compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
 from minibroker.records.record import Record
 
 if TYPE_CHECKING:
@@ -157,7 +162,7 @@ class LegacyBatch(RecordBatch):
             max_bytes: bounds the decompression.
 
         Raises:
-            InvalidRecord: something does not add up.
+            InvalidRecord: lengths, offsets or counts are inconsistent.
             CorruptMessage: the CRC of a message inside a set is wrong.
         """
         yield from records_of(self, messages_of(self, max_bytes=max_bytes))
@@ -178,7 +183,7 @@ def records_of(batch: LegacyBatch, messages: list[Message]) -> Iterator[Record]:
 
 
 def base_offset_of(batch: LegacyBatch, last_offset: int) -> int:
-    """Return what the offsets of messages in `batch` count from, the last of which is `last_offset`. Raises InvalidRecord."""
+    """Return the base of the offsets of messages in `batch`, the last of which is `last_offset`. Raises InvalidRecord."""
     if not (batch.is_compressed and batch.magic == MAGIC_V1 and batch.offset):
         return 0
     if batch.offset < last_offset:
@@ -220,7 +225,7 @@ def messages_in(content: bytes, *, may_be_torn: bool = True) -> Iterator[Message
         if stop > end:
             if count and may_be_torn:
                 break
-            raise InvalidRecord(f"a torn message in a set: {end - position} bytes are left over behind {count} messages")
+            raise InvalidRecord(f"a torn message in a set: {end - position} bytes are left over after {count} messages")
         if magic > MAGIC_V1 or stop - position < MIN_SIZES[magic]:
             raise InvalidRecord(f"no message at position {position} of {end} in a set: size {size}, magic {magic}")
         if attributes & COMPRESSION_MASK:
@@ -252,7 +257,7 @@ def _key_and_value(data: bytes, position: int, stop: int, magic: int) -> tuple[b
     key = None if start < 0 else data[start:key_stop]
     start, value_stop = _field(data, key_stop, stop)
     if value_stop != stop:
-        raise InvalidRecord(f"{stop - value_stop} bytes are left over behind a message's value")
+        raise InvalidRecord(f"{stop - value_stop} bytes are left over after a message's value")
     return key, None if start < 0 else data[start:value_stop]
 
 
@@ -261,7 +266,7 @@ def _value_bounds(data: memoryview, magic: int) -> tuple[int, int]:
     _, key_stop = _field(data, MIN_SIZES[magic] - 8, len(data))
     start, stop = _field(data, key_stop, len(data))
     if stop != len(data):
-        raise InvalidRecord(f"{len(data) - stop} bytes are left over behind a message's value")
+        raise InvalidRecord(f"{len(data) - stop} bytes are left over after a message's value")
     return start, stop
 
 
@@ -327,3 +332,78 @@ def xxhash32_short(data: Buffer) -> int:
 
 def _rotate(number: int, bits: int) -> int:
     return (number << bits | number >> 32 - bits) & _MASK
+
+
+_pack_v0 = Struct(">qiIBBi").pack  #: offset, message_size, crc, magic, attributes, key_length
+_pack_v1 = Struct(">qiIBBqi").pack
+_pack_v0_body = Struct(">BBi").pack  #: what the CRC covers of these
+_pack_v1_body = Struct(">BBqi").pack
+_pack_length = Struct(">i").pack
+_NULL = b"\xff\xff\xff\xff"
+
+
+def build_message_set(
+    records: Iterable[Record],
+    magic: int,
+    *,
+    compression: Compression = Compression.NONE,
+    level: int | None = None,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    max_bytes: int = MAX_DECOMPRESSED_BYTES,
+) -> bytearray:
+    """Build a message for each of `records` in message format `magic` (0 or 1), or one compressed set.
+
+    Headers are dropped, and in v0 timestamps as well. With LogAppendTime all records must have the same timestamp. Raises
+    UnsupportedCompressionType for zstd, InvalidRecord if the uncompressed messages take more than `max_bytes`.
+    """
+    if compression is Compression.ZSTD:
+        raise UnsupportedCompressionType(f"zstd does not exist in message format v{magic}")
+    flags = LOG_APPEND_TIME_FLAG if timestamp_type and magic else 0
+    has_relative_offsets = bool(compression and magic)
+    out = bytearray()
+    record: Record | None = None
+    base_offset, largest = 0, NO_TIMESTAMP
+    for record in records:
+        if has_relative_offsets and not out:
+            base_offset = record.offset
+        try:
+            write_message(out, record, magic, flags, base_offset)
+        except StructError:
+            raise InvalidRecord(f"offset {record.offset} or timestamp {record.timestamp} does not fit into 64 bits") from None
+        if len(out) > max_bytes:
+            raise InvalidRecord(f"records that take more than {max_bytes} bytes in message format v{magic}")
+        largest = max(largest, record.timestamp)
+    if record is None or not compression:
+        return out
+    value: Buffer = compress(compression, out, level)
+    if compression is Compression.LZ4 and magic == MAGIC_V0:
+        value = with_old_checksum(value)
+    packed = bytearray()
+    write_message(packed, Record(record.offset, largest, None, bytes(value)), magic, flags | compression)
+    return packed
+
+
+def write_message(out: bytearray, record: Record, magic: int, attributes: int, base_offset: int = 0) -> None:
+    """Append one message, its offset counted from `base_offset`; a negative timestamp is written as -1, none."""
+    offset, timestamp, key, value, _ = record
+    offset -= base_offset
+    key_length = -1 if key is None else len(key)
+    size = MIN_SIZES[magic] - LOG_OVERHEAD + max(key_length, 0) + (0 if value is None else len(value))
+    length = _NULL if value is None else _pack_length(len(value))
+    if magic == MAGIC_V0:
+        crc = crc32(_pack_v0_body(magic, attributes, key_length))
+    else:
+        timestamp = max(timestamp, NO_TIMESTAMP)
+        crc = crc32(_pack_v1_body(magic, attributes, timestamp, key_length))
+    crc = crc32(length, crc32(key, crc) if key else crc)
+    if value:
+        crc = crc32(value, crc)
+    if magic == MAGIC_V0:
+        out += _pack_v0(offset, size, crc, magic, attributes, key_length)
+    else:
+        out += _pack_v1(offset, size, crc, magic, attributes, timestamp, key_length)
+    if key:
+        out += key
+    out += length
+    if value:
+        out += value

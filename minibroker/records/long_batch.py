@@ -3,16 +3,16 @@
 Checks, their order and their errors are those of validate.py. The work differs:
 
     records        are walked piece by piece (`LongWalk`); the decompressed payload is never in memory as a whole
-    decompression  is done elsewhere, some pieces at a time: if a step is a function, the caller runs it, in another thread if possible, and
-                   sends its result
-    recompression  needs the whole payload, and is done elsewhere as well
+    decompression  is done by the caller, some pieces at a time: if a step is a function, the caller runs it, in another thread if possible,
+                   and sends its result
+    recompression  needs the whole payload, and is done by the caller as well
     content        of a compressed payload is bounded by `content_max`: a few kB may not become 100 MB
 
-Memory besides the batch: two megabytes; where the topic recompresses, the content and what it is compressed to.
+Memory besides the batch: two megabytes; where the topic recompresses, the content and the new payload.
 
 `LongWalk` makes the same checks as walk.py, on pieces of the payload. A piece ends anywhere, also within a record. Of a record that is not
-whole only its head is needed; a deep walk waits for the rest of it, unless it is longer than
-`DEEP_BYTES`: then it is looked into as far as its key.
+whole only the head is needed. A deep walk waits for the rest of it, unless it is longer than `DEEP_BYTES`: then it is checked only up to
+its key.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from typing import Final
 from minibroker.errors import InvalidRecord
 from minibroker.records.batch import COMPRESSION_MASK, HEADER_SIZE, RecordBatch
 from minibroker.records.compression import Compression, compress, decompressed_pieces
-from minibroker.records.even_walk import MIN_FIELDS_BYTES
 from minibroker.records.record import MAX_VARLONG_BITS
 from minibroker.records.steps import Steps
 from minibroker.records.validate import (
@@ -41,7 +40,7 @@ from minibroker.records.validate import (
     stamped,
     why_unsound,
 )
-from minibroker.records.walk import check_fields, read_number
+from minibroker.records.walk import MIN_FIELDS_BYTES, check_fields, read_number
 
 STEP_RECORDS: Final = 1024  #: between two pauses: less than a millisecond
 DEEP_BYTES: Final = 1024 * 1024  #: of a record that a deep walk waits for
@@ -52,12 +51,12 @@ Judge = Callable[[int, int, bool], object]  #: given a record's index, its times
 
 
 class LongWalk:
-    """Where a walk over `record_count` records is."""
+    """The state of a walk over `record_count` records."""
 
     __slots__ = ("_count", "_deep", "_index", "_judge", "_least", "_most", "_rest", "_skip", "keyless")
 
     def __init__(self, record_count: int, *, deep: bool, judge: Judge | None = None) -> None:
-        self.keyless = False  #: whether some record has no key, which only a deep walk can tell
+        self.keyless = False  #: whether some record has no key; only a deep walk finds out
         self._count = record_count
         self._deep = deep
         self._judge = judge
@@ -83,7 +82,7 @@ class LongWalk:
         yield from self._walk(data, skip, len(data) - HEAD_BYTES, is_last=False)
 
     def finish(self) -> None:
-        """Walk what is left after the last piece. Raises InvalidRecord when it is not the end of the last record."""
+        """Walk the rest after the last piece. Raises InvalidRecord when it is not the end of the last record."""
         data, self._rest = self._rest, b""
         try:
             for _ in self._walk(data, 0, len(data), is_last=True):
@@ -224,7 +223,7 @@ def _some_of(pieces: Iterator[bytes], *, is_elsewhere: bool) -> Steps[list[bytes
 
 
 def _judge(batch: RecordBatch, rules: ProduceRules, now_ms: int) -> Steps[None]:
-    """Walk again to find the records at fault. Raises KafkaError if there are any."""
+    """Walk again to find the invalid records. Raises KafkaError if there are any."""
     judge = RecordJudge(batch, rules, now_ms)
     append_time_ms = batch.max_timestamp if batch.timestamp_type else None
 

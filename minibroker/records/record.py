@@ -23,7 +23,7 @@ MAX_VARLONG_BITS = 70
 
 
 class Record(NamedTuple):
-    """One record. `timestamp` is epoch ms, the batch's when that says LogAppendTime."""
+    """One record. `timestamp` is epoch ms: that of the batch if it has LogAppendTime."""
 
     offset: int
     timestamp: int
@@ -33,13 +33,13 @@ class Record(NamedTuple):
 
 
 def decode_record(data: bytes, position: int) -> tuple[int, int, bytes | None, bytes | None, Headers, int]:
-    """Return the fields of the record at `position`, and where the next one starts; IndexError when `data` ends first."""
+    """Return the fields of the record at `position`, and where the next one starts. Raises IndexError if `data` ends first."""
     length, position = read_varint(data, position)
     end = position + length
     if length < 0 or end > len(data):
         raise InvalidRecord(f"a record of {length} bytes where {len(data) - position} remain")
     position += 1  # attributes: none is in use
-    # A varint of one byte is by far the commonest, so it is read here; -(n & 1) is 0 or all ones.
+    # Most varints have one byte, so this case is read here; -(n & 1) is 0 or all ones.
     number = data[position]
     position += 1
     if number < 0x80:
@@ -65,7 +65,7 @@ def decode_record(data: bytes, position: int) -> tuple[int, int, bytes | None, b
 
 
 def read_varint(data: bytes | memoryview, position: int, max_bits: int = MAX_VARINT_BITS) -> tuple[int, int]:
-    """A zigzag number and the position behind it; InvalidRecord when longer than `max_bits`, IndexError when `data` ends first."""
+    """Return a zigzag number and the position after it. Raises InvalidRecord above `max_bits`, IndexError if `data` ends first."""
     number = shift = 0
     while True:
         byte = data[position]
@@ -82,7 +82,7 @@ def read_varint(data: bytes | memoryview, position: int, max_bits: int = MAX_VAR
 
 
 def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    """A length and so many bytes, none of them behind `end`; None for the length -1."""
+    """Return bytes with a length before them, which end at `end` at the latest, and the position after them; None for the length -1."""
     length = data[position]
     position += 1
     if length < 0x80:
@@ -150,7 +150,7 @@ def _encode_headers(headers: Headers) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    """A zigzag number of at most 64 bits."""
+    """Encode a zigzag number of at most 64 bits."""
     if 64 <= number < 8192:
         return bytes((number << 1 & 0x7F | 0x80, number >> 6))
     out = bytearray()

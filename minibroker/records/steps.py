@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-#: Yields None to pause, or a function to call elsewhere (in another thread if possible) whose result is sent back; returns the result.
+#: Yields None to pause, or a function that the caller runs (in another thread if possible) and whose result it sends; returns the result.
 Steps = Generator[Callable[[], Any] | None, Any, T]
 
 

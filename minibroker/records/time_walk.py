@@ -1,7 +1,7 @@
-"""Find the first record of a batch of format v2 at or after a timestamp, without making records.
+"""Find the first record of a batch of format v2 at or after a timestamp, without creating records.
 
 The length, timestamp delta and offset delta of each record are read, and the rest is skipped. The records come from a log, as in
-records/key_walk.py: only what the walk relies on is checked.
+records/key_walk.py, so only lengths that the walk needs are checked.
 
 If the answer is not among the first AT_ONCE_RECORDS and in AT_ONCE_CONTENT bytes, it is found in steps (`first_in_steps`).
 """
@@ -41,7 +41,7 @@ def first_at_or_after(data: bytes, timestamp_ms: int, start_offset: int) -> tupl
         codec = Compression.of(attributes & COMPRESSION_MASK)
         try:
             data, position = decompress(codec, memoryview(data)[HEADER_SIZE:], max_bytes=AT_ONCE_CONTENT), 0
-        except InvalidRecord:  # too large, or broken: the steps say which
+        except InvalidRecord:  # too large, or broken: the steps find out which
             raise LongBatch from None
     if attributes & LOG_APPEND_TIME_FLAG:
         if max_timestamp < timestamp_ms:
@@ -53,7 +53,7 @@ def first_at_or_after(data: bytes, timestamp_ms: int, start_offset: int) -> tupl
 
 
 def _first(data: bytes, position: int, count: int, least_timestamp: int | None, least_offset: int) -> tuple[int, int] | None:
-    """Return the same in deltas; without `least_timestamp` any timestamp matches."""
+    """Return timestamp and offset as deltas; without `least_timestamp` any timestamp matches."""
     for index in range(count)[_AT_ONCE]:
         length, position = read_varint(data, position)
         if length < 0:
@@ -134,7 +134,7 @@ class _HeadWalk:
         self._skip = 0  #: bytes of the next piece that belong to the last record
 
     def heads(self, piece: bytes) -> Iterator[Head]:
-        """Yield those in `piece`; an empty one is the end."""
+        """Yield the heads of records in `piece`. An empty piece is the end of the payload."""
         data, position = self._rest + piece, self._skip
         end = len(data) - HEAD_BYTES if piece else len(data)
         while position < end and self._left:

@@ -7,17 +7,19 @@
                                            MESSAGE_TOO_LARGE; CRC: CORRUPT_MESSAGE
     3  LogValidator.validateBatch          last_offset_delta and record_count that disagree, a control batch, a producer id
                                            without a sequence: INVALID_RECORD
-    4  LogValidator.validateRecord         a record that does not add up, a null key in a compacted topic: INVALID_RECORD;
-                                           a timestamp out of bounds: INVALID_TIMESTAMP; both name the records at fault
-    5  the batch is made what the log takes: compressed as the topic says, max_timestamp and timestamp type as its clock says
+    4  LogValidator.validateRecord         an inconsistent record, a null key in a compacted topic: INVALID_RECORD;
+                                           a timestamp out of bounds: INVALID_TIMESTAMP; both name the invalid records
+    5  the batch gets the compression, the timestamp type and, with LogAppendTime, the timestamp that the topic requires
 
 A partial batch after the first one is cut off, as in Kafka. Checks of the producer's state (sequences, epochs, transactions) are
 the log's, and come after these.
 
-**What is not decoded.** No Record is made. The walk (walk.py) reads length, timestamp and offset of every record: the broker itself relies
-on nothing else. The lengths of key, value and headers are checked for batches of up to DEEP_RECORD_COUNT records, for compacted topics,
-and with `ProduceRules.deep` for all. For 64 records of 1 kB a deep walk takes 48 us instead of 20, and wrong lengths there harm only
-readers. Compressed payloads are decompressed for the walk, within `max_decompressed_bytes`, and stored as they came.
+**What is not decoded.** No Record is created. The walk (walk.py) reads length, timestamp and offset
+of every record: the broker itself relies on nothing else. The lengths of key, value and headers are
+checked for batches of up to DEEP_RECORD_COUNT records, for compacted topics, and with
+`ProduceRules.deep` for all. For 64 records of 1 kB a deep walk takes 48 us instead of 20, and wrong
+lengths there harm only readers. Compressed payloads are decompressed for the walk, within
+`max_decompressed_bytes`, and stored as they came.
 
 **What is not done at once.** A batch of more than AT_ONCE_RECORDS records, one that becomes larger than AT_ONCE_CONTENT when it is
 decompressed, and all of formats v0 and v1 are validated in steps (long_batch.py), between which the broker serves other clients.
@@ -28,7 +30,7 @@ compressed frame are INVALID_RECORD; Kafka stores some of these, and readers fai
 UNSUPPORTED_COMPRESSION_TYPE, and a broken or bloated compressed payload INVALID_RECORD, where Kafka answers UNKNOWN_SERVER_ERROR or
 has no bound.
 
-Formats v0 and v1 come with Produce below 3, and only there: convert.py makes a batch of format v2 of them instead of all this.
+Only Produce below 3 carries formats v0 and v1: convert.py converts them to a batch of format v2 instead.
 """
 
 from __future__ import annotations
@@ -61,17 +63,17 @@ from minibroker.records.record import Record
 from minibroker.records.steps import LongBatch
 from minibroker.records.walk import walk_records
 
-DEEP_RECORD_COUNT = 32  #: batches of up to so many records are always walked deeply
+DEEP_RECORD_COUNT = 32  #: batches of up to this many records are always walked deeply
 AT_ONCE_RECORDS = 8192  #: of a batch that is validated at once, in a few milliseconds
 AT_ONCE_CONTENT = 1024 * 1024  #: bytes of its payload when decompressed
 AT_ONCE_COMPRESSED = 64 * 1024  #: bytes of a payload that is compressed again at once
-MAX_RECORD_ERRORS = 1000  #: records at fault in one answer; more are only counted
+MAX_RECORD_ERRORS = 1000  #: invalid records in one answer; more are only counted
 INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 V2_SINCE_PRODUCE = 3
 ZSTD_SINCE_PRODUCE = 7
 MIN_BATCH_LENGTH = 14  #: Kafka's RECORD_OVERHEAD_V0: smaller lengths are garbage
 
-_AT_ONCE_DELTAS = range(AT_ONCE_RECORDS)  #: what last_offset_delta may be
+_AT_ONCE_DELTAS = range(AT_ONCE_RECORDS)  #: valid values of last_offset_delta
 _KEPT_ATTRIBUTES = LOG_APPEND_TIME_FLAG | TRANSACTIONAL_FLAG  #: by recompression; Kafka writes a new batch then
 
 _LENGTH = Struct(">i")
@@ -101,7 +103,7 @@ def validate_at_once(data: memoryview, rules: ProduceRules, *, now_ms: int, prod
     `produce_version` None means the newest.
 
     Raises:
-        KafkaError: the batch is rejected; with `record_errors` if records are at fault.
+        KafkaError: the batch is rejected; with `record_errors` if records are invalid.
         LongBatch: `long_batch.validate_in_steps` has to validate it.
     """
     if produce_version is not None and produce_version < V2_SINCE_PRODUCE and is_legacy(data):
@@ -113,7 +115,7 @@ def validate_at_once(data: memoryview, rules: ProduceRules, *, now_ms: int, prod
     if batch.attributes & COMPRESSION_MASK:
         try:
             payload = decompress(batch.compression, payload, max_bytes=AT_ONCE_CONTENT)
-        except InvalidRecord:  # too large, or broken: the steps say which
+        except InvalidRecord:  # too large, or broken: the steps find out which
             raise LongBatch from None
     record_count = batch.record_count
     deep = record_count <= DEEP_RECORD_COUNT or rules.deep or rules.is_compacted
@@ -185,7 +187,7 @@ def _size_of_batch(data: memoryview, position: int) -> int:
 
 
 def _is_sound(batch: RecordBatch, rules: ProduceRules) -> bool:
-    """Do steps 2 and 3: check the header fields and the CRC."""
+    """Check the header fields and the CRC: steps 2 and 3."""
     return (
         batch.base_offset == 0
         and batch.size <= rules.max_message_bytes
@@ -272,7 +274,7 @@ class RecordJudge:
 
     @property
     def error(self) -> KafkaError | None:
-        """The error for the batch; None if no record is at fault."""
+        """The error for the batch; None if no record is invalid."""
         if not self._count:
             return None
         if self._has_invalid_timestamps:

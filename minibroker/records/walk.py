@@ -1,17 +1,18 @@
-"""A walk over the records of a produced batch that checks what the broker relies on, without making a Record.
+"""A walk over the records of a produced batch that checks what the broker relies on, without creating a Record.
 
 Checked for every record: its length against the bytes that remain, its offset delta (0, 1, 2, ... as producers number), and its
 timestamp delta, whose extremes the walk returns. With `deep` also its content: key, value and headers fill the record
 exactly. The walk must end where the batch ends, after as many records as its header says.
 
-It costs 0.3 us a record, 0.75 us with `deep`; hence the tight loop, which reads varints of one and two bytes in place. Unless the walk
-is deep, records of one size are walked by columns (even_walk.py), ten times as fast.
+It costs 0.3 us a record, 0.75 us with `deep`, because the loop is tight: it reads varints of one and two bytes in place. Unless the walk is
+deep, `walk_even` walks records of one size by columns, ten times as fast.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from minibroker.errors import InvalidRecord
-from minibroker.records.even_walk import MIN_FIELDS_BYTES, walk_even
 from minibroker.records.record import MAX_VARLONG_BITS, read_varint
 
 
@@ -102,13 +103,13 @@ def check_fields(data: bytes | memoryview, position: int, stop: int) -> bool:
         position += 1 + (number >> 1)
     else:
         _, position = _skip_bytes(data, position)
-    if position != stop - 1 or data[position]:  # most records end behind a count of no headers
+    if position != stop - 1 or data[position]:  # most records end after a header count of 0
         _check_headers(data, position, stop)
     return is_keyless
 
 
 def _check_headers(data: bytes | memoryview, position: int, stop: int) -> None:
-    """Check a count and so many headers, which must end at `stop`."""
+    """Check a count of headers and the headers, which must end at `stop`."""
     count, position = read_varint(data, position)
     if not 0 <= count <= (stop - position) // 2:  # a header is two lengths at least
         raise InvalidRecord(f"{count} headers in {stop - position} bytes")
@@ -122,7 +123,7 @@ def _check_headers(data: bytes | memoryview, position: int, stop: int) -> None:
 
 
 def _skip_bytes(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    """Return a length, -1 for null, and the position after so many bytes, which may be after the record."""
+    """Return a length, -1 for null, and the position after that many bytes, which may be after the record."""
     number = data[position]
     position += 1
     if number >= 0x80:
@@ -136,3 +137,88 @@ def _skip_bytes(data: bytes | memoryview, position: int) -> tuple[int, int]:
         return -1, position
     length = number >> 1
     return length, position + length
+
+
+MIN_FIELDS_BYTES: Final = 3  #: the lengths of a null key and a null value, a header count of 0
+
+ONE_BYTE_OFFSETS: Final = 64
+
+#: Indexes of the records in a block, from and up to; and the columns of their offset deltas, from index 0 on.
+_BLOCKS: Final = (
+    (0, ONE_BYTE_OFFSETS, (bytes(range(0, 128, 2)),)),
+    (ONE_BYTE_OFFSETS, 8_192, (bytes(range(128, 256, 2)) * 128, b"".join(bytes((high,)) * 64 for high in range(128)))),
+)
+
+
+def walk_even(data: bytes | memoryview, record_count: int) -> tuple[int, int] | None:
+    """Return the least and the largest timestamp delta of `record_count` records; None unless they have one size and are valid.
+
+    Many programs write records of a fixed size, as do benchmarks. In such a payload, the same byte of
+    each record is a strided slice, so that C code compares them, not Python:
+
+        length             the same bytes in all records
+        attributes         ignored: none is in use
+        timestamp delta    the same number of bytes in all, one or two
+        offset delta       0, 1, 2, ...: compared with a table
+
+    An offset delta takes one byte up to 63 and two up to 8,191: the records of each kind are a block
+    with its own size. If it returns None, the caller walks record by record, and finds the error. 64
+    records take 6 us instead of 20. Finding that sizes differ takes 0.3 us, and 1.2 us for more records.
+    """
+    if record_count <= ONE_BYTE_OFFSETS and len(data) % record_count:
+        return None
+    deltas: set[int] = set()
+    position = 0
+    for first, limit, offsets in _BLOCKS:
+        if first < record_count:
+            stop = _walk_block(data, position, first, min(limit, record_count), offsets, deltas)
+            if stop is None:
+                return None
+            position = stop
+    if position != len(data) or record_count > limit or not deltas:
+        return None
+    return min(deltas), max(deltas)
+
+
+def _walk_block(  # noqa: PLR0917  called in one place
+    data: bytes | memoryview, start: int, first: int, limit: int, offsets: tuple[bytes, ...], deltas: set[int]
+) -> int | None:
+    """Return the position after the records from index `first` up to `limit`; adds their timestamp deltas to `deltas`."""
+    count = limit - first
+    try:
+        length, after = read_varint(data, start)
+        stride = after - start + length
+        if count > 1 and data[start + stride] != data[start]:
+            return None  # the most common reason comes first
+        timestamp = after + 1
+        offset = timestamp + (1 if data[timestamp] < 0x80 else 2)
+    except (IndexError, InvalidRecord):
+        return None
+    stop = start + count * stride
+    if start + stride - offset - len(offsets) < MIN_FIELDS_BYTES or stop > len(data):
+        return None
+    for position in range(start, after):
+        if bytes(data[position:stop:stride]) != bytes(data[position : position + 1]) * count:
+            return None
+    for position, expected in enumerate(offsets, offset):
+        if bytes(data[position:stop:stride]) != expected[first:limit]:
+            return None
+    columns = [bytes(data[position:stop:stride]) for position in range(timestamp, offset)]
+    if all(column == column[:1] * count for column in columns):
+        columns = [column[:1] for column in columns]
+    return stop if _note_deltas(columns, deltas) else None
+
+
+def _note_deltas(columns: list[bytes], deltas: set[int]) -> bool:
+    """Add the numbers in columns of one byte or two. Returns False if some have another size."""
+    last = columns[-1]
+    if max(last) >= 0x80:
+        return False
+    numbers = set(last)
+    if len(columns) > 1:
+        if min(columns[0]) < 0x80:
+            return False
+        numbers = {first & 0x7F | second << 7 for first, second in set(zip(*columns, strict=True))}
+    for number in numbers:
+        deltas.add((number >> 1) ^ -(number & 1))
+    return True

@@ -1,1 +1,1 @@
-"""One module a kind of file in a Kafka log directory."""
+"""One module for each kind of file in a Kafka log directory."""

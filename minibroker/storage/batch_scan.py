@@ -1,4 +1,4 @@
-"""Walks over the batches of a `.log` file: only their headers, or whole batches.
+"""Walks over the batches of a `.log` file: only their headers, whole batches, or with a check of every CRC.
 
 A `.log` is batches end to end with nothing else. Anything else raises CorruptMessage with file and position.
 Old segments hold messages and compressed sets of formats v0 and v1 (records/legacy.py), which count as batches here.
@@ -9,13 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
+from zlib import crc32
 
-from minibroker.errors import CorruptMessage
+from minibroker.errors import CorruptMessage, KafkaError
 from minibroker.records.any_format import read_batch
 from minibroker.records.batch import (
+    ATTRIBUTES_POSITION,
+    COMPRESSION_MASK,
     CONTROL_FLAG,
     HEADER_SIZE,
+    LOG_APPEND_TIME_FLAG,
     LOG_OVERHEAD,
+    MAGIC_POSITION,
     MAGIC_V2,
     MIN_LEGACY_SIZE,
     NO_PARTITION_LEADER_EPOCH,
@@ -23,6 +28,7 @@ from minibroker.records.batch import (
     TRANSACTIONAL_FLAG,
     RecordBatch,
 )
+from minibroker.records.checksum import crc32c
 from minibroker.storage.files import FileHandle, Files
 
 FIRST_CHUNK = 4 * 1024
@@ -62,7 +68,7 @@ def read_headers(
 ) -> Iterator[BatchHeader]:
     """Yield the headers of all batches from `position` up to `end`, without reading the payloads of large batches.
 
-    Look-ups end within a few batches, so the first chunk is small; chunks grow to `chunk_size` while batches are small beside them.
+    Look-ups end within a few batches, so the first chunk is small; chunks grow to `chunk_size` while batches are small compared with them.
     `chunk` has the bytes at `position` that the caller has already read.
     """
     chunk_position = position
@@ -148,7 +154,7 @@ def read_batches(files: Files, handle: FileHandle, position: int, end: int, *, c
         while len(chunk) - index >= MIN_LEGACY_SIZE:
             size = LOG_OVERHEAD + int.from_bytes(chunk[index + 8 : index + 12], "big", signed=True)
             if index + size > len(chunk) and index + size <= end - position and size >= MIN_LEGACY_SIZE:
-                break  # goes on after the chunk
+                break  # it continues after the chunk
             try:
                 batch = read_batch(chunk, index)
             except CorruptMessage as error:
@@ -157,6 +163,125 @@ def read_batches(files: Files, handle: FileHandle, position: int, end: int, *, c
             index += size
         if index == 0:
             if end - position < MIN_LEGACY_SIZE or len(chunk) < min(chunk_size, end - position):
-                raise CorruptMessage(f"{handle.path}: {end - position} bytes at position {position} are no batch")
+                raise CorruptMessage(f"{handle.path}: {end - position} bytes at position {position} are not a batch")
             chunk_size = max(chunk_size, size)
         position += index
+
+
+VERIFIED_CHUNK = 1024 * 1024
+
+#: position, size, base_offset, last_offset, max_timestamp, leader_epoch, attributes, producer_id, record_count, whether the CRC is right
+VerifiedBatch = tuple[int, int, int, int, int, int, int, int, int, bool]
+
+_MIN_SIZES = (MIN_LEGACY_SIZE, 34)  #: of a message, by its magic
+
+#: base_offset of an old compressed set that has a right CRC but cannot be decompressed: only its last offset is known
+UNKNOWN_OFFSET = -(2**63)
+
+#: base_offset, batch_length, partition_leader_epoch, magic, crc, attributes, last_offset_delta, max_timestamp, producer_id, record_count
+_VERIFIED_HEAD = Struct(">qiibIhi8xqq2x4xi")
+_unpack_verified = _VERIFIED_HEAD.unpack_from
+
+#: offset, message_size, crc, magic, attributes, and in v1 the timestamp: see records/legacy.py
+_unpack_message = Struct(">qiIBBq").unpack_from
+
+
+def read_verified(
+    files: Files, handle: FileHandle, position: int, end: int, *, chunk_size: int = VERIFIED_CHUNK
+) -> Iterator[VerifiedBatch]:
+    """Yield all batches from `position` up to `end`, and check every CRC: recovery and `storage check` spend most of their time here.
+
+    A batch costs about a microsecond in addition to its checksum, so it is a plain tuple, as are messages of
+    formats v0 and v1. A caller that needs more reads the batch by its position. The caller checks the values:
+    a last offset delta may be negative, and a batch with a wrong CRC may hold anything.
+
+    Raises:
+        CorruptMessage: there is no batch at some position; the message has file and position.
+        OSError: the file cannot be read.
+    """
+    while position < end:
+        chunk = files.read_at(handle.opened(), min(chunk_size, end - position), position)
+        view = memoryview(chunk)
+        size = len(chunk)
+        last_head = size - HEADER_SIZE
+        index = after = 0
+        while index <= last_head:
+            base_offset, length, epoch, magic, crc, attributes, delta, timestamp, producer_id, count = _unpack_verified(view, index)
+            after = index + LOG_OVERHEAD + length
+            if after > size or magic != MAGIC_V2 or length < HEADER_SIZE - LOG_OVERHEAD:
+                before = index
+                for found in _read_messages(view, index, position):
+                    yield found
+                    index = found[0] + found[1] - position
+                if index == before:
+                    break
+                continue
+            yield (
+                position + index,
+                after - index,
+                base_offset,
+                base_offset + delta,
+                timestamp,
+                epoch,
+                attributes,
+                producer_id,
+                count,
+                crc32c(view[index + ATTRIBUTES_POSITION : after]) == crc,
+            )
+            index = after
+        position += index
+        if index == 0 or (index <= last_head and after <= size):
+            for found in _read_slowly(files, handle, position, end):
+                yield found
+                position = found[0] + found[1]
+
+
+def _read_messages(view: memoryview, index: int, position: int) -> Iterator[VerifiedBatch]:
+    """Yield the whole uncompressed messages of formats v0 and v1 from `index` on: old segments may have millions of them.
+
+    `position` is the position of `view` in the file.
+    """
+    size = len(view)
+    while index + MIN_LEGACY_SIZE <= size:
+        offset, length, crc, magic, attributes, timestamp = _unpack_message(view, index)
+        after = index + LOG_OVERHEAD + length
+        if magic >= MAGIC_V2 or attributes & COMPRESSION_MASK or after > size or after - index < _MIN_SIZES[magic]:
+            return
+        is_right = crc32(view[index + MAGIC_POSITION : after]) == crc
+        if magic:
+            yield position + index, after - index, offset, offset, timestamp, -1, attributes & LOG_APPEND_TIME_FLAG, -1, 1, is_right
+        else:
+            yield position + index, after - index, offset, offset, NO_TIMESTAMP, -1, 0, -1, 1, is_right
+        index = after
+
+
+def _read_slowly(files: Files, handle: FileHandle, position: int, end: int) -> Iterator[VerifiedBatch]:
+    """Yield at least one batch that `read_verified` cannot read itself, up to the next batch of format v2. Raises CorruptMessage.
+
+    Such a batch is larger than a chunk, or it is an old compressed set or a torn end.
+    """
+    for batch in read_batches(files, handle, position, end):
+        is_right = batch.check_crc()
+        base_offset, record_count = _base_offset_and_count(batch) if is_right else (batch.last_offset, 0)
+        yield (
+            position,
+            batch.size,
+            base_offset,
+            batch.last_offset,
+            batch.max_timestamp,
+            batch.partition_leader_epoch,
+            batch.attributes,
+            batch.producer_id,
+            record_count,
+            is_right,
+        )
+        position += batch.size
+        if batch.magic == MAGIC_V2:
+            return
+
+
+def _base_offset_and_count(batch: RecordBatch) -> tuple[int, int]:
+    try:
+        return batch.base_offset, batch.record_count
+    except KafkaError:  # an old compressed set has them only in its compressed payload
+        return UNKNOWN_OFFSET, 0

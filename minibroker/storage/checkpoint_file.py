@@ -1,4 +1,4 @@
-"""Kafka's text checkpoints, of offsets and of leader epochs: a version, a count, so many lines.
+"""Kafka's text checkpoints, of offsets and of leader epochs: a version, a count, and that many lines.
 
     0
     2
@@ -7,15 +7,15 @@
 
 The offset checkpoints of a log directory have a line `topic partition offset` for each partition:
 
-    recovery-point-offset-checkpoint   everything below is on the disk: recovery begins there
-    log-start-offset-checkpoint        for partitions whose log_start_offset lies inside their first segment
+    recovery-point-offset-checkpoint   everything below is on disk: recovery starts there
+    log-start-offset-checkpoint        for partitions whose log_start_offset is inside their first segment
     replication-offset-checkpoint      high watermarks
-    cleaner-offset-checkpoint          how far compaction has come
+    cleaner-offset-checkpoint          the offset up to which the log is compacted
 
 A checkpoint is written whole into a temporary file and renamed.
 Source: CheckpointFile, OffsetCheckpointFile of Apache Kafka.
 
-`leader-epoch-checkpoint`: the start offset of each leader epoch; a line is `epoch start_offset`, both growing.
+`leader-epoch-checkpoint`: the start offset of each leader epoch; a line is `epoch start_offset`, both ascending.
 
 Source: LeaderEpochCheckpointFile and LeaderEpochFileCache of Apache Kafka.
 """
@@ -43,14 +43,14 @@ def read_lines(files: Files, path: str) -> list[list[str]]:
     except FileNotFoundError:
         return []
     except UnicodeDecodeError:
-        raise CorruptLogError(f"{path}: no text") from None
+        raise CorruptLogError(f"{path}: not a text file") from None
     if not text:
         return []
     version, _, rest = text.partition("\n")
     count, _, rest = rest.partition("\n")
     lines = [line.split(" ") for line in rest.splitlines()]
     if version != VERSION or not count.isdecimal() or int(count) != len(lines):
-        raise CorruptLogError(f"{path}: no checkpoint of version {VERSION} with as many lines as it says")
+        raise CorruptLogError(f"{path}: not a checkpoint of version {VERSION} with as many lines as its count")
     return lines
 
 
@@ -73,10 +73,10 @@ class OffsetCheckpoint:
         offsets = {}
         for line in read_lines(self._files, self.path):
             if len(line) != 3 or not (line[1].isdecimal() and line[2].isdecimal()):
-                raise CorruptLogError(f"{self.path}: {' '.join(line)!r} is no topic, partition and offset")
+                raise CorruptLogError(f"{self.path}: {' '.join(line)!r} is not a topic, partition and offset")
             offsets[line[0], int(line[1])] = offset = int(line[2])
             if offset > INT64_MAX:
-                raise CorruptLogError(f"{self.path}: {offset} is no offset")
+                raise CorruptLogError(f"{self.path}: {offset} is not an offset")
         return offsets
 
     def write(self, offsets: Mapping[tuple[str, int], int], *, sync: bool = True) -> None:
@@ -91,7 +91,7 @@ UNDEFINED_OFFSET = -1
 
 
 class LeaderEpochCheckpoint:
-    """The epochs of one log, in memory and in its file. Each change except `note` is written at once: epochs change rarely.
+    """The epochs of one log, in memory and in its file. Epochs change rarely, so each change except `note` is written at once.
 
     The file is not synced: the batches carry their epoch, and recovery reads them.
     """
@@ -103,17 +103,17 @@ class LeaderEpochCheckpoint:
         self.path = path
         self._epochs: list[int] = []
         self._start_offsets: list[int] = []
-        self._is_saved = True  #: the file has the entries in memory
+        self._is_saved = True  #: the file has the entries that are in memory
 
     def load(self) -> None:
         """Read the file. Raises CorruptLogError if it is invalid; there are no entries then."""
         entries: list[tuple[int, int]] = []
         for line in read_lines(self._files, self.path):
             if len(line) != 2 or not (line[0].isdecimal() and line[1].isdecimal()):
-                raise CorruptLogError(f"{self.path}: {' '.join(line)!r} is no epoch and offset")
+                raise CorruptLogError(f"{self.path}: {' '.join(line)!r} is not an epoch and an offset")
             entry = int(line[0]), int(line[1])
             if entries and not (entry[0] > entries[-1][0] and entry[1] >= entries[-1][1]):
-                raise CorruptLogError(f"{self.path}: epochs and offsets do not grow")
+                raise CorruptLogError(f"{self.path}: epochs or offsets are not in ascending order")
             entries.append(entry)
         self._epochs = [epoch for epoch, _ in entries]
         self._start_offsets = [offset for _, offset in entries]
@@ -153,7 +153,7 @@ class LeaderEpochCheckpoint:
         self.save()
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Drop epochs that begin at or above `end_offset`."""
+        """Drop epochs that start at or above `end_offset`."""
         keep = len(self._start_offsets)
         while keep and self._start_offsets[keep - 1] >= end_offset:
             keep -= 1
@@ -162,7 +162,7 @@ class LeaderEpochCheckpoint:
             self._write()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Drop epochs that end at or below `start_offset`; the epoch that contains it now begins there."""
+        """Drop epochs that end at or below `start_offset`; the epoch that contains it now starts there."""
         first = bisect_right(self._start_offsets, start_offset) - 1
         if first > 0 or (first == 0 and self._start_offsets[0] < start_offset):
             del self._epochs[:first], self._start_offsets[:first]
@@ -194,5 +194,5 @@ class LeaderEpochCheckpoint:
         write_lines(self._files, path, [f"{epoch} {offset}" for epoch, offset in self.entries], sync=True)
 
     def move(self, folder: str) -> None:
-        """Go on in another folder, to which `write_to` wrote."""
+        """Continue in another folder, to which `write_to` wrote."""
         self.path = f"{folder}/{self.path.rpartition('/')[2]}"

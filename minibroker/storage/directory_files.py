@@ -1,4 +1,4 @@
-"""The small files of a log directory: `meta.properties`, `.lock`, `.kafka_cleanshutdown`.
+"""The small files of a log directory: `meta.properties`, `.lock`, `.kafka_cleanshutdown`, and `partition.metadata` of its folders.
 
 `meta.properties`: the owner of a log directory. A Java properties file, version 1.
 
@@ -11,9 +11,9 @@
 
 Version 0 (before KRaft) names the node `broker.id`. Source: MetaProperties of Apache Kafka.
 
-`.lock`: keep all but one process out of a log directory.
+`.lock`: an empty file that keeps all but one process out of a log directory.
 
-One empty file has two kinds of lock. flock keeps out a second minibroker, also in the same process. A POSIX record lock keeps out
+The file has two kinds of lock. flock keeps out a second minibroker, also in the same process. A POSIX record lock keeps out
 Apache Kafka, whose FileChannel.tryLock takes that kind. The system drops both when the process dies.
 
 `.kafka_cleanshutdown`: written last when a broker stops, removed first when it starts; JSON in one line.
@@ -21,19 +21,29 @@ Apache Kafka, whose FileChannel.tryLock takes that kind. The system drops both w
     {"version":0,"brokerEpoch":13}
 
 If it exists, every log of the directory is complete and its indexes are trimmed. Source: CleanShutdownFileHandler of Apache Kafka.
+
+`partition.metadata`: the topic id of a partition's folder; two lines, the second without a newline.
+
+    version: 0
+    topic_id: WaNbrBVZQOW3aZA4zdmEqg
+
+The id is base64 for URLs without padding, as Kafka's Uuid.toString. Source: PartitionMetadataFile of Apache Kafka.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import errno
 import fcntl
 import os
 import os.path
 import time
+import uuid
 from struct import Struct
 from typing import NamedTuple
 
-from minibroker.errors import ConfigurationError
+from minibroker.errors import ConfigurationError, CorruptLogError
 from minibroker.storage.files import APPEND, READ_ONLY, Files, read_all, replace_file
 
 META_PROPERTIES = "meta.properties"
@@ -61,7 +71,7 @@ def read_meta_properties(files: Files, path: str) -> MetaProperties | None:
         raise ConfigurationError(f"{path}: version {version!r} is not known; is this a Kafka log directory?")
     node_id = properties.get("node.id", properties.get("broker.id"))
     if node_id is not None and not node_id.isdecimal():
-        raise ConfigurationError(f"{path}: node.id {node_id!r} is no number")
+        raise ConfigurationError(f"{path}: node.id {node_id!r} is not a number")
     return MetaProperties(properties.get("cluster.id"), None if node_id is None else int(node_id), properties.get("directory.id"))
 
 
@@ -105,7 +115,7 @@ class DirectoryLock:
             self.release()
             if error.errno not in _HELD:
                 raise
-            raise ConfigurationError(f"{path} is locked: another broker uses this log directory; stop that one first") from None
+            raise ConfigurationError(f"{path} is locked: another broker uses this log directory; stop that broker first") from None
 
     def release(self) -> None:
         """Release the lock; does nothing if it was released before."""
@@ -146,3 +156,45 @@ def take_clean_shutdown(files: Files, path: str) -> bool:
     files.remove(path)
     files.sync_directory(os.path.dirname(path))  # noqa: PTH120  a marker that a power loss brings back would hide that loss
     return True
+
+
+PARTITION_METADATA = "partition.metadata"
+_PARTITION_METADATA_VERSION = 0
+
+
+def format_uuid(value: uuid.UUID) -> str:
+    """Return the 22 characters of an id."""
+    return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
+
+
+def parse_uuid(text: str) -> uuid.UUID:
+    """Return the id of 22 characters. Raises ValueError."""
+    if len(text) != 22:
+        raise ValueError(f"{text!r} is not an id of 22 characters")
+    try:
+        return uuid.UUID(bytes=base64.b64decode(text + "==", altchars=b"-_", validate=True))
+    except binascii.Error as error:
+        raise ValueError(f"{text!r} is not an id: {error}") from None
+
+
+def read_topic_id(files: Files, path: str) -> uuid.UUID | None:
+    """Return the topic id; None if there is none. The file is not synced, so a power loss may leave nothing, zeros or a part of it.
+
+    Raises CorruptLogError for an unknown version.
+    """
+    try:
+        text = read_all(files, path).decode(errors="replace")
+    except FileNotFoundError:
+        return None
+    fields = dict(line.partition(": ")[::2] for line in text.splitlines())
+    try:
+        if int(fields["version"]) != _PARTITION_METADATA_VERSION:
+            raise CorruptLogError(f"{path}: unknown version {fields['version']}")
+        return parse_uuid(fields["topic_id"])
+    except (KeyError, ValueError):
+        return None
+
+
+def write_topic_id(files: Files, path: str, topic_id: uuid.UUID, *, sync: bool = False) -> None:
+    """Write the file. By default it is not synced: the metadata log has the id as well."""
+    replace_file(files, path, f"version: {_PARTITION_METADATA_VERSION}\ntopic_id: {format_uuid(topic_id)}".encode(), sync=sync)

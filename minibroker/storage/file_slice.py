@@ -1,14 +1,14 @@
 """Unread bytes of a log file: records of an answer that go from the page cache to the socket without a copy (sendfile).
 
 The bytes are below the size of their segment, where nothing is written again, and a slice has its own descriptor. Therefore the
-bytes stay the same until the client has taken them, even if the segment is deleted, renamed or replaced by compaction.
+bytes stay the same until the client has read them, even if the segment is deleted, renamed or replaced by compaction.
 
 A slice is consumed from its front while it is sent (`send_to`, `take`), so the rest of an answer costs no memory, however slowly its
 client reads.
 
 The constructor reads the first and the last byte: a failed disk or a truncated file is found while the answer can still be
-KAFKA_STORAGE_ERROR. If the disk fails later, the head of the answer has been sent already: the connection is closed, as by Apache
-Kafka, and the next Fetch gets the error.
+KAFKA_STORAGE_ERROR. If the disk fails later, the head of the answer has been sent already. Then the connection is closed, as Apache
+Kafka does, and the next Fetch gets the error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final
 
 from minibroker.storage.files import FileHandle, Files
 
-LEAST_SIZE: Final = 256 * 1024  #: bytes from which on a slice is cheaper than reading: it costs two system calls, and one to send the rest
+LEAST_SIZE: Final = 256 * 1024  #: bytes from which a slice is cheaper than a read: it costs two system calls, and one to send the rest
 PIECE_SIZE: Final = 4 * 1024  #: bytes that wait in memory until the socket is writable again
 _READ_SIZE: Final = 256 * 1024  #: bytes that are read at a time where sendfile does not work
 
@@ -39,7 +39,7 @@ class FileSlice:
         self._descriptor = files.handles.duplicate(handle)
         if not files.read_at(self._descriptor, 1, position + size - 1):
             raise _too_short()
-        files.read_at(self._descriptor, 1, position)  # last: the system reads ahead from where it was asked last
+        files.read_at(self._descriptor, 1, position)  # last: the system reads ahead from the position of the last read
 
     def __del__(self) -> None:
         if self._descriptor >= 0:
@@ -59,8 +59,8 @@ class FileSlice:
         """Send as many bytes as the socket takes now, and consume them. Not for TLS: nothing is encrypted.
 
         Returns:
-            The number of bytes; 0 if the socket takes none or sendfile fails. The caller then writes what `take` returns, which finds
-            out why: the socket takes it later, the socket is closed, or the disk fails.
+            The number of bytes; 0 if the socket takes none or sendfile fails. The caller then writes the bytes that `take` returns.
+            This finds out why: the socket takes them later, the socket is closed, or the disk fails.
         """
         try:
             sent = self._files.send(socket_descriptor, self._descriptor, self._position, self._size)
@@ -73,7 +73,7 @@ class FileSlice:
         return sent
 
     def take(self, size: int = 0) -> bytes:
-        """Read the next bytes, `size` or a few kilobytes, and consume them; OSError if the disk fails."""
+        """Read and consume the next bytes, `size` or a few kilobytes. Raises OSError if the disk fails."""
         piece = self._read(min(self._size, size or self._piece_size))
         self._consume(len(piece))
         return piece

@@ -34,7 +34,7 @@ class Files(Protocol):
         """Whether another process that unpickles this object finds the same files."""
 
     def open(self, path: str, flags: int) -> int:
-        """A new file descriptor; `flags` is READ_ONLY, APPEND or REPLACE."""
+        """Return a new file descriptor; `flags` is READ_ONLY, APPEND or REPLACE."""
 
     def close(self, descriptor: int) -> None:
         """Close a descriptor."""
@@ -61,7 +61,7 @@ class Files(Protocol):
         """Return the next position from `position` on with written bytes; None if only a hole follows."""
 
     def sync(self, descriptor: int) -> None:
-        """Return when everything written so far is on the disk."""
+        """Return when everything written so far is on disk."""
 
     def sync_directory(self, path: str) -> None:
         """Make creations, renames and removals in a folder durable."""
@@ -82,7 +82,7 @@ class Files(Protocol):
         """Return the names in a folder, in no order."""
 
     def exists(self, path: str) -> bool:
-        """Whether a file or folder is there."""
+        """Whether a file or folder exists."""
 
     def make_directory(self, path: str) -> None:
         """Create a folder and its parents; does nothing if it exists."""
@@ -124,18 +124,18 @@ class RealFiles:
     rename = staticmethod(os.replace)
 
     def open(self, path: str, flags: int) -> int:
-        """A new file descriptor; a new file is rw-r--r--, as Kafka's."""
+        """Return a new file descriptor; a new file has the mode rw-r--r--, as Kafka's."""
         return os.open(path, flags, 0o644)
 
     def lock(self, descriptor: int) -> None:
-        """Take two kinds of lock: flock also keeps out others in this process, a POSIX record lock keeps out the JVM."""
+        """Take two kinds of lock: flock keeps out other brokers, also in this process, and a POSIX record lock keeps out the JVM."""
         import fcntl  # noqa: PLC0415  not on every platform
 
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def next_data(self, descriptor: int, position: int) -> int | None:
-        """Where the next bytes are that were written; None when only a hole follows."""
+        """Return the next position with written bytes; None if only a hole follows."""
         try:
             return os.lseek(descriptor, position, os.SEEK_DATA)
         except OSError as error:
@@ -152,24 +152,24 @@ class RealFiles:
             os.close(descriptor)
 
     def size(self, path: str) -> int:
-        """Bytes in a file."""
+        """Return the size of a file."""
         return os.stat(path).st_size
 
     def identity(self, place: str | int) -> tuple[int, int]:
-        """Device and inode of a path or a descriptor."""
+        """Return the device and inode of a path or a descriptor."""
         found = os.stat(place)
         return found.st_dev, found.st_ino
 
     def modified_ms(self, path: str) -> int:
-        """When a file was last written."""
+        """Return when a file was last written."""
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
-        """Say when a file was last written."""
+        """Set the modification time of a file."""
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def make_directory(self, path: str) -> None:
-        """Create a folder and those above it."""
+        """Create a folder and its parents."""
         os.makedirs(path, exist_ok=True)
 
     def remove(self, path: str) -> None:
@@ -183,7 +183,7 @@ class RealFiles:
             os.rmdir(path)
 
     def volume(self, path: str) -> tuple[int, int]:
-        """Bytes of a folder's volume: all, and usable ones."""
+        """Return the bytes of a folder's volume: all, and usable ones."""
         found = os.statvfs(path)
         return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
 
@@ -233,11 +233,11 @@ class HandlePool:
     def __init__(self, files: Files, capacity: int) -> None:
         self._files = files
         self._queue: deque[FileHandle] = deque()
-        self._owner = 0  #: the thread that uses handles: no other may close one under its hands
+        self._owner = 0  #: the thread that uses handles; no other thread may close one
         self.capacity = capacity
 
     def __del__(self) -> None:
-        # As a file object does: a broker closes its logs, but tests drop hundreds of them.
+        # As file objects do: a broker closes its logs, but tests drop hundreds of them.
         for handle in self._queue:
             with contextlib.suppress(OSError):
                 self._files.close(handle.descriptor)
@@ -279,7 +279,8 @@ class HandlePool:
     def _makes_room(self, error: OSError, keep: FileHandle | None = None) -> bool:
         """Close a handle other than `keep`, if that may help. The pool shrinks each time, so this ends.
 
-        It does not raise `error` itself: one that a frame of its traceback names is left to the garbage collector, and that stops the loop.
+        It does not raise `error` itself: a frame of the traceback would refer to it, and only the garbage collector, which stops the loop,
+        would free it.
         """
         spare = len(self._queue) - (keep is not None)
         if error.errno not in OUT_OF_DESCRIPTORS or spare <= 0 or get_ident() != self._owner:
@@ -288,7 +289,7 @@ class HandlePool:
         return True
 
     def close(self, handle: FileHandle) -> None:
-        """Close one, if it is open."""
+        """Close a handle, if it is open."""
         if handle.descriptor >= 0:
             self._queue.remove(handle)
             descriptor, handle.descriptor = handle.descriptor, -1

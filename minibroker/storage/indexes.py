@@ -1,11 +1,11 @@
-"""The two sparse indexes of a segment: sorted arrays of fixed-size entries, with the same bytes in memory and on the disk.
+"""The two sparse indexes of a segment: sorted arrays of fixed-size entries, with the same bytes in memory and on disk.
 
 Entries of an open segment are kept in memory and written by `save` (when the segment rolls, is flushed or is closed): a crash
 loses nothing, because recovery rebuilds the indexes of every segment from the recovery point on. Apache Kafka maps index files
 into memory and preallocates them (10 MB), so a file may end in zeros, which are dropped.
 
-A file may also be missing or hold garbage. Reading it all to check would cost more than the index saves. So an entry is used only after the
-batch that it points to agreed with it (storage/segment.py). `is_damaged` reports damage that shows without reading entries.
+A file may also be missing or hold garbage. Reading it all to check would cost more than the index saves. So an entry is used only after a
+comparison with its batch (storage/segment.py). `is_damaged` reports damage that shows without reading entries.
 
 `.index`: the positions of batches in a segment.
 
@@ -14,7 +14,7 @@ Layout, big-endian, sorted, no header:
     uint32  relative offset   last offset of a batch, less the segment's base offset
     uint32  position          of the first byte of that batch in the .log file
 
-Sparse: an entry is made for a batch when more than index.interval.bytes were written since the last one; the first batch never
+Sparse: a batch gets an entry when more than index.interval.bytes were written since the last one; the first batch never
 has one, so position 0 marks the zeros of a preallocated file. Source: OffsetIndex of Apache Kafka.
 
 `.timeindex`: the largest timestamp up to an offset of a segment.
@@ -48,7 +48,7 @@ class IndexFile:
     def __init__(self, files: Files, path: str, base_offset: int, max_bytes: int, *, is_new: bool = False) -> None:
         self._files = files
         self._data: bytearray | None = bytearray() if is_new else None  #: None: not read yet
-        self._saved_size = REWRITE if is_new else 0  #: of _data, what is on the disk for sure; REWRITE: nothing is
+        self._saved_size = REWRITE if is_new else 0  #: bytes of _data that are certainly in the file; REWRITE: none
         self.is_damaged = False  #: the file was missing, or not a whole number of entries; known after `loaded`
         self.path = path
         self.base_offset = base_offset
@@ -79,7 +79,7 @@ class IndexFile:
                 self._saved_size, self.is_damaged = REWRITE, True
             else:
                 size = len(data.rstrip(b"\0"))
-                size += -size % self.ENTRY.size  # zeros at the end of the last entry are its own
+                size += -size % self.ENTRY.size  # zeros at the end of the last entry belong to it
                 self.is_damaged = size > file_size or file_size % self.ENTRY.size != 0
                 data += bytes(max(min(size, file_size) - len(data), 0))
                 del data[size if size <= file_size else size - self.ENTRY.size :]
@@ -93,7 +93,7 @@ class IndexFile:
         self._saved_size, self.is_damaged = REWRITE, False
 
     def save(self) -> None:
-        """Write what is not on the disk yet, without syncing it."""
+        """Write entries that are not in the file yet, without syncing them."""
         data = self._data
         if data is None or len(data) == self._saved_size:
             return
@@ -145,7 +145,7 @@ class OffsetIndex(IndexFile):
         return self.max_count - len(self.loaded()) // 8
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry; both grow."""
+        """Add an entry. Offsets and positions ascend."""
         self.loaded().extend(_ENTRY.pack(offset - self.base_offset, position))
 
     def lookup(self, offset: int) -> OffsetPosition:
@@ -161,7 +161,7 @@ class OffsetIndex(IndexFile):
         return self._entry_before(self.count)
 
     def entries(self) -> list[OffsetPosition]:
-        """Yield all entries, for tools and tests."""
+        """Return all entries, for tools and tests."""
         return [OffsetPosition(self.base_offset + offset, position) for offset, position in _ENTRY.iter_unpack(self.loaded())]
 
     def _count_up_to(self, target: int, field: int) -> int:
@@ -229,7 +229,7 @@ class TimeIndex(IndexFile):
         return self._entry_before(len(self.loaded()) // 12)
 
     def entries(self) -> list[TimestampEntry]:
-        """Yield all entries, for tools and tests."""
+        """Return all entries, for tools and tests."""
         return [TimestampEntry(timestamp, self.base_offset + offset) for timestamp, offset in _TIME_ENTRY.iter_unpack(self.loaded())]
 
     def _entry_before(self, count: int) -> TimestampEntry:

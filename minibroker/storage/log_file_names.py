@@ -2,7 +2,7 @@
 
     00000000000000000042.log  .index  .timeindex  .txnindex  .snapshot   see their modules
     ....deleted                                                          renamed before removal; the next start removes it
-    ....cleaned  ....swap                                                of a running compaction
+    ....cleaned  ....swap                                                files of a running compaction
 
 A deleted topic's folder is renamed to `topic-partition.<32 hexadecimal digits>-delete`. A folder whose topic is not in the metadata log is
 renamed to `...-stray`. A copy in another log directory is `topic-partition.<32 digits>-future` until it is complete.
@@ -47,7 +47,7 @@ def parse_folder_name(name: str) -> tuple[str, int]:
     """Return topic and partition. Raises ValueError for other names."""
     topic, dash, partition = name.rpartition("-")
     if not (topic and dash and partition.isdecimal() and partition.isascii()):
-        raise ValueError(f"{name!r} is no folder of a partition")
+        raise ValueError(f"{name!r} is not a folder of a partition")
     return topic, int(partition)
 
 

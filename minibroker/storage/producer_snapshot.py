@@ -8,8 +8,8 @@ Layout, version 1, big-endian:
     count times, 46 bytes each:
       int64   producer_id
       int16   producer_epoch
-      int32   last_sequence            of the last batch; -1 when there is none
-      int64   last_offset              of the last batch; -1 when there is none
+      int32   last_sequence            of the last batch; -1 if there is none
+      int64   last_offset              of the last batch; -1 if there is none
       int32   offset_delta             last offset less first offset of the last batch
       int64   timestamp                largest one of the last batch
       int32   coordinator_epoch        of the last transaction marker; -1

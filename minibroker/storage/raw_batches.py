@@ -128,7 +128,7 @@ class RawBatch:
 
 
 def read_raw(files: Files, descriptor: int, size: int, path: str) -> Iterator[RawBatch]:
-    """Yield all batches of a file of `size` bytes. Raises CorruptMessage where there is none. `path` is for messages."""
+    """Yield all batches of a file of `size` bytes. Raises CorruptMessage if other bytes follow. `path` is for messages."""
     position = 0
     chunk_bytes = CHUNK_BYTES
     while position < size:
@@ -147,7 +147,7 @@ def read_raw(files: Files, descriptor: int, size: int, path: str) -> Iterator[Ra
             stop = index + LOG_OVERHEAD + int.from_bytes(chunk[index + 8 : index + 12], signed=True)
             magic = chunk[index + MAGIC_POSITION]
             if magic > MAGIC_V2 or stop - index < (HEADER_SIZE if magic == MAGIC_V2 else MIN_LEGACY_SIZE) or position + stop > size:
-                raise CorruptMessage(f"{path}, position {position + index}: no batch")
+                raise CorruptMessage(f"{path}, position {position + index}: not a batch")
             if stop > length:
                 needed = stop - index
                 break
@@ -155,7 +155,7 @@ def read_raw(files: Files, descriptor: int, size: int, path: str) -> Iterator[Ra
             index = stop
         if index == 0:
             if length == size - position or chunk_bytes >= needed:
-                raise CorruptMessage(f"{path}, position {position}: {length} bytes are no batch")
+                raise CorruptMessage(f"{path}, position {position}: {length} bytes are not a batch")
             chunk_bytes = needed
         else:
             chunk_bytes = max(CHUNK_BYTES, needed)

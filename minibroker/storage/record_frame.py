@@ -1,7 +1,7 @@
 """The format of records in the coordinators' topics (transactions, groups and offsets, share states).
 
     key      int16 record type | the key's struct, v0, not flexible
-    value    int16 version | the value's struct; no value at all is a tombstone
+    value    int16 version | the value's struct; a null value is a tombstone
 
 `schemas/internal/coordinator_records.py` has the tables of record types. Source:
 CoordinatorRecordSerde, TransactionLog of Apache Kafka.
@@ -36,7 +36,7 @@ class CoordinatorRecord(NamedTuple):
     version: int
 
 
-#: the bytes in front of a key or a value, and its encoder
+#: the bytes before a key or a value, and its encoder
 _Writer = tuple[bytes, Callable[[Any], list[Buffer]]]
 
 
@@ -59,7 +59,7 @@ class RecordFrame:
         return b"".join((prefix, *write(key)))
 
     def encode_value(self, key: object, value: object, version: int) -> bytes:
-        """Encode the value that belongs to `key`. Its readers must know the version."""
+        """Encode the value that belongs to `key`. Readers of the topic must know the version."""
         writer = self._value_writers.get((type(key), type(value), version))
         if writer is None:
             record_type = self._by_key[type(key)]
@@ -110,9 +110,9 @@ def warn_of_unknown_types(name: str, counts: Mapping[int, int]) -> None:
     _LOG.warning("%s: skipped %d records of unknown types (%s), which a newer version may have written", name, sum(counts.values()), types)
 
 
-def _prefix(data: Buffer, what: str) -> int:
+def _prefix(data: Buffer, part: str) -> int:
     if len(data) < _PREFIX_SIZE:
-        raise WireError(f"a {what} of {len(data)} bytes")
+        raise WireError(f"a {part} of {len(data)} bytes")
     return int.from_bytes(data[:_PREFIX_SIZE], "big", signed=True)
 
 

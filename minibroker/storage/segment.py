@@ -3,10 +3,10 @@
 Invariants:
 - The first `size` bytes of the `.log` are whole, valid batches; a partial write is cut off again.
 - `positions` has the positions of recent batches by base offset: a reader at the tail needs no index and no scan.
-- An index entry is used only after the batch it points to agreed with it; otherwise both indexes are rebuilt from the `.log`.
+- An index entry is used only if it agrees with its batch; otherwise both indexes are rebuilt from the `.log`.
 
 A batch gets an index entry by Kafka's rule (LogSegment.append): when more than index.interval.bytes were written since the last entry.
-Errors are OSError from the file system, and CorruptMessage if there is no batch where one must begin.
+Errors are OSError from the file system, and CorruptMessage if there is no batch where one must start.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ class Segment:
         self.base_offset = base_offset
         self.size = size
         self.index_interval_bytes = index_interval_bytes
-        self.index_room = 0  #: at least so many further index entries are allowed; 0: not counted
-        self.created_ms = created_ms  #: rolls by it while no batch has a timestamp
-        self.roll_jitter_ms = roll_jitter_ms  #: taken off segment.ms
+        self.index_room = 0  #: at least this many further index entries are allowed; 0: not counted
+        self.created_ms = created_ms  #: segment.ms counts from it while no batch has a timestamp
+        self.roll_jitter_ms = roll_jitter_ms  #: subtracted from segment.ms
         self.log = files.handles.handle(f"{directory}/{file_name(base_offset, LOG)}", APPEND)
         path = f"{directory}/{file_name(base_offset, OFFSET_INDEX)}"
         self.offset_index = OffsetIndex(files, path, base_offset, index_max_bytes, is_new=is_new)
@@ -105,7 +105,8 @@ class Segment:
     def create(cls, files: Files, directory: str, base_offset: int, **options: int) -> Segment:
         """Create a new, empty segment with its three files.
 
-        If it raises OSError, there is no `.log`: the previous segment may then grow beyond `base_offset`, where a start would cut it.
+        If it raises OSError, there is no `.log`: the previous segment may then grow beyond
+        `base_offset`, and the next start would cut it if there was one.
         """
         segment = cls(files, directory, base_offset, size=0, is_new=True, **options)
         segment.save_indexes()
@@ -157,7 +158,7 @@ class Segment:
         return self.index_room
 
     def _prepare_to_append(self) -> TimestampEntry:
-        """Read what an append needs before it writes: after the write nothing may fail."""
+        """Read everything that an append needs before it writes: nothing may fail after the write."""
         self._start_for(self.base_offset + MAX_RELATIVE_OFFSET)
         return self.largest_timestamp()
 
@@ -165,7 +166,7 @@ class Segment:
         try:
             self._files.truncate(self.log.opened(), self.size)
         except OSError as second:
-            error.add_note(f"cutting {self.log.path} back to {self.size} bytes failed too: {second}")
+            error.add_note(f"cutting {self.log.path} back to {self.size} bytes failed as well: {second}")
 
     def truncate(self, size: int) -> None:
         """Cut the `.log`; the caller rebuilds the indexes."""
@@ -178,7 +179,7 @@ class Segment:
     def rebuild_indexes(self) -> int:
         """Rebuild both indexes from the batches, as Kafka's recovery does, and return the next offset.
 
-        Stops at the first position without a batch, or with one whose offset is not of this segment.
+        Stops at the first position without a batch, or with a batch whose offset does not belong to this segment.
         """
         self.begin_rebuild()
         largest = TimestampEntry(NO_TIMESTAMP, self.base_offset)
@@ -210,7 +211,7 @@ class Segment:
         self.index_room = 0
 
     def end_rebuild(self, largest: TimestampEntry, first_timestamp: int | None) -> None:
-        """End a rebuild with the largest timestamp (and the last offset of its batch) and the timestamp of the first batch."""
+        """Finish a rebuild with the largest timestamp (and the last offset of its batch) and the timestamp of the first batch."""
         self._largest = largest
         self.first_timestamp = first_timestamp
         self.time_index.maybe_append(*largest)
@@ -235,9 +236,9 @@ class Segment:
     # Reading
 
     def read(self, offset: int, max_bytes: int, end: int, *, min_one: bool) -> bytes | FileSlice:
-        """Return whole batches below position `end`, from the one that holds `offset` on; empty if all lie below `offset`.
+        """Return whole batches below position `end`, from the one that holds `offset` on; nothing if all are below `offset`.
 
-        At most `max_bytes`, but with `min_one` at least one batch. Many bytes are returned as a FileSlice.
+        Returns at most `max_bytes`, but with `min_one` at least one batch; a FileSlice if they are many bytes.
         """
         start = self.positions.get(offset)
         if start is None:
@@ -303,7 +304,7 @@ class Segment:
         return old is not None and self.base_offset <= old.last_offset <= last_offset
 
     def find(self, offset: int, end: int | None = None) -> BatchHeader | None:
-        """Return the first batch below position `end` whose last offset reaches `offset`; None if all lie below."""
+        """Return the first batch below position `end` whose last offset reaches `offset`; None if all end below."""
         end = self.size if end is None else end
         for header in self._headers_to(offset, end):
             if header.last_offset >= offset:
@@ -316,7 +317,7 @@ class Segment:
         return read_headers(self._files, self.log, position, end, chunk=chunk)
 
     def _start_for(self, offset: int) -> tuple[int, bytes]:
-        """Return that position, and the bytes there that were already read."""
+        """Return the position from which `_headers_to` starts, and the bytes there that were already read."""
         index = self.offset_index
         if not index.in_memory and not index.loaded() and self.size > 2 * self.index_interval_bytes:
             self._rebuild("is missing or empty", logging.WARNING if index.is_damaged else logging.DEBUG)
@@ -330,8 +331,8 @@ class Segment:
         self._rebuild(f"has a wrong entry {entry}")
         return self.offset_index.lookup(offset).position, b""
 
-    def _rebuild(self, why: str, level: int = logging.WARNING) -> None:
-        logger.log(level, "%s %s: rebuilding the indexes of this segment", self.offset_index.path, why)
+    def _rebuild(self, problem: str, level: int = logging.WARNING) -> None:
+        logger.log(level, "%s %s: rebuilding the indexes of this segment", self.offset_index.path, problem)
         try:
             self.rebuild_indexes()
         except CorruptMessage as error:
@@ -364,7 +365,7 @@ class Segment:
                 self.first_timestamp = next(read_headers(self._files, self.log, 0, self.size)).max_timestamp
             except CorruptMessage as error:
                 logger.warning("%s", error)
-                self.first_timestamp = NO_TIMESTAMP  # appends go on after it
+                self.first_timestamp = NO_TIMESTAMP  # appends continue after it
         return self.first_timestamp
 
     def headers_from_timestamp(self, timestamp: int, start_offset: int) -> Iterable[BatchHeader]:
@@ -386,7 +387,7 @@ class Segment:
         return (header for header in self._headers_to(offset, self.size) if header.last_offset >= offset)
 
     def batches_from(self, offset: int) -> Iterable[RecordBatch]:
-        """Yield batches from the one that holds `offset` on, without checking CRCs. Raises CorruptMessage where there is none."""
+        """Yield batches from the one that holds `offset` on, without checking CRCs. Raises CorruptMessage if other bytes follow."""
         return read_batches(self._files, self.log, self._position_of(offset), self.size)
 
     def transactional_from(self, offset: int) -> Iterable[TransactionalHeader]:
@@ -429,10 +430,10 @@ class Segment:
         """The modification time of the `.log`."""
         return self._files.modified_ms(self.log.path)
 
-    # Life
+    # Closing and removing
 
     def release(self) -> None:
-        """Close the file, and free what can be read again."""
+        """Close the file, and free memory of data that can be read again."""
         self.log.close()
         self._unload()
 
@@ -446,7 +447,7 @@ class Segment:
         return [self.log.path, self.offset_index.path, self.time_index.path, self.transaction_index.path]
 
     def move(self, directory: str) -> None:
-        """Note that the folder was renamed."""
+        """Follow the folder to its new name."""
         self.log.close()
         for part in (self.log, self.offset_index, self.time_index, self.transaction_index):
             part.path = f"{directory}/{part.path[len(self.directory) + 1 :]}"
@@ -455,7 +456,7 @@ class Segment:
     def mark_deleted(self) -> list[str]:
         """Rename the files to `.deleted`, and return the paths to remove later."""
         self.release()
-        self.log.on_close = None  # the two hold each other no more: no work for the garbage collector
+        self.log.on_close = None  # breaks the cycle of the two, which would be left to the garbage collector
         renamed = []
         for path in self.paths():
             if self._files.exists(path):

@@ -1,4 +1,4 @@
-"""`.txnindex`: the aborted transactions whose markers lie in a segment.
+"""`.txnindex`: the aborted transactions whose markers are in a segment.
 
 Layout, big-endian, in order of markers, no header:
 
@@ -8,8 +8,8 @@ Layout, big-endian, in order of markers, no header:
     int64  last_offset          of its abort marker
     int64  last_stable_offset   at the time of the marker
 
-The file exists only if there is an entry. It has no checksum: damage shows only by an entry that contradicts itself, its place or the
-previous one. Source: AbortedTxn and TransactionIndex of Apache Kafka.
+The file exists only if there is an entry. It has no checksum: damage shows only if an entry contradicts itself, its segment or the
+previous entry. Source: AbortedTxn and TransactionIndex of Apache Kafka.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class TransactionIndex:
             last_offset = marker_offset
 
     def append(self, entry: AbortedTxn) -> None:
-        """Write an entry at once: entries are rare. If it raises OSError, nothing was added: half an entry would make all unreadable."""
+        """Write an entry to the file. If it raises OSError, nothing was added: half an entry would make all unreadable."""
         count = len(self.entries)
         descriptor = self._files.handles.open_path(self.path, APPEND)
         try:
@@ -90,7 +90,7 @@ class TransactionIndex:
         self._entries.append(entry)
 
     def replace(self, entries: Sequence[AbortedTxn]) -> None:
-        """Replace all entries, in memory and, unless it has them already, in the file."""
+        """Replace all entries in memory, and in the file if it differs."""
         data = encode(entries)
         if data != self._content():
             if data:
@@ -101,7 +101,7 @@ class TransactionIndex:
         self._is_known = True
 
     def believe(self) -> None:
-        """Note that this process wrote the segment: a missing file never existed."""
+        """Trust a missing file: this process wrote the segment, so the file never existed."""
         self._is_known = True
 
     @property
@@ -116,7 +116,7 @@ class TransactionIndex:
         return len(self.entries) - self._synced_count
 
     def note_synced(self, count: int) -> None:
-        """Note that the first `count` entries are on the disk."""
+        """Record that the first `count` entries are on disk."""
         self._synced_count = max(self._synced_count, count)
 
     def collect(self, first_offset: int, end_offset: int) -> tuple[list[AbortedTxn], bool]:
@@ -140,7 +140,7 @@ def encode(entries: Iterable[AbortedTxn]) -> bytes:
 def decode(data: bytes, path: str) -> list[AbortedTxn]:
     """Return the entries in the bytes of a file."""
     if len(data) % _ENTRY.size:
-        raise CorruptLogError(f"{path}: {len(data)} bytes are no whole number of entries")
+        raise CorruptLogError(f"{path}: {len(data)} bytes are not a whole number of entries")
     entries = []
     for version, *fields in _ENTRY.iter_unpack(data):
         if version != VERSION:

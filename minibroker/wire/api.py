@@ -22,27 +22,27 @@ class Api:
         self.key: int = module.API_KEY
         self.name = name_of(module)  #: Kafka's: "DeleteRecords"
         self.min_version: int
-        self.max_version: int  #: inclusive; the served versions, of which the schema may declare more
+        self.max_version: int  #: the served versions, inclusive; the schema may declare more
         self.min_version, self.max_version = module.VERSIONS
         if not hasattr(module, "ROUTED_BY"):
             raise TypeError(f"{module.__name__} must declare ROUTED_BY: which broker serves a request (minibroker/wire/routing.py)")
         self.routed_by: Routing = module.ROUTED_BY  #: which broker a request must be sent to
         if not hasattr(module, "AUTHORIZES"):
             raise TypeError(f"{module.__name__} must declare AUTHORIZES: what a request asks for (minibroker/wire/authorization.py)")
-        self.authorizes: tuple[Rule, ...] = module.AUTHORIZES  #: what an authorizer is asked about a request, in this order
+        self.authorizes: tuple[Rule, ...] = module.AUTHORIZES  #: checked by an authorizer, in this order
         flexible_since: int | None = module.FLEXIBLE_SINCE
         self.flexible_since = NEVER if flexible_since is None else flexible_since
-        #: Apache Kafka ignores bytes after any request. We do so only for requests after which a known client leaves some.
+        #: Apache Kafka ignores bytes after any request. minibroker does so only for requests after which a known client leaves some.
         self.leftover_allowed: bool = getattr(module, "LEFTOVER_ALLOWED", False)
         self.Request: type[Any] = module.Request
         self.Response: type[Any] = module.Response
 
     def flexible(self, version: int) -> bool:
-        """Whether the version has compact lengths and tagged fields, and its request header too."""
+        """Whether the version has compact lengths and tagged fields, as its request header then has."""
         return version >= self.flexible_since
 
     def serves(self, version: int) -> bool:
-        """Whether the version is one that we serve."""
+        """Whether minibroker serves the version."""
         return self.min_version <= version <= self.max_version
 
     def __repr__(self) -> str:
@@ -59,6 +59,6 @@ def api_of(module: ModuleType) -> Api:
 
 
 def name_of(module: ModuleType) -> str:
-    """Kafka's name of an API, from the stem of its file: k21_delete_records is DeleteRecords."""
+    """Return Kafka's name of an API, from the stem of its file: DeleteRecords for k21_delete_records."""
     stem = module.__name__.rpartition(".")[2]
     return "".join(word.capitalize() for word in stem.split("_")[1:])

@@ -1,4 +1,4 @@
-"""What a request asks for: resources and operations on them. Each schema declares it as `AUTHORIZES`, next to `ROUTED_BY`.
+"""The operations on resources for which a request needs permission. Each schema declares them as `AUTHORIZES`, next to `ROUTED_BY`.
 
     AUTHORIZES = (OnGroup(Operation.READ), EachTopic(Operation.READ))
 
@@ -10,7 +10,7 @@
     Special              a rule that needs code
     UNRESTRICTED         nothing
 
-Rules hold in their order: a request that the first one refuses is not looked at by the second. Numbers are Kafka's (AclOperation,
+Rules are checked in order: if the first one rejects a request, the second is not checked. Numbers are Kafka's (AclOperation,
 ResourceType). `minibroker.dispatch.authorization` enforces the rules if the broker has an authorizer. Source of the rules: KafkaApis and
 ControllerApis of Apache Kafka 4.3.1.
 """
@@ -22,7 +22,7 @@ from typing import Final, NamedTuple, Self
 
 
 class ResourceType(IntEnum):
-    """A kind of thing that access is controlled for. UNKNOWN and ANY occur in requests only."""
+    """A kind of resource that access is controlled for. UNKNOWN and ANY occur in requests only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -66,33 +66,33 @@ class Operation(IntEnum):
 
 
 class OnCluster(NamedTuple):
-    """One of these operations on the cluster. Otherwise the whole request is CLUSTER_AUTHORIZATION_FAILED."""
+    """One of these operations on the cluster. Without permission, the whole request fails with CLUSTER_AUTHORIZATION_FAILED."""
 
     operations: tuple[Operation, ...]
 
 
 class OnGroup(NamedTuple):
-    """An operation on one group. Otherwise the whole request is GROUP_AUTHORIZATION_FAILED."""
+    """An operation on one group. Without permission, the whole request fails with GROUP_AUTHORIZATION_FAILED."""
 
     operation: Operation
     field: str = "group_id"  #: of the request; null is not checked, because the handler rejects it
 
 
 class OnTransactionalId(NamedTuple):
-    """An operation on one transactional id. Otherwise the whole request is TRANSACTIONAL_ID_AUTHORIZATION_FAILED."""
+    """An operation on one transactional id. Without permission, the request fails with TRANSACTIONAL_ID_AUTHORIZATION_FAILED."""
 
     operation: Operation
     field: str = "transactional_id"
 
 
 class EachTopic(NamedTuple):
-    """An operation on each topic that the request names. The others are TOPIC_AUTHORIZATION_FAILED, whether they exist or not."""
+    """An operation on each topic of the request. Topics without permission get TOPIC_AUTHORIZATION_FAILED, whether they exist or not."""
 
     operation: Operation
 
 
 class EachGroup(NamedTuple):
-    """An operation on each group in a list. The others are GROUP_AUTHORIZATION_FAILED."""
+    """An operation on each group in a list. Groups without permission get GROUP_AUTHORIZATION_FAILED."""
 
     operation: Operation
     keys: str  #: the request's list of group ids
@@ -102,9 +102,9 @@ class EachGroup(NamedTuple):
 class Special(NamedTuple):
     """A rule that needs code: `minibroker.dispatch.authorization.special` has a function for it."""
 
-    rule: str  #: what it asks for, for people
+    rule: str  #: a description for readers
 
 
 Rule = OnCluster | OnGroup | OnTransactionalId | EachTopic | EachGroup | Special
 
-UNRESTRICTED: Final[tuple[Rule, ...]] = ()  #: no client is asked
+UNRESTRICTED: Final[tuple[Rule, ...]] = ()  #: every client may send the request

@@ -1,7 +1,7 @@
 """Read and write a struct by walking its declaration, field by field. This module defines the format.
 
 It is slow, short and strict. `wire/compiled.py` does the same work fast, and tests prove that both agree. The compiled code calls
-this module for what is rare: the exact error for a bad message, and tagged fields that are present.
+this module in rare cases: for the exact error of a bad message, and for tagged fields that are present.
 
     struct          its fields in order; in a flexible version then its tagged fields
     field           see primitives.py; null for a struct: int8 -1, otherwise int8 1 and the struct
@@ -21,7 +21,7 @@ from minibroker.wire.schema import Buffer, Field, default_of, fields_of
 
 S = TypeVar("S")
 
-_LONG: Final = 4096  #: pieces of at least so many bytes are not joined with their neighbours
+_LONG: Final = 4096  #: pieces of at least this many bytes are not joined with their neighbours
 
 
 def decode(struct_type: type[S], data: Buffer, version: int, *, flexible: bool) -> S:
@@ -55,7 +55,7 @@ def encode(value: object, version: int, *, flexible: bool) -> bytes:
 
 
 class EncodedArray:
-    """An array whose elements are encoded already, in the place of its list. Only `encode_chunks` accepts it."""
+    """An array of encoded elements, which replaces the list of elements. Only `encode_chunks` accepts it."""
 
     __slots__ = ("chunks", "count")
 
@@ -83,7 +83,7 @@ def joined(pieces: list[Buffer]) -> list[Buffer]:
 
 
 def sent_fields(struct_type: type[Any], version: int) -> list[Field]:
-    """Fields of this version that are not tagged, in wire order."""
+    """Return the fields of this version that are not tagged, in wire order."""
     return [field for field in fields_of(struct_type) if field.tag is None and field.in_version(version)]
 
 
@@ -91,7 +91,7 @@ _TAGGED: dict[tuple[type[Any], int], dict[int, Field]] = {}  #: by struct and ve
 
 
 def tagged_fields(struct_type: type[Any], version: int) -> dict[int, Field]:
-    """Tagged fields of this version by tag, ascending; looked up once."""
+    """Return the tagged fields of this version by tag, in ascending order; collected at the first call."""
     known = _TAGGED.get((struct_type, version))
     if known is None:
         tagged = [field for field in fields_of(struct_type) if field.tag is not None and field.in_version(version)]
@@ -107,12 +107,12 @@ def has_records(struct_type: type[Any], version: int) -> bool:
 
 
 def min_size(struct_type: type[Any], version: int, flexible: bool) -> int:
-    """The fewest bytes that a struct takes; at least 1, so that a count is always bounded by the bytes that remain."""
+    """Return the smallest size of a struct; at least 1, so that a count is always bounded by the bytes that remain."""
     return max(1, flexible + sum(min_field_size(field, version, flexible) for field in sent_fields(struct_type, version)))
 
 
 def min_field_size(field: Field, version: int, flexible: bool) -> int:
-    """The fewest bytes that a field takes: its null, or its empty value."""
+    """Return the smallest size of a field: that of null, or of an empty value."""
     if field.is_array:
         return 1 if flexible else 4
     if field.struct is not None:
@@ -121,7 +121,7 @@ def min_field_size(field: Field, version: int, flexible: bool) -> int:
 
 
 def min_element_size(field: Field, version: int, flexible: bool) -> int:
-    """The fewest bytes that one element of the field takes."""
+    """Return the smallest size of one element of the field."""
     if field.struct is not None:
         return min_size(field.struct, version, flexible)
     if field.kind in NUMBER_STRUCTS:
@@ -224,7 +224,7 @@ def _write_struct(pieces: list[Buffer], value: Any, version: int, flexible: bool
 
 
 def encode_tagged_fields(value: Any, version: int) -> bytes:
-    """The tagged fields that do not have their default, in the order of their tags, with their count before them."""
+    """Encode the tagged fields that do not have their default, in the order of their tags, after their count."""
     count, encoded = 0, bytearray()
     for tag, field in tagged_fields(type(value), version).items():
         content = getattr(value, field.name)
@@ -270,7 +270,7 @@ def _write_field(pieces: list[Buffer], content: Any, field: Field, version: int,
 def _write_element(pieces: list[Buffer], content: Any, field: Field, version: int, flexible: bool) -> None:
     if field.struct is not None:
         if type(content) is not field.struct:
-            raise EncodeError(f"{content!r} is no {field.struct.__name__}")
+            raise EncodeError(f"{content!r} is not a {field.struct.__name__}")
         _write_struct(pieces, content, version, flexible)
     elif field.kind in NUMBER_STRUCTS:
         pieces.append(NUMBER_STRUCTS[field.kind].pack(content))

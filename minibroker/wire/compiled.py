@@ -18,7 +18,7 @@ What a decoder looks like (Produce v9, shortened):
                 raise MalformedError                                # null where none is allowed
             n3 -= 1
             if n3 * 3 > end - pos:
-                raise MalformedError                                # so many topics cannot be there
+                raise MalformedError                                # too many topics for the remaining bytes
             items5 = []
             value.topic_data = items5
             while n3:                                               # nested structs are written out in place
@@ -28,7 +28,7 @@ What a decoder looks like (Produce v9, shortened):
                 return value, pos
         except FAILURES:
             pass
-        return definition(data, start)                              # wire/codec.py: says what is wrong
+        return definition(data, start)                              # wire/codec.py: raises the exact error
 
 Why this is safe on any bytes: a number read beyond the end raises (IndexError, struct.error); a slice beyond the end is
 short and leaves `pos` beyond it, so that the next read, the next count or the last line rejects the message. Each count is
@@ -38,7 +38,7 @@ A sliced decoder is the same code as a generator, for large frames: it pauses af
 
 An encoder collects packed runs, lengths and strings in a list and joins it once; record batches stay out of the join.
 
-The codec does what is rare: error messages, tagged fields that are present (decoding) or differ from their
+The codec handles rare cases: error messages, and tagged fields that are present (decoding) or differ from their
 default (encoding). Each generated function keeps its text in the attribute `source`.
 """
 
@@ -62,7 +62,7 @@ _encoders: dict[tuple[type[Any], int, bool], Encoder[Any]] = {}
 
 
 def decoder(struct_type: type[S], version: int, flexible: bool) -> Decoder[S]:
-    """A function (data, position) -> (value, position after it) that raises WireError, and nothing else, on bad bytes."""
+    """Return a function (data, position) -> (value, position after it), which raises only WireError on bad bytes."""
     key = (struct_type, version, flexible)
     if key not in _decoders:
         _decoders[key] = compile_decoder(*key)
@@ -70,9 +70,9 @@ def decoder(struct_type: type[S], version: int, flexible: bool) -> Decoder[S]:
 
 
 def sliced_decoder(struct_type: type[Any], version: int, flexible: bool) -> SlicedDecoder:
-    """A function (data, position, budget) -> generator that pauses; it returns (value, position after it, what is left of the budget).
+    """Return a function (data, position, budget) -> generator that pauses and returns (value, position after it, the rest of the budget).
 
-    It raises WireError, and nothing else, on bad bytes, and OverBudgetError before it makes more than `budget` bytes of objects.
+    It raises only WireError on bad bytes, and OverBudgetError before it creates more than `budget` bytes of objects.
     """
     key = (struct_type, version, flexible)
     if key not in _sliced_decoders:
@@ -81,7 +81,7 @@ def sliced_decoder(struct_type: type[Any], version: int, flexible: bool) -> Slic
 
 
 def decode_all(struct_type: type[S], data: Buffer, position: int, version: int, flexible: bool) -> S:
-    """Read one message from `position` to the end of `data`; WireError for any other bytes."""
+    """Read one message that fills `data` from `position` on. Raises WireError if it does not."""
     decode: Decoder[S] = _decoders.get((struct_type, version, flexible)) or decoder(struct_type, version, flexible)
     value, end = decode(data, position)
     if end != len(data):
@@ -90,7 +90,7 @@ def decode_all(struct_type: type[S], data: Buffer, position: int, version: int, 
 
 
 def encoder(struct_type: type[S], version: int, flexible: bool) -> Encoder[S]:
-    """A function value -> chunks: record batches uncopied, each a chunk of its own, and the bytes between them.
+    """Return a function value -> chunks. Each record batch is one chunk, uncopied, as are the bytes between two batches.
 
     It raises EncodeError for a value that this version cannot carry.
     """

@@ -1,7 +1,8 @@
 """Generate the decoder of one (struct, version, flexible). `wire/compiled.py` shows the result and why it is safe.
 
 A sliced decoder is the same code as a generator. It pauses after a number of elements, and subtracts the memory of objects from a
-budget before it creates them (`wire/weight.py`).
+budget before it creates them. A frame of 10 MB can hold millions of tiny elements, each an object with its strings and lists, so
+their memory (the weight) is estimated from the declaration. Strings and bytes of more than SHORT bytes count with their own size.
 """
 
 from __future__ import annotations
@@ -17,7 +18,42 @@ from minibroker.wire import codec
 from minibroker.wire.primitives import MAX_STRING_SIZE, NUMBERS, Reader, read_unsigned_varint, uuid_of
 from minibroker.wire.schema import Buffer, Field, default_of, fields_of
 from minibroker.wire.source import Source
-from minibroker.wire.weight import REFERENCE, SHORT, OverBudgetError, weight_of, weight_of_element
+
+SHORT: Final = 15  #: a string or bytes of at most this many bytes has the weight of its kind
+REFERENCE: Final = 9  #: a place in a list, which grows by an eighth
+
+_STRUCT: Final = 16  #: bytes that the garbage collector adds to an instance
+_LIST: Final = sys.getsizeof([])
+_OF_KIND: Final = {
+    "bool": 0,
+    "int8": 0,
+    "float64": 24,
+    "string": 64,
+    "bytes": 48,
+    "records": 208,  # a view
+    "uuid": 144,
+}
+_NUMBER: Final = 32
+
+
+class OverBudgetError(WireError):
+    """A message has more values than its budget allows."""
+
+
+def weight_of_element(field: Field, version: int) -> int:
+    """Return the bytes of one element of the field, without the elements of its arrays."""
+    return _OF_KIND.get(field.kind, _NUMBER) if field.struct is None else weight_of(field.struct, version)
+
+
+def weight_of(struct_type: type[Any], version: int) -> int:
+    """Return the bytes of an instance with its fields, without the elements of its arrays."""
+    weight: int = struct_type.__basicsize__ + _STRUCT
+    for field in fields_of(struct_type):
+        if field.is_array:
+            weight += _LIST
+        elif field.tag is None and field.in_version(version):
+            weight += weight_of_element(field, version)
+    return weight
 
 
 class MalformedError(Exception):
@@ -27,7 +63,7 @@ class MalformedError(Exception):
 #: all exceptions that generated code raises for bad bytes
 FAILURES = (struct.error, IndexError, UnicodeDecodeError, WireError, MalformedError)
 
-#: (data, start, budget) -> (value, position after it, what is left of the budget), by way of pauses
+#: (data, start, budget) -> generator that pauses and returns (value, position after it, the rest of the budget)
 SlicedDecoder = Callable[[Buffer, int, int], Generator[None, None, tuple[Any, int, int]]]
 
 _PAUSE_EVERY: Final = 256  #: elements
@@ -54,7 +90,7 @@ def compile_decoder(struct_type: type[Any], version: int, flexible: bool) -> Cal
         uuid_of=uuid_of,
     )
     with source.block("try:"):
-        # Slicing bytes is faster than slicing a view of them, but what carries records is not copied.
+        # Slicing bytes is faster than slicing a view of them, but a message with records is not copied.
         type_name = "memoryview" if keeps_views else "bytes"
         with source.block(f"if type(data) is not {type_name}:"):
             source.line(f"data = {type_name}(data)")
@@ -72,9 +108,9 @@ def compile_decoder(struct_type: type[Any], version: int, flexible: bool) -> Cal
 
 
 def compile_sliced_decoder(struct_type: type[Any], version: int, flexible: bool) -> SlicedDecoder:
-    """Generate `decode(data, start, budget)`, a generator that pauses and returns (value, position after it, what is left of the budget).
+    """Generate `decode(data, start, budget)`, a generator that pauses and returns (value, position after it, the rest of the budget).
 
-    Its errors do not name the wrong field: the codec, which would, does not pause.
+    Its errors do not name the wrong field, because the codec, which finds it, does not pause.
     """
     source = Source("def decode(data, start, budget):")
     writer = _DecoderWriter(source, version, flexible, _CONTENT_OF_VIEW, sliced=True)

@@ -21,7 +21,7 @@ _SHORT_LENGTHS = {form: tuple(struct.pack(f">{form}", value) for value in (*rang
 
 
 def compile_encoder(struct_type: type[Any], version: int, flexible: bool) -> Callable[[Any], list[Buffer]]:
-    """Generate `encode(value) -> chunks`. Record batches are chunks of their own, uncopied; the bytes between them are joined."""
+    """Generate `encode(value) -> chunks`. Each record batch is one chunk, uncopied; the bytes between them are joined."""
     source = Source("def encode(value):")
     source.names.update(
         FAILURES=FAILURES,

@@ -1,10 +1,10 @@
 """Headers of requests and responses.
 
-    request   v0  int16 api_key, int16 api_version, int32 correlation_id      ControlledShutdown 0 and nothing else
+    request   v0  int16 api_key, int16 api_version, int32 correlation_id      only ControlledShutdown 0
               v1  v0, nullable string client_id
               v2  v1, tagged fields                                           flexible versions
     response  v0  int32 correlation_id
-              v1  v0, tagged fields                                           flexible versions, ApiVersions excepted
+              v1  v0, tagged fields                                           flexible versions, except ApiVersions
 
 The client_id keeps its int16 length in v2: a broker must be able to read it before it knows the version (KIP-482). The response
 of ApiVersions always has header v0, because its client does not know the broker's versions yet (KIP-511).
@@ -59,7 +59,7 @@ def response_header_version(api: Api, version: int) -> int:
 
 
 def decode_request_header(frame: Buffer, flexible_of: Callable[[int, int], bool]) -> tuple[RequestHeader, int]:
-    """Read a header v1 or v2: (header, position of the body).
+    """Return a header v1 or v2, and the position of the body.
 
     Args:
         frame: one request without its size prefix.
@@ -89,7 +89,7 @@ def decode_request_header(frame: Buffer, flexible_of: Callable[[int, int], bool]
 
 
 def encode_request_header(header: RequestHeader, header_version: int) -> bytes:
-    """Write a header v1 or v2; EncodeError if a number or the client_id does not fit."""
+    """Encode a header. Raises EncodeError if a number or the client_id does not fit."""
     client_id = b"" if header.client_id is None else header.client_id.encode()
     numbers = (header.api_key, header.api_version, header.correlation_id)
     try:
@@ -102,13 +102,13 @@ def encode_request_header(header: RequestHeader, header_version: int) -> bytes:
 
 
 def encode_response_header(correlation_id: int, header_version: int) -> bytes:
-    """Write a response header."""
+    """Encode a response header."""
     encoded = _INT32.pack(correlation_id)
     return encoded + _NO_TAGS if header_version >= 1 else encoded
 
 
 def decode_response_header(frame: Buffer, header_version: int) -> tuple[int, int]:
-    """Read a response header: (correlation_id, position of the body); WireError if the frame is cut."""
+    """Return the correlation id and the position of the body. Raises WireError if the frame is cut."""
     if len(frame) < _INT32.size:
         raise WireError(f"response of {len(frame)} bytes has no header")
     correlation_id: int = _INT32.unpack_from(frame)[0]
@@ -127,7 +127,10 @@ class FrameSizeError(WireError):
 
 
 def frame_size(data: Buffer, position: int, max_size: int) -> int:
-    """The size of the frame whose prefix is at `position`: 1 to `max_size`; FrameSizeError says what the bytes look like."""
+    """Return the size of the frame whose prefix is at `position`, from 1 to `max_size`.
+
+    Raises FrameSizeError, which describes the bytes.
+    """
     size: int = _SIZE.unpack_from(data, position)[0]
     if not 0 < size <= max_size:
         looks_like = describe(bytes(data[position : position + 16]))

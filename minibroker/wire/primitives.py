@@ -42,7 +42,7 @@ class EncodeError(ValueError):
 
 
 def read_unsigned_varint(data: Buffer, position: int) -> tuple[int, int]:
-    """Read an unsigned varint: (value, position after it); WireError if it is cut, longer than 5 bytes or wider than 32 bits."""
+    """Return an unsigned varint and the position after it. Raises WireError if it is cut, longer than 5 bytes or wider than 32 bits."""
     try:
         first, second = data[position], data[position + 1]
         # Sizes of record batches have two or three bytes: written out, these cost a third of the loop.
@@ -65,13 +65,13 @@ def read_unsigned_varint(data: Buffer, position: int) -> tuple[int, int]:
 
 
 def read_varint(data: Buffer, position: int) -> tuple[int, int]:
-    """Signed, 32 bits: (value, position after it)."""
+    """Return a signed varint of 32 bits, and the position after it."""
     value, position = read_unsigned_varint(data, position)
     return (value >> 1) ^ -(value & 1), position
 
 
 def skip_tagged_fields(data: Buffer, position: int) -> int:
-    """Return the position after unknown tagged fields; WireError if they are malformed."""
+    """Return the position after unknown tagged fields. Raises WireError if they are malformed."""
     if position < len(data) and data[position] == 0:
         return position + 1
     reader = Reader(data, position)
@@ -97,7 +97,7 @@ def unsigned_varint(value: int) -> bytes:
 
 
 def varint(value: int) -> bytes:
-    """Signed, 32 bits."""
+    """Encode a signed varint of 32 bits."""
     return unsigned_varint((value << 1) ^ (value >> 31))
 
 
@@ -122,25 +122,25 @@ class Reader:
         return len(self.data) - self.position
 
     def take(self, size: int) -> memoryview:
-        """The next `size` bytes, as a view."""
+        """Return the next `size` bytes, as a view."""
         if size > self.remaining:
             raise WireError(f"{size} bytes wanted, {max(self.remaining, 0)} remain")
         start, self.position = self.position, self.position + size
         return self.data[start : self.position]
 
     def number(self, kind: str) -> int | float:
-        """A value of one of NUMBERS."""
+        """Return a value of one of NUMBERS."""
         form = NUMBER_STRUCTS[kind]
         value: int | float = form.unpack(self.take(form.size))[0]
         return value
 
     def unsigned_varint(self) -> int:
-        """An unsigned varint of at most 5 bytes."""
+        """Return an unsigned varint of at most 5 bytes."""
         value, self.position = read_unsigned_varint(self.data, self.position)
         return value
 
     def length(self, *, compact: bool, wide: bool) -> int | None:
-        """A length or count, None for null; `wide` is int32, else int16 (the compact form is the same)."""
+        """Return a length or count, None for null. `wide` is int32, else int16; the compact form is the same for both."""
         if compact:
             length = self.unsigned_varint() - 1
         else:
@@ -180,7 +180,7 @@ class Reader:
 
 
 def length_of(length: int | None, *, compact: bool, wide: bool) -> bytes:
-    """A length or count as bytes; None is null."""
+    """Encode a length or count; None is null."""
     if compact:
         return unsigned_varint(0 if length is None else length + 1)
     try:

@@ -3,7 +3,7 @@
     PartitionLeader     the leader of each partition that the request names
     Coordinator         the coordinator of one group, transactional id or share partition
     CoordinatorOfEach   the coordinator of each key in a list
-    EachCoordinator     every broker, for what it coordinates
+    EachCoordinator     every broker, for the keys that it coordinates
     EachBroker          every broker, for the replicas in its log directories
     OneBroker           the broker whose replicas the request is about
     Controller          the controller; any broker forwards the request to it
@@ -52,7 +52,7 @@ class CoordinatorOfEach(NamedTuple):
 
 
 class EachCoordinator(NamedTuple):
-    """Every broker, for what it coordinates. A client that wants everything asks all brokers."""
+    """Every broker, for the keys that it coordinates. A client that needs all keys sends the request to all brokers."""
 
     type: CoordinatorType
     results: str  #: the response's list, with one element for each key
@@ -60,7 +60,7 @@ class EachCoordinator(NamedTuple):
 
 
 class EachBroker(NamedTuple):
-    """Every broker, for the replicas in its own log directories. A client that wants everything asks all brokers."""
+    """Every broker, for the replicas in its own log directories. A client that needs all replicas sends the request to all brokers."""
 
     results: str  #: the response's list of log directories
 
@@ -72,13 +72,13 @@ class OneBroker:
 
 
 class Controller:
-    """The controller. A client may ask any broker, which forwards the request (KafkaApis.forwardToController)."""
+    """The controller. A client may send the request to any broker, which forwards the request (KafkaApis.forwardToController)."""
 
     __slots__ = ()
 
 
 class AnyBroker:
-    """Any broker: all of them have the answer."""
+    """Any broker: all of them can answer."""
 
     __slots__ = ()
 

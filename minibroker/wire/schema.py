@@ -38,8 +38,9 @@ String = Annotated[str, "string"]
 Bytes = Annotated[bytes, "bytes"]
 Records = Annotated[Buffer, "records"]  #: decoded to a memoryview slice of the frame, encoded without a copy
 
-# Kafka's entityType: the value names one of the topics or partitions that a request or a response is about. Each of them may fail on its
-# own. Topics that a message only mentions (a session's forgotten topics, a subscription) are a String, Uuid or Int32.
+# Kafka's entityType: the value names one of the topics or partitions that a request or a response
+# is about. Each may fail separately. Topics that a message only mentions (a session's forgotten
+# topics, a subscription) are a String, Uuid or Int32.
 TOPIC_NAME: Final = "topicName"
 TOPIC_ID: Final = "topicId"
 PARTITION_INDEX: Final = "partitionIndex"
@@ -164,7 +165,7 @@ def struct(declaration: type[T]) -> type[T]:
 
 
 def fields_of(struct_type: type[Any]) -> tuple[Field, ...]:
-    """The fields in wire order, resolved at the first call."""
+    """Return the fields in wire order, resolved at the first call."""
     fields: tuple[Field, ...] | None = struct_type.fields_
     if fields is None:
         namespace = sys.modules[struct_type.__module__].__dict__
@@ -174,7 +175,7 @@ def fields_of(struct_type: type[Any]) -> tuple[Field, ...]:
 
 
 def entities_of(struct_type: type[Any]) -> dict[str, str]:
-    """TOPIC_NAME, TOPIC_ID and PARTITION_INDEX, with the field for each that the struct has; collected at the first call."""
+    """Return the fields that are a TOPIC_NAME, TOPIC_ID or PARTITION_INDEX, by these names; collected at the first call."""
     entities: dict[str, str] | None = struct_type.entities_
     if entities is None:
         entities = {each.entity: each.name for each in fields_of(struct_type) if each.entity is not None and not each.is_array}
@@ -192,7 +193,7 @@ def default_of(field: Field) -> Any:
 
 
 def build_constructor(struct_type: type[Any]) -> None:
-    """Generate `__init__` of the class: keyword-only, straight-line, a new list for each list that is not given."""
+    """Generate `__init__` of the class: keyword-only, straight-line, a new list for each list without an argument."""
     parameters, body, names = _parameters_and_body(struct_type)
     if parameters:
         parameters.insert(0, "*")
@@ -212,7 +213,7 @@ def constructor(struct_type: Callable[P, T]) -> Callable[P, T]:
 
 
 def _parameters_and_body(struct_type: type[Any]) -> tuple[list[str], list[str], dict[str, Any]]:
-    """Source of a function that fills `self`: a parameter and a statement for each field, and the defaults by the names that these use."""
+    """Return the source of a function that fills `self`: a parameter and a statement for each field, and the defaults that these use."""
     names: dict[str, Any] = {}
     parameters, body = [], []
     for each in fields_of(struct_type):
@@ -237,7 +238,7 @@ def _function(name: str, parameters: list[str], body: list[str], names: dict[str
 
 
 def replace(value: T, **changes: Any) -> T:
-    """A copy with some fields changed."""
+    """Return a copy with some fields changed."""
     struct_type: type[Any] = type(value)
     fields: dict[str, Any] = {name: getattr(value, name) for name in struct_type.declared_}
     changed: T = struct_type(**fields | changes)
@@ -245,5 +246,5 @@ def replace(value: T, **changes: Any) -> T:
 
 
 def _comparable(value: Any) -> tuple[Any, ...]:
-    """Fields as a tuple, in which a list and a tuple of the same elements are the same."""
+    """Return the fields as a tuple, in which a list equals a tuple of the same elements."""
     return tuple(tuple(each) if isinstance(each, list) else each for each in (getattr(value, name) for name in value.declared_))

@@ -1,6 +1,6 @@
 """Encode the long arrays of a message a few elements at a time, so that the caller may do other work in between.
 
-`encode_arrays` replaces each long array by an EncodedArray; what remains is encoded at once, as any message.
+`encode_arrays` replaces each long array by an EncodedArray. The rest is then encoded at once, like any message.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from minibroker.wire.compiled import encoder
 from minibroker.wire.schema import Buffer, Field
 
 STEP: Final = 200  #: structs that are encoded between two pauses: a fraction of a millisecond
-LONG: Final = 1_000  #: messages of at most so many structs are encoded at once
+LONG: Final = 1_000  #: messages of at most this many structs are encoded at once
 
 _ARRAYS: Final[dict[tuple[type[Any], int], list[Field]]] = {}
 
@@ -26,7 +26,7 @@ def is_long(value: Any, version: int) -> bool:
 def encode_arrays(value: Any, version: int, *, flexible: bool) -> Generator[None, None, None]:
     """Encode the arrays of more than STEP structs in `value`, at any level, and put them in their place. Pauses after STEP structs.
 
-    Each element is removed from its list when it is encoded: to free all of them together would take long.
+    Each element is removed from its list when it is encoded, because freeing all of them together would take long.
     """
     for field in _arrays(type(value), version):
         elements = getattr(value, field.name)
@@ -80,7 +80,7 @@ def _count_in(elements: Any, version: int, most: int) -> int:
 
 
 def _arrays(struct_type: type[Any], version: int) -> list[Field]:
-    """The arrays of structs that this version sends."""
+    """Return the arrays of structs that this version sends."""
     key = struct_type, version
     found = _ARRAYS.get(key)
     if found is None:

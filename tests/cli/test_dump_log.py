@@ -12,7 +12,7 @@ import pytest
 
 from minibroker.records.any_format import read_batch
 from minibroker.records.builder import build_batch
-from minibroker.records.legacy_builder import build_message_set, write_message
+from minibroker.records.legacy import build_message_set, write_message
 from minibroker.records.record import Record
 from tests.cli.conftest import Cluster, Commands
 from tests.support import java
@@ -165,7 +165,7 @@ def test_unreadable_record_is_reported(offline: Commands, folder: Path) -> None:
         (f"tx-0/{ZEROS}.timeindex", 35, "at position 24: no batch of the segment ends with its offset 15"),
         (f"tx-0/{ZEROS}.txnindex", 0, "unknown version 256"),
         (f"tx-0/{4:020}.snapshot", 20, "the snapshot's CRC is wrong"),
-        ("tx-0/leader-epoch-checkpoint", 0, "no checkpoint"),
+        ("tx-0/leader-epoch-checkpoint", 0, "not a checkpoint"),
     ],
 )
 def test_damaged_small_files_are_reported(offline: Commands, folder: Path, name: str, position: int, words: str) -> None:

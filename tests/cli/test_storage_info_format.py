@@ -22,8 +22,8 @@ from minibroker.cluster.metadata.frame import metadata_version_name
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import ConfigurationError
 from minibroker.security.scram import derive
+from minibroker.storage.directory_files import format_uuid
 from minibroker.storage.files import RealFiles
-from minibroker.storage.partition_metadata import format_uuid
 from tests.support.broker_in_memory import BrokerInMemory, records
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
@@ -173,7 +173,7 @@ def test_formatting_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("-t", "short"), "is no id of 22 characters"),
+        (("-t", "short"), "is not an id of 22 characters"),
         (("-f", "metadata.version=31"), "7 to 30 are known"),
         (("-f", "metadata.version=0"), "7 to 30 are known"),
         (("-f", "group.version=2"), "0 to 1 are known"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from minibroker.records.compression import Compression
-from minibroker.records.legacy_builder import build_message_set
+from minibroker.records.legacy import build_message_set
 from minibroker.records.record import Record
 from tests.clients.adapters import CLIENTS, Read, Sent
 from tests.cluster.directories.test_storage_checking import check

@@ -23,8 +23,8 @@ from minibroker.errors import (
     UnknownTopicOrPartition,
 )
 from minibroker.schemas.internal.setting_records import FeatureLevelRecord
+from minibroker.storage.directory_files import read_topic_id
 from minibroker.storage.files import RealFiles
-from minibroker.storage.partition_metadata import read_topic_id
 from tests.support.broker_in_memory import BrokerInMemory, records
 from tests.support.faulty_files import FaultyFiles
 from tests.support.log_batches import read_values

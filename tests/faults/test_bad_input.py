@@ -14,8 +14,7 @@ import lz4.frame
 import pytest
 
 from minibroker.records.compression import Compression
-from minibroker.records.legacy import with_old_checksum
-from minibroker.records.legacy_builder import build_message_set, write_message
+from minibroker.records.legacy import build_message_set, with_old_checksum, write_message
 from minibroker.records.record import Record
 from minibroker.schemas import k00_produce, k03_metadata, k18_api_versions, k19_create_topics, k21_delete_records
 from minibroker.wire import codec

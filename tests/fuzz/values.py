@@ -9,7 +9,7 @@ from uuid import UUID
 
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression, compress
-from minibroker.records.legacy_builder import build_message_set
+from minibroker.records.legacy import build_message_set
 from minibroker.records.record import Record
 from minibroker.wire.schema import MISSING, NIL_UUID, Field, default_of, fields_of
 from tests.fuzz.world import INSTANCES, Draw, World

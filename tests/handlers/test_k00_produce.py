@@ -26,7 +26,7 @@ from minibroker.errors import (
 )
 from minibroker.records.any_format import split_batches
 from minibroker.records.compression import Compression
-from minibroker.records.legacy_builder import build_message_set
+from minibroker.records.legacy import build_message_set
 from minibroker.records.record import Record
 from minibroker.schemas import k00_produce as schema
 from minibroker.wire.schema import Buffer

@@ -11,7 +11,7 @@ from minibroker.errors import InvalidRecord, KafkaError, OutOfOrderSequenceNumbe
 from minibroker.records.batch import RecordBatch
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
-from minibroker.records.legacy_builder import build_message_set
+from minibroker.records.legacy import build_message_set
 from minibroker.records.record import Record
 from minibroker.records.validate import AT_ONCE_RECORDS
 from minibroker.schemas import k00_produce as schema

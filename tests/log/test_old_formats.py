@@ -18,7 +18,7 @@ from minibroker.log.segment_checking import SegmentTask, check_segment
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
-from minibroker.records.legacy_builder import build_message_set, write_message
+from minibroker.records.legacy import build_message_set, write_message
 from minibroker.records.record import Record
 from minibroker.records.steps import finished
 from minibroker.storage.files import RealFiles

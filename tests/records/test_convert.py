@@ -25,7 +25,7 @@ from minibroker.records.batch import RecordBatch, TimestampType, assign_offsets
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
 from minibroker.records.convert import downgrade
-from minibroker.records.legacy_builder import build_message_set, write_message
+from minibroker.records.legacy import build_message_set, write_message
 from minibroker.records.record import Record
 from minibroker.records.validate import ProduceRules
 from tests.golden.captures import upgrades
@@ -128,7 +128,7 @@ def test_offsets_and_timestamps_out_of_range() -> None:
     content = build_message_set([Record(2**63 - 1, 5, None, None), Record(0, 5, None, None)], 1)
     beyond = bytearray()
     write_message(beyond, Record(9, 5, None, zlib.compress(content, wbits=31)), 1, Compression.GZIP)
-    with pytest.raises(InvalidRecord, match="none of 64 bits"):
+    with pytest.raises(InvalidRecord, match="does not fit into 64 bits"):
         downgrade(beyond, 0, 0)
 
 

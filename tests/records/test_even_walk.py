@@ -10,8 +10,8 @@ from minibroker.errors import InvalidRecord
 from minibroker.records import walk
 from minibroker.records.batch import HEADER_SIZE
 from minibroker.records.builder import build_batch
-from minibroker.records.even_walk import walk_even
 from minibroker.records.record import Record
+from minibroker.records.walk import walk_even
 from tests.records import lies
 from tests.support.soak import examples
 

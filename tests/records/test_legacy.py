@@ -14,8 +14,7 @@ from minibroker.records.any_format import decode_records, read_batch, split_batc
 from minibroker.records.batch import RecordBatch, TimestampType
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression, decompress
-from minibroker.records.legacy import LegacyBatch, messages_of, with_old_checksum, with_right_checksum
-from minibroker.records.legacy_builder import build_message_set, write_message
+from minibroker.records.legacy import LegacyBatch, build_message_set, messages_of, with_old_checksum, with_right_checksum, write_message
 from minibroker.records.record import Record
 from tests.golden.captures.legacy import legacy_golden
 
@@ -245,7 +244,7 @@ def test_torn_message_at_the_end_of_a_set(size: int) -> None:
     batch = read_batch(wrapped(GOOD + GOOD[:size]))
     assert isinstance(batch, LegacyBatch)
     assert [record.offset for record in decode_records(batch)] == [8, 9]
-    with pytest.raises(InvalidRecord, match=f"{size} bytes are left over behind 2 messages"):
+    with pytest.raises(InvalidRecord, match=f"{size} bytes are left over after 2 messages"):
         messages_of(batch, may_be_torn=False)
 
 

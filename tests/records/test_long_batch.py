@@ -18,7 +18,7 @@ from minibroker.records.any_format import decode_records
 from minibroker.records.batch import RecordBatch, TimestampType
 from minibroker.records.builder import build_batch, frame_batch
 from minibroker.records.compression import Compression, compress
-from minibroker.records.legacy_builder import build_message_set
+from minibroker.records.legacy import build_message_set
 from minibroker.records.long_batch import MAX_RATIO, SMALL_CONTENT, STEP_RECORDS, LongWalk, content_max, validate_in_steps
 from minibroker.records.record import Record, encode_record
 from minibroker.records.steps import LongBatch, finished

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.errors import InvalidRecord
-from minibroker.records.codecs.limits import AT_ONCE_BYTES, PIECE_BYTES, parts_max
-from minibroker.records.compression import Compression, compress, decompress, decompressed_pieces
+from minibroker.records.compression import AT_ONCE_BYTES, PIECE_BYTES, Compression, compress, decompress, decompressed_pieces, parts_max
 from tests.support.opcodes import count_opcodes
 from tests.support.payload_attacks import MANY_PARTS, gzip_of_large_names, zeros
 from tests.support.soak import examples

@@ -15,7 +15,7 @@ from minibroker.records.batch import assign_offsets
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
 from minibroker.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
-from minibroker.records.legacy_builder import build_message_set
+from minibroker.records.legacy import build_message_set
 from minibroker.records.record import Record
 from minibroker.storage.batch_scan import read_batches, read_headers, read_transactional
 from minibroker.storage.files import APPEND, FileHandle, RealFiles

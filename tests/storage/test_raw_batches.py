@@ -96,5 +96,5 @@ def test_invalid_batch_header(tmp_path: Path, position: int) -> None:
     data[len(batch_at(0, 50)) + position] = 0xFF
     path = tmp_path / "0.log"
     path.write_bytes(data)
-    with pytest.raises(CorruptMessage, match="no batch"):
+    with pytest.raises(CorruptMessage, match="not a batch"):
         read(path)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.errors import ConfigurationError, CorruptLogError
-from minibroker.storage import directory_files, partition_metadata, producer_snapshot
+from minibroker.storage import directory_files, producer_snapshot
 from minibroker.storage.checkpoint_file import LeaderEpochCheckpoint, OffsetCheckpoint
 from minibroker.storage.directory_files import DirectoryLock, MetaProperties, mark_clean_shutdown, take_clean_shutdown
 from minibroker.storage.files import RealFiles, replace_file
@@ -117,29 +117,29 @@ def test_epoch_end_offsets_match_a_list_model(steps: list[tuple[int, int]], aske
 def test_partition_metadata_matches_kafka(tmp_path: Path) -> None:
     path = tmp_path / "partition.metadata"
     path.write_bytes(golden_folder("rolled-0")["partition.metadata"])
-    topic_id = partition_metadata.read_topic_id(files, str(path))
+    topic_id = directory_files.read_topic_id(files, str(path))
     assert topic_id is not None
     path.unlink()
-    assert partition_metadata.read_topic_id(files, str(path)) is None
-    partition_metadata.write_topic_id(files, str(path), topic_id)
+    assert directory_files.read_topic_id(files, str(path)) is None
+    directory_files.write_topic_id(files, str(path), topic_id)
     assert path.read_bytes() == golden_folder("rolled-0")["partition.metadata"]
 
 
 @given(st.uuids())
 def test_uuid_round_trip(value: uuid.UUID) -> None:
-    assert partition_metadata.parse_uuid(partition_metadata.format_uuid(value)) == value
+    assert directory_files.parse_uuid(directory_files.format_uuid(value)) == value
 
 
 @pytest.mark.parametrize("text", [b"junk", b"", b"\0\0", b"version: 0\ntopic_id: AAA", b"version: x\n"])
 def test_partition_metadata_after_power_loss_is_ignored(text: bytes, tmp_path: Path) -> None:
     (tmp_path / "m").write_bytes(text)
-    assert partition_metadata.read_topic_id(files, str(tmp_path / "m")) is None
+    assert directory_files.read_topic_id(files, str(tmp_path / "m")) is None
 
 
 def test_later_version_of_partition_metadata_is_refused(tmp_path: Path) -> None:
     (tmp_path / "m").write_bytes(b"version: 1\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
     with pytest.raises(CorruptLogError, match="/m"):
-        partition_metadata.read_topic_id(files, str(tmp_path / "m"))
+        directory_files.read_topic_id(files, str(tmp_path / "m"))
 
 
 # meta.properties
@@ -253,7 +253,7 @@ def test_file_and_folder_names() -> None:
         assert parse_file_name(name) is None
     assert parse_folder_name("a-b.c-12") == ("a-b.c", 12)
     for name in ("orders", "-1", "orders-", "orders-x", "orders-0.abc-delete"):
-        with pytest.raises(ValueError, match="no folder"):
+        with pytest.raises(ValueError, match="not a folder"):
             parse_folder_name(name)
     assert delete_folder_name("orders-0", "0" * 32) == "orders-0." + "0" * 32 + "-delete"
     assert len(delete_folder_name("o" * 249 + "-100", "0" * 32)) == 255

@@ -9,8 +9,7 @@ import pytest
 from minibroker.errors import CorruptMessage
 from minibroker.records.any_format import split_batches
 from minibroker.records.batch import assign_offsets
-from minibroker.storage.batch_scan import read_batches
-from minibroker.storage.verified_scan import read_verified
+from minibroker.storage.batch_scan import read_batches, read_verified
 from tests.storage.test_batch_scan import files, log_of, old_log, some_batches
 from tests.support.log_batches import batch_of
 

@@ -209,7 +209,7 @@ def test_invalid_values_raise_encode_error(changes: dict[str, Any]) -> None:
 
 
 def test_wrong_struct_type_raises_encode_error() -> None:
-    with pytest.raises(EncodeError, match="is no Cursor"):
+    with pytest.raises(EncodeError, match="is not a Cursor"):
         codec.encode(message({"cursor": Range()}), 2, flexible=True)
 
 

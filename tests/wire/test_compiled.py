@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from minibroker.errors import WireError
 from minibroker.schemas import k00_produce, k01_fetch, k03_metadata, k18_api_versions, k19_create_topics
 from minibroker.wire import codec, compiled
+from minibroker.wire.compiled_decoder import OverBudgetError
 from minibroker.wire.primitives import EncodeError
-from minibroker.wire.weight import OverBudgetError
 from tests.golden import Golden, all_golden
 from tests.support.soak import examples
 from tests.support.worst_frames import schemas, worst_bodies

@@ -43,14 +43,15 @@ from minibroker.storage.directory_files import (
     DirectoryLock,
     MetaProperties,
     check_owner,
+    format_uuid,
     mark_clean_shutdown,
+    parse_uuid,
     read_meta_properties,
     take_clean_shutdown,
     write_meta_properties,
 )
 from minibroker.storage.files import Files
 from minibroker.storage.log_file_names import DELETE_FOLDER
-from minibroker.storage.partition_metadata import format_uuid, parse_uuid
 
 _LOG = logging.getLogger(__name__)
 

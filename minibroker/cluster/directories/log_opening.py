@@ -31,6 +31,7 @@ from minibroker.cluster.partition import Partition
 from minibroker.errors import CorruptLogError, KafkaError, KafkaStorageError
 from minibroker.log.log_config import LogConfig
 from minibroker.log.partition_log import PartitionLog
+from minibroker.storage.directory_files import PARTITION_METADATA, read_topic_id, write_topic_id
 from minibroker.storage.files import Files
 from minibroker.storage.log_file_names import (
     DELETE_FOLDER,
@@ -40,8 +41,6 @@ from minibroker.storage.log_file_names import (
     parse_file_name,
     parse_folder_name,
 )
-from minibroker.storage.partition_metadata import NAME as PARTITION_METADATA
-from minibroker.storage.partition_metadata import read_topic_id, write_topic_id
 
 _LOG = logging.getLogger(__name__)
 

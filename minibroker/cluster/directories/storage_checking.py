@@ -28,11 +28,20 @@ from minibroker.log.checking import Expected
 from minibroker.log.findings import ERROR, WARNING, Finding, Findings
 from minibroker.log.segment_checking import RecordCheck, SegmentReport, SegmentTask
 from minibroker.storage.checkpoint_file import CLEANER_OFFSET, LOG_START_OFFSET, RECOVERY_POINT, REPLICATION_OFFSET, OffsetCheckpoint
-from minibroker.storage.directory_files import CLEAN_SHUTDOWN, LOCK, META_PROPERTIES, MetaProperties, is_locked, read_meta_properties
+from minibroker.storage.directory_files import (
+    CLEAN_SHUTDOWN,
+    LOCK,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    MetaProperties,
+    format_uuid,
+    is_locked,
+    parse_uuid,
+    read_meta_properties,
+    read_topic_id,
+)
 from minibroker.storage.files import Files
 from minibroker.storage.log_file_names import DELETE_FOLDER, FUTURE_FOLDER, LOG, STRAY_FOLDER, file_name, parse_file_name, parse_folder_name
-from minibroker.storage.partition_metadata import NAME as PARTITION_METADATA
-from minibroker.storage.partition_metadata import format_uuid, parse_uuid, read_topic_id
 
 _CHECKPOINTS = (RECOVERY_POINT, LOG_START_OFFSET, REPLICATION_OFFSET, CLEANER_OFFSET)
 

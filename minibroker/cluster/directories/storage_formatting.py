@@ -27,11 +27,12 @@ from minibroker.storage.directory_files import (
     DirectoryLock,
     MetaProperties,
     check_owner,
+    format_uuid,
+    parse_uuid,
     read_meta_properties,
     write_meta_properties,
 )
 from minibroker.storage.files import Files
-from minibroker.storage.partition_metadata import format_uuid, parse_uuid
 
 _DYNAMIC_VOTERS_SINCE = 21  #: metadata.version 3.9-IV0: older brokers do not know kraft.version
 

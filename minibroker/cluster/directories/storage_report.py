@@ -18,10 +18,17 @@ from minibroker.cluster.metadata.quorum import QUORUM_STATE, read_quorum_state
 from minibroker.cluster.metadata.snapshot import BOOTSTRAP, read_snapshot
 from minibroker.cluster.topic import Topic
 from minibroker.errors import ConfigurationError
-from minibroker.storage.directory_files import CLEAN_SHUTDOWN, LOCK, META_PROPERTIES, MetaProperties, is_locked, read_meta_properties
+from minibroker.storage.directory_files import (
+    CLEAN_SHUTDOWN,
+    LOCK,
+    META_PROPERTIES,
+    MetaProperties,
+    format_uuid,
+    is_locked,
+    read_meta_properties,
+)
 from minibroker.storage.files import Files
 from minibroker.storage.log_file_names import LOG, parse_file_name, parse_folder_name
-from minibroker.storage.partition_metadata import format_uuid
 
 
 class StorageReport(NamedTuple):

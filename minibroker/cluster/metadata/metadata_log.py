@@ -37,10 +37,9 @@ from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 from minibroker.schemas.internal.log_records import AbortTransactionRecord
 from minibroker.storage.checkpoint_file import LEADER_EPOCHS, LeaderEpochCheckpoint
+from minibroker.storage.directory_files import PARTITION_METADATA, write_topic_id
 from minibroker.storage.files import APPEND, Files, write_all
 from minibroker.storage.log_file_names import DELETED, LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name, parse_file_name
-from minibroker.storage.partition_metadata import NAME as PARTITION_METADATA
-from minibroker.storage.partition_metadata import write_topic_id
 
 __all__ = ("FOLDER", "METADATA_TOPIC_ID", "RECORDS_IN_BATCH_MAX", "MetadataLog")
 

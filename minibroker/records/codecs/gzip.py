@@ -6,13 +6,13 @@ import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from minibroker.records.codecs.limits import AT_ONCE_BYTES, AT_ONCE_CONTENT, INPUT_BYTES, PIECE_BYTES, broken, parts_max, too_many_parts
+from minibroker.records.compression import AT_ONCE_BYTES, AT_ONCE_CONTENT, INPUT_BYTES, PIECE_BYTES, broken, parts_max, too_many_parts
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _WINDOW_BITS: Final = 31  #: zlib's code for a window of 32 KiB and a gzip header
-_FIRST_INPUT_BYTES: Final = 512  #: of a member: doubled while the member goes on, so that a small one copies little
+_FIRST_INPUT_BYTES: Final = 512  #: of a member; doubled while the member continues, so that a small one copies little
 
 
 def compress(data: Buffer, level: int | None) -> bytes:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lz4 import frame
 
-from minibroker.records.codecs.limits import AT_ONCE_BYTES, INPUT_BYTES, PIECE_BYTES, broken
+from minibroker.records.compression import AT_ONCE_BYTES, INPUT_BYTES, PIECE_BYTES, broken
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -52,4 +52,4 @@ def pieces(data: memoryview, max_bytes: int) -> Iterator[bytes]:  # noqa: ARG001
         if piece:
             yield piece
     if stream.unused_data or position < len(data):
-        raise broken("lz4", "it goes on after its end")
+        raise broken("lz4", "bytes follow after its end")

@@ -1,7 +1,7 @@
 """snappy: Xerial's framing as the Java client writes it, or one raw block.
 
     header    magic 82 "SNAPPY" 00, int32 version 1, int32 compatible version 1
-    block     int32 size, then a raw snappy block of so many bytes
+    block     int32 size, then a raw snappy block of `size` bytes
 
 The header may be repeated between blocks, where streams were joined. Without the magic the payload is one raw block.
 Source: xerial's SnappyInputStream.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from cramjam import DecompressionError, snappy
 
-from minibroker.records.codecs.limits import AT_ONCE_BYTES, AT_ONCE_CONTENT, broken, parts_max, too_large, too_many_parts
+from minibroker.records.compression import AT_ONCE_BYTES, AT_ONCE_CONTENT, broken, parts_max, too_large, too_many_parts
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

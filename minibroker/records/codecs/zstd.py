@@ -4,7 +4,7 @@
     Block             3 bytes, little-endian: bit 0 last, bits 1-2 type, bits 3-23 size; then the content
                       type 0 raw: `size` bytes   1 RLE: one byte that stands for `size`   2 compressed: `size` bytes, at most a
                       block's maximum when decompressed   3 reserved
-    Skippable frame   magic 5x 2A 4D 18, little-endian uint32 size, so many bytes that mean nothing
+    Skippable frame   magic 5x 2A 4D 18, little-endian uint32 size, then `size` bytes without meaning
 
 A block's maximum is 128 KiB, or the window where that is smaller. `measure_frame` finds from the block headers where a frame ends and how
 large its content can be, before anything is decompressed. The library cannot do that: its one-shot call needs a size where the header has
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import zstandard
 
-from minibroker.records.codecs.limits import PIECE_BYTES, broken, parts_max, too_large, too_many_parts
+from minibroker.records.compression import PIECE_BYTES, broken, parts_max, too_large, too_many_parts
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -29,7 +29,7 @@ _DEFAULT_LEVEL = 3
 FRAME_MAGIC = b"\x28\xb5\x2f\xfd"
 SKIPPABLE_MAGIC_TAIL = b"\x2a\x4d\x18"
 MAX_BLOCK_BYTES = 128 * 1024
-MAX_WINDOW_BYTES = 128 * 1024 * 1024  #: what the Java client's zstd accepts (a window log of 27)
+MAX_WINDOW_BYTES = 128 * 1024 * 1024  #: the Java client's zstd accepts a window log of 27
 CONTENT_SIZE_BYTES = (0, 2, 4, 8)
 DICTIONARY_ID_BYTES = (0, 1, 2, 4)
 
@@ -83,7 +83,7 @@ def pieces(data: memoryview, max_bytes: int) -> Iterator[bytes]:
 
 
 class ZstdFrame(NamedTuple):
-    """One frame in a payload: it ends before `end`; its content has `size_bound` bytes if `is_exact`, else at most so many."""
+    """One frame in a payload: it ends before `end`; its content has `size_bound` bytes if `is_exact`, else at most `size_bound`."""
 
     end: int
     size_bound: int

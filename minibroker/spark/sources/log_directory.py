@@ -18,10 +18,8 @@ from minibroker.spark.sources.cluster import OURS as CLUSTER_OURS
 from minibroker.spark.sources.positions import EARLIEST, LATEST, Position
 from minibroker.spark.sources.ranges import COLUMNS, SCHEMA, PartitionRange, ResolvedTopics, layers, reading_options
 from minibroker.spark.sources.resolution import Bounds, resolve_ranges, topics_matching
-from minibroker.storage.directory_files import META_PROPERTIES, read_meta_properties
+from minibroker.storage.directory_files import META_PROPERTIES, PARTITION_METADATA, format_uuid, read_meta_properties, read_topic_id
 from minibroker.storage.files import RealFiles
-from minibroker.storage.partition_metadata import NAME as PARTITION_METADATA
-from minibroker.storage.partition_metadata import format_uuid, read_topic_id
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -29,7 +29,7 @@ from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.compression import Compression
-from minibroker.records.legacy_builder import build_message_set
+from minibroker.records.legacy import build_message_set
 from minibroker.records.record import Record
 from minibroker.storage.checkpoint_file import LOG_START_OFFSET
 from minibroker.storage.directory_files import CLEAN_SHUTDOWN

@@ -11,8 +11,8 @@ import pytest
 from minibroker.clock import ManualClock
 from minibroker.cluster.directories.log_directory import Checkpoint, LogDirectory, open_directories, random_uuid
 from minibroker.errors import ConfigurationError
+from minibroker.storage.directory_files import format_uuid
 from minibroker.storage.files import RealFiles
-from minibroker.storage.partition_metadata import format_uuid
 
 
 def opened(*paths: Path, cluster_id: str | None = None, node_id: int = 1) -> list[LogDirectory]:
@@ -54,7 +54,7 @@ def test_cluster_and_directory_ids_are_kept(tmp_path: Path) -> None:
         ("version=1\ncluster.id=other\nnode.id=1\n", "belongs to cluster other, but this broker is configured for cluster mine"),
         ("version=1\ncluster.id=mine\nnode.id=7\n", "belongs to node 7, but this broker is configured as node 1"),
         ("version=9\ncluster.id=mine\nnode.id=1\n", "version '9' is not known"),
-        ("version=1\ncluster.id=mine\nnode.id=one\n", "node.id 'one' is no number"),
+        ("version=1\ncluster.id=mine\nnode.id=one\n", "node.id 'one' is not a number"),
         ("version=1\ncluster.id=mine\nnode.id=1\ndirectory.id=short\n", "directory.id=short is no id"),
         ("", "version None is not known"),
     ],

@@ -232,7 +232,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     "no epochs": (remove("orders-0/leader-epoch-checkpoint"), r"warning orders-0/leader-epoch-checkpoint @None: is missing or empty"),
     "bad epochs": (
         write("orders-0/leader-epoch-checkpoint", "0\n1\nx 0\n"),
-        r"error orders-0/leader-epoch-checkpoint @None: 'x 0' is no epoch",
+        r"error orders-0/leader-epoch-checkpoint @None: 'x 0' is not an epoch",
     ),
     "recovery point": (
         replace("recovery-point-offset-checkpoint", r"orders 1 1\n", "orders 1 9\n"),
@@ -254,7 +254,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
         replace("recovery-point-offset-checkpoint", "orders 1", "orders 7"),
         r"warning recovery-.*: has orders-7, which does not exist",
     ),
-    "no checkpoint": (write("recovery-point-offset-checkpoint", "0\n2\n"), r"error recovery-point-offset-checkpoint @None: no checkpoint"),
+    "no checkpoint": (write("recovery-point-offset-checkpoint", "0\n2\n"), r"error recovery-point-offset-checkpoint @None: not a check"),
     "topic id": (
         replace("orders-1/partition.metadata", "topic_id: .*", "topic_id: " + "A" * 22),
         r"error orders-1/partition.metadata @None: has topic id",
@@ -368,7 +368,7 @@ def test_aborted_transactions(entries: list[AbortedTxn], expected: list[str], tr
 
 def test_invalid_transaction_index(transactions: Path) -> None:
     (transactions / "00000000000000000000.txnindex").write_bytes(b"abc")
-    assert [finding.problem for finding in check(transactions)] == ["3 bytes are no whole number of entries"]
+    assert [finding.problem for finding in check(transactions)] == ["3 bytes are not a whole number of entries"]
 
 
 def files_of(folder: Path) -> Iterator[Path]:

@@ -22,8 +22,8 @@ from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.batch import RecordBatch, assign_offsets
 from minibroker.schemas.internal.log_records import AbortTransactionRecord, BeginTransactionRecord
 from minibroker.schemas.internal.setting_records import FeatureLevelRecord, ProducerIdsRecord
+from minibroker.storage.directory_files import read_topic_id
 from minibroker.storage.files import RealFiles
-from minibroker.storage.partition_metadata import read_topic_id
 from tests.cluster.metadata.test_frame import BATCHES
 from tests.support.faulty_files import FaultyFiles
 

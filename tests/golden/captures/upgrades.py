@@ -19,7 +19,7 @@ from typing import Any
 from minibroker.records.batch import TimestampType
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
-from minibroker.records.legacy_builder import build_message_set, write_message
+from minibroker.records.legacy import build_message_set, write_message
 from minibroker.records.record import Record
 from tests.records.lies import HOUR_MS, KINDS
 from tests.records.observe_lies import Broker, text

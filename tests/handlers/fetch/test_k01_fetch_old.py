@@ -12,7 +12,7 @@ from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.batch import RecordBatch
 from minibroker.records.compression import Compression
 from minibroker.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
-from minibroker.records.legacy_builder import build_message_set
+from minibroker.records.legacy import build_message_set
 from minibroker.records.record import Record
 from minibroker.schemas import k00_produce
 from minibroker.schemas import k01_fetch as schema

@@ -17,7 +17,7 @@ from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.batch import TimestampType, assign_offsets
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
-from minibroker.records.legacy_builder import build_message_set
+from minibroker.records.legacy import build_message_set
 from minibroker.records.record import Record
 from minibroker.storage.files import RealFiles
 from tests.spark.kafka_log.reading import rows_of, values_of

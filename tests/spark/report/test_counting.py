@@ -19,7 +19,7 @@ from minibroker.errors import CorruptLogError
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
 from minibroker.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
-from minibroker.records.legacy_builder import build_message_set
+from minibroker.records.legacy import build_message_set
 from minibroker.records.record import Record
 from minibroker.schemas import k01_fetch
 from minibroker.spark.kafka_log.options import AbortedRange

@@ -13,7 +13,7 @@ from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.cluster import ClusterSource
 from minibroker.spark.sources.positions import Position, parse_position
 from minibroker.spark.sources.ranges import PartitionRange
-from minibroker.storage.partition_metadata import format_uuid
+from minibroker.storage.directory_files import format_uuid
 from tests.support.broker_in_memory import BrokerInMemory, records
 from tests.support.client_in_memory import connector
 from tests.support.compacting import end_transaction
