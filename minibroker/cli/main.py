@@ -89,6 +89,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "kafka-tool": ("minibroker.cli.kafka_tools.main", "kafka_tool", "Run one of Kafka's tools by its name, with its options."),
     "lab": ("minibroker.cli.lab", "lab", "Let a broker under test fail, and change its time and data."),
     "log-dirs": ("minibroker.cli.log_dirs", "log_dirs", "Show the log directories of brokers and what is in them, in bytes."),
+    "metrics": ("minibroker.cli.metrics", "metrics", "Print the metrics of a broker that serves them."),
     "offsets": ("minibroker.cli.offsets", "offsets", "Show an offset of each partition: earliest, latest, or by time."),
     "produce": ("minibroker.cli.produce", "produce", "Write records from stdin or FILES to TOPIC."),
     "quotas": ("minibroker.cli.quotas", "quotas", "Show and change quotas of users and clients."),

@@ -60,6 +60,11 @@ class Family(NamedTuple):
     help: str
     samples: Callable[[State], Samples]
 
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """What the names of samples have after the family's name."""
+        return {"histogram": ("_bucket", "_sum", "_count"), "summary": ("", "_sum", "_count")}.get(self.kind, ("",))
+
     def header(self, *, is_open_metrics: bool) -> str:
         """Return the lines HELP and TYPE."""
         name, kind = self.name, self.kind

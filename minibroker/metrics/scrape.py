@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from difflib import get_close_matches
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
@@ -64,18 +65,20 @@ class Scraper:
         await self._in_slices(state.read())
         return state
 
-    async def values(self, name: str) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
-        """Return the samples of the family `name`, by the sample's name and labels; empty for an unknown one."""
-        family = next((each for each in self._families if each.name == name), None)
-        if family is None:
-            return {}
+    async def series(self, name: str) -> list[dict[str, Any]]:
+        """Return the samples with a name: `labels` and `value`. LookupError: there is no such name."""
+        found = [each for each in self._families if name == each.name or name.removeprefix(each.name) in each.suffixes]
+        if not found:
+            close = get_close_matches(name, [each.name for each in self._families], 1)
+            raise LookupError(f"there is no metric {name!r}{f': did you mean {close[0]}?' if close else ''}")
+        family = found[0]
         async with self._lock:
             state = await self.state()
-            found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
-            for suffix, of_series, value in family.samples(state):
-                series = tuple(sorted(zip(of_series.names, of_series.values, strict=True)))
-                found.setdefault(name + suffix, {})[series] = value
-            return found
+            return [
+                {"labels": of_series.as_dict(), "value": value}
+                for suffix, of_series, value in family.samples(state)
+                if family.name + suffix == name
+            ]
 
     def _text(self, state: State, pieces: list[str], *, is_open_metrics: bool) -> Iterator[None]:
         generate = generate_open_metrics if is_open_metrics else generate_latest

@@ -14,6 +14,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from minibroker.testing.clients import PushingClient
 from minibroker.testing.data import Snapshot
 from minibroker.testing.lab.handles import AsyncFaults, AsyncHold, AsyncLeaders, AsyncNodes, Awaited, hold_awaited
+from minibroker.testing.metrics import AsyncMetrics
 from minibroker.testing.request_log import RequestLog
 from minibroker.testing.surface import Surface
 from minibroker.testing.wire import TIMEOUT_S, Assignment, Wire, name_as_users_do
@@ -101,6 +102,11 @@ class AsyncLab(AsyncWire, ABC):
     def leaders(self) -> AsyncLeaders:
         """Leaders of partitions; see Surface."""
         return AsyncLeaders(self._execute)
+
+    @property
+    def metrics(self) -> AsyncMetrics:
+        """Metrics of the broker: `await broker.metrics["kafka_consumergroup_lag"]`; see Surface."""
+        return AsyncMetrics(self._execute)
 
     @property
     def nodes(self) -> AsyncNodes:

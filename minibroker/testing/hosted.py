@@ -29,6 +29,7 @@ from minibroker.testing.request_log import RequestLog
 from minibroker.testing.simulation.broker import SimulatedBroker
 
 if TYPE_CHECKING:
+    from minibroker.metrics.scrape import Scraper
     from minibroker.security.certificates import Authority
     from minibroker.server.listener import Listener
     from minibroker.telemetry.clients import ClientInstance
@@ -59,6 +60,7 @@ class HostedBroker:
         self.faults = RequestFaults(self._rebuild_dispatchers, lambda _ctx, rule: self._noted.append(str(rule)), self._answer_parked)
         self.observer: RequestObserver | None = None  #: looks at all requests; set before the start
         self.meter = Meter()
+        self._scraper: Scraper | None = None  #: from the first look at a metric on
         self._noted: list[str] = []  #: faults that hit the request that is being served; the dispatcher takes them
         self.lab = Lab(self, self.faults)
         self.ports = options.ports  #: of each broker that clients see; after `start`, those in use
@@ -236,6 +238,20 @@ class HostedBroker:
         broker, data = self._running()
         broker.exchange_data(lambda: self.lab.storage.over(data.files()))
 
+    async def metrics(self, name: str) -> list[dict[str, Any]]:
+        """Return the series of a metric; BrokerError: there is no such name, or the extra `metrics` is not installed."""
+        if self._scraper is None:
+            try:
+                from minibroker.metrics.names import ALL  # noqa: PLC0415  most tests look at no metrics
+                from minibroker.metrics.scrape import scraper_of  # noqa: PLC0415  likewise
+            except ImportError as error:
+                raise BrokerError("metrics need prometheus-client: pip install 'minibroker[metrics]'") from error
+            self._scraper = scraper_of(lambda: self.broker, self.meter, ALL)
+        try:
+            return await self._scraper.series(name)
+        except LookupError as error:
+            raise BrokerError(f"metrics: {error}") from error
+
     async def advance(self, delta: timedelta) -> None:
         """Advance the clock, and let what is due happen."""
         self._running()
@@ -262,6 +278,7 @@ class HostedBroker:
 
         broker.exchange_data(exchange)
         self.meter.clear()
+        self._scraper = None
         if self._dispatcher is not None:
             self._dispatcher.clear()
         if failures:

@@ -16,6 +16,7 @@ from minibroker.testing.data import Snapshot
 from minibroker.testing.lab.declaration import remote
 from minibroker.testing.lab.handles import Faults, Hold
 from minibroker.testing.lab.operations import Leaders, Nodes
+from minibroker.testing.metrics import Metrics
 from minibroker.testing.request_log import RequestLog
 from minibroker.testing.wire import Wire
 
@@ -99,6 +100,11 @@ class Surface(Wire):
     @abstractmethod
     def request_log(self) -> RequestLog:
         """The last 10,000 requests of clients since the start or the last `reset`."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """Metrics of the broker, by the names of docs/metrics.md: `metrics["kafka_consumergroup_lag"].value(topic="orders")`."""
+        return Metrics(self._execute)
 
     @property
     def clients(self) -> list[PushingClient]:

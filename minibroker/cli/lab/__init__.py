@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from minibroker.cli.lab.broker import advance, clients, do, hold, info, leaders, nodes, release, requests, reset, restore, snapshot
+from minibroker.cli.lab.broker import advance, clients, do, hold, info, leaders, metrics, nodes, release, requests, reset, restore, snapshot
 from minibroker.cli.lab.calling import HttpLab
 from minibroker.cli.lab.faults import faults
 
@@ -39,5 +39,5 @@ def lab(ctx: click.Context, lab_url: str) -> None:
     ctx.obj = HttpLab(lab_url)
 
 
-for _command in (advance, clients, do, faults, hold, info, leaders, nodes, release, requests, reset, restore, snapshot):
+for _command in (advance, clients, do, faults, hold, info, leaders, metrics, nodes, release, requests, reset, restore, snapshot):
     lab.add_command(_command)

@@ -113,6 +113,18 @@ def _following(lab: HttpLab) -> Iterator[LoggedRequest]:
         time.sleep(_PAUSE_S)
 
 
+@click.command(short_help="Show a metric of the broker.")
+@click.argument("name")
+@output_option(*FORMATS[:-1])
+@pass_lab
+def metrics(lab: HttpLab, *, name: str, output: str) -> None:
+    """Show the series of one metric, by any name of docs/metrics.md."""
+    rows = lab.broker.metrics(name)
+    if output == "table":
+        rows = [row | {"labels": ", ".join(f"{label}={text}" for label, text in row["labels"].items())} for row in rows]
+    emit(rows, output, columns=("labels", "value"))
+
+
 @click.command(short_help="Show clients by their own metrics.")
 @click.option("--metrics", "shows_metrics", is_flag=True, help="Show each metric instead of one line for each client.")
 @output_option(*FORMATS[:-1])

@@ -61,6 +61,9 @@ class LabHost(Protocol):
     def request_count(self) -> int:
         """How many requests came since the start."""
 
+    async def metrics(self, name: str) -> list[dict[str, Any]]:
+        """Return the series of a metric: `labels` and `value`; BrokerError for an unknown name."""
+
     @property
     def pushing_clients(self) -> list[ClientInstance]:
         """The clients that push their metrics."""
@@ -156,6 +159,14 @@ class BrokerOperations(OperationGroup):
         log, next_number = self._host.request_log, self._host.request_count
         first = max(next_number - len(log), since, 0)
         return {"first": first, "next": next_number, "columns": [*COLUMNS], "rows": to_json(log[len(log) - (next_number - first) :])}
+
+    @operation
+    async def metrics(self, name: str) -> list[dict[str, Any]]:
+        """Return the present series of a metric of /metrics.
+
+        Any name of docs/metrics.md is known, whichever names /metrics has. Each series has `labels` and `value`.
+        """
+        return await self._host.metrics(name)
 
     @reading
     def clients(self) -> list[dict[str, Any]]:
