@@ -103,6 +103,18 @@ class Page(NamedTuple):
     section: str = ""  #: the entry of the navigation that it belongs to; empty: its own path
 
 
+#: commands that connect to no broker, or to its lab
+_LOCAL: Final = ("minibroker dump-log", "minibroker lab")
+_USUAL: Final = "localhost:9092"  #: where commands connect to by default
+
+
+def with_bootstrap(visit: Visit, command: str) -> str:
+    """Return a command with the address of this broker, where that is not the default."""
+    listener = visit.services.nodes.own.listeners[0]
+    address = f"{listener.host or 'localhost'}:{listener.port}"
+    return command if not command or address == _USUAL or command.startswith(_LOCAL) else f"{command} -b {address}"
+
+
 class Rows(NamedTuple):
     """A part of a long list."""
 

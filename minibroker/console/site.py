@@ -24,7 +24,7 @@ from minibroker.console.actions import ACTIONS
 from minibroker.console.asking import CLIENT_ID
 from minibroker.console.host import Host
 from minibroker.console.live import Streams
-from minibroker.console.page import NotFoundError, Page, QueryError, Visit
+from minibroker.console.page import NotFoundError, Page, QueryError, Visit, with_bootstrap
 from minibroker.console.pages.records import whole_record
 from minibroker.console.rendering import FOLDER, Templates
 from minibroker.console.sessions import Sessions
@@ -165,11 +165,15 @@ class ConsoleSite:
     # -- pages ------------------------------------------------------------------------------------------------------
 
     async def _html(self, page: Page, request: web.Request, visit: Visit) -> web.Response:
-        data = self._frame(request, page) | await page.view(visit)
+        data = self._frame(request, page) | await self._data(page, visit)
         return self._respond(200, await self._templates.page(page.template, data), "text/html")
 
+    async def _data(self, page: Page, visit: Visit) -> dict[str, Any]:
+        data = await page.view(visit)
+        return data | {"command": with_bootstrap(visit, data["command"])}
+
     async def _json(self, page: Page, _request: web.Request, visit: Visit) -> web.Response:
-        return self._respond(200, json.dumps(await page.view(visit), indent=2, ensure_ascii=False) + "\n", "application/json")
+        return self._respond(200, json.dumps(await self._data(page, visit), indent=2, ensure_ascii=False) + "\n", "application/json")
 
     async def _live(self, page: Page, request: web.Request, visit: Visit) -> web.StreamResponse:
         stream = await self._streams.open(request, _HEADERS)
@@ -179,7 +183,7 @@ class ConsoleSite:
             while True:
                 if self._sessions.is_needed and self._sessions.find(request.cookies.get(COOKIE)) is None:
                     return stream.response
-                data = frame | await page.view(visit)
+                data = frame | await self._data(page, visit)
                 for block in page.live:
                     html = await self._templates.block(page.template, block, data)
                     if sent.get(block) != html:

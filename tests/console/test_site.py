@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import http.client
 import json
+import shlex
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+import click
 import pytest
 
+from minibroker.cli.main import main
 from minibroker.console.table import PAGES
 from tests.console.scene import HOSTILE, LEGAL, consume, get, post
 from tests.console.served import ServedConsole
@@ -51,8 +54,22 @@ def test_each_page_has_a_json_twin_and_the_same_command(filled: ServedConsole, p
     assert "<script>alert" not in page
     assert "<img src=x" not in page
     data = get(filled.url, address_of(filled, path, ".json"))
-    assert "command" in data
+    check_command(data["command"])
     assert "This page as JSON" in page
+
+
+def check_command(command: str) -> None:
+    """Check that a command line is one: every word is known to the command that gets it."""
+    words = shlex.split(command)
+    found: click.Command = main
+    context: click.Context | None = None
+    while words:
+        context = found.make_context(words[0], words[1:], parent=context)
+        if not isinstance(found, click.Group):
+            return
+        _, inner, words = found.resolve_command(context, context._protected_args + context.args)
+        assert inner is not None
+        found, words = inner, [str(inner.name), *words]
 
 
 def test_pages_allow_no_code_and_no_frames(filled: ServedConsole) -> None:

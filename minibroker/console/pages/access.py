@@ -32,7 +32,7 @@ async def access(visit: Visit) -> dict[str, Any]:
         "quotas_why": quotas_why,
         "users": users,
         "users_why": users_why,
-        "command": "minibroker acls list" if visit.services.authorizer is not None else "minibroker quotas list",
+        "command": "minibroker acls list" if visit.services.authorizer is not None else "minibroker quotas describe",
     }
 
 

@@ -24,7 +24,11 @@ async def clients(visit: Visit) -> dict[str, Any]:
     chosen = [row for row in found if wanted in f"{row['client_id']} {row['software']} {row['host']} {row['principal']}".lower()]
     rows = rows_of(visit, sorted(chosen, key=lambda row: row["number"] or 0))
     telemetry = [_instance(each) for each in _telemetry(visit)]
-    return {"q": visit.text("q"), **rows.to_json(), "clients": rows.items, "telemetry": telemetry[:100], "command": ""}
+    return {"q": visit.text("q"), **rows.to_json(), "clients": rows.items, "telemetry": telemetry[:100], "command": _command(visit)}
+
+
+def _command(visit: Visit) -> str:
+    return "minibroker lab clients" if visit.host.lab is not None else ""
 
 
 def _row(visit: Visit, connection: Any) -> dict[str, Any]:
@@ -79,7 +83,7 @@ async def client(visit: Visit) -> dict[str, Any]:
                 "requests": [row_of(each) for each in observer.latest() if each.connection is info][:_REQUESTS_SHOWN],
                 "sessions": _sessions(visit, activity),
                 "telemetry": [_instance(each, has_samples=True) for each in _telemetry(visit) if _is_of(each, activity, info)],
-                "command": "minibroker lab requests" if visit.host.lab is not None else "",
+                "command": _command(visit),
             }
     raise NotFoundError(f"connection {number} is closed, or never existed")
 

@@ -63,7 +63,7 @@ async def config(visit: Visit) -> dict[str, Any]:
         "configs": chosen,
         "total": len(rows),
         "unknown": sorted(visible(name) for name in visit.services.config.unknown),
-        "command": "minibroker config show" if shows_all else f"minibroker configs describe broker {node_id}",
+        "command": f"minibroker configs describe brokers {node_id}{' --all' if shows_all else ''}",
     }
 
 

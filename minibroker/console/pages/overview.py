@@ -87,7 +87,7 @@ async def doctor(visit: Visit) -> dict[str, Any]:
         return {"findings": [{"severity": "note", "subject": "listeners", "text": text, "advice": ""}], "command": "minibroker doctor"}
     address = f"{plain[0].host or 'localhost'}:{plain[0].port}"
     findings = await asyncio.to_thread(_findings, address)
-    return {"findings": findings, "command": f"minibroker doctor -b {address}"}
+    return {"findings": findings, "command": "minibroker doctor"}
 
 
 def _findings(bootstrap: str) -> list[dict[str, str]]:

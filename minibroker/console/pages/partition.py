@@ -50,7 +50,7 @@ async def partition(visit: Visit) -> dict[str, Any]:
         "batches": batches,
         "next_offset": batches[-1]["last_offset"] + 1 if batches and batches[-1]["last_offset"] + 1 < log.log_end_offset else None,
         "previous_offset": max(log.log_start_offset, offset - 100) if offset > log.log_start_offset else None,
-        "command": f"minibroker dump-log {quoted(log.directory)} --deep",
+        "command": f"minibroker dump-log {quoted(log.directory)} --deep-iteration",
     }
 
 
@@ -113,7 +113,7 @@ async def batch(visit: Visit) -> dict[str, Any]:
     return described | {
         "topic": topic.name,
         "partition": found.index,
-        "command": f"minibroker dump-log {quoted(log.directory)} --deep --data",
+        "command": f"minibroker dump-log {quoted(log.directory)} --print-data-log",
     }
 
 

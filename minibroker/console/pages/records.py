@@ -160,12 +160,12 @@ def _command(topic: str, visit: Visit, start: str) -> str:
     if visit.text("partition"):
         words.append(f"-p {visit.number('partition')}")
     if start == "offset":
-        words.append(f"--offset {visit.number('offset', 0)}")
+        words.append(f"--from {visit.number('offset', 0)}")
     elif start == "time":
-        words.append(f"--offset @{parse_time(visit.text('time'), visit.host.now_ms())}")
+        words.append(f"--from @{parse_time(visit.text('time'), visit.host.now_ms())}")
     else:
-        words.append("--offset -25" if start == "newest" else "--offset earliest")
-    return " ".join([*words, "-o jsonl"])
+        words.append("--from -25" if start == "newest" else "--from earliest")
+    return " ".join([*words, "--exit -o jsonl"])
 
 
 async def record(visit: Visit) -> dict[str, Any]:
@@ -182,7 +182,7 @@ async def record(visit: Visit) -> dict[str, Any]:
         "row": found.rows[0],
         "previous": offset - 1 if offset > log.log_start_offset else None,
         "next": offset + 1 if offset + 1 < log.log_end_offset else None,
-        "command": f"minibroker consume {quoted(topic.name)} -p {partition.index} --offset {offset} -n 1 -o jsonl",
+        "command": f"minibroker consume {quoted(topic.name)} -p {partition.index} --from {offset} -c 1 -o jsonl",
     }
 
 
