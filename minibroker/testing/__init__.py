@@ -1,13 +1,13 @@
-"""A Kafka broker for tests: it starts in milliseconds, forgets everything in milliseconds, and logs the requests of clients.
+"""A Kafka broker for tests: it starts and resets in milliseconds, and logs the requests of clients.
 
     with BrokerThread(topics={"orders": 3}) as broker:          beside the test, in a thread
     async with Broker(topics={"orders": 3}) as broker:          in the test's own event loop
-    with BrokerProcess(topics={"orders": 3}) as broker:         in a process of its own, which a test may kill
+    with BrokerProcess(topics={"orders": 3}) as broker:         in its own process, which a test may kill
 
     with secure(users={"alice": "secret"}) as broker:           any of them, with TLS, logins and access control
 
-Any Kafka client connects to `broker.bootstrap_servers`. `surface.py` has the methods that all three have, docs/testing.md has examples, and
-`plugin.py` has pytest's fixtures.
+Any Kafka client connects to `broker.bootstrap_servers`. `surface.py` has the methods that all three
+have, docs/testing.md has examples, and `plugin.py` has pytest's fixtures.
 
     hosted.py         a broker on its event loop, whose data can be replaced; broker.py, broker_thread.py and broker_process.py run it
     data.py           its data, in memory (memory_files.py) or in folders (broker_folder.py)
@@ -26,7 +26,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from minibroker.testing.async_surface import AsyncSurface
     from minibroker.testing.broker import Broker
     from minibroker.testing.broker_process import BrokerProcess
     from minibroker.testing.broker_thread import BrokerThread
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from minibroker.testing.options import MEMORY, TEMPORARY, BrokerError, BrokerOptions, Unsupported
     from minibroker.testing.request_log import LoggedRequest, RequestLog
     from minibroker.testing.secured import secure
-    from minibroker.testing.surface import Surface
+    from minibroker.testing.surface import AsyncSurface, Surface
     from minibroker.testing.wire import FoundRecord
 
 __all__ = [
@@ -60,7 +59,7 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "AsyncSurface": "async_surface",
+    "AsyncSurface": "surface",
     "Broker": "broker",
     "BrokerError": "options",
     "BrokerOptions": "options",

@@ -1,7 +1,7 @@
 """TLS, users and access control of a broker under test, and the configuration with which a client connects and logs in.
 
-Such a broker has one listener, whose protocol follows from them: SSL, SASL_PLAINTEXT or SASL_SSL. The test kit connects as a user of its
-own, which is a super user.
+Such a broker has one listener, whose protocol follows from them: SSL, SASL_PLAINTEXT or SASL_SSL.
+The test kit connects as a user of its own, which is a super user.
 """
 
 from __future__ import annotations
@@ -33,35 +33,35 @@ class Access:
         certificates: Certificates | None = None,
         kit_password: str = "",
     ) -> None:
-        """Check the entries.
+        """Check the arguments.
 
         Args:
             users: passwords by name.
             super_users: names of users who may do everything.
             acls: entries such as `alice allow READ TOPIC orders-*`.
-            certificates: those of TLS; None: nothing is encrypted.
-            kit_password: that of the kit's user, if another process made it.
+            certificates: of the broker and its clients; None: no TLS.
+            kit_password: of the user of the test kit, if another process made it.
 
         Raises:
             ConfigurationError: an entry is malformed, or names users though clients have no names.
         """
         self.certificates = certificates
         self.kit_password = kit_password or secrets.token_urlsafe()
-        self._given: dict[str, Any] = {"users": dict(users), "super_users": [*super_users], "acls": [*acls]}
+        self._arguments: dict[str, Any] = {"users": dict(users), "super_users": [*super_users], "acls": [*acls]}
         self._passwords = {**users, KIT_USER: self.kit_password} if users else {}
         self._is_mutual = certificates is not None and certificates.is_mutual
-        given = initial_access([], self._given["super_users"], self._given["acls"])
-        own = [f"User:{KIT_USER}"] if given.super_users or given.acls else []
+        parsed = initial_access([], self._arguments["super_users"], self._arguments["acls"])
+        own = [f"User:{KIT_USER}"] if parsed.super_users or parsed.acls else []
         if own and not users and not self._is_mutual:
             raise ConfigurationError("super_users and acls need users={NAME: PASSWORD} or mtls=True: otherwise every client is ANONYMOUS")
         self.protocol = _PROTOCOLS[bool(users), certificates is not None]
-        everybody = tuple(User(name, password, MECHANISMS) for name, password in self._passwords.items())
-        self.initial = InitialAccess(everybody, (*given.super_users, *own), given.acls)
+        all_users = tuple(User(name, password, MECHANISMS) for name, password in self._passwords.items())
+        self.initial = InitialAccess(all_users, (*parsed.super_users, *own), parsed.acls)
 
     def to_json(self) -> dict[str, Any]:
         """Encode the arguments for the process of the broker."""
         tls = None if self.certificates is None else self.certificates.to_json() | {"is_mutual": self.certificates.is_mutual}
-        return self._given | {"kit_password": self.kit_password, "tls": tls}
+        return self._arguments | {"kit_password": self.kit_password, "tls": tls}
 
     def broker_properties(self) -> dict[str, str]:
         """Return the properties of the broker."""
@@ -70,11 +70,14 @@ class Access:
 
     @property
     def kit_properties(self) -> dict[str, str]:
-        """Client properties of the kit's user. It takes any certificate, so that it works beside faults of certificates."""
+        """Client properties of the user of the test kit.
+
+        It accepts any certificate, also faulty ones.
+        """
         return self._java(KIT_USER, PLAIN) | {"enable.ssl.certificate.verification": "false", "ssl.endpoint.identification.algorithm": ""}
 
     def client_config(self, client: str, user: str | None, mechanism: str) -> dict[str, Any]:
-        """Return what a client's configuration needs besides the address."""
+        """Return the configuration of a client, without the address."""
         has_names = bool(self._passwords) or self._is_mutual
         if has_names and user is None:
             raise ConfigurationError("the broker has users: say who connects, with user=NAME")

@@ -3,8 +3,8 @@
     async with Broker(topics={"orders": 3}) as broker:
         producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers)
 
-It serves while the test awaits. Clients that block the loop's thread (kafka-python, confluent-kafka's poll) would wait forever: use
-BrokerThread for them.
+It serves while the test awaits. Clients that block the loop's thread (kafka-python,
+confluent-kafka's poll) would wait forever: use BrokerThread for them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from minibroker.testing.async_surface import AsyncLab
 from minibroker.testing.clients import PushingClient, from_json, to_json
 from minibroker.testing.data import Snapshot
 from minibroker.testing.hosted import HostedBroker
 from minibroker.testing.options import MEMORY, BrokerError, BrokerOptions, DataDir, Setting
 from minibroker.testing.request_log import RequestLog
+from minibroker.testing.surface import AsyncLab
 from minibroker.testing.wire import Wire
 
 

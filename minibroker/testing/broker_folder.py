@@ -1,11 +1,15 @@
-"""Copy, restore and remove the broker's files in a log directory. Other files in that folder are left alone.
+"""Copy, restore and remove the broker's files in a log directory.
 
-A restore copies only files that have changed. A file is unchanged if its inode, size, mtime and ctime are those that it had when its bytes
-were known to equal the copy's, and if its mtime was then before its ctime. A write sets both times to the same moment, so that a file that
-was written since has other times, however coarse the clock is. A file that was written at the very moment of the copy is copied again.
+Other files in that folder are left alone.
 
-If the process is killed during a restore, the folder has no metadata at the next start: the broker has no topics, rather than a mixture.
-`clear` removes the files left there.
+A restore copies only files that have changed. A file is unchanged if its inode, size, mtime and
+ctime are those that it had when its bytes were known to equal the copy's, and if its mtime was then
+before its ctime. A write sets both times to the same moment, so that a file that was written since
+has other times, however coarse the clock is. A file that was written at the very moment of the copy
+is copied again.
+
+If the process is killed during a restore, the folder has no metadata at the next start: the broker
+has no topics, rather than a mixture. `clear` removes the files left there.
 """
 
 from __future__ import annotations
@@ -81,14 +85,20 @@ class BrokerFolder:
         self._copies = weakref.WeakValueDictionary[int, FolderCopy]()
 
     def clear(self) -> None:
-        """Remove the broker's files. Partition folders are renamed as those of deleted topics, which the broker removes later."""
+        """Remove the broker's files.
+
+        Partition folders are renamed as those of deleted topics, which the broker removes later.
+        """
         self.remove_metadata()
         for entry in _entries(self.path):
             self._set_aside(entry)
         self._known.clear()
 
     def copy(self, target: Path) -> FolderCopy:
-        """Copy all files except transient ones. Only threads that replace a checkpoint may write meanwhile."""
+        """Copy all files except transient ones.
+
+        Only threads that replace a checkpoint may write meanwhile.
+        """
         made = FolderCopy(target)
         self._copies[made.number] = made
         for folder in ("", *(each.name for each in _entries(self.path) if _is_log(each))):
@@ -108,7 +118,7 @@ class BrokerFolder:
             copies = known[1].intersection(self._copies) if known is not None and known[0] == mark else set[int]()
             self._known[name] = mark, copies | {made.number}
 
-    # -- restore, in three steps: each is done in all log directories before the next one ------------------------------------
+    # Restore, in three steps: each is done in all log directories before the next one
 
     def remove_metadata(self) -> None:
         """Remove the metadata log: a start then finds no topics."""
@@ -157,8 +167,6 @@ class BrokerFolder:
     def _mark(self, name: str) -> _Mark:
         return _Mark.of(os.stat(self.path + os.sep + name))  # noqa: PTH116  as above
 
-    # -- inside -----------------------------------------------------------------------------------------------------
-
     def _set_aside(self, entry: os.DirEntry[str]) -> None:
         if not entry.is_dir() or entry.is_symlink():
             os.unlink(entry.path)  # noqa: PTH108  as above
@@ -176,7 +184,7 @@ class BrokerFolder:
 
 
 def _entries(path: str) -> Iterator[os.DirEntry[str]]:
-    """The entries of a log directory that belong to a broker."""
+    """Yield the entries of a log directory that belong to a broker."""
     with os.scandir(path) as found:
         yield from [each for each in found if _is_ours(each)]
 

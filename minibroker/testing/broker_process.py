@@ -1,4 +1,4 @@
-"""A broker in a process of its own: for tests that kill it, and for tests that need their interpreter for themselves."""
+"""A broker in a process of its own: for tests that kill it, or that must not share their interpreter with it."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _START: Final = "import sys; sys.path[:] = sys.argv.pop().split('\\n'); from min
 class BrokerProcess(Surface):
     """A broker in a process of its own. It takes the arguments of BrokerThread.
 
-    A test may kill it. With TEMPORARY or a folder, the next `start` finds the data again and listens on the same port. Data in memory and
-    snapshots are lost with the process.
+    A test may kill it. With TEMPORARY or a folder, the next `start` finds the data again and
+    listens on the same port. Data in memory and snapshots are lost with the process.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class BrokerProcess(Surface):
             stderr=self._stderr,
         )
         try:
-            started = self._ask("start", options=options_to_json(self._options), temporary=self._scratch.name)
+            started = self._request("start", options=options_to_json(self._options), temporary=self._scratch.name)
         except BaseException:
             self.kill()
             raise
@@ -168,16 +168,14 @@ class BrokerProcess(Surface):
         self._execute("restore", {"name": snapshot.copy})
 
     def _execute(self, name: str, arguments: dict[str, Any], /) -> Any:
-        return self._ask("execute", command=name, arguments=arguments)["result"]
-
-    # -- inside -----------------------------------------------------------------------------------------------------
+        return self._request("execute", command=name, arguments=arguments)["result"]
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             raise BrokerError("the broker is not running: use `with BrokerProcess() as broker:`, or start() it")
         return self._process
 
-    def _ask(self, action: str, **more: Any) -> dict[str, Any]:
+    def _request(self, action: str, **more: Any) -> dict[str, Any]:
         process = self._running()
         name = more.get("command", action)
         with self._lock:
@@ -193,11 +191,14 @@ class BrokerProcess(Surface):
             raise BrokerError(answer["error"])
         return answer
 
-    def _answer(self, process: subprocess.Popen[bytes], question: dict[str, Any]) -> dict[str, Any]:
-        """Write a line, and read lines until its answer. A call that was interrupted has left its answer unread."""
+    def _answer(self, process: subprocess.Popen[bytes], command: dict[str, Any]) -> dict[str, Any]:
+        """Write a line, and read lines until its answer.
+
+        A call that was interrupted has left its answer unread.
+        """
         if process.stdin is None or process.stdout is None:
             raise EOFError
-        process.stdin.write(json.dumps(question).encode() + b"\n")
+        process.stdin.write(json.dumps(command).encode() + b"\n")
         process.stdin.flush()
         readable = select.poll()
         readable.register(process.stdout, select.POLLIN)
@@ -206,7 +207,7 @@ class BrokerProcess(Surface):
             if end:
                 self._unread = rest
                 answer: dict[str, Any] = json.loads(line)
-                if answer.pop("number") == question["number"]:
+                if answer.pop("number") == command["number"]:
                     return answer
             elif not readable.poll(TIMEOUT_S * 1000):
                 raise TimeoutError

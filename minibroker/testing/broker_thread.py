@@ -126,8 +126,6 @@ class BrokerThread(Surface):
     def _execute(self, name: str, arguments: dict[str, Any], /) -> Any:
         return self._await(self._hosted.lab.execute(name, arguments))
 
-    # -- inside -----------------------------------------------------------------------------------------------------
-
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             raise BrokerError("the broker is not running: use `with BrokerThread() as broker:`, or start() it")

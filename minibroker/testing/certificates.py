@@ -1,6 +1,7 @@
 """Certificates of a broker under test and of its clients, signed by an authority that lives as long as the broker's options.
 
-Keys and certificates are PEM texts in the configuration of the broker and of clients. No file is written.
+Keys and certificates are PEM texts in the configuration of the broker and of clients. No file is
+written.
 """
 
 from __future__ import annotations

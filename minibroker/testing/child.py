@@ -4,8 +4,9 @@
     {"do": "execute", "command": "snapshot", "arguments": {}}    {"result": {"snapshot": "1"}}
     a command that fails                                         {"error": "one line"}
 
-An answer has the "number" of its command. Temporary files go into a folder of the parent, which removes it if the child is killed.
-The child stops in order when its input ends, so that it never outlives its parent. Its log goes to standard error.
+An answer has the "number" of its command. Temporary files go into a folder of the parent, which
+removes it if the child is killed. The child stops in order when its input ends, so that it never
+outlives its parent. Its log goes to standard error.
 """
 
 from __future__ import annotations

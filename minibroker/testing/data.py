@@ -1,6 +1,7 @@
-"""The data of a broker under test: in memory or in folders, and replaced by nothing or by a snapshot.
+"""The data of a broker under test: in memory or in folders, and replaced by those of a snapshot or removed.
 
-Nothing is synced: records of a test need not survive a power loss, and in a folder they survive the death of the broker anyway.
+Nothing is synced: records of a test need not survive a power loss, and in a folder they survive the
+death of the broker anyway.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ _PREFIX: Final = "minibroker-"
 
 
 class Snapshot:
-    """Data of a broker at one moment: topics with records and configs, offsets of groups, transactions. It may be restored many times."""
+    """Data of a broker at one moment: topics with records and configs, offsets of groups, transactions.
+
+    It may be restored many times.
+    """
 
     def __init__(self, copy: MemoryFiles | list[FolderCopy] | str, owner: object) -> None:
         self.copy = copy  #: the copied data; a name if another process has them
@@ -104,7 +108,10 @@ class UnsyncedFiles(RealFiles):
 
 
 class FolderData:
-    """Data in one or several folders that stay. Snapshots are in temporary folders, removed by `close` or with their last reference."""
+    """Data in one or several folders that stay.
+
+    Snapshots are in temporary folders, removed by `close` or with their last reference.
+    """
 
     def __init__(self, *log_dirs: str) -> None:
         self.log_dir = log_dirs[0]
@@ -132,7 +139,11 @@ class FolderData:
             raise _foreign()
 
     def take(self, snapshot: Snapshot) -> None:
-        """Copy back what has changed. Metadata are removed first and restored last, so that a start never finds a part of a snapshot."""
+        """Copy back what has changed.
+
+        Metadata are removed first and restored last, so that a start never finds a part of a
+        snapshot.
+        """
         if isinstance(snapshot.copy, list):
             pairs = [*zip(self._folders, snapshot.copy, strict=True)]
             for folder, _ in pairs:
@@ -151,7 +162,7 @@ class FolderData:
 
 
 class LogDirsData(FolderData):
-    """Data in the log directories of a broker's configuration, synced as it says."""
+    """Data in the log directories of a broker's configuration, synced by its properties."""
 
     def files(self) -> Files:
         """The file system."""
@@ -190,7 +201,7 @@ def _foreign() -> BrokerError:
 
 
 def data_of(options: BrokerOptions) -> Data:
-    """Return the data that the options ask for."""
+    """Create the data for these options."""
     if options.data_dir is DataDir.MEMORY:
         return MemoryData()
     return TemporaryData() if isinstance(options.data_dir, DataDir) else FolderData(options.data_dir)

@@ -1,7 +1,8 @@
 """A running cluster, such as an Apache Kafka, on which the same tests should pass (`--minibroker-bootstrap`).
 
-Its `reset` deletes the topics and groups that did not exist when the test run started. The cluster must therefore serve tests only, and one
-test at a time: the plugin has the workers of pytest-xdist take turns. Operations that no Kafka has raise Unsupported.
+Its `reset` deletes the topics and groups that did not exist when the test run started. The cluster
+must therefore serve tests only, and one test at a time: the plugin has the workers of pytest-xdist
+take turns. Operations that no Kafka has raise Unsupported.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ _POLL_INTERVAL_S: Final = 0.02
 
 
 class GivenCluster(Surface):
-    """A running cluster by its bootstrap servers. `reset` keeps the topics and groups that `start` found."""
+    """A running cluster by its bootstrap servers.
+
+    `reset` keeps the topics and groups that `start` found.
+    """
 
     def __init__(
         self, bootstrap_servers: str, *, unsupported: Callable[[str], NoReturn] | None = None, baseline: Path | None = None
@@ -36,7 +40,7 @@ class GivenCluster(Surface):
 
         Args:
             bootstrap_servers: HOST:PORT of one or more brokers.
-            unsupported: called with one line when a test asks for what a Kafka cannot do.
+            unsupported: called with a message when a test uses an operation that only minibroker has.
             baseline: a file in which the first of several processes lists the topics and groups to keep.
         """
         self._bootstrap_servers = bootstrap_servers
@@ -48,7 +52,7 @@ class GivenCluster(Surface):
 
     @property
     def bootstrap_servers(self) -> str:
-        """As given."""
+        """The address of the argument."""
         return self._bootstrap_servers
 
     @property

@@ -1,4 +1,4 @@
-"""A broker on its event loop, as the three forms host it: its options, its data, which survive stops, and its request log.
+"""A broker on its event loop, with its options, its data, which survive stops, and its request log; the three forms share it.
 
 Everything runs on the loop's thread, except `request_log` and the plain attributes.
 """
@@ -44,7 +44,7 @@ class _Connection(MeteredConnection, TearingConnection):
 
 
 class HostedBroker:
-    """A broker that can be stopped, started again, and given other data."""
+    """A broker that can be stopped, started again, and get other data."""
 
     stop_timeout_s = 0.5  #: for clients that do not read their answers, or wait for others
 
@@ -57,11 +57,11 @@ class HostedBroker:
         self._dispatcher: RecordingDispatcher | None = None
         self._cluster_id: str | None = None
         self._has_topics = False
-        self.faults = RequestFaults(self._rebuild_dispatchers, lambda _ctx, rule: self._noted.append(str(rule)), self._answer_parked)
+        self.faults = RequestFaults(self._rebuild_dispatchers, lambda _ctx, rule: self._hit_faults.append(str(rule)), self._answer_parked)
         self.observer: RequestObserver | None = None  #: looks at all requests; set before the start
         self.meter = Meter()
-        self._scraper: Scraper | None = None  #: from the first look at a metric on
-        self._noted: list[str] = []  #: faults that hit the request that is being served; the dispatcher takes them
+        self._scraper: Scraper | None = None  #: from the first use of a metric on
+        self._hit_faults: list[str] = []  #: faults that hit the request that is being served; the dispatcher takes them
         self.lab = Lab(self, self.faults)
         self.ports = options.ports  #: of each broker that clients see; after `start`, those in use
         self.bootstrap_servers = ""
@@ -73,7 +73,7 @@ class HostedBroker:
 
     @property
     def broker(self) -> SimulatedBroker:
-        """The running broker; BrokerError if there is none."""
+        """The running broker. Raises BrokerError if there is none."""
         return self._running()[0]
 
     @property
@@ -83,7 +83,7 @@ class HostedBroker:
 
     @property
     def request_count(self) -> int:
-        """How many requests came since the start, also those that `request_log` no longer has."""
+        """The number of requests since the start, also of those that `request_log` no longer has."""
         return 0 if self._dispatcher is None else self._dispatcher.request_count
 
     @property
@@ -94,7 +94,7 @@ class HostedBroker:
 
     @property
     def authority(self) -> Authority | None:
-        """What signed the broker's certificate, if the test kit did."""
+        """The authority that signed the broker's certificate, if the test kit made it."""
         return None if self.access is None or self.access.certificates is None else self.access.certificates.authority
 
     @property
@@ -108,7 +108,7 @@ class HostedBroker:
         return RequestLog() if self._dispatcher is None else self._dispatcher.request_log
 
     async def start(self) -> None:
-        """Serve; BrokerError says in one line why it cannot."""
+        """Serve. Raises BrokerError, a single line, if it cannot."""
         if self._broker is not None:
             raise BrokerError("the broker is already running")
         if self._data is None:
@@ -147,25 +147,25 @@ class HostedBroker:
     def hooks(self) -> dict[str, Any]:
         """Arguments of server.Broker for a broker under test."""
         return {
-            "make_clock": self._moving,
-            "make_dispatcher": self._recording,
+            "make_clock": self._make_clock,
+            "make_dispatcher": self._make_dispatcher,
             "make_registry": self.faults.make_registry,
-            "make_connection": self._connection,
+            "make_connection": self._make_connection,
         }
 
-    def _moving(self, loop: asyncio.AbstractEventLoop) -> MovingClock:
+    def _make_clock(self, loop: asyncio.AbstractEventLoop) -> MovingClock:
         self._clock = MovingClock(loop)
         return self._clock
 
-    def _recording(self, services: Services) -> RecordingDispatcher:
-        dispatcher = RecordingDispatcher(services, self._noted, self.observer)
+    def _make_dispatcher(self, services: Services) -> RecordingDispatcher:
+        dispatcher = RecordingDispatcher(services, self._hit_faults, self.observer)
         if self._dispatcher is not None and services.nodes.own is not services.cluster.node:
             dispatcher.record_with(self._dispatcher)
         else:
             self._dispatcher = dispatcher
         return self.meter.around(dispatcher)
 
-    def _connection(self, listener: Listener) -> MeteredConnection:
+    def _make_connection(self, listener: Listener) -> MeteredConnection:
         if listener.secured is not None or listener.sasl is not None:
             self.lab.logins.watch(listener, self._clock)
         return self.meter.connect(_Connection(listener))
@@ -177,7 +177,7 @@ class HostedBroker:
                 node.serve_from(node.services)
 
     def _answer_parked(self) -> None:
-        """Answer waiting Fetch requests with what there is."""
+        """Answer waiting Fetch requests with the present records."""
         if self._broker is not None:
             self._broker.answer_parked()
 
@@ -239,7 +239,7 @@ class HostedBroker:
         broker.exchange_data(lambda: self.lab.storage.over(data.files()))
 
     async def metrics(self, name: str) -> list[dict[str, Any]]:
-        """Return the series of a metric; BrokerError: there is no such name, or the extra `metrics` is not installed."""
+        """Return the series of a metric. Raises BrokerError for an unknown name, or without the extra `metrics`."""
         if self._scraper is None:
             try:
                 from minibroker.metrics.names import ALL  # noqa: PLC0415  most tests look at no metrics
@@ -253,7 +253,7 @@ class HostedBroker:
             raise BrokerError(f"metrics: {error}") from error
 
     async def advance(self, delta: timedelta) -> None:
-        """Advance the clock, and let what is due happen."""
+        """Advance the clock, and let the loop do what is due."""
         self._running()
         if delta < timedelta():
             raise BrokerError(f"advance: the time must not be negative, got {delta}")

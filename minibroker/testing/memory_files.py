@@ -1,13 +1,14 @@
 """A file system in the memory of this process, for brokers under test: it ends with the process and leaves nothing to remove.
 
-Descriptors are numbers that no system call knows; only this object can use them. Nothing is synced, since nothing survives. Sending to
-a socket is a `write` of as much as the socket takes at once, where real files use sendfile.
+Descriptors are numbers that no system call knows; only this object can use them. Nothing is synced,
+since nothing survives. Sending to a socket is a `write` of as much as the socket takes at once,
+where real files use sendfile.
 
     files = MemoryFiles()
     copy = files.copy()          the files as they are now, for another broker; descriptors stay behind
 
-Threads of one process may share it, and a copy made by pickle in the same process has the same files and its own pool of handles. Another
-process cannot see them (`is_shared`).
+Threads of one process may share it, and a copy made by pickle in the same process has the same
+files and its own pool of handles. Another process cannot see them (`is_shared`).
 """
 
 from __future__ import annotations
@@ -91,10 +92,10 @@ class MemoryFiles:
             tree.root = _copied(self._tree.root)
         return MemoryFiles(tree)
 
-    # -- descriptors ------------------------------------------------------------------------------------------------
+    # Descriptors
 
     def open(self, path: str, flags: int) -> int:
-        """A new descriptor."""
+        """Return a new descriptor."""
         if flags not in {READ_ONLY, APPEND, REPLACE}:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
         with self._tree.lock:
@@ -107,7 +108,7 @@ class MemoryFiles:
                     raise _failure(errno.ENOENT, path)
                 found = folder[name] = _File()
         if flags == REPLACE:
-            found.data = bytearray()  # not cleared: who reads the old bytes may be at it
+            found.data = bytearray()  # a new object: readers may still use the old bytes
         return self._new(found)
 
     def _new(self, file: _File) -> int:
@@ -124,7 +125,7 @@ class MemoryFiles:
             opened.file.is_locked = False
 
     def duplicate(self, descriptor: int) -> int:
-        """Another descriptor of the same file."""
+        """Return another descriptor of the same file."""
         return self._new(self._file(descriptor))
 
     def lock(self, descriptor: int) -> None:
@@ -141,12 +142,12 @@ class MemoryFiles:
         return opened.file
 
     def read_at(self, descriptor: int, size: int, position: int, /) -> bytes:
-        """Up to `size` bytes from `position`."""
+        """Return up to `size` bytes from `position`."""
         with memoryview(self._file(descriptor).data) as data:
             return bytes(data[position : position + size])
 
     def send(self, socket_descriptor: int, descriptor: int, position: int, size: int, /) -> int:
-        """Send what the socket takes at once."""
+        """Send as much as the socket takes at once."""
         return os.write(socket_descriptor, self.read_at(descriptor, min(size, _SENT_AT_ONCE), position))
 
     def write(self, descriptor: int, data: Buffer, /) -> int:
@@ -163,20 +164,20 @@ class MemoryFiles:
         data += bytes(size - len(data))
 
     def next_data(self, descriptor: int, position: int) -> int | None:
-        """There are no holes."""
+        """Return the position: there are no holes."""
         return position if position < len(self._file(descriptor).data) else None
 
     def sync(self, descriptor: int) -> None:
-        """There is no disk."""
+        """Do nothing with an open file: there is no disk."""
         self._file(descriptor)
 
-    # -- names ------------------------------------------------------------------------------------------------------
+    # Names
 
     def sync_directory(self, path: str) -> None:
-        """There is no disk."""
+        """Do nothing: there is no disk."""
 
     def _place(self, path: str) -> tuple[_Folder, str]:
-        """The folder that a path is in, and its name there."""
+        """Return the folder that a path is in, and its name there."""
         *above, name = _parts(path)
         folder = self._tree.root
         for part in above:
@@ -200,24 +201,24 @@ class MemoryFiles:
         return found
 
     def size(self, path: str) -> int:
-        """Bytes in a file."""
+        """Return the number of bytes in a file."""
         return len(self._found_file(path).data)
 
     def identity(self, place: str | int) -> tuple[int, int]:
-        """The file system, and what a path or a descriptor means in it."""
+        """Return numbers that identify the file system and the file."""
         found = self._file(place) if isinstance(place, int) else self._found(place)
         return self._tree.number, id(found)
 
     def modified_ms(self, path: str) -> int:
-        """When a file was last written."""
+        """Return the time of the last write."""
         return self._found_file(path).modified_ms
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
-        """Say when a file was last written."""
+        """Set the time of the last write."""
         self._found_file(path).modified_ms = modified_ms
 
     def names(self, path: str) -> list[str]:
-        """Names in a folder."""
+        """Return the names in a folder."""
         found = self._found(path)
         if not isinstance(found, dict):
             raise _failure(errno.ENOTDIR, path)
@@ -257,7 +258,7 @@ class MemoryFiles:
             to_folder[to_name] = moved
 
     def remove(self, path: str) -> None:
-        """Delete a file; descriptors of it go on."""
+        """Delete a file; its descriptors stay open."""
         self._remove(path, is_folder=False)
 
     def remove_directory(self, path: str) -> None:
@@ -280,7 +281,7 @@ class MemoryFiles:
             del folder[name]
 
     def volume(self, path: str) -> tuple[int, int]:  # noqa: ARG002  there is only one
-        """The memory of the machine, and what of it is free."""
+        """Return the bytes of memory of the machine, and how many are free."""
         page_size = os.sysconf("SC_PAGE_SIZE")
         return page_size * os.sysconf("SC_PHYS_PAGES"), page_size * os.sysconf("SC_AVPHYS_PAGES")
 

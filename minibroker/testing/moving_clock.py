@@ -1,7 +1,8 @@
 """The clock of a broker under test: it runs like the system's, and `advance` moves it forward at once.
 
-Retention, compaction lag, timeouts of sessions and transactions, and LogAppendTime follow it. Clients have their own time. The clock cannot
-stand still: a Fetch that waits half a second must be answered, or its client gives up.
+Retention, compaction lag, timeouts of sessions and transactions, and LogAppendTime follow it.
+Clients have their own time. The clock cannot stand still: a Fetch that waits half a second must be
+answered, or its client gives up.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class MovingClock:
         self._timers: list[tuple[float, int, _Timer]] = []  #: a heap; timers that ran or were cancelled are skipped
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch."""
+        """Return milliseconds since the epoch."""
         return time.time_ns() // 1_000_000 + int(self._wall_ahead_ms)
 
     def call_later_ms(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
@@ -67,9 +68,10 @@ class MovingClock:
         return timer
 
     def advance(self, delta_ms: float) -> None:
-        """Move the clock forward. Due timers run in order, each at its time; over a long time, neighbours run together, later.
+        """Move the clock forward. Due timers run in order, each at its own time.
 
-        A timer that repeats every second runs a thousand times at most, however long the time.
+        If the time is long, timers near each other run together, so that a repeating timer runs at
+        most 1000 times.
         """
         end_ms = self.elapsed_ms() + delta_ms
         step_ms = delta_ms / _STEPS if delta_ms > _STEPS * 1000 else 0.0
@@ -86,13 +88,13 @@ class MovingClock:
         self._wall_ahead_ms = 0.0
 
     def elapsed_ms(self) -> float:
-        """Milliseconds since some moment; unlike `now_ms`, they never go back."""
+        """Return milliseconds since a fixed moment; unlike `now_ms`, they never go back."""
         return self._loop.time() * 1000 + self._ahead_ms
 
     def _go_to(self, elapsed_ms: float) -> None:
-        gone_by_ms = max(elapsed_ms - self.elapsed_ms(), 0.0)
-        self._ahead_ms += gone_by_ms
-        self._wall_ahead_ms += gone_by_ms
+        passed_ms = max(elapsed_ms - self.elapsed_ms(), 0.0)
+        self._ahead_ms += passed_ms
+        self._wall_ahead_ms += passed_ms
 
     def _next_due_ms(self) -> float | None:
         while self._timers and self._timers[0][2].callback is None:

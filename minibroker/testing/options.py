@@ -1,4 +1,7 @@
-"""Options of a broker under test: one set of keyword arguments for all its forms. Errors of such a broker, in one line."""
+"""Options of a broker under test: one set of keyword arguments for all its forms.
+
+Errors of such a broker, in one line.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,14 @@ if TYPE_CHECKING:
 
 
 class BrokerError(Exception):
-    """The broker did not start, is not running, or did not do in time what a test waited for. Kafka's own errors are KafkaError."""
+    """The broker did not start, is not running, or did not react in time.
+
+    Kafka's own errors are KafkaError.
+    """
 
 
 class Unsupported(BrokerError):  # noqa: N818  named for what happened
-    """Only minibroker can do it, and this is a given cluster (`--minibroker-bootstrap`)."""
+    """Only minibroker can do it, and this is another cluster (`--minibroker-bootstrap`)."""
 
 
 @contextmanager
@@ -41,7 +47,7 @@ HOST: Final = "127.0.0.1"  #: not "localhost", which some clients resolve to ::1
 
 
 class DataDir(Enum):
-    """Where the data are, if not in a given folder."""
+    """Where the data are, if not in a folder of the test."""
 
     MEMORY = "memory"  #: in the memory of the broker's process
     TEMPORARY = "temporary"  #: in a temporary folder, which is removed at the end
@@ -93,10 +99,12 @@ class BrokerOptions:
             raise BrokerError(f"brokers must be from 1 to {NODES_MAX}, got {brokers}")
         if isinstance(racks, str):
             raise BrokerError(f"racks must not be a string: use racks=[{racks!r}, ...]")
-        usual = {"minibroker.like.kafka": "true"} if like_kafka else TEST_CONFIG
-        self.config: dict[str, str] = usual | {name: sources.Setting(text_of(value), "config=") for name, value in (config or {}).items()}
+        defaults = {"minibroker.like.kafka": "true"} if like_kafka else TEST_CONFIG
+        self.config: dict[str, str] = defaults | {
+            name: sources.Setting(text_of(value), "config=") for name, value in (config or {}).items()
+        }
         rules = [*super_users], [*acls]
-        self.access: Access | None = None  #: None: everybody may do everything without a login
+        self.access: Access | None = None  #: None: every client may do everything without a login
         if users or tls or mtls or any(rules):
             self.access = _access_of(users or {}, *rules, {"is_mutual": mtls} if tls or mtls else None)
             self.config |= self.access.broker_properties()
@@ -159,16 +167,16 @@ def options_to_json(options: BrokerOptions) -> dict[str, Any]:
     }
 
 
-def options_from_json(found: dict[str, Any]) -> BrokerOptions:
+def options_from_json(encoded: dict[str, Any]) -> BrokerOptions:
     """Decode what `options_to_json` encoded."""
     options = BrokerOptions(
-        topics=found["topics"],
-        brokers=found["brokers"],
-        racks=found["racks"],
-        ports=found["ports"],
-        data_dir=DataDir(found["data_dir"]) if found["data_dir"] else found["folder"],
+        topics=encoded["topics"],
+        brokers=encoded["brokers"],
+        racks=encoded["racks"],
+        ports=encoded["ports"],
+        data_dir=DataDir(encoded["data_dir"]) if encoded["data_dir"] else encoded["folder"],
     )
-    options.config = found["config"]  # already checked
-    if found["access"] is not None:
-        options.access = _access_of(**found["access"])  # the certificates of the broker are in the configuration
+    options.config = encoded["config"]  # already checked
+    if encoded["access"] is not None:
+        options.access = _access_of(**encoded["access"])  # the certificates of the broker are in the configuration
     return options

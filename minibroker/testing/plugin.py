@@ -21,9 +21,11 @@
     minibroker_config = NAME=VALUE              a line for each property; minibroker_options override it
     minibroker_request_lines = 50               lines of the request log in the report of a failed test; 0: none
 
-Each worker of pytest-xdist has its own broker. A given Kafka is shared, so that tests that need it empty take turns. If a test has stopped
-or killed the broker, it is started again for the next one. A test gets the minibroker_seed nearest to it; minibroker_options are those of
-the whole run. This module imports only pytest, and `testing` imports a name at its first use: a run without a broker does not pay for one.
+Each worker of pytest-xdist has its own broker. A given Kafka is shared, so that tests that need it
+empty take turns. If a test has stopped or killed the broker, it is started again for the next one.
+A test gets the minibroker_seed nearest to it; minibroker_options are those of the whole run. This
+module imports only pytest, and `testing` imports a name at its first use: a run without a broker
+does not pay for one.
 """
 
 from __future__ import annotations
@@ -42,9 +44,8 @@ import pytest
 from minibroker import testing
 
 if TYPE_CHECKING:
-    from minibroker.testing.async_surface import AsyncSurface
     from minibroker.testing.data import Snapshot
-    from minibroker.testing.surface import Surface
+    from minibroker.testing.surface import AsyncSurface, Surface
 
     Seed = Callable[[Surface], None]
 
@@ -69,11 +70,11 @@ class _Settings(NamedTuple):
 
     form: str
     brokers: int | None  #: None: not set
-    are_brokers_wanted: bool  #: on the command line, which overrides minibroker_options
+    are_brokers_an_option: bool  #: on the command line, which overrides minibroker_options
     config: dict[str, str]
     request_lines: int
-    given: str | None
-    kept: str | None
+    bootstrap_servers: str | None  #: of another cluster
+    data_folder: str | None
     is_like_kafka: bool
 
 
@@ -151,9 +152,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_report_header(config: pytest.Config) -> str | None:
     """Show the settings on which the results depend."""
     settings = _settings(config)
-    if settings.given:
-        return f"minibroker: the tests run on {settings.given}"
-    return f"minibroker: {settings.brokers} brokers" if settings.are_brokers_wanted else None
+    if settings.bootstrap_servers:
+        return f"minibroker: the tests run on {settings.bootstrap_servers}"
+    return f"minibroker: {settings.brokers} brokers" if settings.are_brokers_an_option else None
 
 
 def _settings(config: pytest.Config) -> _Settings:
@@ -166,16 +167,18 @@ def _settings(config: pytest.Config) -> _Settings:
         if not sign:
             raise pytest.UsageError(f"minibroker_config: {line!r} is not NAME=VALUE")
         properties[name.strip()] = value.strip()
-    given, wanted = config.getoption("--minibroker-bootstrap"), config.getoption("--minibroker-brokers")
-    if given and wanted is not None:
+    bootstrap_servers, broker_count = config.getoption("--minibroker-bootstrap"), config.getoption("--minibroker-brokers")
+    if bootstrap_servers and broker_count is not None:
         raise pytest.UsageError("--minibroker-brokers: the number of brokers of --minibroker-bootstrap cannot be changed")
-    said = config.getini("minibroker_brokers")
-    brokers = wanted if wanted is not None else _number("minibroker_brokers", said) if said else None
+    ini_count = config.getini("minibroker_brokers")
+    brokers = broker_count if broker_count is not None else _number("minibroker_brokers", ini_count) if ini_count else None
     if brokers is not None and brokers < 1:
         raise pytest.UsageError(f"brokers must be at least 1, got {brokers}")
     lines = _number("minibroker_request_lines", config.getini("minibroker_request_lines"))
     is_like_kafka = config.getoption("--minibroker-like-kafka") or config.getini("minibroker_like_kafka")
-    return _Settings(form, brokers, wanted is not None, properties, lines, given, config.getoption("--minibroker-keep-data"), is_like_kafka)
+    is_option = broker_count is not None
+    folder = config.getoption("--minibroker-keep-data")
+    return _Settings(form, brokers, is_option, properties, lines, bootstrap_servers, folder, is_like_kafka)
 
 
 def _number(name: str, text: str) -> int:
@@ -184,7 +187,7 @@ def _number(name: str, text: str) -> int:
     return int(text)
 
 
-# -- fixtures -----------------------------------------------------------------------------------------------------------
+# Fixtures
 
 
 @pytest.fixture(scope="session")
@@ -195,7 +198,10 @@ def minibroker_options() -> Mapping[str, Any]:
 
 @pytest.fixture(scope="session")
 def minibroker_seed() -> Seed | None:
-    """A function that fills the empty broker: override it in a conftest.py. It runs once; on a given Kafka, for each test."""
+    """A function that fills the empty broker: override it in a conftest.py.
+
+    It runs once; on a given Kafka, for each test.
+    """
     return None
 
 
@@ -209,11 +215,15 @@ def minibroker_session(
     """The broker of this test session (one for each xdist worker), as its tests leave it."""
     config, settings = request.config, _settings(request.config)
     options = dict(minibroker_options)
-    session = _given(settings.given, options, tmp_path_factory) if settings.given else _own(settings, options)
+    session = (
+        _session_of_cluster(settings.bootstrap_servers, options, tmp_path_factory)
+        if settings.bootstrap_servers
+        else _own_session(settings, options)
+    )
     with session.broker as broker:
         config.stash[_session_key] = session
         try:
-            if not settings.given:
+            if not settings.bootstrap_servers:
                 session.run_seed(minibroker_seed)
             yield broker
         finally:
@@ -270,7 +280,10 @@ def minibroker_topic(minibroker_session: Surface, request: pytest.FixtureRequest
 
 @pytest.fixture(scope="session")
 def minibroker_secure_options() -> Mapping[str, Any]:
-    """Arguments of minibroker.secure for the fixture minibroker_secure: override it in a conftest.py. A test's marker comes before them."""
+    """Arguments of minibroker.secure for the fixture minibroker_secure: override it in a conftest.py.
+
+    A test's marker comes before them.
+    """
     return {}
 
 
@@ -280,7 +293,7 @@ def minibroker_secure(
 ) -> Surface:
     """An empty broker with TLS, logins and access control."""
     settings = _settings(request.config)
-    if settings.given:
+    if settings.bootstrap_servers:
         _skip(f"{_SECURE}: the users and certificates of --minibroker-bootstrap are not known")
     marker = request.node.get_closest_marker(_SECURE)
     options = dict(minibroker_secure_options) | (marker.kwargs if marker else {})
@@ -308,13 +321,13 @@ def _secured_brokers() -> Iterator[dict[str, Surface]]:
         broker.close()
 
 
-# -- the session's broker -------------------------------------------------------------------------------------------------
+# The session's broker
 
 
-def _own(settings: _Settings, options: dict[str, Any]) -> _Session:
+def _own_session(settings: _Settings, options: dict[str, Any]) -> _Session:
     arguments = _arguments(settings, options)
-    if settings.kept:
-        folder = Path(settings.kept).absolute() / os.environ.get("PYTEST_XDIST_WORKER", "main")
+    if settings.data_folder:
+        folder = Path(settings.data_folder).absolute() / os.environ.get("PYTEST_XDIST_WORKER", "main")
         folder.mkdir(parents=True, exist_ok=True)
         arguments["data_dir"] = folder
     return _Session(_form_of(settings.form)(**arguments), nullcontext, options, is_given=False)
@@ -323,7 +336,7 @@ def _own(settings: _Settings, options: dict[str, Any]) -> _Session:
 def _arguments(settings: _Settings, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a broker with the settings of the command line and the ini file."""
     arguments = {**options, "config": settings.config | dict(options.get("config") or {})}
-    if settings.brokers is not None and (settings.are_brokers_wanted or "brokers" not in arguments):
+    if settings.brokers is not None and (settings.are_brokers_an_option or "brokers" not in arguments):
         arguments["brokers"] = settings.brokers
     if settings.is_like_kafka:
         arguments.setdefault("like_kafka", True)
@@ -335,7 +348,7 @@ def _form_of(name: str) -> Callable[..., Surface]:
     return testing.BrokerThread if name == "thread" else testing.BrokerProcess
 
 
-def _given(bootstrap_servers: str, options: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> _Session:
+def _session_of_cluster(bootstrap_servers: str, options: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> _Session:
     from minibroker.client.errors import ClientError, describe  # noqa: PLC0415  see the module
     from minibroker.errors import KafkaError  # noqa: PLC0415  see the module
 
@@ -366,7 +379,7 @@ def _skip(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
-# -- reports ------------------------------------------------------------------------------------------------------------
+# Reports
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -392,7 +405,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 def _requests(config: pytest.Config, broker: Surface, start_ms: int) -> str:
     settings = _settings(config)
-    if not settings.request_lines or settings.given:
+    if not settings.request_lines or settings.bootstrap_servers:
         return ""
     try:
         log = broker.request_log

@@ -1,6 +1,7 @@
 """A dispatcher that logs requests: topics and groups are read from the request before it is served, errors from its response.
 
-Only names are kept: the bytes of a request are in the connection's buffer, which is reused after it was served.
+Only names are kept: the bytes of a request are in the connection's buffer, which is reused after it
+was served.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class RecordingDispatcher(Dispatcher):
 
     @property
     def request_count(self) -> int:
-        """How many requests came, also dropped ones."""
+        """The number of requests, also of dropped ones."""
         return self._recorded.count
 
     @property
@@ -148,10 +149,10 @@ class RecordingDispatcher(Dispatcher):
     def _wait(self, pending: _Pending) -> None:
         key = id(pending.ctx)
         if pending.forget is _nothing:
-            pending.forget = pending.ctx.connection.when_closed(partial(self._left, key))
+            pending.forget = pending.ctx.connection.when_closed(partial(self._on_closed, key))
         self._pending[key] = pending
 
-    def _left(self, key: int) -> None:
+    def _on_closed(self, key: int) -> None:
         pending = self._pending.pop(key, None)
         if pending is not None:
             pending.entry.outcome = NOT_ANSWERED
@@ -167,7 +168,7 @@ def _nothing() -> None:
 
 
 def _subject(request: Any, cluster: Cluster) -> dict[str, Any]:
-    """Topics, group and transactional id of a request, by the field names of Kafka's schemas."""
+    """Return topics, group and transactional id of a request, by the field names of Kafka's schemas."""
     group, transactional_id = getattr(request, "group_id", None), getattr(request, "transactional_id", None)
     if (groups := getattr(request, "groups", None)) and not group:
         group = groups[0] if isinstance(groups[0], str) else getattr(groups[0], "group_id", None)

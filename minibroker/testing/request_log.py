@@ -10,7 +10,7 @@ from typing import Any, Final, overload
 
 ANSWERED: Final = "answered"
 WAITING: Final = "waiting"  #: for records, other members or a sync
-NOT_ANSWERED: Final = "not answered"  #: the client left, wanted no answer (acks=0), or the request closed the connection
+NOT_ANSWERED: Final = "not answered"  #: the client left or needs no answer (acks=0), or the request closed the connection
 
 _NAMES_SHOWN: Final = 4
 
@@ -89,7 +89,8 @@ class RequestLog(Sequence[LoggedRequest]):
     ) -> RequestLog:
         """Return the requests that match all arguments: `of("Produce", topic="orders")`, `of(error="NOT_COORDINATOR")`.
 
-        `node`: the broker that received them, of several. `injected`: whether a fault of the test hit them.
+        `node`: the broker that received them, of several. `injected`: whether a fault of the test
+        hit them.
         """
         criteria = {"api": api, "client_id": client_id, "group": group, "transactional_id": transactional_id, "node": node}
         chosen = [(name, value) for name, value in criteria.items() if value is not None]

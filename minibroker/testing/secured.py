@@ -63,7 +63,8 @@ def secure(
         with minibroker.secure(users={"alice": "secret"}, acls=["alice allow READ TOPIC orders-*"]) as broker:
             consumer = Consumer(broker.client_config("confluent", user="alice") | {"group.id": "readers"})
 
-    The user `admin` may do everything; all others only what an entry allows. The certificates are made for this broker.
+    The user `admin` may do everything; all others only what an entry allows. The certificates are
+    made for this broker.
 
     Args:
         users: passwords by name.
@@ -78,5 +79,5 @@ def secure(
     """
     if form not in _FORMS:
         raise BrokerError(f"form {form!r} is not one of {', '.join(_FORMS)}")
-    everybody = {ADMIN: secrets.token_urlsafe(18)} | dict(users or {})
-    return _FORMS[form](users=everybody, super_users=[ADMIN, *super_users], acls=acls, tls=True, mtls=mtls, **options)
+    all_users = {ADMIN: secrets.token_urlsafe(18)} | dict(users or {})
+    return _FORMS[form](users=all_users, super_users=[ADMIN, *super_users], acls=acls, tls=True, mtls=mtls, **options)

@@ -1,24 +1,30 @@
-"""What every broker under test can do, whichever way it runs: what a client does (wire.py), and what only minibroker can do.
+"""A broker under test, in whichever form it runs: what clients can do (wire.py), and what only minibroker can do.
 
-Tests that are written for `Surface` run on all forms, and as far as a real Kafka can do it, on a real Kafka (given_cluster.py).
+Tests that use `Surface` run on all forms and, except for operations that only minibroker has, on
+Apache Kafka (given_cluster.py). `AsyncSurface` has the same methods, awaited: they do not block the
+event loop of the test and its clients.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import asyncio
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from minibroker.testing.clients import PushingClient, from_json
 from minibroker.testing.data import Snapshot
 from minibroker.testing.lab.declaration import remote
-from minibroker.testing.lab.handles import Faults, Hold
+from minibroker.testing.lab.handles import AsyncFaults, AsyncHold, AsyncLeaders, AsyncNodes, Awaited, Faults, Hold, hold_awaited
 from minibroker.testing.lab.operations import Leaders, Nodes
-from minibroker.testing.metrics import Metrics
+from minibroker.testing.metrics import AsyncMetrics, Metrics
 from minibroker.testing.request_log import RequestLog
-from minibroker.testing.wire import Wire
+from minibroker.testing.wire import TIMEOUT_S, Assignment, Wire, name_broker_methods
 
 
 class Surface(Wire):
@@ -26,7 +32,7 @@ class Surface(Wire):
 
     @abstractmethod
     def start(self) -> Self:
-        """Serve; after `stop`, on the same port with the same data. BrokerError says in one line why it cannot."""
+        """Serve; after `stop`, on the same port with the same data. raises BrokerError, a single line, if it cannot."""
 
     @abstractmethod
     def stop(self) -> None:
@@ -47,10 +53,12 @@ class Surface(Wire):
         """The folder of the data; None: in memory."""
 
     def reset(self) -> None:
-        """Forget everything: topics, groups, transactions, altered configs, the request log. The topics of the options are created again.
+        """Forget everything: topics, groups, transactions, altered configs, the request log.
 
-        Clients stay connected and find an empty broker. Waiting requests are answered; a client that waits for other members of its group
-        is disconnected.
+        The topics of the options are created again.
+
+        Clients stay connected and find an empty broker. Waiting requests are answered; a client
+        that waits for other members of its group is disconnected.
         """
         self._execute("reset", {})
 
@@ -60,13 +68,17 @@ class Surface(Wire):
 
     @abstractmethod
     def restore(self, snapshot: Snapshot) -> None:
-        """Put the data of a snapshot back, as if the broker had been killed then and started again. Clients see what `reset` does."""
+        """Put the data of a snapshot back, as if the broker had been killed then and started again.
+
+        Clients see what `reset` does.
+        """
 
     def advance(self, **time: float) -> None:
         """Advance the broker's time at once: `advance(hours=2, seconds=30)`, with the arguments of `datetime.timedelta`.
 
-        Retention, compaction lag, timeouts of group members and of transactions, and LogAppendTime follow. Clients have their own time: a
-        live member may be timed out, and joins again. `reset` and `restore` return the broker to the present.
+        Retention, compaction lag, timeouts of group members and of transactions, and LogAppendTime
+        follow. Clients have their own time: a live member may be timed out, and joins again.
+        `reset` and `restore` return the broker to the present.
         """
         self._execute("advance", {"ms": timedelta(**time) / timedelta(milliseconds=1)})
 
@@ -92,7 +104,8 @@ class Surface(Wire):
     def hold_high_watermark(self, topic: str, partition: int) -> Hold:
         """Hold a partition's high watermark back: readers do not see what is written from now on, and acks=all waits.
 
-        The hold ends with `release` of the returned handle, with its `with` block, and with `reset`.
+        The hold ends with `release` of the returned handle, with its `with` block, and with
+        `reset`.
         """
         return Hold(self._execute, self._execute("high_watermark.hold", {"topic": topic, "partition": partition}))
 
@@ -116,3 +129,149 @@ class Surface(Wire):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def in_thread(method: Callable[Concatenate[Wire, P], R]) -> Callable[Concatenate[AsyncWire, P], Coroutine[Any, Any, R]]:
+    """Return a method of Wire as a coroutine, which blocks a thread instead of the loop."""
+    signature = inspect.signature(method)
+
+    @wraps(method)
+    def call(self: AsyncWire, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        try:
+            signature.bind(None, *args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"broker.{method.__name__}() {error}") from None
+        return asyncio.to_thread(method, self._wire, *args, **kwargs)
+
+    return call
+
+
+class AsyncWire:
+    """The methods of `Wire`, awaited."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """HOST:PORT for any client's bootstrap.servers."""
+        return self._wire.bootstrap_servers
+
+    def client_config(self, /, client: str, *, user: str | None = None, mechanism: str = "PLAIN") -> dict[str, Any]:
+        """Return the configuration with which a client connects, and logs in as `user`; see Wire."""
+        return self._wire.client_config(client, user=user, mechanism=mechanism)
+
+    create_topic = in_thread(Wire.create_topic)
+    delete_topic = in_thread(Wire.delete_topic)
+    topics = in_thread(Wire.topics)
+    produce = in_thread(Wire.produce)
+    records = in_thread(Wire.records)
+    groups = in_thread(Wire.groups)
+
+    async def wait_assigned(
+        self,
+        group: str,
+        *,
+        members: int = 1,
+        timeout_s: float = TIMEOUT_S,
+        timeout: float | None = None,  # noqa: ASYNC109  as Wire has it
+    ) -> Assignment:
+        """Wait until a group is stable with at least `members` members, and return the partitions of each; see Wire.
+
+        There is no `poll`: a consumer that joins only while it is polled would block the loop.
+        """
+        return await asyncio.to_thread(self._wire.wait_assigned, group, members=members, timeout_s=timeout_s, timeout=timeout)
+
+
+name_broker_methods(AsyncWire)
+
+
+class AsyncLab(AsyncWire, ABC):
+    """The operations of the lab, awaited."""
+
+    @abstractmethod
+    async def _execute(self, name: str, arguments: dict[str, Any], /) -> Any:
+        """Execute an operation of the lab (lab/operations.py)."""
+
+    async def reset(self) -> None:
+        """Forget everything; see Surface."""
+        await self._execute("reset", {})
+
+    async def advance(self, **time: float) -> None:
+        """Advance the broker's time; see Surface."""
+        await self._execute("advance", {"ms": timedelta(**time) / timedelta(milliseconds=1)})
+
+    @property
+    def faults(self) -> AsyncFaults:
+        """Faults of requests and of the storage; see Surface."""
+        return AsyncFaults(self._execute)
+
+    @property
+    def leaders(self) -> AsyncLeaders:
+        """Leaders of partitions; see Surface."""
+        return AsyncLeaders(self._execute)
+
+    @property
+    def metrics(self) -> AsyncMetrics:
+        """Metrics of the broker: `await broker.metrics["kafka_consumergroup_lag"]`; see Surface."""
+        return AsyncMetrics(self._execute)
+
+    @property
+    def nodes(self) -> AsyncNodes:
+        """The brokers that clients see; see Surface."""
+        return AsyncNodes(self._execute)
+
+    def hold_high_watermark(self, topic: str, partition: int) -> Awaited[AsyncHold]:
+        """Hold a partition's high watermark back; see Surface."""
+        return hold_awaited(self._execute, topic, partition)
+
+
+class AsyncSurface(AsyncLab):
+    """A broker that runs elsewhere, awaited. `sync` is the broker itself."""
+
+    def __init__(self, sync: Surface) -> None:
+        super().__init__(sync)
+        self.sync = sync
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the broker serves; false once it was stopped, was killed, or died."""
+        return self.sync.is_running
+
+    @property
+    def data_dir(self) -> Path | None:
+        """The folder of the data; None: in memory."""
+        return self.sync.data_dir
+
+    @property
+    def request_log(self) -> RequestLog:
+        """The last 10,000 requests of clients since the start or the last `reset`."""
+        return self.sync.request_log
+
+    @property
+    def clients(self) -> list[PushingClient]:
+        """The clients that push their own metrics; see Surface."""
+        return self.sync.clients
+
+    async def reset(self) -> None:
+        """Forget everything; see Surface."""
+        await asyncio.to_thread(self.sync.reset)  # a GivenCluster resets itself in another way
+
+    async def advance(self, **time: float) -> None:
+        """Advance the broker's time; see Surface."""
+        await asyncio.to_thread(self.sync.advance, **time)
+
+    async def snapshot(self) -> Snapshot:
+        """Keep the data; see Surface."""
+        return await asyncio.to_thread(self.sync.snapshot)
+
+    async def restore(self, snapshot: Snapshot) -> None:
+        """Put the data of a snapshot back; see Surface."""
+        await asyncio.to_thread(self.sync.restore, snapshot)
+
+    async def _execute(self, name: str, arguments: dict[str, Any], /) -> Any:
+        return await asyncio.to_thread(self.sync._execute, name, arguments)  # noqa: SLF001  of the same kit

@@ -1,4 +1,4 @@
-"""Topics, records and groups over the wire, as any client sees them: the same on minibroker and on a given Kafka.
+"""Topics, records and groups over the wire, as clients see them: the same on minibroker and on Apache Kafka.
 
 Each call opens its own connections, so that any thread may call.
 """
@@ -62,7 +62,7 @@ class FoundRecord(NamedTuple):
 
 
 class Wire(ABC):
-    """A cluster, asked over the wire."""
+    """A cluster whose topics, records and groups are read and written over the wire."""
 
     @property
     @abstractmethod
@@ -96,10 +96,12 @@ class Wire(ABC):
 
         return Client(self.bootstrap_servers, connect=connector(self._access.kit_properties, client_id=CLIENT_ID))
 
-    # -- topics -----------------------------------------------------------------------------------------------------
+    # Topics
 
     def create_topic(self, /, name: str, *, partitions: int = 1, **config: Setting) -> str:
-        """Create a topic, and return its name. `config` are its properties: `cleanup_policy="compact"`, `retention_ms=1000`.
+        """Create a topic, and return its name.
+
+        `config` are its properties: `cleanup_policy="compact"`, `retention_ms=1000`.
 
         Raises:
             KafkaError: the topic exists, or the cluster rejects its name or its properties.
@@ -123,7 +125,7 @@ class Wire(ABC):
         with self._client() as client:
             return sorted(topic.name or "" for topic in client.metadata(None).topics if not topic.is_internal)
 
-    # -- records ----------------------------------------------------------------------------------------------------
+    # Records
 
     def produce(
         self,
@@ -134,16 +136,18 @@ class Wire(ABC):
         headers: Mapping[str, Value] | None = None,
         timestamp_ms: int | None = None,
     ) -> None:
-        """Write a record for each value, and return when all are acknowledged (acks=all). A key selects the partition as with any client.
+        """Write a record for each value, and return when all are acknowledged (acks=all).
+
+        A key selects the partition as with any client.
 
         A topic that does not exist is created if the cluster has auto.create.topics.enable.
         """
-        given = tuple((name, _bytes(value)) for name, value in (headers or {}).items())
+        encoded = tuple((name, _bytes(value)) for name, value in (headers or {}).items())
         now_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
         with self._client() as client:
             producer = Producer(client, topic, idempotent=False)
             for value in values:
-                producer.add(Record(0, now_ms, _bytes(key), _bytes(value), given), partition)
+                producer.add(Record(0, now_ms, _bytes(key), _bytes(value), encoded), partition)
             producer.flush()
 
     def records(
@@ -158,8 +162,9 @@ class Wire(ABC):
     ) -> list[FoundRecord]:
         """Return all records of a topic or of one partition, by partition and offset.
 
-        With `count` it waits for that many records, also for the topic itself. The default isolation, "read_committed", leaves out records
-        of open and aborted transactions; "read_uncommitted" returns them. `timeout` is another name of `timeout_s`.
+        With `count` it waits for that many records, also for the topic itself. The default
+        isolation, "read_committed", leaves out records of open and aborted transactions;
+        "read_uncommitted" returns them. `timeout` is another name of `timeout_s`.
 
         Raises:
             BrokerError: fewer than `count` records came within `timeout_s`, or `isolation` is neither of the two.
@@ -179,7 +184,7 @@ class Wire(ABC):
             raise BrokerError(f"records({topic!r}, count={count}): {len(found)} came within {timeout_s:g} s")
         return sorted(found, key=lambda each: (each.partition, each.offset))
 
-    # -- groups -----------------------------------------------------------------------------------------------------
+    # Groups
 
     def groups(self) -> list[str]:
         """Return the names of all groups, of any kind, sorted."""
@@ -197,8 +202,8 @@ class Wire(ABC):
     ) -> Assignment:
         """Wait until a group is stable with at least `members` members, and return the partitions of each, by member id.
 
-        `poll` is called meanwhile, for a consumer that joins only while this thread polls it: `poll=lambda: consumer.poll(0)`.
-        `timeout` is another name of `timeout_s`.
+        `poll` is called meanwhile, for a consumer that joins only while this thread polls it:
+        `poll=lambda: consumer.poll(0)`. `timeout` is another name of `timeout_s`.
 
         Raises:
             BrokerError: the group was not stable within `timeout_s`; the text describes it.
@@ -218,7 +223,7 @@ class Wire(ABC):
                     raise BrokerError(_not_assigned(group, members, found, timeout_s))
                 time.sleep(_POLL_INTERVAL_S)
 
-    # -- for clusters that cannot be reset at once -------------------------------------------------------------------------
+    # For clusters that cannot be reset at once
 
     def _delete_groups(self, groups: Iterable[str]) -> list[str]:
         """Delete groups and their offsets; return the groups that have members and were not deleted."""
@@ -226,14 +231,14 @@ class Wire(ABC):
             return [group for group, error in delete_groups(client, [*groups]).items() if isinstance(error, KafkaError)]
 
 
-def name_as_users_do(kind: type) -> None:
-    """Rename the methods of a class for errors about their arguments: `broker.records()`, since users do not know the class."""
+def name_broker_methods(kind: type) -> None:
+    """Let errors about the arguments of a method name it `broker.records()`: users do not know the class."""
     for name, function in vars(kind).items():
         if isinstance(function, FunctionType) and not name.startswith("_"):
             function.__qualname__ = f"broker.{name}"
 
 
-name_as_users_do(Wire)
+name_broker_methods(Wire)
 
 
 def _level(isolation: str) -> int:

@@ -25,10 +25,8 @@ from minibroker.dispatch.middleware import refusal
 from minibroker.dispatch.partition_split import answers_places, overlay, overlays, places_in
 from minibroker.dispatch.registry import Handler
 from minibroker.schemas import k01_fetch, k78_share_fetch
-from minibroker.testing.faults.effects import _WHOLE
-from minibroker.testing.faults.frequency import FaultFrequency
-from minibroker.testing.faults.matching import _transactional_ids
-from minibroker.testing.faults.rule import AFTER, BEFORE, FaultRule, rule_of
+from minibroker.testing.faults.effects import _WHOLE, _transactional_ids
+from minibroker.testing.faults.rule import AFTER, BEFORE, FaultFrequency, FaultRule, rule_of
 from minibroker.testing.request_log import ANSWERED, NOT_ANSWERED, LoggedRequest
 from minibroker.wire.codec import decode, encode
 from minibroker.wire.header import decode_request_header, response_header_version

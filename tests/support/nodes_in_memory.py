@@ -16,8 +16,8 @@ from minibroker.cluster.partition import Partition
 from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.storage.files import RealFiles
+from minibroker.testing.simulation.broker import SimulatedNodes, nodes_of
 from minibroker.testing.simulation.leadership import SimulatedLeadership
-from minibroker.testing.simulation.nodes import SimulatedNodes, nodes_of
 from minibroker.testing.simulation.routing import with_routing
 from minibroker.wire.api import api_of
 from tests.support.broker_in_memory import LISTENER, BrokerInMemory, Pending, frame_of

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from minibroker.testing import BrokerError
-from minibroker.testing.faults.frequency import FaultFrequency
+from minibroker.testing.faults.rule import FaultFrequency
 
 
 def hits(said: dict[str, Any], calls: int = 6) -> list[bool]:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.testing.faults.login_rule import PARAMETERS, PROBLEMS
-from minibroker.testing.faults.rule import FaultRule, rule_of
+from minibroker.testing.faults.rule import LOGIN_PARAMETERS, PROBLEMS, FaultRule, rule_of
 from minibroker.testing.lab.phrases import FaultPhrases, Phrase
 from minibroker.testing.options import BrokerError
 
@@ -38,7 +37,7 @@ def test_tables_list_all_faults() -> None:
     logins = PAGE.partition("## Logins")[2].partition("The last word")[0]
     found = [re.findall(r"^\| `(\w+)\(", each, re.MULTILINE) for each in (happens, logins)]
     assert {*found[0], *found[1], "storage"} == {name for name in vars(FaultPhrases) if not name.startswith("_")}
-    assert set(found[1]) == set(PARAMETERS)
+    assert set(found[1]) == set(LOGIN_PARAMETERS)
     assert all(f"`{problem}`" in logins for problem in PROBLEMS)
     scope = PAGE.partition("| argument |")[2].partition("The last word")[0]
     assert set(re.findall(r"`(topic|partition|client_id|group|transactional_id|node)`", scope)) <= set(FaultRule.__slots__)

@@ -1,10 +1,10 @@
-"""Faults of requests: errors, delays and cut connections, as a test says (docs/faults.md).
+"""Faults of requests: errors, delays and cut connections, which a test injects (docs/faults.md).
 
-rule.py       FaultRule: what happens and to which requests, from JSON
-matching.py   whether a rule is for a request
-frequency.py  how often a fault hits, of requests and of the storage
-effects.py    what happens to a request that rules hit
-faults.py     RequestFaults: the rules of one broker, and the handlers that they wrap
+rule.py           the rules from JSON: what happens, to which requests or logins, and how often
+effects.py        whether a rule is for a request, and what then happens to it
+faults.py         RequestFaults: the rules of one broker, and the handlers that they wrap
+logins.py         LoginFaults: the rules for TLS handshakes and logins
+login_effects.py  faulty certificates, and logins that are refused or late
 
 Invariant: without rules a broker runs the same handlers as one without this package.
 """

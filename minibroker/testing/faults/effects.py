@@ -1,31 +1,36 @@
-"""What happens to a request that rules hit.
+"""Which requests a rule is for, and what happens to a request that rules hit.
 
-Order: no answer at all; delay before the work; errors; the work; errors after it; delay of the answer; throttle time; a torn answer, or a
-cut connection.
+Rules do not apply to requests of the test kit itself (`broker.records(...)`, `create_topic`),
+unless they name its client_id. A request for all topics (Metadata, OffsetFetch) is about each of
+them. A Fetch is about all partitions of its session.
 
-An error with a topic or partition is for these alone, and the rest of the request is served (simulation/partition_refusal.py). Answers of
-Metadata are changed in place, so that they still list the brokers. An error without a topic is for the whole request. Fetch and ShareFetch
-answer errors of sessions as a whole, and others in each partition, as Kafka does.
+Order of effects: no answer at all; delay before the work; errors; the work; errors after it; delay
+of the answer; throttle time; a torn answer, or a cut connection.
+
+An error with a topic or partition is for these alone, and the rest of the request is served
+(simulation/partition_refusal.py). Answers of Metadata are changed in place, so that they still list
+the brokers. An error without a topic is for the whole request. Fetch and ShareFetch answer errors
+of sessions as a whole, and others in each partition, as Kafka does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 from uuid import UUID
 
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, then
 from minibroker.dispatch.middleware import later, refusal, served
-from minibroker.dispatch.partition_split import ErrorOf, answers_places, overlay, overlays
+from minibroker.dispatch.partition_split import ErrorOf, answers_places, overlay, overlays, places_in, shape_of
 from minibroker.dispatch.plan import Plan
 from minibroker.dispatch.registry import Handler
 from minibroker.errors import KafkaError, WireError
-from minibroker.schemas import k01_fetch, k78_share_fetch
+from minibroker.schemas import k01_fetch, k10_find_coordinator, k78_share_fetch
 from minibroker.server.connection import Connection
-from minibroker.testing.faults.matching import names_all_topics
-from minibroker.testing.faults.rule import AFTER, BEFORE, FaultRule
-from minibroker.testing.simulation.partition_refusal import by_both_names, serve
+from minibroker.testing.faults.rule import AFTER, BEFORE, GROUP_FIELDS, TRANSACTION_FIELDS, FaultRule
+from minibroker.testing.simulation.partition_refusal import by_both_names, places_of, serve
+from minibroker.testing.wire import CLIENT_ID
 from minibroker.wire.schema import Struct, replace
 
 _FETCHING: Final = frozenset({k01_fetch.API_KEY, k78_share_fetch.API_KEY})
@@ -70,11 +75,11 @@ class TearingConnection(Connection):
 class Silent(Delayed):
     """A request that is never answered; `end` closes its connection."""
 
-    __slots__ = ("_left",)
+    __slots__ = ("_on_finished",)
 
-    def __init__(self, left: Callable[[Silent], None]) -> None:
+    def __init__(self, on_finished: Callable[[Silent], None]) -> None:
         super().__init__()
-        self._left = left
+        self._on_finished = on_finished
 
     def end(self) -> None:
         """Close the connection: the fault is over."""
@@ -87,7 +92,7 @@ class Silent(Delayed):
     def finished(self) -> None:
         """The client left, or the connection was closed."""
         super().finished()
-        self._left(self)
+        self._on_finished(self)
 
 
 class Effects:
@@ -121,15 +126,15 @@ class Effects:
         errors = self._of("error")
         worker = handler.around(lambda ctx, request: _serve_with([rule for rule in errors if not rule.after], handler, ctx, request))
 
-        def go_on(response: Any) -> Any:
+        def finish(response: Any) -> Any:
             for rule in errors:
                 if rule.after:
                     response = _failed_after(rule, handler, ctx, request, response)
-            return self._leave(handler, ctx, response)
+            return self._delay_answer(handler, ctx, response)
 
-        return served(worker, ctx, request, go_on)
+        return served(worker, ctx, request, finish)
 
-    def _leave(self, handler: Handler, ctx: RequestContext, response: Any) -> Any:
+    def _delay_answer(self, handler: Handler, ctx: RequestContext, response: Any) -> Any:
         delay_ms = self._sum(rule for rule in self._of("delay") if rule.when == AFTER)
         if delay_ms:
             return later(ctx.broker.clock, delay_ms, lambda: self._send(handler, ctx, response))
@@ -165,7 +170,7 @@ def _kept(value: Any) -> Any:
 
 
 def _serve_with(rules: Sequence[FaultRule], handler: Handler, ctx: RequestContext, request: Any) -> Any:
-    """Let the handler do its work, except for what the rules reject."""
+    """Serve a request except for the parts that the rules reject."""
     whole = next((rule for rule in rules if _is_whole(rule, handler)), None)
     if whole is not None:
         return refusal(handler, ctx, request, whole.kafka_error())
@@ -178,7 +183,7 @@ def _serve_with(rules: Sequence[FaultRule], handler: Handler, ctx: RequestContex
 
 
 def _failed_after(rule: FaultRule, handler: Handler, ctx: RequestContext, request: Any, response: Any) -> Any:
-    """Change the answer to completed work as if it had failed."""
+    """Return the answer with an error, although the work is done."""
     if response is NO_RESPONSE or _is_whole(rule, handler):
         return refusal(handler, ctx, request, rule.kafka_error())
     return _overlaid(ctx, response, _error_of([rule]))
@@ -214,3 +219,70 @@ def _torn(rule: FaultRule, handler: Handler, ctx: RequestContext, response: Any)
         return WireError(error)
     data = b"".join(map(bytes, Plan(handler, ctx.api_version).encode(response, ctx.correlation_id)))
     return TornAnswerError(error, data[: min(rule.size or 0, len(data) - 1)])
+
+
+def is_for(rule: FaultRule, ctx: RequestContext, request: Any) -> bool:
+    """Whether the rule is for this request, whose API is that of the rule."""
+    if ctx.client_id == CLIENT_ID and rule.client_id != CLIENT_ID:
+        return False
+    return (
+        (rule.client_id is None or rule.client_id == ctx.client_id)
+        and (rule.node is None or rule.node == ctx.broker.nodes.own.node_id)
+        and (rule.group is None or rule.group in _groups(request))
+        and (rule.transactional_id is None or rule.transactional_id in _transactional_ids(request))
+        and (rule.topic is None or _is_about(rule, ctx, request))
+    )
+
+
+def names_all_topics(request: Any) -> bool:
+    """Whether a request is for all topics or groups because it names none."""
+    shape = shape_of(type(request))
+    inner = [each for name in shape.groups for each in getattr(request, name)]
+    lists = [getattr(request, name) for name in (*shape.topics, *shape.bare)]
+    return (bool(lists) and all(each is None for each in lists)) or (bool(inner) and any(names_all_topics(each) for each in inner))
+
+
+def _is_about(rule: FaultRule, ctx: RequestContext, request: Any) -> bool:
+    if names_all_topics(request) or (not any(places_in(request)) and _is_oldest_metadata(ctx, request)):
+        return True
+    topics_by_id = ctx.cluster.image.topics_by_id
+    for place in places_of(ctx, request):
+        name = place.topic
+        if not name:
+            topic = topics_by_id.get(place.topic_id)
+            name = topic.name if topic is not None else ""
+        if name == rule.topic and (rule.partition is None or place.partition is None or place.partition == rule.partition):
+            return True
+    return False
+
+
+def _is_oldest_metadata(ctx: RequestContext, request: Any) -> bool:
+    """Whether this is a Metadata of version 0, which requests all topics by an empty list."""
+    return ctx.api_version == 0 and hasattr(request, "allow_auto_topic_creation")
+
+
+def _groups(request: Any) -> Iterator[str]:
+    if isinstance(request, k10_find_coordinator.Request):
+        yield from _coordinated(request, k10_find_coordinator.GROUP)
+        return
+    yield from _named(request, GROUP_FIELDS, "group_id")
+
+
+def _transactional_ids(request: Any) -> Iterator[str]:
+    if isinstance(request, k10_find_coordinator.Request):
+        yield from _coordinated(request, k10_find_coordinator.TRANSACTION)
+        return
+    yield from _named(request, TRANSACTION_FIELDS, "transactional_id")
+
+
+def _coordinated(request: k10_find_coordinator.Request, key_type: int) -> Iterator[str]:
+    if request.key_type == key_type:
+        yield from (request.key, *request.coordinator_keys)
+
+
+def _named(request: Any, names: Iterable[str], inner: str) -> Iterator[str]:
+    """Yield the keys in these fields: a string, a list of strings, or of structs with a field `inner`."""
+    for name in names:
+        value = getattr(request, name, None) or ()
+        for each in [value] if isinstance(value, str) else value:
+            yield each if isinstance(each, str) else getattr(each, inner)

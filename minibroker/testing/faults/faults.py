@@ -1,4 +1,7 @@
-"""The fault rules of one broker and the handlers that they wrap. Everything runs on the loop's thread, with JSON in and out."""
+"""The fault rules of one broker and the handlers that they wrap.
+
+Everything runs on the loop's thread, with JSON in and out.
+"""
 
 from __future__ import annotations
 
@@ -12,33 +15,31 @@ from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.middleware import wrapped
 from minibroker.dispatch.registry import Handler, Registry
 from minibroker.errors import WireError
-from minibroker.testing.faults.effects import Effects, Silent
-from minibroker.testing.faults.frequency import FaultFrequency
-from minibroker.testing.faults.matching import is_for
-from minibroker.testing.faults.rule import FaultRule, rule_of
+from minibroker.testing.faults.effects import Effects, Silent, is_for
+from minibroker.testing.faults.rule import FaultFrequency, FaultRule, rule_of
 from minibroker.testing.options import BrokerError
 
 _PARKING: Final = frozenset({"Fetch", "ShareFetch"})  #: requests that wait for records
 
 
 class _Fault:
-    """A rule in force, with its counters."""
+    """A rule of the broker, with its counters."""
 
-    def __init__(self, rule: FaultRule, often: FaultFrequency) -> None:
+    def __init__(self, rule: FaultRule, frequency: FaultFrequency) -> None:
         self.rule = rule
-        self.often = often
+        self.frequency = frequency
         self.silent: list[Silent] = []  #: its unanswered requests; each removes itself
         self._is_over = False
 
     def be_silent(self) -> Silent:
-        """Leave a request without an answer; WireError if the fault ended while the request waited."""
+        """Leave a request without an answer. Raises WireError if the fault ended while it waited."""
         if self._is_over:
             raise WireError("fault: the silence is over")
-        silent = Silent(self._left)
+        silent = Silent(self._remove)
         self.silent.append(silent)
         return silent
 
-    def _left(self, silent: Silent) -> None:
+    def _remove(self, silent: Silent) -> None:
         if silent in self.silent:
             self.silent.remove(silent)
 
@@ -53,10 +54,10 @@ class RequestFaults:
     """Faults of requests.
 
     Args:
-        on_change: called when handlers change: dispatchers must look them up again.
+        on_change: called when handlers change, so that dispatchers look them up again.
         on_hit: called with the request's context for each rule that hits it, before it is served.
-        answer_parked: called when a rule starts for an API whose requests may be waiting. It answers them with what there is, so that
-            the rule sees the next ones.
+        answer_parked: called for a new rule of Fetch or ShareFetch. It answers the waiting requests, so that the rule applies to the
+            next ones.
     """
 
     def __init__(
@@ -82,11 +83,11 @@ class RequestFaults:
         inner = self._inner.get(handler.api.key) or handler
         own = handler.around(inner.handle)
         self._handlers[handler.api.name] = own, inner
-        self._put_into_force(handler.api.name)
+        self._wrap(handler.api.name)
         return own
 
     def serve_with(self, inner: Registry) -> None:
-        """Serve with handlers that wrap the broker's own, until the next `make_registry`."""
+        """Use `inner`, which wraps the broker's own handlers, until the next `make_registry`."""
         self._inner = inner
         for name, (own, before) in [*self._handlers.items()]:  # the others are wrapped at their first request
             handler = inner.get(own.api.key) or before
@@ -95,55 +96,58 @@ class RequestFaults:
         self._on_change()
 
     def inject(self, rule: Mapping[str, Any]) -> int:
-        """Put a rule into force and return its number; BrokerError says what is wrong with it."""
-        found, often = rule_of(rule)
+        """Add a rule and return its number. Raises BrokerError if it is invalid."""
+        checked, frequency = rule_of(rule)
         number = next(self._numbers)
-        self._faults[number] = _Fault(found, often)
-        self._renew({found.api})
-        if found.api in _PARKING:
+        self._faults[number] = _Fault(checked, frequency)
+        self._wrap_all({checked.api})
+        if checked.api in _PARKING:
             self._answer_parked()
         return number
 
     def list(self) -> list[dict[str, Any]]:
-        """All rules with `id`, `calls` and `hits`, also those that will hit nothing any more."""
-        return [fault.rule.to_json() | {"often": fault.often.spec, "id": number} | _state(fault) for number, fault in self._faults.items()]
+        """Return all rules with `id`, `calls` and `hits`, also those that are over."""
+        return [
+            fault.rule.to_json() | {"often": fault.frequency.spec, "id": number} | _state(fault) for number, fault in self._faults.items()
+        ]
 
     def state(self, id: int) -> dict[str, Any]:  # noqa: A002  JSON's name
-        """`calls` and `hits` of a rule."""
+        """Return `calls` and `hits` of a rule."""
         if id not in self._faults:
             raise BrokerError(f"faults: there is no fault {id}: it was removed, or ended with a reset")
         return _state(self._faults[id])
 
     def remove(self, id: int) -> None:  # noqa: A002  as above
-        """Remove a rule and close the connections that it keeps silent. Does nothing if there is none."""
+        """Remove a rule and close the connections that it keeps silent.
+
+        Does nothing if there is none.
+        """
         fault = self._faults.pop(id, None)
         if fault is not None:
             fault.end()
-            self._renew({fault.rule.api})
+            self._wrap_all({fault.rule.api})
 
     def clear(self) -> None:
         """Remove all rules."""
         faults, self._faults = self._faults, {}
         for fault in faults.values():
             fault.end()
-        self._renew({fault.rule.api for fault in faults.values()})
+        self._wrap_all({fault.rule.api for fault in faults.values()})
 
     def end_silences(self) -> None:
         """Close the connections that rules keep silent: the broker stops."""
         for fault in self._faults.values():
             fault.end()
 
-    # -- inside -----------------------------------------------------------------------------------------------------
-
-    def _renew(self, apis: set[str]) -> None:
-        changed = [api for api in apis if self._put_into_force(api)]
+    def _wrap_all(self, apis: set[str]) -> None:
+        changed = [api for api in apis if self._wrap(api)]
         if changed:
             self._on_change()
 
-    def _put_into_force(self, api: str) -> bool:
-        """Wrap the handler of an API while a rule is for it; return whether that changed anything.
+    def _wrap(self, api: str) -> bool:
+        """Wrap the handler of an API while there is a rule for it. Returns whether the handler changed.
 
-        A rule counts requests, so that it must see each request whole: without pieces.
+        A rule counts whole requests, so that a wrapped handler does not work in pieces.
         """
         if api not in self._handlers:
             return False
@@ -158,7 +162,7 @@ class RequestFaults:
     def _serve(self, handler: Handler, ctx: RequestContext, request: Any) -> Any:
         hits: list[_Fault] = []
         for fault in self._faults.values():
-            if fault.rule.api == handler.api.name and is_for(fault.rule, ctx, request) and fault.often.hits_now():
+            if fault.rule.api == handler.api.name and is_for(fault.rule, ctx, request) and fault.frequency.hits_now():
                 hits.append(fault)
                 self._on_hit(ctx, fault.rule)
         if not hits:
@@ -168,4 +172,4 @@ class RequestFaults:
 
 
 def _state(fault: _Fault) -> dict[str, Any]:
-    return {"calls": fault.often.calls, "hits": fault.often.hits}
+    return {"calls": fault.frequency.calls, "hits": fault.frequency.hits}

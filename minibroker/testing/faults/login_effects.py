@@ -1,7 +1,8 @@
-"""What faults of logins do: certificates that clients refuse, and the gate of a connection that refuses, delays and shortens logins.
+"""The effects of faults of logins: certificates that clients refuse, and a gate that refuses and delays logins and shortens sessions.
 
-A rule for a user is asked when the exchange is complete, which is when the user is known. The user of the test kit is spared. A certificate
-is for every connection: before the handshake no client has a name.
+A rule for a user applies when the exchange is complete, which is when the user is known. It never
+applies to the user of the test kit. A certificate is for every connection: before the handshake no
+client has a name.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from minibroker.server.sasl.gate import GatedConnection, Login, SaslGate
 from minibroker.server.secured_listener import SecuredListener
 from minibroker.testing.access import KIT_USER
 from minibroker.testing.certificates import HOSTS, keystore
-from minibroker.testing.faults.login_rule import (
+from minibroker.testing.faults.rule import (
     CERTIFICATE,
     DELAY,
     EXPIRED,
@@ -49,7 +50,7 @@ _DAY: Final = timedelta(days=1)
 
 
 def watch(hits: Hits, listener: Listener, clock: MovingClock | None) -> None:
-    """Let the handshakes and logins of a listener ask `hits`."""
+    """Apply the faults that `hits` finds to the handshakes and logins of a listener."""
     if isinstance(listener.secured, SecuredListener):
         listener.secured.choose = partial(_choose, hits, listener.name)
     if listener.sasl is not None:
@@ -58,11 +59,11 @@ def watch(hits: Hits, listener: Listener, clock: MovingClock | None) -> None:
             listener.sasl.elapsed_ms = clock.elapsed_ms
 
 
-# -- certificates -------------------------------------------------------------------------------------------------------
+# Certificates
 
 
 def _choose(hits: Hits, listener_name: str, tls: ListenerTls) -> ListenerTls:
-    """Return what the next connection sees."""
+    """Return the TLS of the next connection."""
     hit = next(hits((CERTIFICATE,), None), None)
     return tls if hit is None else hit.tls.get(listener_name, tls)
 
@@ -89,13 +90,13 @@ def faulty_tls(listener: Listener, problem: str, texts: Mapping[str, str], autho
         valid = {"valid_from": now + _DAY}
     hosts = [_ELSEWHERE] if problem == WRONG_HOST else _hosts_of(listener.secured.tls.chain[0])
     prefix = f"{PREFIX}{listener.name.lower()}."
-    kept = {
+    other_texts = {
         name: text
         for name, text in texts.items()
         if not name.removeprefix(prefix).startswith("ssl.keystore.") and name.removeprefix(prefix) != "ssl.key.password"
     }
     own = {f"{prefix}{name}": text for name, text in keystore(signer.issue("broker", hosts, **valid), signer).items()}
-    return tls_of(ListenerProperties(kept | own, listener.name), listener.security_protocol)
+    return tls_of(ListenerProperties(other_texts | own, listener.name), listener.security_protocol)
 
 
 def _authority_beside(properties: ListenerProperties) -> Authority | None:
@@ -118,7 +119,7 @@ def _hosts_of(certificate: bytes) -> list[str]:
     return [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))]
 
 
-# -- logins -------------------------------------------------------------------------------------------------------------
+# Logins
 
 
 class FaultyGate(SaslGate):
@@ -133,7 +134,7 @@ class FaultyGate(SaslGate):
         self._session = SaslSession(_Offers(listener.offers, self), listener.clock.now_ms, listener.elapsed_ms)
 
     def dispatch(self, info: ConnectionInfo, frame: memoryview) -> Answer | Delayed:
-        """Serve one request; the answer that completes a login may come later."""
+        """Serve one request. The answer that completes a login may be late."""
         answer = super().dispatch(info, frame)
         delaying, self._delaying = self._delaying, []
         if not delaying or isinstance(answer, Delayed):
@@ -141,11 +142,7 @@ class FaultyGate(SaslGate):
         return LateAnswer(self._clock, answer, delaying)
 
     def completed(self, user: str, mechanism: str) -> None:
-        """Apply the faults to a login that would succeed.
-
-        Raises:
-            SaslFailed: it is refused, as a wrong password is.
-        """
+        """Apply the faults to a login that would succeed. Raises SaslFailed to refuse it."""
         self.session_ms = None
         if user == KIT_USER:
             return
@@ -169,7 +166,7 @@ class LateAnswer(Delayed):
         self._timer = clock.call_later_ms(sum(fault.rule.ms or 0 for fault in faults), self.send)
 
     def send(self) -> None:
-        """Answer. Harmless when done."""
+        """Send the answer. Does nothing if it is done."""
         if self.is_done:
             return
         self.answer = self._bytes
@@ -187,7 +184,7 @@ class LateAnswer(Delayed):
 
 
 class _Offers(Mapping[str, Offer]):
-    """The mechanisms of a listener, each of which asks the gate when it is complete."""
+    """The mechanisms of a listener, to which the gate applies its faults."""
 
     def __init__(self, offers: Mapping[str, Offer], gate: FaultyGate) -> None:
         self._offers = offers
@@ -196,7 +193,7 @@ class _Offers(Mapping[str, Offer]):
     def __getitem__(self, name: str) -> Offer:
         offer = self._offers[name]
         limits = [limit for limit in (offer.max_reauth_ms, self._gate.session_ms) if limit]
-        return Offer(partial(_AskingMechanism, offer.begin, name, self._gate), min(limits, default=0))
+        return Offer(partial(_FaultyMechanism, offer.begin, name, self._gate), min(limits, default=0))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._offers)
@@ -205,8 +202,8 @@ class _Offers(Mapping[str, Offer]):
         return len(self._offers)
 
 
-class _AskingMechanism:
-    """A mechanism that asks the gate before it is complete."""
+class _FaultyMechanism:
+    """A mechanism that applies the faults of its gate when it is complete."""
 
     def __init__(self, begin: Callable[[], SaslMechanism], name: str, gate: FaultyGate) -> None:
         self._inner = begin()

@@ -1,6 +1,7 @@
-"""Faults of TLS handshakes and of SASL logins: which rules there are, and whom they hit. login_effects.py does what they say.
+"""Faults of TLS handshakes and of SASL logins: the rules of a broker, and which of them hit. login_effects.py applies them.
 
-The listeners of a broker under test ask at each handshake and login, which are rare; requests after the login ask nothing.
+A broker under test looks for rules at each handshake and login, which are rare, and not at requests
+after the login.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from minibroker.testing.faults.login_rule import CERTIFICATE, REVOKE, LoginFault, login_rule_of
+from minibroker.testing.faults.rule import CERTIFICATE, REVOKE, LoginFault, login_rule_of
 from minibroker.testing.options import BrokerError
 
 if TYPE_CHECKING:
@@ -26,20 +27,26 @@ class LoginFaults:
     """The faults of logins of one broker."""
 
     def __init__(self, broker: Callable[[], SimulatedBroker], authority: Callable[[], Authority | None]) -> None:
-        """`authority` returns what signed the broker's certificate, if the test kit did."""
+        """`authority` returns the authority that signed the broker's certificate, if the test kit made it."""
         self._broker = broker
         self._authority = authority
         self._faults: dict[str, LoginFault] = {}
         self._numbers = count(1)
 
     def watch(self, listener: Listener, clock: MovingClock | None) -> None:
-        """Let a listener with TLS or SASL ask this object. Its sessions end by `clock`, so that `advance` ends them."""
+        """Apply the rules to a listener with TLS or SASL.
+
+        Its sessions end by `clock`, which `advance` moves.
+        """
         from minibroker.testing.faults.login_effects import watch  # noqa: PLC0415  most brokers under test have no users
 
         watch(self.hits, listener, clock)
 
     def add(self, rule: Mapping[str, Any]) -> str:
-        """Put a rule into force and return its id; BrokerError says what is wrong with it."""
+        """Add a rule and return its id.
+
+        Raises BrokerError if it is invalid, or the broker has no such listener.
+        """
         fault = LoginFault(*login_rule_of(rule))
         kind = fault.rule.kind
         broker = self._broker()
@@ -72,19 +79,21 @@ class LoginFaults:
     def hits(self, kinds: tuple[str, ...], user: str | None) -> Iterator[LoginFault]:
         """Count a login of `user`, or a handshake, for each rule of these kinds; yields those that hit it."""
         for fault in [*self._faults.values()]:
-            if fault.rule.kind in kinds and fault.rule.user in {None, user} and fault.often.hits_now():
+            if fault.rule.kind in kinds and fault.rule.user in {None, user} and fault.frequency.hits_now():
                 yield fault
 
     def list(self) -> list[dict[str, Any]]:
-        """All faults with `id`, `calls` and `hits`."""
-        return [fault.rule.to_json() | {"often": fault.often.spec, "id": name} | self.state(name) for name, fault in self._faults.items()]
+        """Return all faults with `id`, `calls` and `hits`."""
+        return [
+            fault.rule.to_json() | {"often": fault.frequency.spec, "id": name} | self.state(name) for name, fault in self._faults.items()
+        ]
 
     def state(self, name: str) -> dict[str, int]:
-        """`calls` and `hits` of a fault."""
+        """Return `calls` and `hits` of a fault."""
         fault = self._faults.get(name)
         if fault is None:
             raise BrokerError(f"faults: there is no fault {name}: it was removed, or ended with a reset")
-        return {"calls": fault.often.calls, "hits": fault.often.hits}
+        return {"calls": fault.frequency.calls, "hits": fault.frequency.hits}
 
     def remove(self, name: str) -> None:
         """Remove a fault, and send the answers that wait for it; does nothing if there is none."""

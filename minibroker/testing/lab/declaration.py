@@ -1,4 +1,6 @@
-"""The declaration of an operation of the lab: a typed method under `@operation` in a group. Every other form is made from it.
+"""The declaration of an operation of the lab: a typed method under `@operation` in a group.
+
+Every other form is made from it.
 
     class Leaders(OperationGroup, prefix="leaders"):
         @operation
@@ -11,7 +13,8 @@
     `minibroker lab`                cli/lab/derived.py: a parameter with an `Option` is an option, any other an argument
     docs/lab.md                     tests/testing/lab/reference_page.py
 
-The first line of the docstring is the purpose in `GET /`, in docs/lab.md and in the list of commands of the shell.
+The first line of the docstring is the purpose in `GET /`, in docs/lab.md and in the list of
+commands of the shell.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ class Execute(Protocol):
     """Executes an operation of a broker by name, and returns its result."""
 
     def __call__(self, name: str, arguments: dict[str, Any], /) -> Any:
-        """BrokerError says in one line why it failed."""
+        """Raises BrokerError, a single line, if it fails."""
 
 
 class UnknownOperationError(BrokerError):
@@ -54,7 +57,7 @@ class Operation:
     """Name, parameters and result of a function, read from its signature when they are first needed."""
 
     def __init__(self, name: str, function: Callable[..., Any], *, is_reading: bool = False) -> None:
-        """`is_reading`: it changes nothing."""
+        """`is_reading`: the operation changes nothing."""
         self.name = name
         self.function = function
         self.is_reading = is_reading
@@ -71,7 +74,7 @@ class Operation:
 
     @cached_property
     def parameters(self) -> dict[str, inspect.Parameter]:
-        """By name, without `self`."""
+        """The parameters by name, without `self`."""
         return {name: each for name, each in inspect.signature(self.function).parameters.items() if name != "self"}
 
     @cached_property
@@ -81,17 +84,17 @@ class Operation:
 
     @cached_property
     def options(self) -> dict[str, Option]:
-        """Those of the parameters that have one."""
+        """The `Option` of each parameter that has one."""
         hints = get_type_hints(self.function, include_extras=True)
         return {name: more for name, hint in hints.items() for more in getattr(hint, "__metadata__", ()) if isinstance(more, Option)}
 
     @property
     def is_gettable(self) -> bool:
-        """Whether HTTP's GET may ask for it: it changes nothing and needs no argument."""
+        """Whether HTTP's GET executes it: it changes nothing and needs no argument."""
         return self.is_reading and all(each.default is not each.empty for each in self.parameters.values())
 
     def describe(self) -> dict[str, Any]:
-        """Name, purpose and arguments as JSON."""
+        """Encode name, purpose and arguments as JSON."""
         arguments = {}
         for name, each in self.parameters.items():
             kind = _type_name(self.hints[name])
@@ -100,19 +103,19 @@ class Operation:
 
     def check(self, arguments: Mapping[str, Any]) -> None:
         """Raise BrokerError if an argument is unknown, missing or of another type."""
-        for given in arguments:
-            if given not in self.parameters:
+        for name in arguments:
+            if name not in self.parameters:
                 known = ", ".join(self.parameters) or "none"
-                raise BrokerError(f"{self.name}: there is no argument {given!r}; there are: {known}")
+                raise BrokerError(f"{self.name}: there is no argument {name!r}; there are: {known}")
         for each in self.parameters.values():
             if each.default is each.empty and each.name not in arguments:
                 raise BrokerError(f"{self.name}: argument {each.name!r} is missing")
-        for given, value in arguments.items():
-            if not _is_of(value, self.hints[given]):
-                raise BrokerError(f"{self.name}: {given}={value!r} must be {_type_name(self.hints[given])}")
+        for name, value in arguments.items():
+            if not _is_of(value, self.hints[name]):
+                raise BrokerError(f"{self.name}: {name}={value!r} must be {_type_name(self.hints[name])}")
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """The arguments of a Python call by name; TypeError as Python raises it."""
+        """Return the arguments of a Python call by name. Raises TypeError as Python does."""
         try:
             bound = inspect.signature(self.function).bind(None, *args, **kwargs)
         except TypeError as error:
@@ -120,7 +123,7 @@ class Operation:
         return {name: value for name, value in bound.arguments.items() if name != "self"}
 
     def result(self, value: Any) -> Any:
-        """What JSON made of a result as the declared type: its objects have no integers as keys."""
+        """Convert a result from JSON, whose objects have no integers as keys, to the declared type."""
         hint = self.hints.get("return")
         return {int(key): each for key, each in value.items()} if get_origin(hint) is dict and get_args(hint)[0] is int else value
 
@@ -141,11 +144,14 @@ def _is_of(value: Any, hint: Any) -> bool:
     return isinstance(value, kind) and not (kind is int and isinstance(value, bool))
 
 
-# -- declaring ----------------------------------------------------------------------------------------------------------
+# Declaring
 
 
 class OperationGroup:
-    """Operations that belong together. `prefix` starts the name of each: "leaders" for `leaders.move`."""
+    """Operations that belong together.
+
+    `prefix` starts the name of each: "leaders" for `leaders.move`.
+    """
 
     def __init_subclass__(cls, prefix: str = "", **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -160,7 +166,10 @@ def operation(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]: 
 @overload
 def operation(function: Callable[P, R]) -> Callable[P, R]: ...
 def operation(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Declare a method as an operation. Its type is what handles show: what an asynchronous one returns once it was awaited."""
+    """Declare a method as an operation.
+
+    The type of an asynchronous one is that of its awaited result.
+    """
     function._operation = Operation(function.__name__, function)  # type: ignore[attr-defined]  # noqa: SLF001  read below
     return function
 
@@ -172,13 +181,13 @@ def reading(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def operation_of(member: object) -> Operation | None:
-    """The declaration of a method or property of a group; None if it is not an operation."""
+    """Return the declaration of a method or property of a group; None if it is not an operation."""
     found = getattr(member.fget if isinstance(member, property) else member, "_operation", None)
     return found if isinstance(found, Operation) else None
 
 
 def operations_of(group: type[OperationGroup]) -> list[Operation]:
-    """All of a group, in the order in which they are declared."""
+    """Return all operations of a group, in the order of their declarations."""
     return [found for member in vars(group).values() if (found := operation_of(member)) is not None]
 
 
@@ -189,35 +198,35 @@ def _declared(method: object) -> Operation:
     return found
 
 
-# -- handles ------------------------------------------------------------------------------------------------------------
+# Handles
 
 
-def asked(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """The same method for a class whose `_execute` asks a broker."""
+def called(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """Return the method for a class whose `_execute` calls a broker elsewhere."""
     declared = _declared(method)
 
     @wraps(method)
-    def ask(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         return declared.result(self._execute(declared.name, declared.arguments(args, kwargs)))
 
-    return ask
+    return call
 
 
 def awaited(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
-    """The same method as a coroutine, for a class whose `_execute` is awaited."""
+    """Return the method as a coroutine, for a class whose `_execute` is awaited."""
     declared = _declared(method)
 
     @wraps(method)
-    async def ask(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+    async def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         return declared.result(await self._execute(declared.name, declared.arguments(args, kwargs)))
 
-    return ask
+    return call
 
 
 def remote(group: type[G], execute: Execute) -> G:
-    """A group whose broker runs elsewhere: its operations are those of the class, and each asks by `execute`."""
+    """Return a group whose broker runs elsewhere: each of its operations calls `execute`."""
     handle: G = object.__new__(_remote_type(cast("Any", group)))
-    handle._execute = execute  # type: ignore[attr-defined]  # noqa: SLF001  `asked` reads it
+    handle._execute = execute  # type: ignore[attr-defined]  # noqa: SLF001  `called` reads it
     return handle
 
 
@@ -226,11 +235,11 @@ def _remote_type(group: Any) -> Any:
     members: dict[str, Any] = {}
     for name, member in vars(group).items():
         if operation_of(member) is not None:
-            members[name] = property(asked(cast("Any", member.fget))) if isinstance(member, property) else asked(member)
+            members[name] = property(called(cast("Any", member.fget))) if isinstance(member, property) else called(member)
     return type(group.__name__, (group,), members)
 
 
-# -- by name ------------------------------------------------------------------------------------------------------------
+# By name
 
 
 class OperationTable:
@@ -247,22 +256,25 @@ class OperationTable:
                     self._functions[declared.name] = types.MethodType(declared.function, group)
 
     def add(self, name: str, function: Callable[..., Any]) -> None:
-        """An operation that is declared by a plain function."""
+        """Add an operation that is declared by a plain function."""
         self._operations[name] = Operation(name, function)
         self._functions[name] = function
 
     def describe(self) -> list[dict[str, Any]]:
-        """Name, purpose and arguments of each, sorted by name."""
+        """Encode name, purpose and arguments of each operation, sorted by name."""
         return [self._operations[name].describe() for name in sorted(self._operations)]
 
     def find(self, name: str) -> Operation:
-        """The declaration; UnknownOperationError names the nearest one if there is none."""
+        """Return the declaration. Raises UnknownOperationError, which names the nearest one."""
         if name not in self._operations:
             near = get_close_matches(name, self._operations, 1)
             raise UnknownOperationError(f"there is no command {name!r}{f': did you mean {near[0]}?' if near else ''}")
         return self._operations[name]
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Execute an operation; BrokerError if there is none of that name, or if it has no such arguments."""
+        """Execute an operation.
+
+        Raises BrokerError if there is none of that name, or it has other arguments.
+        """
         self.find(name).check(arguments)
         return self._functions[name](**arguments)

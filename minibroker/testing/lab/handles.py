@@ -1,7 +1,8 @@
 """The objects that a test gets for faults, holds, leaders and nodes, whichever way its broker runs: see `Surface` and `AsyncSurface`.
 
-`Leaders` and `Nodes` of operations.py are handles as they are (`declaration.remote`). The asynchronous ones name each operation once, so
-that mypy and editors follow them; tests/testing/test_surfaces.py asserts that none is missing.
+`Leaders` and `Nodes` of operations.py are handles as they are (`declaration.remote`). The
+asynchronous ones name each operation once, so that mypy and editors follow them;
+tests/testing/test_surfaces.py asserts that none is missing.
 
     fault = await broker.faults.inject("Produce", "NOT_LEADER_OR_FOLLOWER").once()
     async with broker.hold_high_watermark("orders", 0): ...
@@ -15,7 +16,7 @@ from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from minibroker.testing.lab.declaration import Execute, asked, awaited
+from minibroker.testing.lab.declaration import Execute, awaited, called
 from minibroker.testing.lab.operations import FaultOperations, HighWatermarks, Leaders, Nodes
 from minibroker.testing.lab.phrases import FaultPhrases
 
@@ -40,23 +41,23 @@ class _Handle:
 
 
 class Fault(_Handle):
-    """A fault in force; the end of a `with` block removes it."""
+    """A fault; the end of a `with` block removes it."""
 
-    _state = asked(FaultOperations.state)
-    _remove = asked(FaultOperations.remove)
+    _state = called(FaultOperations.state)
+    _remove = called(FaultOperations.remove)
 
     @property
     def calls(self) -> int:
-        """How many requests (for the storage: calls of the file system) it was for."""
+        """The number of requests that it was for; of calls of the file system, for the storage."""
         return self._state(self.id)["calls"]
 
     @property
     def hits(self) -> int:
-        """How many of them it hit."""
+        """The number of these that it hit."""
         return self._state(self.id)["hits"]
 
     def remove(self) -> None:
-        """Remove it; does nothing if it is gone."""
+        """Remove it; does nothing if it was removed before."""
         self._remove(self.id)
 
     def _end(self) -> None:
@@ -66,7 +67,7 @@ class Fault(_Handle):
 class Hold(_Handle):
     """A high watermark that is held back until `release` or the end of a `with` block."""
 
-    _release = asked(HighWatermarks.release)
+    _release = called(HighWatermarks.release)
 
     def release(self) -> None:
         """Let readers see everything again; does nothing if it was released."""
@@ -85,19 +86,19 @@ class Faults(FaultPhrases[Fault]):
     def _made(self, name: str, arguments: dict[str, Any]) -> Fault:
         return Fault(self._execute, self._execute(name, arguments))
 
-    list = asked(FaultOperations.list)
-    clear = asked(FaultOperations.clear)
-    heal = asked(FaultOperations.heal)
+    list = called(FaultOperations.list)
+    clear = called(FaultOperations.clear)
+    heal = called(FaultOperations.heal)
 
 
-# -- awaited ------------------------------------------------------------------------------------------------------------
+# Awaited
 
 
 class AsyncExecute(Protocol):
     """Executes an operation of a broker by name, and returns its result."""
 
     async def __call__(self, name: str, arguments: dict[str, Any], /) -> Any:
-        """BrokerError says in one line why it failed."""
+        """Raises BrokerError, a single line, if it fails."""
 
 
 class _AsyncHandle:
@@ -116,7 +117,7 @@ class _AsyncHandle:
 
 
 class Awaited(Generic[H]):
-    """A handle that is made when it is awaited, or by `async with`; if neither happens, a warning says so."""
+    """A handle that is made when it is awaited, or by `async with`; without either there is a warning."""
 
     def __init__(self, what: str, make: Callable[[], Awaitable[H]]) -> None:
         self._what = what
@@ -150,16 +151,16 @@ class AsyncFault(_AsyncHandle):
 
     @property
     async def calls(self) -> int:
-        """How many requests it was for: `await fault.calls`."""
+        """The number of requests that it was for: `await fault.calls`."""
         return (await self._state(self.id))["calls"]
 
     @property
     async def hits(self) -> int:
-        """How many of them it hit: `await fault.hits`."""
+        """The number of these that it hit: `await fault.hits`."""
         return (await self._state(self.id))["hits"]
 
     async def remove(self) -> None:
-        """Remove it; does nothing if it is gone."""
+        """Remove it; does nothing if it was removed before."""
         await self._remove(self.id)
 
     async def _end(self) -> None:
@@ -232,7 +233,7 @@ class AsyncNodes:
 
 
 def hold_awaited(execute: AsyncExecute, topic: str, partition: int) -> Awaited[AsyncHold]:
-    """`hold_high_watermark` of a broker whose methods are awaited."""
+    """Return the handle of `hold_high_watermark`, for a broker whose methods are awaited."""
 
     async def make() -> AsyncHold:
         return AsyncHold(execute, await execute("high_watermark.hold", {"topic": topic, "partition": partition}))

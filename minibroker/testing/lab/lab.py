@@ -39,13 +39,13 @@ class Lab:
         )
 
     async def execute(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Execute an operation; BrokerError says in one line why it failed."""
+        """Execute an operation. Raises BrokerError, a single line, if it fails."""
         with one_line_error(name):
             result = self.table.call(name, arguments)
             return await result if inspect.isawaitable(result) else result
 
     def forget(self) -> None:
-        """Drop faults and holds: the broker starts, or gets other data."""
+        """Remove faults and holds: the broker starts, or gets other data."""
         self._high_watermarks.forget()
         self.storage.clear()
         self.logins.clear()

@@ -36,7 +36,10 @@ class _ConfiguredBroker(HostedBroker):
 
 
 class LabBroker:
-    """What `serve` runs in place of a server.Broker: start, stop, addresses. `hosted.lab` has the operations."""
+    """What `serve` runs in place of a server.Broker: start, stop, addresses.
+
+    `hosted.lab` has the operations.
+    """
 
     def __init__(
         self,

@@ -1,11 +1,13 @@
-"""All operations of the lab: what a test does to a broker, with JSON in and out, on the thread of the broker's loop.
+"""All operations of the lab, with JSON in and out, on the thread of the broker's loop.
 
     await lab.execute("high_watermark.hold", {"topic": "orders", "partition": 0})        {"id": 1}
 
-Faults, holds and moved leaders end with `reset`, `restore` and the broker. `faults.heal` ends faults of the storage and opens the logs
-again: stopped brokers run, and leaders are where they were placed. Faults of requests and holds stay.
+Faults, holds and moved leaders end with `reset`, `restore` and the broker. `faults.heal` ends
+faults of the storage and opens the logs again: stopped brokers run, and leaders are where they were
+placed. Faults of requests and holds stay.
 
-`minibroker lab` imports this module and no broker: what runs one is imported for annotations only.
+`minibroker lab` imports this module without a broker, whose modules are imported for annotations
+only.
 """
 
 from __future__ import annotations
@@ -37,13 +39,13 @@ if TYPE_CHECKING:
 
 
 class LabHost(Protocol):
-    """What the lab needs of a HostedBroker."""
+    """A HostedBroker, as the lab uses it."""
 
     bootstrap_servers: str
 
     @property
     def broker(self) -> SimulatedBroker:
-        """The running broker; BrokerError if there is none."""
+        """The running broker. Raises BrokerError if there is none."""
 
     @property
     def now_ms(self) -> int:
@@ -51,7 +53,7 @@ class LabHost(Protocol):
 
     @property
     def authority(self) -> Authority | None:
-        """What signed the broker's certificate, if the test kit did."""
+        """The authority that signed the broker's certificate, if the test kit made it."""
 
     @property
     def request_log(self) -> RequestLog:
@@ -59,7 +61,7 @@ class LabHost(Protocol):
 
     @property
     def request_count(self) -> int:
-        """How many requests came since the start."""
+        """The number of requests since the start."""
 
     async def metrics(self, name: str) -> list[dict[str, Any]]:
         """Return the series of a metric: `labels` and `value`; BrokerError for an unknown name."""
@@ -154,7 +156,8 @@ class BrokerOperations(OperationGroup):
     def requests(self, since: int = 0) -> dict[str, Any]:
         """List the last 10,000 requests of clients, from number `since` on.
 
-        Returns `rows`, the names of their `columns`, `first` (the number of the first row) and `next` (the `since` of the next call).
+        Returns `rows`, the names of their `columns`, `first` (the number of the first row) and
+        `next` (the `since` of the next call).
         """
         log, next_number = self._host.request_log, self._host.request_count
         first = max(next_number - len(log), since, 0)
@@ -188,7 +191,10 @@ class _Hold(NamedTuple):
 
 
 class HighWatermarks(OperationGroup, prefix="high_watermark"):
-    """High watermarks that a test holds back. A partition may be held twice; it is free when both holds are released."""
+    """High watermarks that a test holds back.
+
+    A partition may be held twice; it is free when both holds are released.
+    """
 
     def __init__(
         self,
@@ -229,12 +235,12 @@ class HighWatermarks(OperationGroup, prefix="high_watermark"):
 
         Returns how many holds there were.
         """
-        wanted = [
+        numbers = [
             number
             for number, hold in self._holds.items()
             if id in {None, number} and topic in {None, hold.topic} and partition in {None, hold.partition}
         ]
-        return sum(self._release(number) for number in wanted)
+        return sum(self._release(number) for number in numbers)
 
     @reading
     def list(self) -> list[dict[str, Any]]:
@@ -249,7 +255,7 @@ class HighWatermarks(OperationGroup, prefix="high_watermark"):
         return rows
 
     def forget(self) -> None:
-        """Drop all holds: the broker has other data."""
+        """Remove all holds: the broker has other data."""
         self._holds.clear()
 
     def renew(self) -> None:
@@ -354,7 +360,8 @@ class FaultOperations(OperationGroup, prefix="faults"):
     def heal(self) -> None:
         """Bring failed storage back, and let clients log in again.
 
-        Removes the faults of the storage and of logins, and opens the logs again, as a start after a crash does.
+        Removes the faults of the storage and of logins, and opens the logs again, as a start after
+        a crash does.
         """
         self._storage.clear()
         self._logins.clear()
@@ -362,7 +369,10 @@ class FaultOperations(OperationGroup, prefix="faults"):
 
 
 class Leaders(OperationGroup, prefix="leaders"):
-    """Leaders of partitions. With one broker a leader can be taken away and epochs raised, but nothing moved."""
+    """Leaders of partitions.
+
+    With one broker a leader can be taken away and epochs raised, but nothing moved.
+    """
 
     def __init__(self, broker: Callable[[], SimulatedBroker]) -> None:
         self._broker = broker
@@ -453,7 +463,8 @@ class Nodes(OperationGroup, prefix="nodes"):
     def stop(self, node: int) -> None:
         """Stop a broker.
 
-        Closes its listeners and connections. Its partitions get other leaders, or have none. Does nothing if the broker is stopped.
+        Closes its listeners and connections. Its partitions get other leaders, or have none. Does
+        nothing if the broker is stopped.
         """
         self._check(node)
         self._broker().stop_node(node)
@@ -462,7 +473,8 @@ class Nodes(OperationGroup, prefix="nodes"):
     async def start(self, node: int) -> None:
         """Start a broker again.
 
-        It listens on its ports, and leads again what no broker leads. Does nothing if the broker runs.
+        It listens on its ports, and leads again what no broker leads. Does nothing if the broker
+        runs.
         """
         self._check(node)
         try:

@@ -1,8 +1,8 @@
-"""The words with which a test injects a fault: `inject("Produce", "NOT_LEADER_OR_FOLLOWER", topic="orders").times(3)`.
+"""The methods with which a test injects a fault: `inject("Produce", "NOT_LEADER_OR_FOLLOWER", topic="orders").times(3)`.
 
-The first word says what happens and to which requests. The last one (once, times, on_call, probability, always) says how often, and puts
-the fault into force. `Made` is the handle that it returns: a Fault, or one that is awaited. Each first word is a command of `minibroker lab
-faults`.
+The first method selects what happens and to which requests. The last one (once, times, on_call,
+probability, always) selects how often, and starts the fault. `Made` is the handle that it returns:
+a Fault, or one that is awaited. Each first method is a command of `minibroker lab faults`.
 """
 
 from __future__ import annotations
@@ -21,18 +21,21 @@ _Partition = Annotated[int | None, Option("One partition of it.", "N", minimum=0
 
 
 class Phrase(Generic[Made]):
-    """A fault that lacks how often it happens. It is not in force until a method is called; without one, a warning names the omission."""
+    """A fault without its frequency.
+
+    It starts when a method is called; if none is, there is a warning.
+    """
 
     def __init__(self, make: Callable[[dict[str, Any]], Made]) -> None:
         self._make = make
-        self._is_said = False
+        self._is_started = False
 
     def __del__(self) -> None:
-        if not self._is_said:
+        if not self._is_started:
             warnings.warn("this fault never happens: it needs .once(), .times(n), .on_call(n), .probability(p) or .always()", stacklevel=2)
 
-    def _how_often(self, often: dict[str, Any]) -> Made:
-        self._is_said = True
+    def _start(self, often: dict[str, Any]) -> Made:
+        self._is_started = True
         return self._make(often)
 
     def once(self) -> Made:
@@ -41,26 +44,29 @@ class Phrase(Generic[Made]):
 
     def times(self, count: int) -> Made:
         """Hit the first `count` calls."""
-        return self._how_often({"times": count})
+        return self._start({"times": count})
 
     def on_call(self, number: int) -> Made:
         """Hit call `number` alone, counted from 1."""
-        return self._how_often({"call": number})
+        return self._start({"call": number})
 
     def probability(self, probability: float, *, seed: int = 1) -> Made:
         """Hit each call with a probability from 0 to 1; the same calls with the same seed."""
-        return self._how_often({"probability": probability, "seed": seed})
+        return self._start({"probability": probability, "seed": seed})
 
     def always(self) -> Made:
         """Hit every call until the fault is removed."""
-        return self._how_often({})
+        return self._start({})
 
 
 class FaultPhrases(Generic[Made]):
-    """The kinds of faults. `api` is Kafka's name, "Produce". A fault is for all requests of it unless `scope` chooses some.
+    """The kinds of faults.
 
-    topic, partition, client_id, group, transactional_id: what the request is about; of several partitions only the chosen one is refused
-    node: the broker that the request was sent to, of several.
+    `api` is Kafka's name, "Produce". A fault is for all requests of it unless `scope` chooses some.
+
+    Of several partitions in a request only that of the scope is rejected. The scope names the
+    topic, partition, group or transactional_id that the request is about, the client_id that sent
+    it, or the node (broker) that received it.
     """
 
     def _made(self, name: str, arguments: dict[str, Any]) -> Made:
@@ -105,7 +111,8 @@ class FaultPhrases(Generic[Made]):
     ) -> Phrase[Made]:
         """Tell clients to slow down.
 
-        They find the time in throttle_time_ms. The broker reads nothing from them for that time, as Kafka does above a quota.
+        They find the time in throttle_time_ms. The broker reads nothing from them for that time, as
+        Kafka does above a quota.
         """
         return self._phrase("throttle", api, scope, ms=ms)
 
@@ -133,7 +140,8 @@ class FaultPhrases(Generic[Made]):
     def certificate(self, problem: str) -> Phrase[Made]:
         """Show clients a certificate that they refuse.
 
-        The problem is expired, not_yet_valid, wrong_host or unknown_ca. Open connections stay. Each TLS handshake is a call.
+        The problem is expired, not_yet_valid, wrong_host or unknown_ca. Open connections stay. Each
+        TLS handshake is a call.
         """
         return self._login("certificate", problem=problem)
 
@@ -170,7 +178,8 @@ class FaultPhrases(Generic[Made]):
     ) -> Phrase[Made]:
         """Let the sessions of logins from now on end after a time.
 
-        Clients must log in again before it, as with connections.max.reauth.ms. A request after it closes the connection.
+        Clients must log in again before it, as with connections.max.reauth.ms. A request after it
+        closes the connection.
         """
         return self._login("shorten_sessions", ms=ms, user=user)
 
@@ -184,7 +193,8 @@ class FaultPhrases(Generic[Made]):
     ) -> Phrase[Made]:
         """Let the file system fail.
 
-        Errors of a failing disk take the log directory offline, with all its partitions, until 'faults heal' or a restart.
+        Errors of a failing disk take the log directory offline, with all its partitions, until
+        'faults heal' or a restart.
         """
         target = {"topic": topic, "partition": partition, "on": on, "error": error}
         known = {name: value for name, value in target.items() if value is not None}

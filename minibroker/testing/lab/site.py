@@ -5,8 +5,9 @@ POST /COMMAND     executes one, with its arguments as a JSON object in a body of
 GET /COMMAND      the same for operations that change nothing and need no argument
 errors            {"error": "one line"} with 400 (arguments, or the broker rejects them), 403, 404 (no such operation), 405, 415
 
-The lab is off by default, and listens on 127.0.0.1 unless `--lab-host` says otherwise: any program that reaches it controls the broker.
-A page in a browser cannot, wherever the lab listens (minibroker/http/access.py). On a port that it shares, its paths start with /lab.
+The lab is off by default, and listens on 127.0.0.1 unless `--lab-host` says otherwise: any program
+that reaches it controls the broker. A page in a browser cannot, wherever the lab listens
+(minibroker/http/access.py). On a port that it shares, its paths start with /lab.
 """
 
 from __future__ import annotations

@@ -1,24 +1,31 @@
-"""A broker that clients see as several, on the data of one; its leaders can be moved, its nodes stopped, its data exchanged.
+"""A broker that clients see as several.
+
+They share one set of data. Leaders can be moved, nodes stopped, data exchanged.
 
     broker = SimulatedBroker(config, broker_count=3)    three brokers: node.id and the two ids after it
     broker.leadership.move(partition, 2)
     broker.stop_node(2); await broker.start_node(2)
     broker.exchange_data(lambda: other_files)
 
-`serve --brokers 3` and the test kit use it. This is the place where several brokers are installed around the core: handlers are wrapped
-(routing.py), `ctx.broker.nodes` and `Cluster.leadership` are set, and each node gets its listeners. With `broker_count=1` nothing is
-installed until `leadership` is asked for.
+`serve --brokers 3` and the test kit use it. This is the place where several brokers are installed
+around the core: handlers are wrapped (routing.py), `ctx.broker.nodes` and `Cluster.leadership` are
+set, and each node gets its listeners. With `broker_count=1` nothing is installed until the first
+use of `leadership`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count
 from typing import Any, Final
 
 from minibroker.clock import Clock
+from minibroker.cluster.nodes import EligibleLeaders, Node, Nodes, PartitionNodes
+from minibroker.cluster.partition import Partition
 from minibroker.config.broker_config import BrokerConfig
+from minibroker.config.listeners import NODES_MAX, PORT_MAX
 from minibroker.dispatch.context import Services
 from minibroker.errors import ConfigurationError, KafkaError
 from minibroker.server.broker import Broker
@@ -26,7 +33,6 @@ from minibroker.server.loop_background import LoopBackground
 from minibroker.server.served_node import ServedNode
 from minibroker.storage.files import Files
 from minibroker.testing.simulation.leadership import SimulatedLeadership
-from minibroker.testing.simulation.nodes import SimulatedNodes, nodes_of
 from minibroker.testing.simulation.routing import with_routing
 
 log = logging.getLogger(__name__)
@@ -72,7 +78,10 @@ class SimulatedBroker(Broker):
 
     @property
     def leadership(self) -> SimulatedLeadership:
-        """The leaders of all partitions, which can be moved. Asking for it the first time makes one broker a cluster of one."""
+        """The leaders of all partitions, which can be moved.
+
+        Its first use makes a single broker a cluster of one.
+        """
         leadership = self.cluster.leadership
         if not isinstance(leadership, SimulatedLeadership):
             (alone,) = self.nodes
@@ -82,7 +91,7 @@ class SimulatedBroker(Broker):
         return leadership
 
     def answer_parked(self) -> None:
-        """Answer each Fetch that waits with the records that there are: requests are served otherwise from now on."""
+        """Answer each waiting Fetch with the present records: from now on, other handlers serve requests."""
         for connection in self.connections:
             connection.answer_parked()
 
@@ -102,7 +111,7 @@ class SimulatedBroker(Broker):
         return [services, *(services.seen_from(SimulatedNodes(node, leadership)) for node in others)]
 
     def _simulate(self, services: Services) -> SimulatedLeadership:
-        """Install the simulation: requests are answered by the leaders' places, and rejected by other nodes."""
+        """Install the simulation: nodes reject requests that other nodes have to serve."""
         nodes = nodes_of(self.config, self.cluster.node, self._broker_count, self._racks)
         leadership = SimulatedLeadership(self.cluster, nodes, self._files)
         services.registry = with_routing(services.registry)
@@ -118,9 +127,10 @@ class SimulatedBroker(Broker):
     def exchange_data(self, exchange: Callable[[], Files]) -> None:
         """Serve other data from now on, on the same addresses and connections; the old data are left as by a crash.
 
-        `exchange` is called when nothing is open. It returns the file system in which the data are now: the same one with other files in
-        `log.dirs`, or another one. Requests that wait are answered; connections are closed whose requests cannot be answered. For clients
-        it is the same cluster, and the same coordinator. No producer id is given out again.
+        `exchange` is called when nothing is open. It returns the file system in which the data are
+        now: the same one with other files in `log.dirs`, or another one. Requests that wait are
+        answered; connections are closed whose requests cannot be answered. For clients it is the
+        same cluster, and the same coordinator. No producer id is given out again.
 
         Raises:
             ConfigurationError: the broker cannot start on these data. It serves nothing any more and must be stopped.
@@ -147,7 +157,9 @@ class SimulatedBroker(Broker):
     # Nodes that stop and start
 
     def stop_node(self, node_id: int) -> None:
-        """Stop one broker: others lead its partitions, its listeners and connections are closed. Does nothing if it is stopped.
+        """Stop one broker: others lead its partitions, its listeners and connections are closed.
+
+        Does nothing if it is stopped.
 
         Raises:
             KeyError: no broker has this id.
@@ -186,7 +198,7 @@ class SimulatedBroker(Broker):
             await node.open(self._clock)
 
     async def _reopen(self) -> None:
-        """Open nodes that were stopped and lead again since the data are others; a node that cannot listen is stopped."""
+        """Open nodes that were stopped and lead again after an exchange of data; a node that cannot listen is stopped."""
         async with self._opening:
             for node in self.nodes:
                 if not self._is_alive(node):
@@ -206,3 +218,75 @@ class SimulatedBroker(Broker):
         async with self._opening:
             await super()._close_nodes(timeout_s)
         await asyncio.gather(*self._reopenings, return_exceptions=True)  # they find nothing to open
+
+
+class SimulatedNodes(Nodes):
+    """The brokers as one of them sees them. Also one broker alone, if a test takes its leaders away."""
+
+    def __init__(self, own: Node, leadership: SimulatedLeadership) -> None:
+        super().__init__(own)
+        self._leadership = leadership
+
+    @property
+    def alive(self) -> Sequence[Node]:
+        """Brokers that run, by id."""
+        return [self._leadership.nodes[node_id] for node_id in sorted(self._leadership.alive)]
+
+    @property
+    def registered(self) -> Sequence[Node]:
+        """All brokers by id, also stopped ones."""
+        return [node for _, node in sorted(self._leadership.nodes.items())]
+
+    @property
+    def controller_id(self) -> int:
+        """The first broker that runs.
+
+        Any will do: brokers of Apache Kafka also name any broker, which forwards requests.
+        """
+        return min(self._leadership.alive, default=self.own.node_id)
+
+    def find(self, node_id: int) -> Node | None:
+        """Return a broker, running or not."""
+        return self._leadership.nodes.get(node_id)
+
+    def of(self, partition: Partition) -> PartitionNodes:
+        """Return leader, replicas and in-sync replicas."""
+        return self._leadership.of(partition)
+
+    def eligible(self, partition: Partition) -> EligibleLeaders:
+        """Return the eligible leaders."""
+        return self._leadership.eligible(partition)
+
+
+def nodes_of(config: BrokerConfig, own: Node, broker_count: int, racks: Iterable[str] = ()) -> list[Node]:
+    """Return the nodes of a cluster, the configured one first.
+
+    They are in `racks` in turn: a, b, a for 3 nodes in racks a and b.
+
+    Raises:
+        ConfigurationError: there is no port for a listener of a node.
+    """
+    if not 1 <= broker_count <= NODES_MAX:
+        raise ConfigurationError(f"brokers: {broker_count} is not a number of 1 to {NODES_MAX}")
+    step = _port_step(config, broker_count)
+    names = list(racks)
+    if names:
+        own.rack = names[0]
+    further = [
+        Node(config, number=number, port_step=step, rack=names[number % len(names)] if names else None) for number in range(1, broker_count)
+    ]
+    for listener in further[-1].wanted if further else ():
+        if listener.port > PORT_MAX:
+            raise ConfigurationError(f"listeners: {listener} would be that of node {further[-1].node_id}: give lower ports, or 0")
+    return [own, *further]
+
+
+def _port_step(config: BrokerConfig, broker_count: int) -> int:
+    """Return the distance of the ports of two nodes: 1, or more if two listeners would have the same port."""
+    sides = [[each.port for each in listeners if each.port] for listeners in (config.listeners, config.advertised_listeners)]
+
+    def is_free(step: int) -> bool:
+        taken = [{port + number * step for port in ports for number in range(broker_count)} for ports in sides]
+        return all(len(each) == len(set(ports)) * broker_count for each, ports in zip(taken, sides, strict=True))
+
+    return next(step for step in count(1) if is_free(step))

@@ -1,6 +1,7 @@
 """Hold high watermarks back, as followers do that stop fetching.
 
-While the high watermark of a partition is held, readers do not see new records. Requests that need all in-sync replicas do not succeed:
+While the high watermark of a partition is held, readers do not see new records. Requests that need
+all in-sync replicas do not succeed:
 
     Produce with acks=all   waits until the high watermark has passed its records
     WriteTxnMarkers         likewise
@@ -8,12 +9,15 @@ While the high watermark of a partition is held, readers do not see new records.
     ListOffsets             OFFSET_NOT_AVAILABLE for the latest offset, while the high watermark is below the start of the leader epoch
                             (KIP-207; LEADER_NOT_AVAILABLE below version 5)
 
-A request waits for its own timeout_ms at most (WriteTxnMarkers: for request.timeout.ms). What is not replicated by then is
-REQUEST_TIMED_OUT, although the records are in the log and the leader has deleted its own. If another broker becomes the leader meanwhile,
-the answer is NOT_LEADER_OR_FOLLOWER at once (Partition.checkEnoughReplicasReachOffset). DeleteRecords goes on waiting, as in Kafka.
+A request waits for its own timeout_ms at most (WriteTxnMarkers: for request.timeout.ms). What is
+not replicated by then is REQUEST_TIMED_OUT, although the records are in the log and the leader has
+deleted its own. If another broker becomes the leader meanwhile, the answer is
+NOT_LEADER_OR_FOLLOWER at once (Partition.checkEnoughReplicasReachOffset). DeleteRecords goes on
+waiting, as in Kafka.
 
-The log and the handlers do not know about holds. A held log is an instance of `HeldLog` until it is released, and
-`with_held_watermarks` wraps the handlers. Golden answers: tests/golden/captures/held.py.
+The log and the handlers do not know about holds. A held log is an instance of `HeldLog` until it is
+released, and `with_held_watermarks` wraps the handlers. Golden answers:
+tests/golden/captures/held.py.
 """
 
 from __future__ import annotations
@@ -44,7 +48,8 @@ _TIERED: Final = frozenset({-5, -6})  #: timestamps of ListOffsets that are neve
 class HeldLog(PartitionLog):
     """A log whose high watermark and last stable offset stay where they are while it grows.
 
-    `hold` and `release` change the class of a log that is open, so that an append to any other log pays nothing for this.
+    `hold` and `release` change the class of a log that is open, so that an append to any other log
+    pays nothing for this.
     """
 
     held_log_start_offset: int  #: when the hold began
@@ -63,7 +68,7 @@ class HeldLog(PartitionLog):
             log.show_all()
 
     def show_all(self) -> None:
-        """Be an ordinary log again."""
+        """Become an ordinary log again."""
         vars(self).pop("held_log_start_offset")
         self.__class__ = PartitionLog  # type: ignore[assignment]  # see `hold`
         self._follow_log_end()
@@ -109,11 +114,11 @@ def with_held_watermarks(registry: Registry) -> Registry:
 
 
 class ReplicationWait(NamedTuple):
-    """What all replicas of one partition must have done before a request is answered."""
+    """A condition on all replicas of one partition, which a request waits for."""
 
     partition: Partition
     is_done: Callable[[PartitionLog], bool]
-    fail: Callable[[KafkaError], None]  #: called when they will not do it
+    fail: Callable[[KafkaError], None]  #: called when it cannot become true
     leads: Callable[[Partition], bool] | None = None  #: whether the broker is (still) the leader; None: that does not matter
 
 

@@ -1,7 +1,8 @@
 """The controller of simulated brokers: which of them run, and the replicas and the leader of each partition.
 
-One broker has all data, and nothing is replicated. This is what clients see, by the rules of Apache Kafka's controller
-(ReplicationControlManager, PartitionChangeBuilder of 4.3.1). partition_state.py has the rules for a single partition:
+One broker has all data, and nothing is replicated. This is what clients see, by the rules of Apache
+Kafka's controller (ReplicationControlManager, PartitionChangeBuilder of 4.3.1). partition_state.py
+has the rules for a single partition:
 
     a broker stops     It leaves the in-sync sets. Its partitions are led by the first replica that is alive and in sync or eligible, else
                        by any that is alive (unclean.leader.election.enable), else they have no leader.
@@ -9,16 +10,19 @@ One broker has all data, and nothing is replicated. This is what clients see, by
                        leaders stay until an election (ElectLeaders).
     another leader     raises the leader epoch in the metadata log and in the partition's log. So does the loss of a leader.
 
-Invariant: a leader is alive and in sync. While there is a leader, all replicas that are alive are in sync.
-Invariant: a set of partitions changes together. The metadata log is written once, before any client sees the change.
+Invariant: a leader is alive and in sync. While there is a leader, all replicas that are alive are
+in sync. Invariant: a set of partitions changes together. The metadata log is written once, before
+any client sees the change.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
+from minibroker.clock import Clock, Timer
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.metadata.features import ELIGIBLE_LEADERS_FEATURE
 from minibroker.cluster.metadata.metadata_image import IN_SYNC_MIN
@@ -57,7 +61,6 @@ from minibroker.testing.simulation.partition_state import (
     with_unclean_leader,
     without_leader,
 )
-from minibroker.testing.simulation.reassignments import Reassignments
 from minibroker.testing.simulation.replica_placement import ReplicaAssignments, spread
 
 _UNCLEAN: Final = "unclean.leader.election.enable"
@@ -75,7 +78,10 @@ class SimulatedLeadership:
     """The leaders of all partitions of a cluster (`Leadership`)."""
 
     def __init__(self, cluster: Cluster, nodes: Sequence[Node], files: Files) -> None:
-        """Present a cluster as these brokers from now on; its own node is one of them. `files` has its log directories."""
+        """Present a cluster as these brokers from now on; its own node is one of them.
+
+        `files` has its log directories.
+        """
         self.nodes: Mapping[int, Node] = {node.node_id: node for node in nodes}  #: all brokers by id
         self.changes = LeadershipChanges()
         self.alive: set[int] = set(self.nodes)  #: ids of the brokers that run; written here
@@ -143,7 +149,7 @@ class SimulatedLeadership:
         """Return the replicas that a partition has now."""
         return self.state(partition).replicas
 
-    # Topics are created, get partitions, are deleted
+    # New and deleted topics and partitions
 
     def place(self, topic: Topic, assignment: Sequence[Sequence[int]] | None, replication_factor: int) -> None:
         """Place the replicas of a new topic; without an assignment they are spread over the brokers that run."""
@@ -205,17 +211,20 @@ class SimulatedLeadership:
     # Brokers stop and start
 
     def stop(self, node_id: int) -> None:
-        """Stop a broker; does nothing if it is stopped. KafkaStorageError: it still runs."""
+        """Stop a broker; does nothing if it is stopped. After KafkaStorageError it still runs."""
         if node_id in self.alive:
             self._settle(self._all())
-            self._go_on_with(self.alive - {node_id}, lambda before, context: after_stop_of(before, node_id, context))
+            self._change_alive(self.alive - {node_id}, lambda before, context: after_stop_of(before, node_id, context))
 
     def start(self, node_id: int) -> None:
-        """Start a broker, which is in sync at once; does nothing if it runs. KafkaStorageError: it is still stopped."""
-        if node_id not in self.alive:
-            self._go_on_with(self.alive | {node_id}, lambda before, context: after_start_of(before, node_id, context))
+        """Start a broker, which is in sync at once; does nothing if it runs.
 
-    def _go_on_with(self, alive: set[int], change: Change) -> None:
+        After KafkaStorageError it is still stopped.
+        """
+        if node_id not in self.alive:
+            self._change_alive(self.alive | {node_id}, lambda before, context: after_start_of(before, node_id, context))
+
+    def _change_alive(self, alive: set[int], change: Change) -> None:
         before, self.alive = self.alive, alive
         try:
             self._change(self._all(), change)
@@ -283,7 +292,8 @@ class SimulatedLeadership:
     def reassign(self, partition: Partition, replicas: Sequence[int]) -> None:
         """Change the replicas, which the caller has checked; the leader stays if it may.
 
-        The reassignment is finished when this returns, unless new replicas take a while (reassignments.py).
+        The reassignment is finished when this returns, unless new replicas take a while
+        (`Reassignments`).
         """
         if self.reassignments is not None and self.reassignments.begin(partition, replicas):
             return
@@ -313,13 +323,14 @@ class SimulatedLeadership:
             self.bump_epoch(partition)  # fences former replicas
         self._write_down(self._cluster.topics[partition.topic])
 
-    # Inside
-
     def _all(self) -> list[Partition]:
         return [partition for topic in self._cluster.topics.values() for partition in topic.partitions]
 
     def _change(self, partitions: Iterable[Partition], change: Change) -> None:
-        """Change partitions, and raise the epochs of those with another leader; KafkaStorageError: no partition was changed."""
+        """Change partitions, and raise the epochs of those with another leader.
+
+        After KafkaStorageError none was changed.
+        """
         changed: list[tuple[Partition, PartitionState, PartitionState]] = []
         with_new_leader: list[Partition] = []
         for partition in partitions:
@@ -357,9 +368,10 @@ def is_unclean(before: PartitionState, after: PartitionState) -> bool:
 class ReplicaLogEnds:
     """What replicas that are not in sync lack, so that an unclean election loses records as in Apache Kafka (`minibroker.like.kafka`).
 
-    A partition has one log. For each replica that left the in-sync set, this remembers where the log ended then. A replica that becomes
-    leader in an unclean election cuts the log off there. A replica that is in sync again has all records. Internal topics lose nothing,
-    because coordinators have read them.
+    A partition has one log. For each replica that left the in-sync set, this remembers where the
+    log ended then. A replica that becomes leader in an unclean election cuts the log off there. A
+    replica that is in sync again has all records. Internal topics lose nothing, because
+    coordinators have read them.
     """
 
     def __init__(self, truncate: Callable[[Partition, int], None]) -> None:
@@ -383,3 +395,86 @@ class ReplicaLogEnds:
         """Forget a deleted topic."""
         for key in [each for each in self._ends if each[0] == topic_id]:
             del self._ends[key]
+
+
+RUNNING_MS: Final = 1_000  #: long enough to be seen and cancelled
+
+_LOG = logging.getLogger(__name__)
+
+
+class Reassignments:
+    """Reassignments that run for a while, as in Apache Kafka, where new replicas have to catch up: with `minibroker.like.kafka`.
+
+        begin     The replicas are those of the target, then those to be removed. New replicas are not in sync and cannot lead.
+        finish    RUNNING_MS later the replicas are those of the target, and all of them are in sync.
+        cancel    The replicas are those from before.
+
+    A reassignment that adds no replica is finished at once. A second reassignment of a partition
+    replaces the first. When the broker stops it forgets running reassignments, so the replicas are
+    those from before. Source: PartitionReassignmentReplicas of Apache Kafka 4.3.1.
+    """
+
+    def __init__(self, leadership: SimulatedLeadership, clock: Clock) -> None:
+        self._leadership = leadership
+        self._clock = clock
+        self._running: dict[tuple[UUID, int], tuple[Reassignment, Timer]] = {}
+
+    def of(self, partition: Partition) -> Reassignment | None:
+        """Return the reassignment of a partition, if one is running."""
+        found = self._running.get(_key(partition))
+        return None if found is None else found[0]
+
+    def begin(self, partition: Partition, target: Sequence[int]) -> bool:
+        """Begin a reassignment; returns False if it adds no replica, so that the caller finishes it at once.
+
+        Raises KafkaStorageError.
+        """
+        before = self.of(partition)
+        original = self._leadership.replicas(partition) if before is None else before.original
+        adding = [each for each in target if each not in original]
+        if before is not None:
+            self._forget(_key(partition))
+        if not adding:
+            return False
+        removing = sorted(set(original) - set(target))
+        reassignment = Reassignment(list(original), list(target), [*target, *removing], adding, removing)
+        self._leadership.show_reassignment(partition, reassignment.replicas, adding)
+        timer = self._clock.call_later_ms(RUNNING_MS, lambda: self._finish(partition))
+        self._running[_key(partition)] = reassignment, timer
+        return True
+
+    def cancel(self, partition: Partition) -> None:
+        """Restore the replicas from before; raises NoReassignmentInProgress."""
+        found = self.of(partition)
+        if found is None:
+            raise NoReassignmentInProgress
+        self._leadership.show_reassignment(partition, found.original, ())
+        self._forget(_key(partition))
+
+    def forget(self, topic_id: UUID) -> None:
+        """Forget a deleted topic."""
+        for key in [each for each in self._running if each[0] == topic_id]:
+            self._forget(key)
+
+    def stop(self) -> None:
+        """Forget all: the cluster closes."""
+        for key in list(self._running):
+            self._forget(key)
+
+    def _finish(self, partition: Partition) -> None:
+        found = self.of(partition)
+        if found is None:
+            return
+        self._forget(_key(partition))
+        try:
+            self._leadership.finish_reassignment(partition, found.target)
+        except KafkaError as error:
+            _LOG.warning("could not finish the reassignment of %s-%d: %s", partition.topic, partition.index, error)
+
+    def _forget(self, key: tuple[UUID, int]) -> None:
+        _, timer = self._running.pop(key)
+        timer.cancel()
+
+
+def _key(partition: Partition) -> tuple[UUID, int]:
+    return partition.topic_id, partition.index

@@ -2,11 +2,13 @@
 
     registry = wrapped(load(), lambda handler: handler.around(lambda ctx, request: serve(handler, ctx, request, error_of_this_node)))
 
-Most requests are split (partition_split.py). Fetch and ShareFetch go to their handlers as a whole, since the handlers keep the sessions.
-Their look-ups of rejected partitions fail, and they do not wait then. A partition that is rejected later ends the wait of a Fetch, as in
-Kafka's DelayedFetch. It ends the wait of a ShareFetch when all partitions are rejected. Partitions of a session count whether the request
-names them or not. If the error means that another broker leads, the answer names the leader as Apache Kafka 4.3.1 does, in the versions
-that can (KIP-951): Produce from 10 on, Fetch from 16 on, those of share groups.
+Most requests are split (partition_split.py). Fetch and ShareFetch go to their handlers as a whole,
+since the handlers keep the sessions. Their look-ups of rejected partitions fail, and they do not
+wait then. A partition that is rejected later ends the wait of a Fetch, as in Kafka's DelayedFetch.
+It ends the wait of a ShareFetch when all partitions are rejected. Partitions of a session count
+whether the request names them or not. If the error means that another broker leads, the answer
+names the leader as Apache Kafka 4.3.1 does, in the versions that can (KIP-951): Produce from 10 on,
+Fetch from 16 on, those of share groups.
 """
 
 from __future__ import annotations
@@ -47,8 +49,9 @@ _MOVED_FOR_PRODUCE: Final = frozenset({NotLeaderOrFollower.code})
 def serve(handler: Handler, ctx: RequestContext, request: Any, error_of: ErrorOf) -> Any:
     """Return the handler's answer to the request without the places that `error_of` rejects, joined with their errors.
 
-    `error_of` gets both name and id of a topic that exists, however the request names it. It must return the same result until something
-    changes, since a Fetch that waits asks again at each look. If nothing is rejected, the answer is the handler's own.
+    `error_of` gets both name and id of a topic that exists, however the request names it. It must
+    return the same result until something changes, since a waiting Fetch calls it again at each
+    look. If nothing is rejected, the answer is the handler's own.
     """
     named = by_both_names(ctx.cluster, error_of)
     if handler.api.key in _FETCHING:
@@ -57,19 +60,19 @@ def serve(handler: Handler, ctx: RequestContext, request: Any, error_of: ErrorOf
     if found.refused is None:
         return handler.handle(ctx, request)
     if found.rest is None:
-        return _loud(handler, request, with_leaders(handler, ctx, found.refused))
-    if _is_silent(request):
-        return then(handler.handle(ctx, found.rest), lambda _: _loud(handler, request, None))
+        return _or_close(handler, request, with_leaders(handler, ctx, found.refused))
+    if _needs_no_answer(request):
+        return then(handler.handle(ctx, found.rest), lambda _: _or_close(handler, request, None))
     return after(handler.handle(ctx, found.rest), lambda response: with_leaders(handler, ctx, join(response, found.refused)))
 
 
-def _is_silent(request: Any) -> bool:
+def _needs_no_answer(request: Any) -> bool:
     return isinstance(request, k00_produce.Request) and request.acks == 0
 
 
-def _loud(handler: Handler, request: Any, response: Any) -> Any:
+def _or_close(handler: Handler, request: Any, response: Any) -> Any:
     """Return the response; a Produce with acks=0 of which a part failed closes the connection instead, as in Kafka."""
-    if _is_silent(request):
+    if _needs_no_answer(request):
         raise WireError(f"{handler.api.name} with acks=0 was refused in part or as a whole")
     return response
 
@@ -77,15 +80,15 @@ def _loud(handler: Handler, request: Any, response: Any) -> Any:
 def by_both_names(cluster: Cluster, error_of: ErrorOf) -> ErrorOf:
     """Return `error_of`, called with both name and id of a topic that the cluster knows."""
 
-    def asked(name: str, topic_id: UUID, index: int | None) -> KafkaError | None:
+    def error_by_both(name: str, topic_id: UUID, index: int | None) -> KafkaError | None:
         topic = cluster.topics.get(name) if name else cluster.image.topics_by_id.get(topic_id)
         return error_of(name, topic_id, index) if topic is None else error_of(topic.name, topic.topic_id, index)
 
-    return asked
+    return error_by_both
 
 
 def places_of(ctx: RequestContext, request: Any) -> Iterable[Place]:
-    """Return every place that a request is about, including those of its session."""
+    """Return all topics and partitions that a request is about, including those of its session."""
     places = list(places_in(request))
     if isinstance(request, k01_fetch.Request):
         session = session_of(ctx, request)

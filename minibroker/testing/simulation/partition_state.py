@@ -1,6 +1,9 @@
-"""Replicas, in-sync replicas and leader of one partition, and the rules by which they change. All functions are pure.
+"""Replicas, in-sync replicas and leader of one partition, and the rules by which they change.
 
-The rules are those of Apache Kafka's controller (PartitionChangeBuilder of 4.3.1), for replicas that have every record at once:
+All functions are pure.
+
+The rules are those of Apache Kafka's controller (PartitionChangeBuilder of 4.3.1), for replicas
+that have every record at once:
 
     a leader     all replicas that are alive are in sync
     no leader    no replica is in sync. The first eligible replica that comes back becomes leader
@@ -8,8 +11,9 @@ The rules are those of Apache Kafka's controller (PartitionChangeBuilder of 4.3.
                  have been committed without them (KIP-966). The last replica in sync is always eligible. After an unclean election no
                  replica is
 
-At level 0 of eligible.leader.replicas.version no replica becomes eligible. Instead, the last replicas in sync stay in sync while there is
-no leader, and may become leader when they are back. Replicas that were eligible before lose that with the next change.
+At level 0 of eligible.leader.replicas.version no replica becomes eligible. Instead, the last
+replicas in sync stay in sync while there is no leader, and may become leader when they are back.
+Replicas that were eligible before lose that with the next change.
 """
 
 from __future__ import annotations
@@ -104,7 +108,10 @@ def with_unclean_leader(state: PartitionState, context: ElectionContext) -> Part
 
 
 def with_leader(state: PartitionState, node_id: int, context: ElectionContext) -> PartitionState:
-    """Make a broker that is alive the leader. If it has no replica, it replaces the former leader, else the first replica."""
+    """Make a broker that is alive the leader.
+
+    If it has no replica, it replaces the former leader, else the first replica.
+    """
     replicas = state.replicas
     if node_id not in replicas:
         gone = state.leader_id if state.leader_id in replicas else replicas[0]
@@ -121,7 +128,10 @@ def with_replicas(state: PartitionState, replicas: Sequence[int], context: Elect
 
 
 def with_running_reassignment(state: PartitionState, replicas: Sequence[int], adding: Sequence[int]) -> PartitionState:
-    """Start or cancel a reassignment: change the replicas, of which those `adding` are not in sync. The leader stays."""
+    """Start or cancel a reassignment: change the replicas, of which those `adding` are not in sync.
+
+    The leader stays.
+    """
     return state._replace(replicas=list(replicas), adding=tuple(adding))
 
 

@@ -1,16 +1,18 @@
 """Which brokers have the replicas of each topic.
 
-`spread` places the replicas of a new topic as Apache Kafka's StripedReplicaPlacer does. Leaders go round all brokers and change the rack
-with each partition. Replicas of a partition are in different racks as long as there are any. The followers are others in each round. Kafka
-starts at a random broker. `spread` starts at a broker that follows from the topic's name, so that tests can rely on the leaders. While
-brokers are stopped, the first replica is one that runs, and in each rack the brokers that run come first.
+`spread` places the replicas of a new topic as Apache Kafka's StripedReplicaPlacer does. Leaders go
+round all brokers and change the rack with each partition. Replicas of a partition are in different
+racks as long as there are any. The followers are others in each round. Kafka starts at a random
+broker. `spread` starts at a broker that follows from the topic's name, so that tests can rely on
+the leaders. While brokers are stopped, the first replica is one that runs, and in each rack the
+brokers that run come first.
 
 Replicas of other topics are in `minibroker-replicas.json` in the first log directory:
 
     {"version": 1, "topics": {"<topic id>": [[1, 2], [2, 3]]}}        replicas of each partition, the preferred leader first
 
-The file says nothing about data: the metadata log knows one broker, which has them all. Apache Kafka ignores the file, and so does
-minibroker with one broker.
+The file does not locate data: the metadata log has one broker, which has all of them. Apache Kafka
+ignores the file, and so does minibroker with one broker.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ Assignment = list[list[int]]  #: replicas of each partition
 def spread(
     name: str, indexes: range, replication_factor: int, racks: Mapping[int, str | None], alive: Collection[int] | None = None
 ) -> list[list[int]]:
-    """Replicas of the partitions `indexes` of a topic, the preferred leader first.
+    """Return the replicas of the partitions `indexes` of a topic, the preferred leader first.
 
     `racks` has the rack of each broker's id; `alive` are those that run, None: all.
     """
@@ -116,8 +118,8 @@ class ReplicaAssignments:
             return {}
 
     def _write(self) -> None:
-        said = {"version": _VERSION, "topics": {str(topic_id): replicas for topic_id, replicas in self._of.items()}}
+        content = {"version": _VERSION, "topics": {str(topic_id): replicas for topic_id, replicas in self._of.items()}}
         try:
-            replace_file(self._files, self._path, json.dumps(said).encode(), sync=False)
+            replace_file(self._files, self._path, json.dumps(content).encode(), sync=False)
         except OSError as error:
             _LOG.warning("%s cannot be written, a restart will spread replicas again: %s", self._path, error)

@@ -10,13 +10,16 @@
     EachCoordinator     the groups or transactions that this broker coordinates
     EachBroker          the partitions of which this broker has a replica
 
-A consumer that names its rack is sent to a replica there, as by replica.selector.class=RackAwareReplicaSelector: the leader of a partition
-names a replica that is in sync and in the consumer's rack, unless the leader is in that rack. It returns no records then and does not
-wait. In a Fetch session each answer names the partition until the consumer removes it from the session. The selector is active when
-brokers are in different racks. Nothing is replicated, so a replica is never behind the leader.
+A consumer that names its rack is sent to a replica there, as by
+replica.selector.class=RackAwareReplicaSelector: the leader of a partition names a replica that is
+in sync and in the consumer's rack, unless the leader is in that rack. It returns no records then
+and does not wait. In a Fetch session each answer names the partition until the consumer removes it
+from the session. The selector is active when brokers are in different racks. Nothing is replicated,
+so a replica is never behind the leader.
 
-As Apache Kafka's brokers do (KafkaApis, ReplicaManager of 4.3.1). Any broker accepts requests for the controller, so no client gets
-NOT_CONTROLLER. All brokers share one share coordinator, so requests between brokers about share states are never rejected.
+As Apache Kafka's brokers do (KafkaApis, ReplicaManager of 4.3.1). Any broker accepts requests for
+the controller, so no client gets NOT_CONTROLLER. All brokers share one share coordinator, so
+requests between brokers about share states are never rejected.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
 
 READ_FROM_REPLICAS_SINCE: Final = 11
 ALL_IN_SYNC: Final = -1  #: acks
-DEBUGGING_REPLICA: Final = -2  #: replica_id of a client that asks any replica
+DEBUGGING_REPLICA: Final = -2  #: replica_id of a client that reads any replica
 NOWHERE: Final = -1  #: of a preferred read replica
 _IN_SYNC_MIN: Final = "min.insync.replicas"
 
@@ -54,7 +57,7 @@ _TOPICS: Final = {CoordinatorType.GROUP: CONSUMER_OFFSETS_TOPIC, CoordinatorType
 
 
 def with_routing(registry: Registry) -> Registry:
-    """The same APIs, with handlers that reject what another broker has to serve (`ROUTED_BY` in the schemas)."""
+    """Return the same APIs, with handlers that reject what another broker has to serve (`ROUTED_BY` in the schemas)."""
     return wrapped(registry, _guard)
 
 
@@ -105,7 +108,10 @@ def _of_leaders(routing: PartitionLeader, handler: Handler, ctx: RequestContext,
 def _wrong_place(
     routing: PartitionLeader, handler: Handler, ctx: RequestContext, request: Any
 ) -> Callable[[RequestContext, Partition], bool]:
-    """Return the test for partitions that this broker rejects. A ListOffsets of a debugging replica does not need the leader."""
+    """Return the test for partitions that this broker rejects.
+
+    A ListOffsets of a debugging replica does not need the leader.
+    """
     api_key = handler.api.key
     if api_key == k01_fetch.API_KEY and ctx.api_version >= READ_FROM_REPLICAS_SINCE:
         return _is_wrong_reader
@@ -245,7 +251,10 @@ def preferred_replica(ctx: RequestContext, partition: Partition, rack: str) -> i
 
 
 def _coordinates(ctx: RequestContext, coordinator_type: CoordinatorType, key: str) -> bool:
-    """Whether this broker coordinates the key. Every broker does while the internal topic does not exist."""
+    """Whether this broker coordinates the key.
+
+    Every broker does while the internal topic does not exist.
+    """
     topic = ctx.broker.cluster.topics.get(_TOPICS[coordinator_type])
     return topic is None or ctx.broker.nodes.leads(topic.partitions[partition_of(key, len(topic.partitions))])
 

@@ -13,7 +13,7 @@ import pytest
 
 from minibroker.storage.files import APPEND, Files, RealFiles, read_all, write_all
 from minibroker.testing import BrokerError
-from minibroker.testing.faults.frequency import FaultFrequency
+from minibroker.testing.faults.rule import FaultFrequency
 from minibroker.testing.lab.storage_faults import FailingFiles, StorageFault
 from minibroker.testing.memory_files import MemoryFiles
 
@@ -25,7 +25,7 @@ def beneath(request: pytest.FixtureRequest) -> Files:
 
 
 def fault(on: str, often: dict[str, Any] | None = None, *, topic: str | None = "orders", partition: int | None = 0) -> StorageFault:
-    return StorageFault(topic=topic, partition=partition, on=on, error="ENOSPC", often=FaultFrequency(often or {}))
+    return StorageFault(topic=topic, partition=partition, on=on, error="ENOSPC", frequency=FaultFrequency(often or {}))
 
 
 def folders(files: Files, tmp_path: Path) -> tuple[str, str]:
@@ -94,7 +94,7 @@ def test_how_often_is_counted(beneath: Files, tmp_path: Path) -> None:
         files.write(copy, b"2")
     third = files.open(f"{other}/0.log", APPEND)
     write_all(files, third, b"3")
-    assert (second.often.calls, second.often.hits) == (3, 1)
+    assert (second.frequency.calls, second.frequency.hits) == (3, 1)
     assert second.to_json() == {"kind": "storage", "topic": None, "partition": None, "on": "write", "error": "ENOSPC"} | {
         "often": {"call": 2},
         "calls": 3,
@@ -138,4 +138,4 @@ def test_another_process_gets_the_files_beneath() -> None:
 )
 def test_nonsense_is_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(BrokerError, match=message):
-        StorageFault(**dict[str, Any](topic="orders", partition=0, on="write", error="EIO", often=FaultFrequency({})) | arguments)
+        StorageFault(**dict[str, Any](topic="orders", partition=0, on="write", error="EIO", frequency=FaultFrequency({})) | arguments)

@@ -7,7 +7,7 @@ import pytest
 from minibroker.cluster.nodes import Node
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import ConfigurationError
-from minibroker.testing.simulation.nodes import nodes_of
+from minibroker.testing.simulation.broker import nodes_of
 
 
 def addresses(listeners: str, advertised: str | None = None, count: int = 3) -> list[list[str]]:

@@ -11,7 +11,7 @@ from minibroker.config.broker_properties import LIKE_KAFKA
 from minibroker.schemas import k20_delete_topics as k20
 from minibroker.schemas import k45_alter_partition_reassignments as k45
 from minibroker.schemas import k46_list_partition_reassignments as k46
-from minibroker.testing.simulation.reassignments import RUNNING_MS
+from minibroker.testing.simulation.leadership import RUNNING_MS
 from minibroker.wire.schema import NIL_UUID
 from tests.support.nodes_in_memory import NodesInMemory
 
