@@ -113,7 +113,7 @@ def half_open(target: Target) -> None:
     """Until the broker has closed all."""
     hello = listeners_of(target).hello()
     links = crowd(target, listeners_of(target).ssl, [hello] * target.count(2000))
-    watch(target, links, HANDSHAKE_S + 5)
+    watch(target, links, HANDSHAKE_S + 20)
 
 
 @attack("TLS: 2,000 hellos that claim 130 kB", "each sends 1,000 bytes of it", max_growth_mb=BOUND_MB, is_secured=True)
@@ -121,7 +121,7 @@ def large_hellos(target: Target) -> None:
     """OpenSSL allocates what the header claims."""
     start = b"\x01" + (131_000).to_bytes(3, "big") + b"\x03\x03" + bytes(1000)
     links = crowd(target, listeners_of(target).ssl, [_record(start)] * target.count(2000))
-    watch(target, links, HANDSHAKE_S + 5)
+    watch(target, links, HANDSHAKE_S + 20)
 
 
 @attack("TLS: 2,000 hellos of 120 kB, torn", "each sends all but the end", max_growth_mb=BOUND_MB, is_secured=True)
@@ -130,7 +130,7 @@ def long_hellos(target: Target) -> None:
     body = b"\x01" + (131_000).to_bytes(3, "big") + b"\x03\x03" + bytes(120_000)
     data = b"".join(_record(body[at : at + 16_000]) for at in range(0, len(body), 16_000))
     links = crowd(target, listeners_of(target).sasl_ssl, [data] * target.count(2000))
-    watch(target, links, HANDSHAKE_S + 5)
+    watch(target, links, HANDSHAKE_S + 20)
 
 
 def _record(body: bytes) -> bytes:
@@ -149,7 +149,7 @@ def slow(target: Target) -> None:
                 link.send(bytes([byte]))
         if time.monotonic() > end:
             break
-    watch(target, links, HANDSHAKE_S + 5)
+    watch(target, links, HANDSHAKE_S + 20)
 
 
 @attack("TLS: 2,000 clients of another protocol", "HTTP, Kafka without TLS, random bytes", max_growth_mb=BOUND_MB, is_secured=True)
@@ -158,7 +158,7 @@ def other_protocols(target: Target) -> None:
     random = Random(7)  # noqa: S311  repeatable
     kinds = (b"GET / HTTP/1.1\r\n\r\n", frames.metadata(b"x"), random.randbytes(20_000), _record(random.randbytes(16_000)))
     data = [kinds[number % len(kinds)] for number in range(target.count(2000))]
-    watch(target, crowd(target, listeners_of(target).sasl_ssl, data), HANDSHAKE_S + 5)
+    watch(target, crowd(target, listeners_of(target).sasl_ssl, data), HANDSHAKE_S + 20)
 
 
 @attack("TLS: 2,000 handshakes, each torn at random", "the hello with changed bytes", max_growth_mb=BOUND_MB, is_secured=True)
@@ -170,7 +170,7 @@ def changed_hellos(target: Target) -> None:
         changed = bytearray(hello)
         changed[random.randrange(len(hello))] = random.randrange(256)
         data.append(bytes(changed[: random.randrange(1, len(hello) + 1)]))
-    watch(target, crowd(target, listeners_of(target).ssl, data), HANDSHAKE_S + 5)
+    watch(target, crowd(target, listeners_of(target).ssl, data), HANDSHAKE_S + 20)
 
 
 @attack("TLS: 2,000 open connections without a login", "of SASL_SSL; each sends half a record", max_growth_mb=BOUND_MB, is_secured=True)
