@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 INTERVAL_S: Final = 1.0  #: a scrape sooner after the last one sees the same rates
 PARTITIONS_A_SLICE: Final = 50
-OFFSETS_A_SLICE: Final = 200
+OFFSETS_A_SLICE: Final = 100
 NO_LEADER: Final = -1
 
 
