@@ -247,6 +247,23 @@ def test_produced_records_can_be_tombstones_with_headers(filled: ServedConsole) 
     ]
 
 
+def test_values_of_60_mb_are_previews_with_a_download(filled: ServedConsole) -> None:
+    from confluent_kafka import Producer
+
+    size = 60_000_000
+    post(filled.url, "topics/create", name="large", partitions="1", configs="max.message.bytes=70000000")
+    producer = Producer({"bootstrap.servers": filled.bootstrap, "message.max.bytes": 70_000_000})
+    producer.produce("large", b"x" * size, "key")
+    assert producer.flush(60) == 0
+    (row,) = get(filled.url, "/records.json?topic=large")["rows"]
+    assert (row["value"]["size"], row["value"]["is_cut"], len(row["value"]["text"])) == (size, True, 4096)
+    for path in ("/records?topic=large", "/record?topic=large&partition=0&offset=0", "/batch?topic=large&partition=0&offset=0"):
+        status, _, page = ask(filled, path)
+        assert (status, len(page) < 50_000) == (200, True)
+    assert len(ask(filled, "/download?topic=large&partition=0&offset=0")[2]) == size
+    post(filled.url, "topics/delete", name="large")
+
+
 @pytest.mark.parametrize(
     "fields, problem",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any, Final
 
@@ -127,7 +128,7 @@ async def _search(visit: Visit, partitions: list[Partition], positions: dict[int
         if offset is None or log is None:
             continue
         room = count if wanted.is_empty else count - len(rows)
-        while room > 0 and time.monotonic() < deadline_s:
+        while room > 0 and (now_s := time.monotonic()) < deadline_s:
             try:
                 found, size = await reader.find_rows(partition, offset, room, None if wanted.is_empty else wanted)
             except KafkaError as error:
@@ -139,6 +140,8 @@ async def _search(visit: Visit, partitions: list[Partition], positions: dict[int
             room -= len(found.rows)
             looked_at += found.record_count
             offset = found.next_offset
+            if not wanted.is_empty:
+                await asyncio.sleep(time.monotonic() - now_s)  # rests as long as it works: other threads wait for the interpreter's lock
         if offset < log.log_end_offset:
             left[partition.index] = offset
     cursor = ",".join(f"{index}:{offset}" for index, offset in left.items())
