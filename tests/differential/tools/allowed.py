@@ -29,6 +29,7 @@ class Rule(NamedTuple):
 
 
 _UNSERVED: Final = "SaslHandshake|SaslAuthenticate|AlterReplicaLogDirs|UnregisterBroker|AddRaftVoter|RemoveRaftVoter"
+_TELEMETRY: Final = "GetTelemetrySubscriptions|PushTelemetry"
 
 RULES: Final = (
     Rule(
@@ -37,6 +38,13 @@ RULES: Final = (
         rf"out:\s+({_UNSERVED})\(",
         rf"out:\s+({_UNSERVED})\(",
         difference="unserved",
+    ),
+    Rule(
+        "clients push metrics without a plugin that receives them",
+        r"^BrokerApiVersions",
+        rf"out:\s+({_UNSERVED}|{_TELEMETRY})\(",
+        rf"out:\s+({_UNSERVED}|{_TELEMETRY})\(",
+        difference="telemetry",
     ),
     Rule(
         "replicas are not moved between log directories",
