@@ -20,6 +20,9 @@ from minibroker.security.jaas import OAUTHBEARER_LOGIN_MODULE, PLAIN_LOGIN_MODUL
 from minibroker.security.sasl_session import OAUTHBEARER, PLAIN
 from minibroker.spark.failures import SourceError
 
+_KEY: Final = re.compile(r"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?-----END \1PRIVATE KEY-----", re.DOTALL)
+_CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+
 
 def executor_config(client_config: Mapping[str, str] | None) -> dict[str, str]:
     """Return a client configuration that needs no files; empty for connections by PLAINTEXT.
@@ -55,10 +58,6 @@ def kafka_options(client_config: Mapping[str, str]) -> dict[str, str]:
     if "bootstrap.servers" in client_config:
         found["kafka.bootstrap.servers"] = client_config["bootstrap.servers"]
     return found
-
-
-_KEY: Final = re.compile(r"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?-----END \1PRIVATE KEY-----", re.DOTALL)
-_CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 
 
 def portable(properties: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Errors of pipelines, and why Spark failed in one line: what Python, Kafka or Spark said below pages of Java.
+"""Errors of pipelines, and why Spark failed in one line: the error of Python, Kafka or Spark inside pages of Java.
 
 An error passes through many layers: a Python worker's exception becomes text inside a Java
 exception, which causes a failed task, a failed job and a failed query. The useful text is at the
@@ -20,18 +20,18 @@ class SourceError(Exception):
 
 
 class OptionError(SourceError):
-    """An option of `kafka-log` that cannot be followed."""
+    """An invalid option of `kafka-log`, or one that the files cannot fulfil."""
 
 
 class ReplayError(SourceError):
-    """A replay that cannot run, or cannot go on."""
+    """A replay cannot run, or cannot continue."""
 
 
 #: the last line of a worker's traceback, for an exception of minibroker: `minibroker.errors.CorruptLogError: 0.log at 5: CRC`
 OURS = re.compile(r"^(?P<name>minibroker(?:\.\w+)+): (?P<words>.*)$", re.MULTILINE)
 #: the same for any exception: the line after the indented lines of a traceback
 PYTHON = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(?P<name>[\w.]+): ?(?P<words>.*)$", re.MULTILINE)
-#: causes without information of their own
+#: exceptions that only wrap a cause
 WRAPPERS = (
     "ExecutionException",
     "InvocationTargetException",
@@ -111,8 +111,8 @@ def causes_of(error: BaseException) -> Iterator[Cause]:
     """Yield the causes of an error, from the exception raised down through Java to the first one."""
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     if java is None:
-        is_silence = type(error).__module__.startswith("py4j.") and "Trace:" not in str(error)
-        yield Cause("", ENDED) if is_silence else Cause(type(error).__name__, str(error))
+        has_ended = type(error).__module__.startswith("py4j.") and "Trace:" not in str(error)
+        yield Cause("", ENDED) if has_ended else Cause(type(error).__name__, str(error))
         return
     try:
         while java is not None:
@@ -123,7 +123,7 @@ def causes_of(error: BaseException) -> Iterator[Cause]:
 
 
 def jvm_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions of a call to Spark's JVM that fails, because the JVM is gone or otherwise."""
+    """Return the exceptions that a failed call to Spark's JVM raises, for example because the JVM is gone."""
     from py4j.protocol import Py4JError  # noqa: PLC0415  PySpark is an extra
 
     return Py4JError, OSError
@@ -148,16 +148,16 @@ def _of_exception(name: str, words: str, *, is_ours: bool) -> Reason:
 
 
 def _of_kafka(causes: list[Cause]) -> Reason | None:
-    for said, meaning in KAFKA.items():
-        if any(said in cause.words or said == cause.name for cause in causes):
+    for text, meaning in KAFKA.items():
+        if any(text in cause.words or text == cause.name for cause in causes):
             return Reason(meaning, is_whole=False)
     return None
 
 
 def _of_java(causes: list[Cause]) -> Reason | None:
-    """Return the deepest cause that has information of its own."""
-    said = [Cause(cause.name, cause.words.strip()) for cause in causes if cause.words]
-    chosen = next((cause for cause in reversed(said) if cause.name not in WRAPPERS), said[-1] if said else None)
+    """Return the deepest cause that is not only a wrapper."""
+    found = [Cause(cause.name, cause.words.strip()) for cause in causes if cause.words]
+    chosen = next((cause for cause in reversed(found) if cause.name not in WRAPPERS), found[-1] if found else None)
     if chosen is None:
         return None
     words = _one_line(STATE.sub("", CONDITION.sub("", chosen.words)))

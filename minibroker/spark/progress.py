@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 LOOK_S = 0.5  #: between two updates
-LINE_S = 10.0  #: between two lines if standard error is no terminal
+LINE_S = 10.0  #: between two lines if standard error is not a terminal
 BAR_COLUMNS = 24
 
 
@@ -86,7 +86,7 @@ def status_of(context: SparkContext) -> JobStatus:
 
 
 def _records_read(context: SparkContext, stage: int) -> int:
-    """Return a stage's records from the status store behind Spark's web pages."""
+    """Return a stage's records from the status store of Spark's web pages."""
     return int(context._jsc.sc().statusStore().lastStageAttempt(stage).inputRecords())  # noqa: SLF001  PySpark's tracker has no records
 
 
@@ -99,7 +99,7 @@ class Progress:
         self._is_terminal = out.isatty()
         self._shown: Phase | None = None
         self._began_s = now()  #: start of what is shown
-        self._said_s = self._began_s
+        self._printed_s = self._began_s
         self._is_drawn = False
         self._context: SparkContext | None = None
         self._quit = threading.Event()
@@ -131,7 +131,7 @@ class Progress:
             if current is None and not status.tasks:
                 self._erase()
                 self._shown, self._began_s = None, self._now()
-                self._said_s = self._began_s
+                self._printed_s = self._began_s
                 return
             if current is not self._shown:
                 self._shown, self._began_s = current, self._now()
@@ -155,8 +155,8 @@ class Progress:
             columns = shutil.get_terminal_size().columns
             self._out.write(f"\r{bar(words, done, total, status, elapsed_s)[: columns - 1]}\x1b[K")
             self._is_drawn = True
-        elif now_s - self._said_s >= LINE_S:
-            self._said_s = now_s
+        elif now_s - self._printed_s >= LINE_S:
+            self._printed_s = now_s
             self._out.write(f"{line(words, done, total, status, elapsed_s)}\n")
         self._out.flush()
 

@@ -4,11 +4,11 @@ A session that is configured by hand often fails in one of these ways:
 
 * The connector must have Spark's own version, or a query fails with an obscure error.
 * Spark looks for jars in the user's local Maven repository first. A repository with descriptions but
-  without jars (other builds leave such) stops it. Here resolution uses a home of its own.
+  without jars, which other builds leave, stops it. Here resolution uses its own home.
 * The driver binds to the host's name, which does not resolve on many laptops and containers. Here it
   binds to loopback.
-* Spark prints pages on standard error when it starts, and the exception of a failed start does not say
-  why. With `log` the pages go to a file, and a failed start is one line.
+* Spark prints pages on standard error when it starts, and the exception of a failed start has no
+  reason. With `log` the pages go to a file, and the error of a failed start is one line.
 * Python processes of a local Spark are the `python3` on the PATH. Here they are the interpreter that
   created the session.
 """
@@ -107,8 +107,8 @@ def kafka_session(
     home = home or cache_home()
     home.mkdir(parents=True, exist_ok=True)
     properties = {**_defaults(home, master), **(conf or {})}
-    asked = (conf or {}).get("spark.jars.packages", "").split(",")
-    properties["spark.jars.packages"] = ",".join(dict.fromkeys(name for name in (CONNECTOR, *packages, *asked) if name))
+    user_packages = (conf or {}).get("spark.jars.packages", "").split(",")
+    properties["spark.jars.packages"] = ",".join(dict.fromkeys(name for name in (CONNECTOR, *packages, *user_packages) if name))
     properties |= {"spark.app.name": app_name, "spark.master": master}
     if is_here(master):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # read when the JVM starts
@@ -129,7 +129,7 @@ def _start_jvm(properties: Mapping[str, str], log: Path) -> None:
     """Start Spark's JVM unless it runs; the JVM and its Python workers write to `log`."""
     from pyspark import SparkConf, SparkContext, errors, java_gateway  # noqa: PLC0415  heavy, and an extra
 
-    if SparkContext._gateway is not None:  # noqa: SLF001  PySpark has no other word for "it runs"
+    if SparkContext._gateway is not None:  # noqa: SLF001  PySpark has no public way to see that a JVM runs
         return
     log.parent.mkdir(parents=True, exist_ok=True)
     conf = SparkConf(loadDefaults=False)
@@ -141,7 +141,7 @@ def _start_jvm(properties: Mapping[str, str], log: Path) -> None:
         except errors.PySparkRuntimeError as error:
             reason = reason_in_log(log) or "Spark did not start"
             raise SparkUnavailableError(f"{reason} (Spark's log: {log})") from error
-    SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  what getOrCreate would do with a gateway of its own
+    SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  as getOrCreate does with its own gateway
 
 
 def is_here(master: str) -> bool:
@@ -155,7 +155,7 @@ def unusable(master: str) -> str | None:
     Spark itself would try for a minute to reach a standalone master.
     """
     if not MASTER.match(master):
-        return f"{master!r} is no master of Spark: local[N], spark://HOST:PORT, yarn or k8s://URL"
+        return f"{master!r} is not a master of Spark: local[N], spark://HOST:PORT, yarn or k8s://URL"
     masters = _masters(master)
     for address in masters:
         try:

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 _COMMENT: Final = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
-#: with which a query of Spark's SQL can start
+#: the first words of queries in Spark's SQL
 _FIRST_WORDS: Final = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "DESCRIBE", "DESC", "EXPLAIN", "SHOW", "MAP", "REDUCE")
 
 
 def topics_named(query: str, topics: Collection[str]) -> list[str]:
     """Return the topics whose names occur in a query as words (`orders`, `` `my.topic` ``), sorted.
 
-    A word that is no topic reference costs a look-up, and the topic is never read.
+    A word that happens to be a topic's name costs a look-up; the topic is not read.
     """
     return sorted(name for name in topics if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", query, re.IGNORECASE))
 
@@ -90,7 +90,7 @@ def view_table(spark: SparkSession, table: str, query: str, *, text: bool = Fals
     return named
 
 
-def _names_nothing(query: str, there: Collection[str]) -> str:
+def _names_nothing(query: str, topics: Collection[str]) -> str:
     """Return why a query cannot run, without starting Spark: a wrong first word, or no topic."""
     words = re.findall(r"[^\s(]+", _COMMENT.sub(" ", query))
     if not words:
@@ -98,6 +98,6 @@ def _names_nothing(query: str, there: Collection[str]) -> str:
     first = words[0].upper()
     if first not in _FIRST_WORDS:
         near = get_close_matches(first, _FIRST_WORDS, 1)
-        return f"the query begins with {words[0]!r}: {f'did you mean {near[0]}?' if near else 'begin it with SELECT, WITH or DESCRIBE'}"
-    names = sorted(there)
-    return f"the query names no topic that is there: there is {', '.join(names[:10]) or 'none'}{', ...' if len(names) > 10 else ''}"
+        return f"the query starts with {words[0]!r}: {f'did you mean {near[0]}?' if near else 'start it with SELECT, WITH or DESCRIBE'}"
+    names = sorted(topics)
+    return f"the query names no existing topic: there are {', '.join(names[:10]) or 'no topics'}{', ...' if len(names) > 10 else ''}"

@@ -37,8 +37,8 @@ for words in {calls!r}:
     assert CliRunner().invoke(main, words).exit_code == 0, words
     print(*words, *sorted({HEAVY!r} & set(sys.modules)))
 """
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert ran.stdout.splitlines() == [" ".join(words) for words in calls]
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines() == [" ".join(words) for words in calls]
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ for name in {HEAVY!r}:
 from minibroker.cli.main import main
 main({["spark", *words]!r})
 """
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert (ran.returncode, ran.stdout) == (1, ""), ran.stderr
-    assert re.fullmatch(r"Error: \w+ is not installed: pip install 'minibroker\[spark\]'\n", ran.stderr)
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (result.returncode, result.stdout) == (1, ""), result.stderr
+    assert re.fullmatch(r"Error: \w+ is not installed: pip install 'minibroker\[spark\]'\n", result.stderr)
 
 
 def test_invalid_arguments_fail_before_spark_starts(offline: Commands) -> None:
@@ -74,7 +74,7 @@ def test_invalid_arguments_fail_before_spark_starts(offline: Commands) -> None:
     for words in (["replay", "file:/not/there", "--name", "again"], ["audit", "/not/there"]):
         assert offline("spark", *words, code=1).err == f"Error: {words[1]} does not exist\n"
     assert offline("spark", "sql", "--master", "nonsense", "--archive", "/", "SELECT 1", code=1).err == (
-        "Error: 'nonsense' is no master of Spark: local[N], spark://HOST:PORT, yarn or k8s://URL\n"
+        "Error: 'nonsense' is not a master of Spark: local[N], spark://HOST:PORT, yarn or k8s://URL\n"
     )
 
 

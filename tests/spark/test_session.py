@@ -22,7 +22,7 @@ def test_masters_that_can_be(master: str) -> None:
 
 @pytest.mark.parametrize("master", ["", "locale", "local[x]", "nonsense", "spark://", "spark://host", "spark://host:port"])
 def test_masters_that_cannot_be(master: str) -> None:
-    assert session.unusable(master) == f"{master!r} is no master of Spark: local[N], spark://HOST:PORT, yarn or k8s://URL"
+    assert session.unusable(master) == f"{master!r} is not a master of Spark: local[N], spark://HOST:PORT, yarn or k8s://URL"
 
 
 def test_a_standalone_master_must_answer() -> None:
@@ -56,7 +56,7 @@ def test_a_jvm_that_does_not_start_is_one_line_and_a_log(tmp_path: Path) -> None
     java.write_text("#!/bin/sh\necho 'Error: x java.lang.UnsupportedClassVersionError: org/apache/spark/launcher/Main' >&2\nexit 1\n")
     java.chmod(0o755)
     program = "from minibroker.spark.session import kafka_session as k; from pathlib import Path; k('x', log=Path('log'))"
-    ran = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", program],
         env={"PATH": "/usr/bin:/bin", "JAVA_HOME": str(tmp_path / "jdk"), "HOME": str(tmp_path)},
         cwd=tmp_path,
@@ -64,8 +64,10 @@ def test_a_jvm_that_does_not_start_is_one_line_and_a_log(tmp_path: Path) -> None
         text=True,
         check=False,
     )
-    assert ran.stdout == ""
-    assert ran.stderr.endswith("SparkUnavailableError: Spark 4 needs Java 17 or 21: this Java is too old (Spark's log: log)\n"), ran.stderr
+    assert done.stdout == ""
+    assert done.stderr.endswith("SparkUnavailableError: Spark 4 needs Java 17 or 21: this Java is too old (Spark's log: log)\n"), (
+        done.stderr
+    )
     assert "UnsupportedClassVersionError" in (tmp_path / "log").read_text()
 
 
@@ -96,6 +98,6 @@ def test_the_package_as_a_zip(tmp_path: Path) -> None:
     assert [path.name for path in made.parent.iterdir()] == [made.name]
     with zipfile.ZipFile(made) as archive:
         assert "minibroker/spark/kafka_log/source.py" in archive.namelist()
-    program = f"import sys; sys.path.insert(0, {str(made)!r}); import minibroker.spark.kafka_log.split as s; print(s.__file__)"
-    ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert ran.stdout.startswith(str(made))
+    program = f"import sys; sys.path.insert(0, {str(made)!r}); import minibroker.spark.kafka_log.fields as s; print(s.__file__)"
+    result = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert result.stdout.startswith(str(made))

@@ -89,12 +89,12 @@ def test_ranges_log_directories_tables_and_mistakes(pipelines: Commands, broker:
     ).out == ('{"v":"v","offset":2}\n')
     assert ask("SELECT count(*) n FROM parquet.`PATH`".replace("PATH", f"{tmp_path}/table"), *at).out == '{"n":3}\n'
 
-    assert ask("SELEC 1", *at, code=1).err == "Error: the query begins with 'SELEC': did you mean SELECT?\n"
-    assert ask("/* a note */ list them", *at, code=1).err == "Error: the query begins with 'list': begin it with SELECT, WITH or DESCRIBE\n"
+    assert ask("SELEC 1", *at, code=1).err == "Error: the query starts with 'SELEC': did you mean SELECT?\n"
+    assert ask("/* a note */ list them", *at, code=1).err == "Error: the query starts with 'list': start it with SELECT, WITH or DESCRIBE\n"
     assert ask(" ", *at, code=1).err == "Error: the query is empty: SELECT ... FROM a topic\n"
-    assert ask("SELECT * FROM ordres", *at, code=1).err == f"Error: the query names no topic that is there: there is {TOPIC}\n"
+    assert ask("SELECT * FROM ordres", *at, code=1).err == f"Error: the query names no existing topic: there are {TOPIC}\n"
     assert ask("SELECT * FROM nobody", "--archive", f"{tmp_path}/table", code=1).err == (
-        "Error: the query names no topic that is there: there is archive, x\n"
+        "Error: the query names no existing topic: there are archive, x\n"
     )
     assert "cannot be resolved. Did you mean" in ask("SELECT nonsense FROM TOPIC", *at, code=1).err
     assert ask("SELEC * FROM TOPIC", *at, code=1).err == "Error: Syntax error at or near 'SELEC'.\n"

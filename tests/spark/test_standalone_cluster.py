@@ -67,13 +67,13 @@ def test_the_pipelines_of_the_readme(tmp_path: Path) -> None:
         calls = [[*shlex.split(call), *at] for call in re.findall(r"^\.venv/bin/minibroker (spark .*)$", SECTION, re.MULTILINE)]
         program = "".join(re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL))
         program = program.replace("localhost:9092", broker.bootstrap).replace("/var/lib/kafka/data", str(broker.data_dir))
-        told = drive(tmp_path, cluster.master, calls, program)
+        outputs = drive(tmp_path, cluster.master, calls, program)
 
-        assert json.loads(told["spark audit"])["equal"] is True
+        assert json.loads(outputs["spark audit"])["equal"] is True
         assert sorted(map(int, cli("consume", "orders-again", "-e", "-f", "%v\n").lines)) == sorted([*range(COUNT)] * 2)
-        assert sum(row["records"] for row in json.loads(told["spark sql"])) == 2 * COUNT
+        assert sum(row["records"] for row in json.loads(outputs["spark sql"])) == 2 * COUNT
         assert (tmp_path / "orders.svg").exists()
-        assert told["python"] == f"0 {2 * COUNT}\n{2 * COUNT}\n"
+        assert outputs["python"] == f"0 {2 * COUNT}\n{2 * COUNT}\n"
         workers = {path.name for path in tmp_path.glob("worker-*") if list(path.glob("app-*/*/minibroker-*.zip"))}
         assert workers == {"worker-0", "worker-1"}
 
@@ -81,7 +81,7 @@ def test_the_pipelines_of_the_readme(tmp_path: Path) -> None:
 def drive(folder: Path, master: str, calls: list[list[str]], program: str) -> dict[str, str]:
     """What each call printed, by its first two words; and the program, by `python`."""
     work = json.dumps([master, " ".join(jvm_options()), calls, program])
-    ran = subprocess.run([sys.executable, "-c", DRIVER, work], cwd=folder, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    parts = [part.partition("\n") for part in re.split(r"^\$ ", ran.stdout, flags=re.MULTILINE)[1:]]
-    return {words: said for words, _, said in parts}
+    result = subprocess.run([sys.executable, "-c", DRIVER, work], cwd=folder, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    parts = [part.partition("\n") for part in re.split(r"^\$ ", result.stdout, flags=re.MULTILINE)[1:]]
+    return {words: output for words, _, output in parts}

@@ -15,8 +15,8 @@ from minibroker.cli.spark.options import SparkRun, range_options, require_folder
 from minibroker.spark.sources.positions import EARLIEST, LATEST, Position
 
 if TYPE_CHECKING:
+    from minibroker.spark.audit.reading import Side
     from minibroker.spark.audit.result import AuditResult, Difference, PartitionAudit, SeenRecord
-    from minibroker.spark.audit.sides import Side
 
 COLUMNS = ("topic", "partition", "left_offsets", "right_offsets", "left_count", "right_count", "ranges", "different_ranges", "equal")
 DIFFERENT = 1  #: exit code for a difference

@@ -4,7 +4,7 @@
     reading    read_archive(), read_manifest()        runs, delta    one run, in Parquet and in Delta Lake
     planning   which offsets a run archives           staging        records -> files, by Spark, and a check of them
     store      the folder and its commits             manifest       the commits' contents
-    files      the interface to file systems          hadoop_files   the file systems that Hadoop supports
+    files      local file systems, and those that Hadoop supports
 
 The invariants are in store.py.
 """

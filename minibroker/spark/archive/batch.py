@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from minibroker.clock import Clock, WallClock
 from minibroker.spark.archive.delta import DeltaRunWriter
-from minibroker.spark.archive.hadoop_files import open_folder
+from minibroker.spark.archive.files import open_folder
 from minibroker.spark.archive.manifest import DELTA, PARQUET, Run
 from minibroker.spark.archive.planning import OVERLAPS, Allowed, Plan, plan, portions
 from minibroker.spark.archive.runs import MakeFrame, RunWriter, parallelism
@@ -38,7 +38,7 @@ class ArchiveResult:
         path: of the archive.
         runs: the committed runs, with their ranges, gaps and files; empty if there was nothing new.
         recovered: runs that an earlier job had not finished.
-        skipped: ranges asked for that were archived already.
+        skipped: requested ranges that were archived already.
     """
 
     path: str
@@ -108,9 +108,9 @@ def archive(
         recovered = writer.recover()
         # after the lock and the recovery, so that all runs of other jobs are known
         resolved = source.resolve(topics, pattern=pattern, starting=starting or EARLIEST, ending=ending)
-        wanted = plan(writer.archived(), resolved, allowed, is_continuing=starting is None, is_to_the_end=ending == LATEST)
-        runs = tuple(_run_all(writer, wanted, offsets_per_run))
-        return ArchiveResult(writer.store.path, runs, recovered, wanted.skipped)
+        planned = plan(writer.archived(), resolved, allowed, is_continuing=starting is None, is_to_the_end=ending == LATEST)
+        runs = tuple(_run_all(writer, planned, offsets_per_run))
+        return ArchiveResult(writer.store.path, runs, recovered, planned.skipped)
 
 
 @contextmanager
@@ -138,12 +138,12 @@ def open_writer(
         yield WRITERS[format](spark, store, identity, source, compression=compression, clock=clock or WallClock())
 
 
-def _run_all(writer: RunWriter, wanted: Plan, offsets_per_run: int) -> Iterator[Run]:
+def _run_all(writer: RunWriter, planned: Plan, offsets_per_run: int) -> Iterator[Run]:
     """Write one run after the other, each with at most one range per partition; the first run notes the gaps."""
-    parts = [part for layer in layers(wanted.ranges) for part in portions(layer, offsets_per_run)] or ([()] if wanted.gaps else [])
+    parts = [part for layer in layers(planned.ranges) for part in portions(layer, offsets_per_run)] or ([()] if planned.gaps else [])
     for number, ranges in enumerate(parts):
         with phase(f"archiving, run {number + 1} of {len(parts)}" if len(parts) > 1 else "archiving"):
-            yield writer.write(wanted.topics_seen(), ranges, wanted.gaps if number == 0 else (), _reading(writer.source, ranges))
+            yield writer.write(planned.topics_seen(), ranges, planned.gaps if number == 0 else (), _reading(writer.source, ranges))
 
 
 def _reading(source: RecordSource, ranges: Sequence[PartitionRange]) -> MakeFrame:

@@ -44,7 +44,7 @@ class DeltaRunWriter(RunWriter):
     """Writes runs to an archive in Delta Lake."""
 
     def recover(self) -> Recovered:
-        """Finish the run of a job that died, or make sure that its records can never be added."""
+        """Finish the run of a job that died, or ensure that its records can never be added."""
         files = self.store.recover()
         version, intent = self._last_intent()
         latest = self.store.latest()
@@ -148,7 +148,7 @@ class DeltaRunWriter(RunWriter):
         return f"{self.store.path}/{OURS}/intents"
 
     def _last_intent(self) -> tuple[int, Run | None]:
-        """Return the largest version used so far and its intent. None: there is none, or the intent is torn and nothing followed."""
+        """Return the largest version used so far and its intent; None without an intent, or for a torn one, which no write followed."""
         versions = sorted(
             int(name[:20]) for name in self.store.files.names(self._intents) if name[:20].isdigit() and name.endswith(".json")
         )

@@ -3,8 +3,8 @@
     _minibroker/archive.json                        the Identity of the archive
     _minibroker/runs/00000000000000000007.json      a Run; the run is part of the archive once this file exists
 
-A Run has what it archived (`ranges`, `gaps`, `files`), and all that the archive has with it (`topics`). So the
-newest run alone tells where to continue.
+A Run has what it archived (`ranges`, `gaps`, `files`), and everything that the archive has after it (`topics`). The
+newest run is enough to know where to continue.
 
 A topic that was deleted and recreated is another topic of the same name: its offsets start at 0 again. Its
 records go to another folder (`topic=flights@2`), and the manifest tells both apart by their topic ids.
@@ -81,8 +81,8 @@ class ArchivedTopic:
     def with_ranges(self, more: Sequence[PartitionRange]) -> ArchivedTopic:
         """Return the topic with the ranges of one more run; an empty range counts if its partition has no other."""
         found = merged([*self.ranges, *more])
-        there = {each.partition for each in found}
-        empty = {each.partition: each for each in (*self.ranges, *more) if each.size == 0 and each.partition not in there}
+        partitions = {each.partition for each in found}
+        empty = {each.partition: each for each in (*self.ranges, *more) if each.size == 0 and each.partition not in partitions}
         return replace(self, ranges=tuple(sorted((*found, *empty.values()))))
 
 
@@ -122,7 +122,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A whole manifest, with `runs` in order; see `read_manifest`."""
+    """A whole manifest, with `runs` in order."""
 
     path: str
     identity: Identity

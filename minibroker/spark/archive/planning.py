@@ -1,4 +1,4 @@
-"""Decide what to archive: the ranges asked for, without those that the archive has. Pure functions; errors are one line."""
+"""Decide what to archive: the requested ranges, without those that the archive has. Pure functions; errors are one line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OVERLAPS = (ERROR, SKIP)
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What the user has allowed."""
+    """Exceptions that the user has allowed."""
 
     gaps: bool = False
     recreated: bool = False
@@ -32,7 +32,7 @@ class Plan:
         gaps: to note in the manifest.
         skipped: ranges that are archived already.
         topics: the archive's topics and the new ones, before anything is archived.
-        empty: partitions without records so far. Records that are deleted from now on are a gap.
+        empty: partitions without records so far. Records that are deleted later are a gap.
     """
 
     ranges: tuple[PartitionRange, ...]
@@ -57,32 +57,32 @@ def plan(
 
     Args:
         archived: the topics of the archive.
-        resolved: the ranges asked for; if continuing, all offsets from the log start on.
-        allowed: what the user has allowed.
-        is_continuing: continue where the archive ends; else archive exactly the ranges asked for.
+        resolved: the requested ranges; if continuing, all offsets from the log start.
+        allowed: exceptions that the user has allowed.
+        is_continuing: continue where the archive ends; else archive exactly the requested ranges.
         is_to_the_end: the ranges end at the topic's end, so that a topic shorter than the archive has lost records.
 
     Raises:
         SourceError: another topic of the same name, deleted offsets, or offsets that are archived already.
     """
     topics = with_topics(archived, resolved, allowed)
-    there = current(topics)
+    by_name = current(topics)
     ranges: list[PartitionRange] = []
     gaps: list[Gap] = []
     skipped: list[PartitionRange] = []
     empty: list[PartitionRange] = []
     for each in resolved.ranges:
-        topic = there[each.topic]
+        topic = by_name[each.topic]
         if is_continuing:
             gap = _gap(each, topic, allowed)
             gaps += [gap] if gap else []
             ranges += _continued(each, topic, is_to_the_end=is_to_the_end)
             empty += [each] if each.size == 0 and topic.reached(each.partition) is None else []
             continue
-        double = common([each], topic.ranges)
-        if double and allowed.overlap != SKIP:
-            raise SourceError(f"{double[0]} is archived already: leave it out, or skip it with --overlap skip (overlap='skip')")
-        skipped += double
+        overlap = common([each], topic.ranges)
+        if overlap and allowed.overlap != SKIP:
+            raise SourceError(f"{overlap[0]} is archived already: leave it out, or skip it with --overlap skip (overlap='skip')")
+        skipped += overlap
         ranges += without([each], topic.ranges)
     return Plan(merged(ranges), tuple(gaps), tuple(skipped), topics, tuple(empty))
 

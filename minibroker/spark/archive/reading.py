@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812  as PySpark's own documentation calls it
 
-from minibroker.spark.archive.files import LocalTableFiles, local_path
-from minibroker.spark.archive.hadoop_files import open_folder
+from minibroker.spark.archive.files import LocalTableFiles, local_path, open_folder
 from minibroker.spark.archive.manifest import DELTA, ArchivedTopic, Manifest, Run, current
 from minibroker.spark.archive.store import ArchiveStore
 from minibroker.spark.failures import SourceError
@@ -105,7 +104,7 @@ def _files(spark: SparkSession, store: ArchiveStore, runs: Sequence[Run], folder
 
 
 def _named(frame: DataFrame, folders: dict[str, str]) -> DataFrame:
-    """Return the records of the folders asked for, with topic names in place of folder names."""
+    """Return the records of these folders, with topic names in place of folder names."""
     if not folders:
         return frame.sparkSession.createDataFrame([], f"{SCHEMA}, date date")
     frame = frame.where(F.col("topic").isin(list(folders)))

@@ -166,8 +166,8 @@ def check_partitions(partitions: Mapping[tuple[str, int], Counted], ranges: Sequ
         first, end = bounds.get(key, (0, 0))
         if found.record_count > sizes.get(key, 0) or found.first_offset < first or found.last_offset >= end:
             raise SourceError(
-                f"{key[0]}-{key[1]}: {found.record_count} records with offsets {found.first_offset} to {found.last_offset} came for the "
-                f"range [{first}, {end}): nothing of this run was kept"
+                f"{key[0]}-{key[1]}: Spark read {found.record_count} records with offsets {found.first_offset} to {found.last_offset} for "
+                f"the range [{first}, {end}): nothing of this run was kept"
             )
 
 

@@ -116,9 +116,9 @@ class ArchiveStore:
         """Create the archive, or check that the existing one has this format and isolation level; SourceError if not."""
         self.check_folder()
         if not self.is_there():
-            made = Identity(uuid.uuid4().hex, format, isolation_level)
-            draft = f"{self._ours}/archive-{made.archive_id}.json"
-            self.files.write(draft, encode_identity(made))
+            created = Identity(uuid.uuid4().hex, format, isolation_level)
+            draft = f"{self._ours}/archive-{created.archive_id}.json"
+            self.files.write(draft, encode_identity(created))
             with suppress(FileExistsError):  # another job created it meanwhile: check that one
                 self.files.commit(draft, f"{self._ours}/archive.json")
             self.files.remove(draft)
@@ -145,7 +145,7 @@ class ArchiveStore:
         """Return all runs, in order; SourceError if one is missing."""
         numbers = self.run_numbers()
         if numbers != list(range(1, len(numbers) + 1)):
-            missing = next(number for number, there in enumerate([*numbers, 0], 1) if number != there)
+            missing = next(expected for expected, number in enumerate([*numbers, 0], 1) if expected != number)
             raise SourceError(f"{self._run_path(missing)} is missing: the manifest is damaged, restore it from a copy")
         return [self.run(number) for number in numbers]
 
@@ -161,7 +161,7 @@ class ArchiveStore:
         return Attempt(number, run_id, f"{self._staging}/{number:020d}-{run_id}")
 
     def commit(self, attempt: Attempt, run: Run) -> None:
-        """Make an attempt part of the archive, and publish it. SourceError if another job was faster; then nothing is kept."""
+        """Make an attempt part of the archive, and publish it. SourceError if another job was faster; nothing is kept then."""
         self.files.write(attempt.commit_file, encode_run(run))
         self.files.sync(attempt.folder)
         self._check_whole(attempt, run)

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark import StorageLevel
 
-from minibroker.spark.audit.by_offset import ByOffset
-from minibroker.spark.audit.by_order import ByOrder
 from minibroker.spark.audit.comparing import DEFAULT_COLUMNS, PartitionFigures, by_partition, check_columns, first_different
 from minibroker.spark.audit.extents import Bounding, Extent, Key, check_common, extents_by_offset, extents_by_order, span
-from minibroker.spark.audit.reading import MAX_DETAILED, SideReader, describe
+from minibroker.spark.audit.matching import ByOffset, ByOrder
+from minibroker.spark.audit.reading import MAX_DETAILED, Side, SideReader, describe, name_of, parse_side, ranges_of
 from minibroker.spark.audit.result import AuditResult, Difference, DifferentRange, PartitionAudit
-from minibroker.spark.audit.sides import Side, name_of, parse_side, ranges_of
 from minibroker.spark.failures import SourceError
 from minibroker.spark.progress import phase
 from minibroker.spark.sources.positions import EARLIEST, EARLIEST_OFFSET, LATEST, LATEST_OFFSET, Position, as_position
@@ -69,7 +67,7 @@ def audit(
 
     Args:
         spark: the session; records stay on its executors.
-        left: a source, a DataFrame with the columns of Spark's Kafka source, or what `parse_side` understands.
+        left: a source, a DataFrame with the columns of Spark's Kafka source, or a text for `parse_side`.
         right: the other side, of the same kinds.
         topics: their names on the left. Default: all topics of a table that is one of the sides.
         pattern: topics of the left whose whole names match this regular expression.
@@ -110,10 +108,10 @@ def audit(
     return AuditResult(name_of(sides[0]), name_of(sides[1]), match, chosen, range_size, partitions, compared.different)
 
 
-def _side(given: Side | DataFrame | str) -> Side:
-    if isinstance(given, str):
-        return parse_side(given)
-    return given if isinstance(given, Side) else TableSource(given)
+def _side(side: Side | DataFrame | str) -> Side:
+    if isinstance(side, str):
+        return parse_side(side)
+    return side if isinstance(side, Side) else TableSource(side)
 
 
 def _bounding(starting: Position, ending: Position, whole: bool) -> Bounding:
@@ -128,10 +126,10 @@ def _ranges(
     left, right = sides
     starting, ending = bounds
     left_names = {own: name for name, own in names.renames.items()}
-    wanted = list(names.topics)
-    if not wanted and names.pattern is None and not isinstance(left, TableSource) and isinstance(right, TableSource):
-        wanted = sorted({left_names.get(each.topic, each.topic) for each in ranges_of(spark, right)})
-    ones = ranges_of(spark, left, wanted, pattern=names.pattern, starting=starting, ending=ending)
+    topics = list(names.topics)
+    if not topics and names.pattern is None and not isinstance(left, TableSource) and isinstance(right, TableSource):
+        topics = sorted({left_names.get(each.topic, each.topic) for each in ranges_of(spark, right)})
+    ones = ranges_of(spark, left, topics, pattern=names.pattern, starting=starting, ending=ending)
     own = [names.renames.get(name, name) for name in dict.fromkeys(each.topic for each in ones)]
     others = ranges_of(spark, right, own)
     return ones, tuple(sorted(each._replace(topic=left_names.get(each.topic, each.topic)) for each in others))

@@ -2,7 +2,7 @@
 
 The digest of a record has 64 bits and is computed by Spark's own functions, so no Python code touches a record.
 It is xxhash64 over the compared columns, each after a flag for null: xxhash64 skips nulls, so without the flags
-a null key before a value would equal that value before a null. Headers are digested as JSON, which tells null
+a null key before a value would equal that value before a null. Headers are digested as JSON, which distinguishes null
 from empty and has an order. The digest finds accidents. It does not protect against forgery.
 
 The digest of a group of records is their count, the xor of their digests, and the sums of both halves of the
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812  as PySpark's own documentation calls it
 
 from minibroker.spark.audit.result import LEFT, RIGHT, DifferentRange
 from minibroker.spark.failures import SourceError
@@ -36,13 +36,13 @@ LOW_HALF = 0xFFFFFFFF
 
 def check_columns(columns: Iterable[str]) -> tuple[str, ...]:
     """Return the columns, each once, in the order of COLUMNS; SourceError for an unknown column, or no column."""
-    given = set(columns)
-    unknown = sorted(given - set(COLUMNS))
+    requested = set(columns)
+    unknown = sorted(requested - set(COLUMNS))
     if unknown:
         raise SourceError(f"an audit cannot compare {unknown[0]!r}: give some of {', '.join(COLUMNS)}")
-    if not given:
+    if not requested:
         raise SourceError(f"no column to compare: give some of {', '.join(COLUMNS)}")
-    return tuple(name for name in COLUMNS if name in given)
+    return tuple(name for name in COLUMNS if name in requested)
 
 
 def digest(columns: Sequence[str]) -> Column:
@@ -91,8 +91,8 @@ def compare(left: DataFrame, right: DataFrame, keys: Sequence[str]) -> DataFrame
     Returns:
         keys, left_count, right_count, left_first, left_last, right_first, right_last (offsets, null if a side has none), is_different.
     """
-    wanted = [*keys, "offset", DIGEST]
-    both = left.select(*wanted, F.lit(1).alias("sign")).unionAll(right.select(*wanted, F.lit(-1).alias("sign")))
+    columns = [*keys, "offset", DIGEST]
+    both = left.select(*columns, F.lit(1).alias("sign")).unionAll(right.select(*columns, F.lit(-1).alias("sign")))
     found = both.groupBy(*keys).agg(
         *_figures(LEFT, F.col("sign") > 0),
         *_figures(RIGHT, F.col("sign") < 0),

@@ -43,15 +43,15 @@ class Bounding:
 
     def excludes(self, unseen: NotCompared, window: PartitionRange) -> bool:
         """Return whether the given bounds exclude these offsets."""
-        is_before, is_behind = unseen.end_offset <= window.start_offset, unseen.start_offset >= window.end_offset
-        return (self.is_start_given and is_before) or (self.is_end_given and is_behind)
+        is_before, is_after = unseen.end_offset <= window.start_offset, unseen.start_offset >= window.end_offset
+        return (self.is_start_given and is_before) or (self.is_end_given and is_after)
 
 
 def extents_by_offset(left: Iterable[PartitionRange], right: Iterable[PartitionRange], bounding: Bounding) -> dict[Key, Extent]:
     """Return the extents of all partitions, sorted by key.
 
     Args:
-        left: the ranges asked for on the left side.
+        left: the requested ranges of the left side.
         right: all ranges of the right side, with topics named as on the left.
         bounding: how to choose bounds if both differ.
     """
@@ -64,7 +64,7 @@ def extents_by_order(left: Iterable[PartitionRange], right: Iterable[PartitionRa
 
 
 def check_common(extents: Mapping[Key, Extent]) -> None:
-    """Raise SourceError if sides have offsets but none of them would be compared, which is no equality."""
+    """Raise SourceError if sides have offsets but none of them would be compared, which would not prove equality."""
     read = [each for extent in extents.values() for each in (*(extent.left or ()), *(extent.right or ()))]
     if any(extent.not_compared for extent in extents.values()) and not any(each.size for each in read):
         raise SourceError("the two sides have no offsets in common: compare all offsets with whole, or match by order")

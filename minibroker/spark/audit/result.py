@@ -70,7 +70,7 @@ class Difference:
     right: SeenRecord | None
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the values for JSON."""
         return {
             "kind": self.kind,
             "columns": list(self.columns),
@@ -83,7 +83,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class NotCompared:
-    """Offsets that only one side has, and that were not asked for."""
+    """Offsets that only one side has, outside of the requested ones."""
 
     side: str
     start_offset: int
@@ -135,7 +135,7 @@ class PartitionAudit:
         return self.different_range_count == 0
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the values for JSON."""
         return {
             "topic": self.topic,
             "partition": self.partition,

@@ -1,7 +1,7 @@
 """Turn positions of fields into Arrow columns with the schema of Spark's Kafka source.
 
 This module does it for fields.py, compiled.py for machine code. Arrow copies the bytes once: it sees the
-payload as an array of binary values (key, gap, value, gap, ...), and `take` keeps the values asked for.
+payload as an array of binary values (key, gap, value, gap, ...), and `take` keeps the requested values.
 """
 
 from __future__ import annotations

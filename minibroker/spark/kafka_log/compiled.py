@@ -1,4 +1,4 @@
-"""Decode records into Arrow columns with machine code: one pass over a group reads, checks and keeps what is asked for.
+"""Decode records into Arrow columns with machine code: one pass over a group reads and checks all records, and keeps the wanted ones.
 
 It accepts and rejects the same records as fields.py; a property test compares both with records/record.py.
 Importing this module compiles it with numba, and stores the code on disk for the next process. The import
@@ -18,9 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from minibroker.spark.kafka_log.columns import TYPES, header_array
-from minibroker.spark.kafka_log.fields import MalformedBatchError
+from minibroker.spark.kafka_log.fields import MIN_RECORD_SIZE, MalformedBatchError
 from minibroker.spark.kafka_log.options import HEADERS
-from minibroker.spark.kafka_log.split import MIN_RECORD_SIZE
 
 START, STOP, RECORD_COUNT, BASE_OFFSET, LAST_OFFSET_DELTA, BASE_TIMESTAMP, IS_APPEND_TIME, MAX_TIMESTAMP = range(8)
 KEY, VALUE, RECORD_HEADERS = 0, 2, 4  #: rows of spans: the start, followed by the length (-1: null), or for headers by the count

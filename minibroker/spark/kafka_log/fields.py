@@ -3,20 +3,107 @@
 The layout is that of records/record.py. A property test checks that this module accepts exactly the records
 that `decode_records` accepts. Each step reads one field of all records; the third and later bytes of varints
 are read only for the few records that have them.
+
+The starts of records are found first, by a walk from record to record, because a record has only its own length. The walk reads
+one or two bytes per record. If numba is installed, it is also compiled, and the code is stored on disk for the next process.
+It is then eight times faster, but takes half a second to load: a process loads it after it has walked over
+RECORDS_BEFORE_COMPILING records.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from minibroker.spark.kafka_log.split import COMPLETE, SPLITTER, Splitter
-
+Walk = Callable[[Any, Any, Any, Any, Any], int]
+COMPLETE = -1
+RECORDS_BEFORE_COMPILING = 500_000
+#: the least bytes of a record: length, attributes, both deltas, the lengths of a null key and value, the header count
+MIN_RECORD_SIZE = 7
+_SIGNATURE = "int64(Array(uint8, 1, 'C', readonly=True), int64[::1], int64[::1], int64[::1], int64[::1])"
 PADDING = 16  #: bytes after `data` that may be read but are never used
 VARINT_BYTES = 5
 VARLONG_BYTES = 10
 NULL = -1
+
+
+def _walk(data: Any, starts: Any, stops: Any, counts: Any, found: Any) -> int:
+    """Write the position of each record of each batch to `found`.
+
+    Batch i is data[starts[i]:stops[i]] and has counts[i] records. Returns COMPLETE, or the first batch whose
+    records do not end at its end. The function is simple enough for numba.
+    """
+    index = 0
+    for batch in range(len(starts)):
+        position = starts[batch]
+        stop = stops[batch]
+        for _ in range(counts[batch]):
+            if position >= stop:
+                return batch
+            found[index] = position
+            index += 1
+            number = data[position]
+            position += 1
+            if number >= 0x80:
+                number &= 0x7F
+                shift = 7
+                while True:
+                    if position >= stop or shift > 28:
+                        return batch
+                    byte = data[position]
+                    position += 1
+                    number |= (byte & 0x7F) << shift
+                    if byte < 0x80:
+                        break
+                    shift += 7
+                if number >> 32:
+                    return batch
+            if number & 1:
+                return batch
+            position += number >> 1
+        if position != stop:
+            return batch
+    return COMPLETE
+
+
+class Splitter:
+    """Splits with machine code if this process has loaded it, otherwise with Python; one object for all threads."""
+
+    def __init__(self, compile_after: int = RECORDS_BEFORE_COMPILING) -> None:
+        self._left = compile_after
+        self._compiled: Walk | None = None
+
+    def positions(self, data: bytes, starts: np.ndarray, stops: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, int]:
+        """Return the positions of all records in `data` and COMPLETE, or the number of a batch that its records do not fill."""
+        too_many = np.flatnonzero((counts < 0) | (counts > (stops - starts) // MIN_RECORD_SIZE))
+        if too_many.size:
+            return np.empty(0, np.int64), int(too_many[0])
+        found = np.empty(int(counts.sum()), np.int64)
+        if self._compiled is None and self._left <= 0:
+            self._left = 1 << 62
+            self._compiled = compile_walk()
+        if self._compiled is not None:
+            return found, self._compiled(np.frombuffer(data, np.uint8), starts, stops, counts, found)
+        self._left -= len(found)
+        # reading and writing an item of a memoryview takes half as long as of a numpy array
+        return found, _walk(data, starts.tolist(), stops.tolist(), counts.tolist(), found.data)
+
+
+def compile_walk() -> Walk | None:
+    """Return the walk as machine code; None if numba is not installed."""
+    try:
+        import numba  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415  optional, and heavy
+    except ImportError:
+        return None
+    try:
+        return numba.njit(_SIGNATURE, cache=True, nogil=True)(_walk)  # type: ignore[no-any-return, unused-ignore]
+    except RuntimeError:  # no folder can store the code
+        return numba.njit(_SIGNATURE, nogil=True)(_walk)  # type: ignore[no-any-return, unused-ignore]
+
+
+SPLITTER = Splitter()
 
 
 class MalformedBatchError(Exception):
@@ -79,14 +166,14 @@ class _Cursor:
         self.stops = stops
         self.batches = batches
 
-    def refuse(self, wrong: np.ndarray, reason: str) -> None:
+    def reject(self, wrong: np.ndarray, reason: str) -> None:
         """Raise MalformedBatchError for the first record that is `wrong`, if any."""
         if wrong.any():
             raise MalformedBatchError(reason, int(self.batches[int(np.argmax(wrong))]))
 
     def read_number(self, max_bytes: int = VARINT_BYTES) -> np.ndarray:
         """Read a zigzag varint of each record."""
-        self.refuse(self.positions >= self.stops, "a record extends past its end")
+        self.reject(self.positions >= self.stops, "a record extends past its end")
         first = self.data[self.positions]
         self.positions = self.positions + 1
         numbers = first.astype(np.int64)
@@ -124,10 +211,10 @@ class _Cursor:
         """Read a length and as many bytes of each record; return starts, stops and whether the field is null."""
         lengths = self.read_number()
         is_null = lengths < 0
-        self.refuse(lengths < NULL, "a length below -1")
+        self.reject(lengths < NULL, "a length below -1")
         starts = self.positions
         self.positions = stops = starts + np.maximum(lengths, 0)
-        self.refuse(stops > self.stops, "a field is longer than its record")
+        self.reject(stops > self.stops, "a field is longer than its record")
         return starts, stops, is_null
 
 
@@ -148,7 +235,7 @@ def read_fields(payloads: Payloads, splitter: Splitter = SPLITTER) -> Fields:
     key_starts, key_stops, key_is_null = cursor.read_bytes()
     value_starts, value_stops, value_is_null = cursor.read_bytes()
     headers = _read_headers(cursor)
-    cursor.refuse(cursor.positions != cursor.stops, "a record is longer than its fields")
+    cursor.reject(cursor.positions != cursor.stops, "a record is longer than its fields")
     return Fields(
         data,
         batches,
@@ -166,10 +253,10 @@ def read_fields(payloads: Payloads, splitter: Splitter = SPLITTER) -> Fields:
 
 def _check_offsets(cursor: _Cursor, offset_deltas: np.ndarray, last_offset_deltas: np.ndarray) -> None:
     batches = cursor.batches
-    cursor.refuse((offset_deltas < 0) | (offset_deltas > last_offset_deltas[batches]), "an offset outside of the batch")
+    cursor.reject((offset_deltas < 0) | (offset_deltas > last_offset_deltas[batches]), "an offset outside of the batch")
     falls = np.zeros(len(batches), bool)
     falls[1:] = (offset_deltas[1:] <= offset_deltas[:-1]) & (batches[1:] == batches[:-1])
-    cursor.refuse(falls, "offsets that do not increase")
+    cursor.reject(falls, "offsets that do not increase")
 
 
 def _read_headers(cursor: _Cursor) -> Headers:
@@ -179,13 +266,13 @@ def _read_headers(cursor: _Cursor) -> Headers:
     if not rows.size:
         nothing = np.empty(0, np.int64)
         return Headers(nothing, nothing, nothing, nothing, nothing, np.empty(0, bool))
-    cursor.refuse((counts < 0) | (counts > (cursor.stops - cursor.positions) // 2), "more headers than fit")
+    cursor.reject((counts < 0) | (counts > (cursor.stops - cursor.positions) // 2), "more headers than fit")
     found = []
     number = 0
     while rows.size:
         part = _Cursor(cursor.data, cursor.positions[rows], cursor.stops[rows], cursor.batches[rows])
         key_starts, key_stops, key_is_null = part.read_bytes()
-        part.refuse(key_is_null, "a header without a key")
+        part.reject(key_is_null, "a header without a key")
         found.append(Headers(rows, key_starts, key_stops, *part.read_bytes()))
         cursor.positions[rows] = part.positions
         number += 1

@@ -1,8 +1,8 @@
 """Read one partition's folder in a log directory: its segments, positions of offsets and timestamps, the log's end.
 
-A broker may write meanwhile. The last segment may end in half a batch, which is the end of the log for now and
-no damage. Indexes may be missing or old, since a broker keeps the newest entries in memory, or damaged. An index
-entry is used only if the batch at its position proves it right. Otherwise more of the segment is read.
+A broker may write meanwhile. The last segment may end in half a batch, which is not damage: the log ends there for now.
+Indexes may be missing, damaged, or old, because a broker keeps the newest entries in memory. An index entry is used only if
+the batch at its position confirms it. Otherwise more of the segment is read.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class KnownEnd(NamedTuple):
 
 
 class TransactionScan(NamedTuple):
-    """The transactions below `offset`: first offsets of open ones by producer id, and aborted ones (transactions.py).
+    """The transactions below `offset`: first offsets of open ones by producer id, and aborted ones (directory.py).
 
     `offset` is at `position` of the segment at `base_offset`, if that is known.
     """
@@ -157,8 +157,8 @@ class PartitionFolder:
     """A folder `topic-partition`.
 
     Args:
-        log_start_offset: from the checkpoint; it counts if it is above the first segment's base offset.
-        is_permissive: skip damage with a warning; else it raises CorruptLogError.
+        log_start_offset: from the checkpoint; it applies if it is above the first segment's base offset.
+        is_permissive: skip damage with a warning, instead of raising CorruptLogError.
     """
 
     def __init__(

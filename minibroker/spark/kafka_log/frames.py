@@ -178,7 +178,7 @@ def is_batch(files: Files, handle: FileHandle, position: int, end: int, least_of
 
 
 class AbortedBatches:
-    """Tells which batches belong to aborted transactions; ranges and batches may come in any order."""
+    """Decides which batches belong to aborted transactions; ranges and batches may come in any order."""
 
     def __init__(self, ranges: Iterable[AbortedRange]) -> None:
         self._by_producer: dict[int, list[tuple[int, int]]] = {}

@@ -10,7 +10,7 @@ includeHeaders                                           a column `headers`
 failOnDataLoss                                           false: skip offsets that no longer exist
 maxOffsetsPerTrigger                                     streams: the most offsets in a batch
 checkpointLocation                                       streams: that of the query, so that it also limits the first batch after a restart
-minPartitions                                            the least number of tasks, if files can be cut so
+minPartitions                                            the least number of tasks, if files can be cut into as many parts
 maxPartitionBytes                                        about how many bytes of files a task reads (128 MiB)
 mode                                                     FAILFAST, PERMISSIVE: skip corrupt batches
 columnNameOfCorruptRecord                                with PERMISSIVE: a column with a description of each corrupt batch
@@ -149,9 +149,9 @@ class ReadOptions:
         return topic not in INTERNAL_TOPICS
 
 
-def parse_options(given: Mapping[str, str], *, is_streaming: bool = False) -> ReadOptions:
+def parse_options(spark_options: Mapping[str, str], *, is_streaming: bool = False) -> ReadOptions:
     """Parse the options from Spark, whose names are in any case; OptionError for an invalid one."""
-    options = {name.lower(): value for name, value in given.items()}
+    options = {name.lower(): value for name, value in spark_options.items()}
     if not options.get("path"):
         raise OptionError('kafka-log reads a directory: load("/var/lib/kafka/data")')
     chosen = [name for name in ("subscribe", "subscribepattern", "assign") if name in options]

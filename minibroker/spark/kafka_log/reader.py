@@ -14,11 +14,10 @@ from minibroker.records.batch import ATTRIBUTES_POSITION, COMPRESSION_MASK, CONT
 from minibroker.records.checksum import crc32c
 from minibroker.records.record import Record
 from minibroker.spark.kafka_log.columns import NO_TIMESTAMP_TYPE, TableBuilder, timestamp_array
-from minibroker.spark.kafka_log.decoder import DECODER, MAX_TIMESTAMP, Group
+from minibroker.spark.kafka_log.decoder import DECODER, MAX_TIMESTAMP, Group, PayloadBuffer
 from minibroker.spark.kafka_log.fields import MalformedBatchError
 from minibroker.spark.kafka_log.frames import AbortedBatches, find_batch, frame_positions, read_frame_headers, read_head
 from minibroker.spark.kafka_log.options import CORRUPT_RECORD, LogRange, LogSlice
-from minibroker.spark.kafka_log.payloads import PayloadBuffer
 from minibroker.storage.files import READ_ONLY, FileHandle, Files
 
 logger = logging.getLogger(__name__)
@@ -77,7 +76,7 @@ class RangeReader:
                     position = stop
                     size = CHUNK_BYTES
                     continue
-            position = self._pass_over(handle, part, position, "no batch starts there")
+            position = self._skip(handle, part, position, "no batch starts there")
 
     def _read_frames(
         self, handle: FileHandle, part: LogSlice, chunk: bytes, base: int, positions: list[int]
@@ -91,7 +90,7 @@ class RangeReader:
             first = int(bad[0])
             yield from self._decode(handle, chunk, base, positions[:first], headers[:first])
             reason = "its CRC is wrong, or its offsets do not follow those before"
-            return self._pass_over(handle, part, base + positions[first], reason) - base
+            return self._skip(handle, part, base + positions[first], reason) - base
         yield from self._decode(handle, chunk, base, positions, headers)
         return stop
 
@@ -104,9 +103,9 @@ class RangeReader:
         base_offsets = headers["base_offset"].astype(np.int64)
         last_offsets = base_offsets + headers["last_offset_delta"]
         before = np.concatenate([[self._next_offset], last_offsets[:-1] + 1])
-        behind = np.concatenate([base_offsets[1:], [next_base_offset]])
+        after = np.concatenate([base_offsets[1:], [next_base_offset]])
         good = (headers["last_offset_delta"] >= 0) & (base_offsets >= before)
-        good &= (last_offsets < behind) | (behind < before)
+        good &= (last_offsets < after) | (after < before)
         wanted = np.flatnonzero((last_offsets >= self._wanted.start_offset) & (base_offsets < self._wanted.end_offset))
         sizes = (headers["batch_length"] + LOG_OVERHEAD).tolist()
         sums = [crc32c(view[positions[i] + ATTRIBUTES_POSITION : positions[i] + sizes[i]]) for i in wanted.tolist()]
@@ -122,7 +121,7 @@ class RangeReader:
         payloads.clear()
         codecs = (headers["attributes"] & COMPRESSION_MASK).tolist()
         lengths = headers["batch_length"].tolist()
-        for index in np.flatnonzero(self._counting(headers)).tolist():
+        for index in np.flatnonzero(self._has_records(headers)).tolist():
             position = positions[index]
             try:
                 payloads.append(codecs[index], chunk, position + HEADER_SIZE, position + LOG_OVERHEAD + lengths[index])
@@ -137,15 +136,15 @@ class RangeReader:
         if members:
             yield from self._decode_group(handle, base, positions, headers, members)
 
-    def _counting(self, headers: np.ndarray) -> np.ndarray:
-        """Return which batches hold records for the reader."""
+    def _has_records(self, headers: np.ndarray) -> np.ndarray:
+        """Return which batches have records for the reader."""
         base_offsets = headers["base_offset"]
         attributes = headers["attributes"]
-        counting: np.ndarray = (base_offsets + headers["last_offset_delta"] >= self._wanted.start_offset) & (
+        found: np.ndarray = (base_offsets + headers["last_offset_delta"] >= self._wanted.start_offset) & (
             base_offsets < self._wanted.end_offset
         )
-        counting &= ((attributes & CONTROL_FLAG) == 0) & ~self._aborted.among(headers)
-        return counting
+        found &= ((attributes & CONTROL_FLAG) == 0) & ~self._aborted.among(headers)
+        return found
 
     def _decode_group(
         self, handle: FileHandle, base: int, positions: list[int], headers: np.ndarray, members: list[int]
@@ -202,7 +201,7 @@ class RangeReader:
 
     # Damage
 
-    def _pass_over(self, handle: FileHandle, part: LogSlice, position: int, reason: str) -> int:
+    def _skip(self, handle: FileHandle, part: LogSlice, position: int, reason: str) -> int:
         """Note a corrupt batch; return the position of the next one."""
         self._note_corrupt(handle, position, reason)
         return find_batch(self._files, handle, position, part.end_position, self._next_offset)

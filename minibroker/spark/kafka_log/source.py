@@ -24,8 +24,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from minibroker.errors import CorruptLogError, KafkaError
 from minibroker.spark.failures import OptionError
 from minibroker.spark.kafka_log.options import ALWAYS, CORRUPT_RECORD, DDL, HEADERS, LogRange, ReadOptions, parse_options
-from minibroker.spark.kafka_log.plan import plan
-from minibroker.spark.kafka_log.stream import StreamPlanner
+from minibroker.spark.kafka_log.plan import StreamPlanner, plan
 from minibroker.storage.files import RealFiles
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def plan_reads(path: str, **options: str) -> list[LogRange]:
 
 @dataclass
 class LogPartition(InputPartition):
-    """A LogRange on its way to an executor."""
+    """A LogRange that Spark sends to an executor."""
 
     value: LogRange
 
@@ -63,7 +62,7 @@ class KafkaLogDataSource(DataSource):
         return NAME
 
     def schema(self) -> str:
-        """Return the columns that the options ask for."""
+        """Return the columns that the options request."""
         settle()
         options = parse_options(self.options)
         columns = [f"`{name}` {DDL[name]}" for name in ALWAYS]
@@ -85,7 +84,7 @@ class KafkaLogDataSource(DataSource):
 
 
 def _column_names(schema: StructType, options: ReadOptions) -> tuple[str, ...]:
-    """Return the columns of a schema, maybe the user's; OptionError for an unknown column, or one of another type."""
+    """Return the columns of a schema, which may be the user's; OptionError for an unknown column, or one of another type."""
     for field in schema.fields:
         role = CORRUPT_RECORD if field.name == options.corrupt_column else field.name
         expected = DDL.get(role)
@@ -102,7 +101,7 @@ def _simple(ddl: str) -> str:
 
 
 class _Reading:
-    """The work of executors, for batches and streams."""
+    """The part of readers that runs on executors, for batches and streams."""
 
     def __init__(self, options: ReadOptions, names: tuple[str, ...]) -> None:
         self._options = options

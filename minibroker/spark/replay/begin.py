@@ -1,7 +1,7 @@
 """Begin a run of a replay: end open transactions of earlier runs, read their progress, enter the run in the ledger.
 
-Invariant: once a run is in the ledger, no task of an earlier run begins a transaction. A transaction that is
-open at that moment is ended by the task of this run that takes over its partition.
+Invariant: once a run is in the ledger, no task of an earlier run begins a transaction. If a transaction is open at that
+moment, the task of this run that takes over its partition ends it.
 """
 
 from __future__ import annotations
@@ -86,13 +86,13 @@ def check_same(beginning: Beginning, source: str, selection: Mapping[str, str], 
 
 
 def check_sources(beginning: Beginning, topic_ids: Mapping[str, str]) -> None:
-    """Raise ReplayError if a source topic was recreated since earlier runs: its offsets do not tell which records are done."""
+    """Raise ReplayError if a source topic was recreated since earlier runs: its offsets do not show which records are done."""
     before = {name: topic_id for run in beginning.ledger.runs for name, topic_id in run.sources.items() if topic_id}
     for name in sorted(set(beginning.sources().values())):
-        was, found = before.get(name, ""), topic_ids.get(name, "")
-        if was and found and was != found:
+        earlier, found = before.get(name, ""), topic_ids.get(name, "")
+        if earlier and found and earlier != found:
             raise ReplayError(
-                f"replay {beginning.name} has replayed records of a topic {name} that was deleted and recreated since (it was {was}, "
+                f"replay {beginning.name} has replayed records of a topic {name} that was deleted and recreated since (it was {earlier}, "
                 f"the source has {found}): take another name to replay the new one"
             )
 

@@ -1,11 +1,14 @@
-"""The DataFrame of a replay: select the records of the source, cast their columns, arrange one target partition per task."""
+"""The DataFrame of a replay: select the records of the source, cast their columns, count them, arrange one target partition per task.
+
+The records are counted for each target partition in one pass over topic, partition and offset, before anything is written.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
-from typing import TYPE_CHECKING
+from itertools import count, pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F  # noqa: N812  as PySpark's own documentation calls it
@@ -14,17 +17,17 @@ from minibroker.client.routing import TopicPartition
 from minibroker.spark.failures import ReplayError, reason_of
 from minibroker.spark.replay.task import HEADERS, KEY, OFFSET, TARGET, TIMESTAMP, VALUE
 from minibroker.spark.replay.writer import Target
-from minibroker.spark.sources.positions import EARLIEST, LATEST, Position
+from minibroker.spark.sources.positions import EARLIEST, LATEST, Bounds, Position, resolve_ranges
 from minibroker.spark.sources.ranges import all_of
-from minibroker.spark.sources.resolution import Bounds, resolve_ranges
 from minibroker.spark.sources.table import TableSource
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-
 SOURCE_TOPIC, TOPIC, PARTITION = "source_topic", "topic", "partition"
 HEADERS_TYPE = "array<struct<key:string,value:binary>>"
+MASK = 0xFFFFFFFF
+SEED = 42
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,33 +51,33 @@ class Prepared:
 
 def prepare(frame: DataFrame, selection: Selection) -> Prepared:
     """Choose and cast the columns; ReplayError for a missing column or an unsupported type."""
-    there = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-    order = selection.order_by or ("offset" if "offset" in there else None)
-    if selection.order_by and selection.order_by not in there:
-        raise ReplayError(f"the source has no column {selection.order_by} to order by; it has {', '.join(there)}")
-    if order and there[order] not in {"tinyint", "smallint", "int", "bigint"}:
-        raise ReplayError(f"the column {order} is of type {there[order]}: an order needs whole numbers, each once in a partition")
+    types = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+    order = selection.order_by or ("offset" if "offset" in types else None)
+    if selection.order_by and selection.order_by not in types:
+        raise ReplayError(f"the source has no column {selection.order_by} to order by; it has {', '.join(types)}")
+    if order and types[order] not in {"tinyint", "smallint", "int", "bigint"}:
+        raise ReplayError(f"the column {order} is of type {types[order]}: an order needs whole numbers, each once in a partition")
     columns = [
-        *_topics(there, selection),
-        (F.col("partition").cast("int") if "partition" in there else F.lit(None).cast("int")).alias(PARTITION),
+        *_topics(types, selection),
+        (F.col("partition").cast("int") if "partition" in types else F.lit(None).cast("int")).alias(PARTITION),
         (F.col(order).cast("long") if order else F.monotonically_increasing_id()).alias(OFFSET),
-        _bytes(there, "key", is_needed=False).alias(KEY),
-        _bytes(there, "value", is_needed=True).alias(VALUE),
+        _bytes(types, "key", is_needed=False).alias(KEY),
+        _bytes(types, "value", is_needed=True).alias(VALUE),
     ]
-    if "headers" in there:
-        if there["headers"] not in {HEADERS_TYPE, "void"}:
-            raise ReplayError(f"the column headers is of type {there['headers']}: it must be {HEADERS_TYPE}")
+    if "headers" in types:
+        if types["headers"] not in {HEADERS_TYPE, "void"}:
+            raise ReplayError(f"the column headers is of type {types['headers']}: it must be {HEADERS_TYPE}")
         columns.append(F.col("headers").cast(HEADERS_TYPE).alias(HEADERS))
     if selection.keeps_timestamps:
-        if there.get("timestamp") not in {"timestamp", "timestamp_ntz", "void"}:
+        if types.get("timestamp") not in {"timestamp", "timestamp_ntz", "void"}:
             raise ReplayError("timestamps cannot be kept: the source has no column timestamp of type timestamp")
         columns.append(F.col("timestamp").cast("timestamp").alias(TIMESTAMP))
-    return Prepared(frame.select(*columns), "partition" in there, order is not None)
+    return Prepared(frame.select(*columns), "partition" in types, order is not None)
 
 
-def _topics(there: Mapping[str, str], selection: Selection) -> list[Column]:
+def _topics(types: Mapping[str, str], selection: Selection) -> list[Column]:
     """Return the columns of source topic and target topic."""
-    if "topic" not in there:
+    if "topic" not in types:
         if selection.topic is None:
             raise ReplayError("the source has no column topic: say to which topic its records go")
         return [F.lit(selection.topic).alias(SOURCE_TOPIC), F.lit(selection.topic).alias(TOPIC)]
@@ -85,13 +88,13 @@ def _topics(there: Mapping[str, str], selection: Selection) -> list[Column]:
     return [source.alias(SOURCE_TOPIC), target.alias(TOPIC)]
 
 
-def _bytes(there: Mapping[str, str], name: str, *, is_needed: bool) -> Column:
-    if name not in there:
+def _bytes(types: Mapping[str, str], name: str, *, is_needed: bool) -> Column:
+    if name not in types:
         if is_needed:
-            raise ReplayError(f"the source has no column {name}; it has {', '.join(there)}")
+            raise ReplayError(f"the source has no column {name}; it has {', '.join(types)}")
         return F.lit(None).cast("binary")
-    if there[name] not in {"binary", "string", "void"}:
-        raise ReplayError(f"the column {name} is of type {there[name]}: make it binary or string, as it should be in the topic")
+    if types[name] not in {"binary", "string", "void"}:
+        raise ReplayError(f"the column {name} is of type {types[name]}: make it binary or string, as it should be in the topic")
     return F.col(name).cast("binary")
 
 
@@ -121,10 +124,6 @@ def arrange(prepared: DataFrame, targets: Sequence[Target]) -> tuple[DataFrame, 
     names = [name for name in (OFFSET, KEY, VALUE, HEADERS, TIMESTAMP) if name in prepared.columns]
     arranged = prepared.select(number_of.alias(TARGET), *names).repartition(len(targets), TARGET).sortWithinPartitions(OFFSET)
     return arranged, numbers
-
-
-MASK = 0xFFFFFFFF
-SEED = 42
 
 
 def hash_int(number: int) -> int:
@@ -192,3 +191,58 @@ def _between(spark: SparkSession, table: TableSource, topics: Sequence[str], sta
         return {key: row["offset"] for row in rows if (key := (row["topic"], row["partition"])) in keys}
 
     return table.frame(spark, resolve_ranges(covered, starting, ending, find))
+
+
+class ScannedPartition(NamedTuple):
+    """The records of one source partition, and their target."""
+
+    source_topic: str
+    topic: str
+    partition: int
+    records: int
+    old_first: int
+    old_last: int
+
+
+def scan(frame: DataFrame) -> list[ScannedPartition]:
+    """Return the partitions sorted by target; ReplayError for nulls, and for two source topics with one target."""
+    figures = (
+        F.count(F.lit(1)).alias("records"),
+        F.count(OFFSET).alias("offsets"),
+        F.min(OFFSET).alias("old_first"),
+        F.max(OFFSET).alias("old_last"),
+    )
+    found = []
+    for row in frame.groupBy(SOURCE_TOPIC, TOPIC, PARTITION).agg(*figures).collect():
+        _check(row[SOURCE_TOPIC], row[PARTITION], row["records"], row["offsets"], row["old_first"])
+        found.append(ScannedPartition(row[SOURCE_TOPIC], row[TOPIC], row[PARTITION], row["records"], row["old_first"], row["old_last"]))
+    found.sort(key=lambda each: (each.topic, each.source_topic, each.partition))
+    for one, other in pairwise(found):
+        if one.topic == other.topic and one.source_topic != other.source_topic:
+            raise ReplayError(
+                f"records of {one.source_topic} and {other.source_topic} would both go to {one.topic}, in no defined order:"
+                " replay one of them, or rename them to different topics"
+            )
+    return found
+
+
+def check_targets(scanned: Sequence[ScannedPartition], before: Mapping[str, str]) -> None:
+    """Raise ReplayError if earlier runs wrote records of another source topic; `before` has the source of each target."""
+    for each in scanned:
+        earlier = before.get(each.topic, each.source_topic)
+        if earlier != each.source_topic:
+            raise ReplayError(
+                f"records of {each.source_topic} would go to {each.topic}, where earlier runs of this replay put those of {earlier}:"
+                " rename them to different topics, under another name"
+            )
+
+
+def _check(topic: str | None, partition: int | None, records: int, offsets: int, old_first: int | None) -> None:
+    if topic is None:
+        raise ReplayError(f"{records} records of the source have a null topic: leave them out, or give one topic for all records")
+    if partition is None:
+        raise ReplayError(f"{records} records of topic {topic} have a null partition: leave them out, or the whole column, and keys decide")
+    if offsets < records or old_first is None:
+        raise ReplayError(f"{records - offsets} records of {topic}-{partition} have a null offset: leave them out, or the whole column")
+    if partition < 0 or old_first < 0:
+        raise ReplayError(f"the source has partition {partition} and offset {old_first} in topic {topic}: neither can be negative")

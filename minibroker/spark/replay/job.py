@@ -21,12 +21,21 @@ from minibroker.spark.client_config import connect_of, executor_config
 from minibroker.spark.failures import ReplayError
 from minibroker.spark.progress import phase
 from minibroker.spark.replay.begin import Beginning, as_text, check_same, check_sources, check_topics, enter, look
-from minibroker.spark.replay.frame import TOPIC, Prepared, Selection, arrange, not_before, prepare, select
-from minibroker.spark.replay.keys import KeyPartitioner
+from minibroker.spark.replay.frame import (
+    TOPIC,
+    Prepared,
+    ScannedPartition,
+    Selection,
+    arrange,
+    check_targets,
+    not_before,
+    prepare,
+    scan,
+    select,
+)
 from minibroker.spark.replay.ledger import Ledger, Run, check_name, ledger_of
 from minibroker.spark.replay.mapping import check_mapping_path, read_mapping, write_mapping
-from minibroker.spark.replay.scan import ScannedPartition, check_targets, scan
-from minibroker.spark.replay.targets import Creation, TargetTopic, prepare_topics
+from minibroker.spark.replay.targets import Creation, KeyPartitioner, TargetTopic, prepare_topics
 from minibroker.spark.replay.task import RESULT_DDL, ReplayTask
 from minibroker.spark.replay.writer import Target, WriterSettings
 from minibroker.spark.sources.positions import EARLIEST, LATEST, Position, as_position
@@ -47,7 +56,7 @@ class Tuning:
         transaction_bytes: of batches in a transaction. A task keeps them until they are committed.
         transaction_age_ms: commit a transaction after this time, even if it is small.
         transaction_timeout_ms: the broker aborts a transaction after this time.
-        timeout_ms: how long brokers may be unreachable before a task gives up.
+        timeout_ms: a task fails after brokers were unreachable for this time.
     """
 
     batch_bytes: int = 1_000_000
@@ -185,7 +194,7 @@ def _check(spark: SparkSession, name: str, timestamps: str, rate: float | None, 
 
 
 def _same_each_time(chosen: Selection, topics: tuple[str, ...], starting: Position, where: str | None) -> dict[str, str]:
-    """Return what decides which records go where, by the names used in errors."""
+    """Return the arguments that decide which records go where, by the names used in errors."""
     return {
         "topic": chosen.topic or "",
         "renaming": as_text(chosen.rename),
@@ -214,7 +223,7 @@ class _Options:
 
 
 class _FinishedRun(NamedTuple):
-    """A run, and the state that it left."""
+    """A finished run, and the ledger after it."""
 
     run: Run
     ledger: Ledger

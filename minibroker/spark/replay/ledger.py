@@ -9,8 +9,8 @@ The ranges of a transaction are written inside it, so readers of committed recor
 together. `next_offset` is the old offset with which the next transaction begins; if a transaction has several
 values, it is null in all but the last.
 
-Old offsets have gaps (markers, aborted or compacted records), and new offsets have gaps at markers. So ranges
-are runs in which both grow by one. Names contain the user's name and `/`, which topics and names cannot contain.
+Old offsets have gaps (markers, aborted or compacted records), and new offsets have gaps at markers. Therefore ranges
+are runs in which both grow by one. Transactional ids contain `/`, which topics and names of replays cannot contain.
 """
 
 from __future__ import annotations

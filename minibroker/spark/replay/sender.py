@@ -20,7 +20,7 @@ from minibroker.client.transport import Deadline
 from minibroker.errors import UnknownTopicOrPartition
 from minibroker.records.batch import increment_sequence
 from minibroker.schemas import k00_produce, k03_metadata
-from minibroker.spark.replay.packing import PackedBatch
+from minibroker.spark.replay.encode import PackedBatch
 from minibroker.wire.schema import NIL_UUID
 
 ALL_REPLICAS = -1
@@ -78,7 +78,7 @@ class BatchSender:
     def forget(self) -> None:
         """Forget batches in flight and leaders, after a failure."""
         for connection in {each.connection for each in self._in_flight}:
-            connection.close()  # pending answers would be taken for those of later requests
+            connection.close()  # otherwise pending answers would be read as those of later requests
         self._in_flight.clear()
         self._topics.clear()
         self._begun.clear()
@@ -134,7 +134,7 @@ def _base_offset(response: k00_produce.Response, key: TopicPartition) -> int:
     (answer,) = (partition for topic in response.responses for partition in topic.partition_responses)
     words = answer.error_message
     for record_error in answer.record_errors:
-        words = f"{words or 'refused'} (record {record_error.batch_index} of the batch: {record_error.batch_index_error_message or ''})"
+        words = f"{words or 'rejected'} (record {record_error.batch_index} of the batch: {record_error.batch_index_error_message or ''})"
         break
     error = refusal(answer.error_code, f"{key[0]}-{key[1]}", words)
     if error is not None:

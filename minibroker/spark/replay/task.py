@@ -14,8 +14,7 @@ from minibroker.records.batch import NO_TIMESTAMP
 from minibroker.records.compression import Compression
 from minibroker.spark.client_config import connect_of
 from minibroker.spark.failures import ReplayError
-from minibroker.spark.replay.encode import Columns, narrow
-from minibroker.spark.replay.packing import Packer
+from minibroker.spark.replay.encode import Columns, Packer, narrow
 from minibroker.spark.replay.writer import PartitionWriter, Target, WriterSettings
 
 #: the columns that a task reads; the last two are optional
@@ -39,9 +38,9 @@ class ReplayTask:
     records_per_s: float | None  #: of one task
     client_config: Mapping[str, str] = field(repr=False)  #: what `executor_config` returned; it has secrets
 
-    def __call__(self, given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, record_batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the records; yield the target's number and the record count."""
-        batches = iter(given)
+        batches = iter(record_batches)
         first = next((batch for batch in batches if batch.num_rows), None)
         if first is None:
             return
@@ -92,7 +91,7 @@ class _Order:
             falls = np.flatnonzero(np.diff(offsets, prepend=self._next_offset - 1) <= 0)
             if falls.size:
                 source = f"{self._target.source_topic}-{self._target.source_partition}"
-                raise ReplayError(f"the source has offset {offsets[falls[0]]} of {source} twice: each must be there once")
+                raise ReplayError(f"the source has offset {offsets[falls[0]]} of {source} twice: each offset must occur once")
         else:
             offsets = np.arange(self._next_offset, self._next_offset + batch.num_rows)
         self._next_offset = int(offsets[-1]) + 1

@@ -5,8 +5,8 @@
     commit         send the ledger's ranges, TxnOffsetCommit, EndTxn
 
 After a failure the writer takes over again, which aborts the transaction, and sends the kept batches again,
-unless the committed offset shows that the commit was complete before. So it survives the death of brokers. A task
-that dies leaves only an open transaction, which its successor ends.
+unless the committed offset shows that the commit was complete before. The writer therefore survives the death of brokers. A
+task that dies leaves only an open transaction, which its successor ends.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from minibroker.errors import (
 from minibroker.records.compression import Compression, compress
 from minibroker.records.record import Record, encode_record
 from minibroker.spark.failures import ReplayError
+from minibroker.spark.replay.encode import PackedBatch
 from minibroker.spark.replay.ledger import (
     LEDGER_PARTITION,
     RANGES,
@@ -50,7 +51,6 @@ from minibroker.spark.replay.ledger import (
     runs_of,
     transactional_id,
 )
-from minibroker.spark.replay.packing import PackedBatch
 from minibroker.spark.replay.sender import BatchSender
 
 #: errors after which the transaction is repeated, in addition to those that Kafka calls retriable
@@ -124,7 +124,7 @@ class PartitionWriter:
         self._end = int(batch.old_offsets[-1]) + 1
         if self._settings.is_resumable:
             self._kept.append(batch)
-            self._insist(lambda: self._send(batch))
+            self._retry(lambda: self._send(batch))
             if self._bytes >= self._settings.transaction_bytes or self._age_ms() >= self._settings.transaction_age_ms:
                 self.commit()
         else:
@@ -135,7 +135,7 @@ class PartitionWriter:
         if self._bytes == 0:
             return
         if self._settings.is_resumable:
-            self._insist(self._end_transaction, ends=True)
+            self._retry(self._end_transaction, ends=True)
         else:
             self._end_transaction()
         self.position = self._end
@@ -171,8 +171,8 @@ class PartitionWriter:
         self._transaction.commit_offsets(group_of(settings.name), {key: (self._end, settings.run_id)})
         self._transaction.end(committed=True)
 
-    def _insist(self, step: Callable[[], None], *, ends: bool = False) -> None:
-        """Do a step of the transaction; after an error that may pass, repeat the transaction up to and including the step."""
+    def _retry(self, step: Callable[[], None], *, ends: bool = False) -> None:
+        """Do a step of the transaction; after a temporary error, repeat the transaction up to and including the step."""
         try:
             step()
         except (BrokerUnreachable, KafkaError) as error:
@@ -181,16 +181,16 @@ class PartitionWriter:
             return
         deadline = self._client.deadline()
         while True:
-            self._judge(reason)
+            self._raise_permanent(reason)
             deadline.pause(reason)
             try:
-                self._again(ends=ends)
+                self._repeat_transaction(ends=ends)
             except (BrokerUnreachable, KafkaError) as error:
                 reason = error
             else:
                 return
 
-    def _again(self, *, ends: bool) -> None:
+    def _repeat_transaction(self, *, ends: bool) -> None:
         self._check_run()
         self._sender.forget()
         self._transaction.take_over()
@@ -205,8 +205,8 @@ class PartitionWriter:
         if ends:
             self._end_transaction()
 
-    def _judge(self, reason: BrokerUnreachable | KafkaError) -> None:
-        """Raise errors that do not pass."""
+    def _raise_permanent(self, reason: BrokerUnreachable | KafkaError) -> None:
+        """Raise the error unless it is temporary."""
         if isinstance(reason, FENCED):
             if self._age_ms() < self._settings.transaction_timeout_ms:
                 raise ReplayError(f"{self._target}: another attempt of replay {self._settings.name} has taken over") from reason

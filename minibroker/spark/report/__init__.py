@@ -1,9 +1,10 @@
 """Report what topics hold: offsets, records by day, gaps and their reasons, producers, transactions, lag. See docs/report.md.
 
-    pipeline    `report`, all steps                          results     what was found, as values
-    cluster_facts, directory_facts, internal_topics          offset_report   the result: JSON, text, picture, DataFrames
-                what is known without a scan, from brokers   scan        Spark tasks that read batches, from leaders
-                or files                                                 (fetching) or files (reading)
+    pipeline    `report`, all steps, and its result: JSON,   results     the values of a report
+                text, picture, DataFrames
+    cluster_facts, directory_facts                           scan        Spark tasks that read batches
+                what is known without a scan, from brokers   reading     batches from leaders, or from files
+                or files
     pieces      batches -> what is counted                   counting    counts it
     runs        summaries of ranges, and how to join them    tables, picture   text and pictures
 
@@ -12,8 +13,7 @@ except in formats v0 and v1. A cluster and its broker's log directory give the s
 what only brokers know: leaders, states of groups.
 """
 
-from minibroker.spark.report.offset_report import OffsetReport
-from minibroker.spark.report.pipeline import report
+from minibroker.spark.report.pipeline import OffsetReport, report
 from minibroker.spark.report.results import (
     Bucket,
     Contents,

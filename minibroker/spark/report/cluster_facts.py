@@ -1,4 +1,4 @@
-"""Ask brokers what they know without a scan: bounds, offsets by time, sizes, producers, transactions, groups.
+"""Request what brokers know without a scan: bounds, offsets by time, sizes, producers, transactions, groups.
 
 Without bounds there is no report. Other facts are left out with a note if a broker is too old or rejects the request.
 """
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class ClusterFacts:
-    """Collects the facts of one cluster; `notes` say what it did not report."""
+    """Collects the facts of one cluster; `notes` list what it did not report."""
 
     def __init__(self, client: Client, *, isolation: int) -> None:
         self._client = client
@@ -130,7 +130,7 @@ class ClusterFacts:
         producer_ids = {producer.producer_id for each in producers.values() for producer in each}
         listed = [each for each in list_transactions(self._client) if each.state in OPEN_STATES or each.producer_id in producer_ids]
         answers = describe_transactions(self._client, [each.transactional_id for each in listed])
-        wanted = set(keys)
+        chosen = set(keys)
         return tuple(
             TransactionInfo(
                 answer.transactional_id,
@@ -142,7 +142,7 @@ class ClusterFacts:
                 tuple(f"{topic}-{partition}" for topic, partition in answer.partitions),
             )
             for _, answer in sorted(answers.items())
-            if isinstance(answer, DescribedTransaction) and (answer.producer_id in producer_ids or not wanted.isdisjoint(answer.partitions))
+            if isinstance(answer, DescribedTransaction) and (answer.producer_id in producer_ids or not chosen.isdisjoint(answer.partitions))
         )
 
     def _groups(self, ends: Mapping[TopicPartition, int]) -> tuple[GroupOffset, ...]:

@@ -1,4 +1,4 @@
-"""Count what a range of offsets holds, one piece after the other, all records of a piece at once."""
+"""Count the content of a range of offsets, one piece after the other, all records of a piece at once."""
 
 from __future__ import annotations
 

@@ -1,10 +1,13 @@
-"""`report`: combine what brokers or files know with what Spark counts."""
+"""`report`: combine what brokers or files know with what Spark counts. The result is a dict, JSON, text, a picture or DataFrames."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from minibroker.client.connection import Connect
 from minibroker.client.offsets import ISOLATION_LEVELS, READ_COMMITTED
@@ -13,7 +16,7 @@ from minibroker.records.compression import Compression
 from minibroker.spark.failures import SourceError
 from minibroker.spark.report.cluster_facts import ClusterFacts
 from minibroker.spark.report.directory_facts import DirectoryFacts
-from minibroker.spark.report.offset_report import OffsetReport
+from minibroker.spark.report.picture import draw
 from minibroker.spark.report.results import (
     BUCKETS,
     Bucket,
@@ -23,10 +26,13 @@ from minibroker.spark.report.results import (
     PartitionFacts,
     PartitionInfo,
     ProducerInfo,
+    ReportValues,
     TopicInfo,
     bucket_text,
+    time_text,
 )
 from minibroker.spark.report.runs import NO_BUCKET, NO_TIMESTAMP, RangeSummary, Run, cell_size, longest
+from minibroker.spark.report.tables import report_text
 from minibroker.spark.sources.cluster import ClusterSource
 from minibroker.spark.sources.log_directory import LogDirectorySource
 from minibroker.spark.sources.positions import Position, as_position
@@ -34,9 +40,71 @@ from minibroker.spark.sources.ranges import ResolvedTopics
 from minibroker.storage.files import RealFiles
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pathlib import Path
 
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA_VERSION = 1
+_BOUNDS = ("log_start_offset", "last_stable_offset", "high_watermark", "log_end_offset", "size")
+_COUNTS = ("records", "bytes", "batches", "batch_bytes", "control", "aborted", "compacted", "missing", "gap_count")
 DEFAULT_GAPS = 10
+
+
+@dataclass(frozen=True)
+class OffsetReport(ReportValues):
+    """The contents of topics, in several forms."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report for JSON; `schema_version` increases when a field is removed or changes its meaning."""
+        return {"schema_version": SCHEMA_VERSION, **asdict(self), "taken_at": time_text(self.taken_at)}
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """Return the report as one JSON object."""
+        return json.dumps(self.as_dict(), indent=indent, ensure_ascii=False)
+
+    def to_text(self) -> str:
+        """Return the report as text tables."""
+        return report_text(self)
+
+    def draw(self, path: str | Path, *, theme: str | None = None) -> None:
+        """Write the report as a picture, PNG or SVG by the file's suffix.
+
+        Args:
+            path: of the file.
+            theme: light or dark. Default: a PNG is light, an SVG follows its reader's page.
+
+        Raises:
+            SourceError: an unknown suffix or theme, no matplotlib, or a file that cannot be written.
+        """
+        draw(self, path, theme=theme)
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """One flat row per partition: bounds and counts."""
+        found = []
+        for topic in self.topics:
+            for each in topic.partitions:
+                row: dict[str, Any] = {"topic": topic.topic, "partition": each.partition}
+                row |= {name: getattr(each, name) for name in _BOUNDS}
+                row |= {name: getattr(each.contents, name, None) for name in _COUNTS}
+                found.append(row)
+        return found
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Return `rows` as a DataFrame."""
+        columns = ["topic string", "partition int", *(f"{name} long" for name in (*_BOUNDS, *_COUNTS))]
+        return spark.createDataFrame([tuple(row.values()) for row in self.rows], ", ".join(columns))
+
+    def bucket_frame(self, spark: SparkSession) -> DataFrame:
+        """Return records and bytes by topic, partition and day (or hour), as a DataFrame."""
+        rows = [
+            (topic.topic, each.partition, bucket.start, bucket.records, bucket.bytes)
+            for topic in self.topics
+            for each in topic.partitions
+            if each.contents
+            for bucket in each.contents.buckets
+        ]
+        return spark.createDataFrame(rows, f"topic string, partition int, {self.bucket} string, records long, bytes long")
 
 
 def _now_ms() -> int:
@@ -81,7 +149,7 @@ def report(
         connect: opens the connections of the driver's look-ups, instead of `client_config`.
 
     Raises:
-        SourceError: no such topic or offsets, an invalid directory, or arguments that contradict each other.
+        SourceError: no such topic or offsets, an invalid directory, or contradictory arguments.
         ClientError, KafkaError: no broker answers, or a broker rejects a request.
         CorruptLogError: a corrupt batch, with its position.
     """

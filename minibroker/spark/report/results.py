@@ -1,4 +1,4 @@
-"""What a report has found, as plain values. docs/report.md explains the fields, which are the same in JSON."""
+"""The values of a report. docs/report.md explains the fields, which are the same in JSON."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a scan of [start_offset, end_offset) has found.
+    """The result of a scan of [start_offset, end_offset).
 
     Attributes:
         records, bytes: bytes of keys, values and headers.
@@ -193,7 +193,7 @@ class TopicInfo:
 
 @dataclass(frozen=True)
 class ReportValues:
-    """What a report has found.
+    """The values of a report.
 
     Attributes:
         source: the bootstrap servers, or the log directories.

@@ -1,7 +1,7 @@
 """Summaries of ranges of offsets, joined from left to right, so that parts can be counted separately.
 
 An offset has no record because a marker ends a transaction there (control), its transaction was aborted
-(aborted), or no batch has it any longer (absent), such as after compaction.
+(aborted), or no batch has it any longer (absent), for example after compaction.
 """
 
 from __future__ import annotations

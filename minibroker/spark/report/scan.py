@@ -1,6 +1,6 @@
 """Scan topics with Spark: tasks read batches from leaders or files, and each returns one summary.
 
-Executors use minibroker's client, since Spark's connector hides markers and aborted transactions. Only batches
+Executors use minibroker's client, because Spark's connector hides markers and aborted transactions. Only batches
 show why an offset has no record. A task returns a few kilobytes, however large the topics are.
 """
 
@@ -16,8 +16,7 @@ from minibroker.client.routing import TopicPartition
 from minibroker.spark.kafka_log.options import LogRange
 from minibroker.spark.kafka_log.source import plan_reads
 from minibroker.spark.report.counting import Counter, CountLimits
-from minibroker.spark.report.fetching import FetchTask
-from minibroker.spark.report.reading import ReadTask
+from minibroker.spark.report.reading import FetchTask, ReadTask
 from minibroker.spark.report.runs import RangeSummary, cell_size, decode, encode, joined
 from minibroker.spark.sources.cluster import ClusterSource
 from minibroker.spark.sources.log_directory import LogDirectorySource
@@ -34,7 +33,7 @@ MAX_TASKS = 20_000
 
 
 class ScanTask(NamedTuple):
-    """The work of one Spark task: the batches, how to count them, and its offsets (None: all that it finds)."""
+    """One Spark task: its batches, how to count them, and its offsets (None: all offsets of the batches)."""
 
     key: TopicPartition
     batches: FetchTask | ReadTask
@@ -70,7 +69,7 @@ def scan(
 
 
 def run_task(task: ScanTask) -> RangeSummary:
-    """Do the work of an executor."""
+    """Count the batches of a task; executors call this."""
     counter = Counter(task.limits, task.start_offset, task.end_offset)
     for piece in task.batches.pieces():
         counter.add(piece)

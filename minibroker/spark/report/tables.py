@@ -69,7 +69,7 @@ def _times(topic: TopicInfo) -> str:
         for each in topic.partitions
         for found in each.offsets_by_timestamp
     ]
-    return _table(["partition", "asked for", "offset", "timestamp"], rows)
+    return _table(["partition", "requested time", "offset", "timestamp"], rows)
 
 
 def _buckets(topic: TopicInfo, bucket: str) -> str:
@@ -137,7 +137,7 @@ def _transactions(report: ReportValues) -> list[str]:
         ]
         for each in report.transactions
     ]
-    text = _table(["transactional id", "state", "producer id", "epoch", "timeout ms", "last began", "open in"], rows)
+    text = _table(["transactional id", "state", "producer id", "epoch", "timeout ms", "last start", "open in"], rows)
     return [text] if text else []
 
 

@@ -20,9 +20,8 @@ from minibroker.errors import KafkaError, UnknownTopicOrPartition
 from minibroker.schemas import k03_metadata
 from minibroker.spark.client_config import connect_of, executor_config, kafka_options
 from minibroker.spark.failures import SourceError
-from minibroker.spark.sources.positions import EARLIEST, LATEST, Position
+from minibroker.spark.sources.positions import EARLIEST, LATEST, Bounds, Position, resolve_ranges, topics_matching
 from minibroker.spark.sources.ranges import COLUMNS, SCHEMA, PartitionRange, ResolvedTopics, layers, reading_options
-from minibroker.spark.sources.resolution import Bounds, resolve_ranges, topics_matching
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -115,11 +114,11 @@ class ClusterSource:
             ranges = resolve_ranges(bounds, starting, ending, lambda wanted, time_ms: self._by_time(client, wanted, time_ms))
             return ResolvedTopics(_ids(found), ranges, client.cluster_id or "")
 
-        return self._asking(resolved)
+        return self._with_client(resolved)
 
     def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
         """Return the ids that topics have now; "" if unknown."""
-        return self._asking(lambda client: _ids(_topics(client, topics, None)))
+        return self._with_client(lambda client: _ids(_topics(client, topics, None)))
 
     def frame(self, spark: SparkSession, ranges: Sequence[PartitionRange], *, min_partitions: int = 0) -> DataFrame:
         """Return the records of these ranges, with COLUMNS. Ranges of one partition must not overlap.
@@ -153,13 +152,13 @@ class ClusterSource:
             "failOnDataLoss": "true",
         }
 
-    def _asking(self, ask: Callable[[Client], T]) -> T:
-        """Call `ask` with a client. If the cluster was reached before, wait for brokers that restart."""
+    def _with_client(self, request: Callable[[Client], T]) -> T:
+        """Call `request` with a client. If the cluster was reached before, wait for brokers that restart."""
         deadline = Deadline(DEFAULT_TIMEOUT_MS)
         while True:
             try:
                 with self.client() as client:
-                    found = ask(client)
+                    found = request(client)
             except BrokerUnreachable as error:
                 if not self._was_reached:
                     raise
@@ -201,14 +200,14 @@ class ClusterSource:
 
 def _topics(client: Client, names: Sequence[str], pattern: str | None) -> list[k03_metadata.TopicResult]:
     """Return the topics' metadata, sorted, with all partitions, even those without a leader. Never create a topic."""
-    wanted = list(dict.fromkeys(names))
+    chosen = list(dict.fromkeys(names))
     if pattern is not None:
-        there = [str(topic.name) for topic in client.metadata(None).topics if not topic.is_internal]
-        wanted += [name for name in topics_matching(pattern, there) if name not in wanted]
-    if not wanted:
-        raise SourceError("no topic is named: give one, or a pattern")
+        existing = [str(topic.name) for topic in client.metadata(None).topics if not topic.is_internal]
+        chosen += [name for name in topics_matching(pattern, existing) if name not in chosen]
+    if not chosen:
+        raise SourceError("no topic is given: give a topic, or a pattern")
     found = []
-    for topic in client.metadata(wanted).topics:
+    for topic in client.metadata(chosen).topics:
         try:
             check(topic.error_code, f"topic {topic.name}")
         except UnknownTopicOrPartition:

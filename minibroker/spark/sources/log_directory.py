@@ -15,9 +15,8 @@ from minibroker.spark.kafka_log.folder import PartitionFolder
 from minibroker.spark.kafka_log.options import INTERNAL_TOPICS, ReadOptions, parse_options
 from minibroker.spark.kafka_log.plan import latest_offset
 from minibroker.spark.sources.cluster import OURS as CLUSTER_OURS
-from minibroker.spark.sources.positions import EARLIEST, LATEST, Position
+from minibroker.spark.sources.positions import EARLIEST, LATEST, Bounds, Position, resolve_ranges, topics_matching
 from minibroker.spark.sources.ranges import COLUMNS, SCHEMA, PartitionRange, ResolvedTopics, layers, reading_options
-from minibroker.spark.sources.resolution import Bounds, resolve_ranges, topics_matching
 from minibroker.storage.directory_files import META_PROPERTIES, PARTITION_METADATA, format_uuid, read_meta_properties, read_topic_id
 from minibroker.storage.files import RealFiles
 
@@ -57,10 +56,10 @@ class LogDirectorySource:
         files = RealFiles()
         names = list(dict.fromkeys(topics))
         if pattern is not None:
-            there = {folder.topic for folder in open_folders(files, self._parsed({}))} - INTERNAL_TOPICS
-            names += [name for name in topics_matching(pattern, there) if name not in names]
+            existing = {folder.topic for folder in open_folders(files, self._parsed({}))} - INTERNAL_TOPICS
+            names += [name for name in topics_matching(pattern, existing) if name not in names]
         if not names:
-            raise SourceError("no topic is named: give one, or a pattern")
+            raise SourceError("no topic is given: give a topic, or a pattern")
         options = self._parsed({"subscribe": ",".join(names)})
         folders = {(each.topic, each.partition): each for each in open_folders(files, options)}
 
@@ -95,7 +94,7 @@ class LogDirectorySource:
     def frame(self, spark: SparkSession, ranges: Sequence[PartitionRange], *, min_partitions: int = 0) -> DataFrame:
         """Return the records of these ranges, with COLUMNS. Ranges of one partition must not overlap.
 
-        `min_partitions` is the least number of tasks, if files can be cut so, unless the option minPartitions is given.
+        `min_partitions` is the least number of tasks, if files can be cut into as many parts, unless the option minPartitions is given.
         """
         _register(spark)
         frames = []

@@ -40,7 +40,7 @@ class PartitionRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResolvedTopics:
-    """The topics and ranges that a request of a user stands for.
+    """The topics and ranges of a user's request.
 
     Attributes:
         topic_ids: by topic, in the base64 form of Kafka's tools; "" if unknown (old brokers, old directories,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812  as PySpark's own documentation calls it
 
-from minibroker.spark.archive.hadoop_files import open_folder
+from minibroker.spark.archive.files import open_folder
 from minibroker.spark.archive.manifest import current
 from minibroker.spark.archive.reading import is_archive, read_archive, read_manifest
 from minibroker.spark.failures import SourceError
@@ -102,10 +102,10 @@ class TableSource:
 
     def _columns(self, frame: DataFrame) -> DataFrame:
         types = dict(part.split(" ", 1) for part in _fields(SCHEMA))
-        there = set(frame.columns)
+        existing = set(frame.columns)
         chosen: list[Column] = []
         for name in COLUMNS:
-            if name in there:
+            if name in existing:
                 chosen.append(F.col(name).cast(types[name]).alias(name))
             elif name == "topic" and self.topic is not None:
                 chosen.append(F.lit(self.topic).alias(name))

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from minibroker.spark.archive import archive, read_archive, read_manifest
-from minibroker.spark.archive.files import LocalTableFiles
-from minibroker.spark.archive.hadoop_files import HadoopTableFiles, open_folder
+from minibroker.spark.archive.files import HadoopTableFiles, LocalTableFiles, open_folder
 from minibroker.spark.archive.manifest import Gap
 from minibroker.spark.archive.staging import DATE
 from minibroker.spark.archive.store import ArchiveStore

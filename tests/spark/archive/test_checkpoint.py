@@ -9,10 +9,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from minibroker.spark.archive.checkpoint import Batch, Checkpoint
 from minibroker.spark.archive.files import LocalTableFiles
 from minibroker.spark.archive.manifest import ArchivedTopic
-from minibroker.spark.archive.streaming import agrees
+from minibroker.spark.archive.streaming import Batch, Checkpoint, agrees
 from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.ranges import PartitionRange
 

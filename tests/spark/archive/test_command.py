@@ -27,8 +27,8 @@ def test_archive_show_and_read(spark: Any, pipelines: Any, tmp_path: Path, monke
         rows = [Sent(None, b"%d" % number, (), T + number) for number in range(10)]
         CLIENTS["confluent-kafka"].write(broker.bootstrap, "t", rows)
         ending = f"@{T + 6}"
-        ran = pipelines("archive", "t", "--to", path, "-b", broker.bootstrap, "--ending", ending, "-o", "json")
-        assert json.loads(ran.out) == [
+        result = pipelines("archive", "t", "--to", path, "-b", broker.bootstrap, "--ending", ending, "-o", "json")
+        assert json.loads(result.out) == [
             {
                 "run": 1,
                 "topic": "t",
@@ -44,19 +44,19 @@ def test_archive_show_and_read(spark: Any, pipelines: Any, tmp_path: Path, monke
         with monkeypatch.context() as patching:
             patching.setattr(ArchiveStore, "publish", interrupted)
             assert pipelines("archive", "t", "--to", path, "-b", broker.bootstrap, code=130).out == ""
-        ran = pipelines("archive", "t", "--to", path, "--data-dir", str(broker.data_dir))
-        assert "Run 2 had been interrupted after its commit: finished." in ran.err
-        assert "0 records, 0 B, in 0 runs" in ran.err
+        result = pipelines("archive", "t", "--to", path, "--data-dir", str(broker.data_dir))
+        assert "Run 2 had been interrupted after its commit: finished." in result.err
+        assert "0 records, 0 B, in 0 runs" in result.err
 
         CLIENTS["confluent-kafka"].write(broker.bootstrap, "t", rows[:2])
         wait = ArchiveStream.wait
         with monkeypatch.context() as patching:
             patching.setattr(ArchiveStream, "wait", lambda self, timeout_s: interrupted() if self.runs else wait(self, timeout_s))
-            ran = pipelines(
+            result = pipelines(
                 "archive", "t", "--to", path, "-b", broker.bootstrap, "--follow", "--every", "1 second", "-o", "jsonl", code=130
             )
-        (told,) = map(json.loads, ran.out.splitlines())
-        assert (told["run"], told["record_count"]) == (3, 2)
+        (run,) = map(json.loads, result.out.splitlines())
+        assert (run["run"], run["record_count"]) == (3, 2)
 
         for wrong, says in (
             (["oders", "--to", path], "there is no topic oders in the cluster"),
@@ -69,18 +69,18 @@ def test_archive_show_and_read(spark: Any, pipelines: Any, tmp_path: Path, monke
             (["t", "--to", path, "--starting", '{"t": {"0": 13}}'], "t-0 has no offset 13: it has 0 up to, but not including, 12"),
             (["--runs", "--to", f"{tmp_path}/nothing"], f"there is no archive at {tmp_path}/nothing"),
         ):
-            ran = pipelines("archive", *wrong, "-b", broker.bootstrap, code=1)
-            assert says in ran.err, ran.err
-            assert ran.err.count("\n") == 1
+            result = pipelines("archive", *wrong, "-b", broker.bootstrap, code=1)
+            assert says in result.err, result.err
+            assert result.err.count("\n") == 1
     for wrong in (["--every", "1 minute"], ["--follow", "--ending", "@2026-01-01"], ["--ending", "tomorrow"]):
         pipelines("archive", "t", "--to", path, *wrong, code=2)
-    ran = pipelines("archive", "--runs", "--to", path)
-    assert [line.split() for line in ran.out.splitlines()[1:]] == [
+    result = pipelines("archive", "--runs", "--to", path)
+    assert [line.split() for line in result.out.splitlines()[1:]] == [
         ["1", "t", "0", "0", "6", "6"],
         ["2", "t", "0", "6", "10", "4"],
         ["3", "t", "0", "10", "12", "2"],
     ]
-    assert "12 records" in ran.err
+    assert "12 records" in result.err
 
     source = TableSource(path)
     assert source.covered(spark, ["t"]).ranges == (PartitionRange("t", 0, 0, 12),)

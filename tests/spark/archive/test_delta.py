@@ -20,9 +20,9 @@ def test_runs_deaths_and_streams(tmp_path: Path) -> None:
         pytest.skip(problem)
     with BrokerProcess(tmp_path) as broker:
         command = [sys.executable, "-m", "tests.spark.archive.delta_program", broker.bootstrap, str(tmp_path)]
-        ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=800, check=False)
-    told = ran.stdout.splitlines()
-    if ran.returncode and "io.delta" in ran.stderr and "not found" in ran.stderr:
+        result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=800, check=False)
+    lines = result.stdout.splitlines()
+    if result.returncode and "io.delta" in result.stderr and "not found" in result.stderr:
         pytest.skip("Delta Lake's jars cannot be fetched here")
-    assert ran.returncode == 0, ran.stderr[-4000:]
-    assert told[-1] == "[5, 6, 3, 3, 3]", told
+    assert result.returncode == 0, result.stderr[-4000:]
+    assert lines[-1] == "[5, 6, 3, 3, 3]", lines

@@ -36,11 +36,11 @@ def test_every_example(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
             exec(here, names)  # noqa: S102  that is what it is for
         everything = names["read_archive"](spark, str(tmp_path / "archives" / "flights"))
         assert archived(everything) == consumed(broker.bootstrap, "flights")
-    told = capsys.readouterr().out
-    assert "2000 records, 1 runs" in told
+    text = capsys.readouterr().out
+    assert "2000 records, 1 runs" in text
     for day, count in days.items():
-        assert re.search(rf"\|{day}\| *{count}\|", told), (day, count)
-    assert told.endswith("[0]\n")
+        assert re.search(rf"\|{day}\| *{count}\|", text), (day, count)
+    assert text.endswith("[0]\n")
     assert names["read_manifest"](spark, str(tmp_path / "archives" / "flights")).record_count == 4000
 
 

@@ -85,8 +85,8 @@ def write(bootstrap: str, topic: str, records: list[Sent], *, partition: int = 0
 
 
 def test_the_same_on_minibroker_and_on_apache_kafka(pipelines: Commands, clusters: Clusters) -> None:
-    ran = pipelines("audit", clusters.ours, clusters.kafka, "-t", "orders", "--range-size", "16")
-    assert ran.out.splitlines() == [
+    result = pipelines("audit", clusters.ours, clusters.kafka, "-t", "orders", "--range-size", "16")
+    assert result.out.splitlines() == [
         f"left   cluster {clusters.ours}",
         f"right  cluster {clusters.kafka}",
         "TOPIC      PARTITION  LEFT OFFSETS    RIGHT OFFSETS      LEFT COUNT    RIGHT COUNT    RANGES    DIFFERENT RANGES  EQUAL",

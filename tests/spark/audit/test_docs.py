@@ -50,6 +50,6 @@ def test_every_call_is_a_valid_one() -> None:
 def test_the_ways_to_write_a_side_are_those_that_are_understood() -> None:
     named = set(re.findall(r"`([a-z]+:)(?:DIR|PATH|HOST)", PAGE))
     assert named == {"kafka:", "log:", "table:", "delta:"}
-    told = parse_side.__doc__
-    assert told is not None
-    assert all(f"`{each}`" in told for each in named)
+    text = parse_side.__doc__
+    assert text is not None
+    assert all(f"`{each}`" in text for each in named)

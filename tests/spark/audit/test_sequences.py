@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from minibroker.spark.audit.by_order import CONTEXT, ENOUGH, Change, change_at
+from minibroker.spark.audit.matching import CONTEXT, ENOUGH, Change, change_at
 from minibroker.spark.audit.result import CHANGED, DUPLICATE_LEFT, DUPLICATE_RIGHT, MISSING_LEFT, MISSING_RIGHT
 
 MIRRORED = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.spark.audit.sides import name_of, parse_side
+from minibroker.spark.audit.reading import name_of, parse_side
 from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.cluster import ClusterSource
 from minibroker.spark.sources.log_directory import LogDirectorySource

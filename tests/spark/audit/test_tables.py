@@ -101,9 +101,9 @@ def test_by_order_as_in_plain_python(spark: Any, seed: int) -> None:
 
 
 def _check_each_kind(firsts: dict[int, Difference | None]) -> None:
-    for number, (_, _, told) in _each_kind().items():
+    for number, (_, _, text) in _each_kind().items():
         first = firsts[number]
-        assert (first and (first.kind, first.position, first.count, first.columns)) == told, number
+        assert (first and (first.kind, first.position, first.count, first.columns)) == text, number
     shown = firsts[105]
     assert shown is not None
     assert shown.as_dict()["right"] == {

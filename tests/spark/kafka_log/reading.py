@@ -27,9 +27,9 @@ def rows_of(path: Path, *, files: Files | None = None, **options: Any) -> list[d
     parsed = options_of(path, **options)
     names = COLUMNS + ((parsed.corrupt_column,) if parsed.corrupt_column else ())
     rows = []
-    for wanted in plan(files or RealFiles(), parsed):
-        builder = TableBuilder(wanted.topic, wanted.partition, names, parsed.corrupt_column)
-        for batch in RangeReader(files or RealFiles(), wanted, builder, is_permissive=parsed.is_permissive).record_batches():
+    for planned in plan(files or RealFiles(), parsed):
+        builder = TableBuilder(planned.topic, planned.partition, names, parsed.corrupt_column)
+        for batch in RangeReader(files or RealFiles(), planned, builder, is_permissive=parsed.is_permissive).record_batches():
             rows += batch.to_pylist()
     return rows
 

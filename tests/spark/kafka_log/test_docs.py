@@ -43,7 +43,7 @@ def test_every_option_of_the_table_is_known() -> None:
     page = PAGE.read_text()
     cells = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
     named = {name for cell in cells for name in re.findall(r"`([\w.]+)`", cell)}
-    told = parse_options.__globals__["__doc__"]
+    text = parse_options.__globals__["__doc__"]
     assert named - {"kafka.isolation.level"} == set(
-        re.findall(r"\b[a-z]+[A-Z]\w*|\bsubscribe\b|\bassign\b|\bmode\b", told.split("\n\n")[1])
+        re.findall(r"\b[a-z]+[A-Z]\w*|\bsubscribe\b|\bassign\b|\bmode\b", text.split("\n\n")[1])
     )

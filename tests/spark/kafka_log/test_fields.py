@@ -19,9 +19,8 @@ from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 from minibroker.spark.kafka_log.columns import FieldColumns, RecordColumns, TableBuilder
 from minibroker.spark.kafka_log.decoder import MAX_TIMESTAMP, Decode, Decoder, Group, compiled_decode, decode_with_numpy
-from minibroker.spark.kafka_log.fields import PADDING, MalformedBatchError
+from minibroker.spark.kafka_log.fields import PADDING, MalformedBatchError, Splitter
 from minibroker.spark.kafka_log.frames import read_frame_headers
-from minibroker.spark.kafka_log.split import Splitter
 from tests.support.soak import examples
 
 WAYS = [pytest.param(partial(decode_with_numpy, splitter=Splitter(compile_after=1 << 60)), id="python")]
@@ -60,8 +59,8 @@ def rows_of(columns: RecordColumns) -> list[dict[str, Any]]:
 
 
 def row_of(record: Record) -> dict[str, Any]:
-    told = [{"key": key, "value": value} for key, value in record.headers] or None
-    return {"offset": record.offset, "key": record.key, "value": record.value, "headers": told, "ms": record.timestamp}
+    headers = [{"key": key, "value": value} for key, value in record.headers] or None
+    return {"offset": record.offset, "key": record.key, "value": record.value, "headers": headers, "ms": record.timestamp}
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -13,8 +13,8 @@ pytest.importorskip("pyarrow")
 
 from minibroker.errors import InvalidRecord
 from minibroker.records.compression import Compression, compress, decompress
-from minibroker.spark.kafka_log import payloads as payloads_module
-from minibroker.spark.kafka_log.payloads import BLOCK_BYTES, GROUP_BYTES, KEPT_BYTES, PayloadBuffer, block_bytes, plain_blocks
+from minibroker.spark.kafka_log import decoder
+from minibroker.spark.kafka_log.decoder import BLOCK_BYTES, GROUP_BYTES, KEPT_BYTES, PayloadBuffer, block_bytes, plain_blocks
 from tests.support.soak import examples
 
 SIZES = [1, 100, 65_535, 65_536, 65_537, 300_000, 5_000_000]
@@ -93,7 +93,7 @@ def test_damaged_frames(data: st.DataObject) -> None:
 
 
 def test_usual_frames_take_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(payloads_module, "decompress", None)
+    monkeypatch.setattr(decoder, "decompress", None)
     packed = compress(Compression.LZ4, content_of(200_000))
     assert len(plain_blocks(packed, 0, len(packed))) == 4
     buffer = PayloadBuffer()

@@ -16,7 +16,7 @@ from minibroker.log.partition_log import PartitionLog
 from minibroker.records.control import ControlType
 from minibroker.spark.failures import OptionError
 from minibroker.spark.kafka_log.options import AbortedRange, ReadOptions, parse_options
-from minibroker.spark.kafka_log.stream import StreamPlanner
+from minibroker.spark.kafka_log.plan import StreamPlanner
 from minibroker.storage.files import RealFiles
 from tests.support.compacting import end_transaction
 from tests.support.log_batches import batch_of, idempotent_batch
@@ -85,8 +85,8 @@ def test_a_new_partition_begins_at_its_beginning(logs: list[PartitionLog], tmp_p
     new.append(batch_of(b"new", b"newer"))
     end = stream.latest_offsets()
     assert end == {"orders": {"0": 1, "1": 0, "2": 2}}
-    (wanted,) = stream.plan(start, end)
-    assert (wanted.partition, wanted.start_offset, wanted.end_offset) == (2, 0, 2)
+    (planned,) = stream.plan(start, end)
+    assert (planned.partition, planned.start_offset, planned.end_offset) == (2, 0, 2)
 
 
 def test_what_is_gone_is_told(logs: list[PartitionLog], tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_what_is_gone_is_told(logs: list[PartitionLog], tmp_path: Path) -> None:
 
 def test_a_log_that_became_shorter_is_told(logs: list[PartitionLog], tmp_path: Path) -> None:
     logs[0].append(batch_of(b"v"))
-    with pytest.raises(OptionError, match="orders-0 ends at offset 1, the stream was at 5"):
+    with pytest.raises(OptionError, match="orders-0 ends at offset 1, but the stream was at 5"):
         planner(tmp_path).plan({"orders": {"0": 3, "1": 0}}, {"orders": {"0": 5, "1": 0}})
 
 
@@ -121,8 +121,8 @@ def test_a_growing_log_is_not_walked_through_again(tmp_path: Path) -> None:
     log.append(batch_of(b"last"))
     assert stream.latest_offsets() == {"orders": {"0": 2003}}
     assert files.bytes_read - walked < walked / 20
-    (wanted,) = stream.plan({"orders": {"0": 2000}}, {"orders": {"0": 2003}})
-    assert wanted.aborted == (AbortedRange(7, 2000, 2001),)
+    (planned,) = stream.plan({"orders": {"0": 2000}}, {"orders": {"0": 2003}})
+    assert planned.aborted == (AbortedRange(7, 2000, 2001),)
     assert len(files.handles) == 1
 
 

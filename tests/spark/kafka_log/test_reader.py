@@ -146,11 +146,11 @@ def test_timestamps_find_the_first_record_as_late(data: Path, open_log: OpenLog)
         log.append(memoryview(build_batch([Record(i, at, b"k", b"v" * 30) for i, at in enumerate(many)])))
     for without_indexes in (False, True):
         for _ in range(times(60, soak=200)):
-            wanted = NOW_MS + rng.randrange(10_000)
-            first = next((offset for offset, at in enumerate(timestamps) if at >= wanted), len(timestamps))
-            found = values_of(data, startingTimestamp=wanted, startingOffsetsByTimestampStrategy="latest")
+            timestamp = NOW_MS + rng.randrange(10_000)
+            first = next((offset for offset, at in enumerate(timestamps) if at >= timestamp), len(timestamps))
+            found = values_of(data, startingTimestamp=timestamp, startingOffsetsByTimestampStrategy="latest")
             assert min(found, default=len(timestamps)) == first
-            assert max(values_of(data, endingTimestamp=wanted), default=-1) == first - 1
+            assert max(values_of(data, endingTimestamp=timestamp), default=-1) == first - 1
         if not without_indexes:
             log.close()
             for path in (data / "orders-0").glob("*.*index"):
@@ -261,9 +261,9 @@ def test_every_byte_of_a_batch_damaged(data: Path, open_log: OpenLog, codec: Com
             values_of(data)
         assert values_of(data, mode="PERMISSIVE") == left
         rows = rows_of(data, mode="PERMISSIVE", columnNameOfCorruptRecord="damage")
-        told = [row["damage"] for row in rows if row["damage"] is not None]
-        assert len(told) == 1
-        assert f"{path}: corrupt batch at position {start}" in told[0]
+        damages = [row["damage"] for row in rows if row["damage"] is not None]
+        assert len(damages) == 1
+        assert f"{path}: corrupt batch at position {start}" in damages[0]
 
 
 def test_a_timestamp_that_spark_cannot_hold(data: Path, open_log: OpenLog) -> None:
@@ -368,5 +368,5 @@ def test_only_what_is_asked_for_is_read(data: Path, open_log: OpenLog, by: str, 
         # the end of the log: heads behind the last index entry; times: the batch that a time index names, and those after it
         assert set(beside) <= ({paths[-1]} if by == "offsets" else set(paths))
         assert all(size <= (20_000 if path == paths[-1] else 16_384) for path, size in beside.items())
-        wanted = (end - start) * 1100
-        assert sum(files.bytes_read.values()) < wanted + (45_000 if by == "offsets" else 50_000)
+        expected = (end - start) * 1100
+        assert sum(files.bytes_read.values()) < expected + (45_000 if by == "offsets" else 50_000)

@@ -15,10 +15,9 @@ from minibroker.client import producer
 from minibroker.spark.failures import ReplayError
 from minibroker.spark.replay.begin import Beginning, check_sources
 from minibroker.spark.replay.encode import narrow
-from minibroker.spark.replay.frame import hash_int, spread_numbers
-from minibroker.spark.replay.keys import KeyPartitioner, murmur2
+from minibroker.spark.replay.frame import ScannedPartition, check_targets, hash_int, spread_numbers
 from minibroker.spark.replay.ledger import Ledger, OffsetRun, Run, WrittenRanges, check_name, transactional_id
-from minibroker.spark.replay.scan import ScannedPartition, check_targets
+from minibroker.spark.replay.targets import KeyPartitioner, murmur2
 from minibroker.spark.replay.task import Pace
 
 

@@ -33,9 +33,9 @@ def test_every_example(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         for example in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
             here = example.replace("/tmp/", f"{tmp_path}/").replace("localhost:9092", broker.bootstrap)  # noqa: S108
             exec(here, names)  # noqa: S102  that is what it is for
-    told = capsys.readouterr().out
-    assert "20 records, " in told
-    assert "flights-again 1 old 0 9 new 0 9" in told
-    assert "0 more records" in told
-    assert re.search(r"\|\s*flights\|\s*0\|flights-again\|\s*0\|\s*0\|\s*9\|\s*0\|\s*9\|\s*10\|\s*1\|", told)
+    text = capsys.readouterr().out
+    assert "20 records, " in text
+    assert "flights-again 1 old 0 9 new 0 9" in text
+    assert "0 more records" in text
+    assert re.search(r"\|\s*flights\|\s*0\|flights-again\|\s*0\|\s*0\|\s*9\|\s*0\|\s*9\|\s*10\|\s*1\|", text)
     assert sum(each.records for each in names["result"].partitions) == 1000

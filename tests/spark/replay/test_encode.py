@@ -20,9 +20,8 @@ from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
 from minibroker.records.record import Record
 from minibroker.spark.failures import ReplayError, SourceError
-from minibroker.spark.replay.encode import Columns, Varints, encode_payload, joined_varints, narrow
+from minibroker.spark.replay.encode import Columns, Packer, Varints, encode_payload, joined_varints, narrow
 from minibroker.spark.replay.ledger import OffsetRun, joined, runs_of
-from minibroker.spark.replay.packing import Packer
 from tests.support.soak import examples
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))

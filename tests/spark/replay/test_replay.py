@@ -183,8 +183,8 @@ def test_what_cannot_be_is_told_before_anything_is_written(spark: Any, ours: str
     with Client(ours) as client:
         create_topics(client, ["narrow"], partition_count=2)
         create_topics(client, ["stamping"], partition_count=3, configs={"message.timestamp.type": "LogAppendTime"})
-    said = failing(spark, ours, rows, topic="narrow")
-    assert said.startswith("topic narrow has 2 partitions, and the source has records of partition 2: 'minibroker topics alter narrow")
+    output = failing(spark, ours, rows, topic="narrow")
+    assert output.startswith("topic narrow has 2 partitions, and the source has records of partition 2: 'minibroker topics alter narrow")
     assert "topic stamping overwrites timestamps" in failing(spark, ours, rows, topic="stamping", timestamps="keep")
     assert "topic absent does not exist" in failing(spark, ours, rows, topic="absent", creation=Creation(is_allowed=False))
     nulls = rows.limit(5).selectExpr("topic", "null AS partition", "offset", "value")
@@ -211,7 +211,7 @@ def test_what_cannot_be_is_told_before_anything_is_written(spark: Any, ours: str
 def test_what_is_found_on_the_way_ends_the_run_and_what_was_committed_stays(spark: Any, ours: str, table: str) -> None:
     rows = spark.read.parquet(table).where("partition = 0").select("topic", "partition", "offset", "value")
     twice = rows.where("offset < 50").unionByName(rows.where("offset = 40"))
-    with pytest.raises(Exception, match="the source has offset 40 of flights-0 twice: each must be there once"):
+    with pytest.raises(Exception, match="the source has offset 40 of flights-0 twice: each offset must occur once"):
         replay(spark, source=twice, bootstrap_servers=ours, name="twice", topic="twice")
     with Client(ours) as client:
         create_topics(client, ["small"], partition_count=1, configs={"max.message.bytes": "2000"})
@@ -259,8 +259,8 @@ def test_a_name_stands_for_one_replay(spark: Any, ours: str, table: str) -> None
 def test_the_command(spark: Any, ours: str, table: str, pipelines: Commands, tmp_path: Path) -> None:
     mapping = f"{tmp_path}/mapping"
     words = ("replay", table, "--name", "told", "-b", ours, "--to", "told", "--starting", f"@{T + 300}", "--where", "partition < 2")
-    ran = pipelines(*words, "--mapping", mapping, "--rate", "100000", "-z", "gzip", "-o", "json")
-    found = json.loads(ran.out)
+    result = pipelines(*words, "--mapping", mapping, "--rate", "100000", "-z", "gzip", "-o", "json")
+    found = json.loads(result.out)
     assert (found["name"], found["records"], found["resumed"], found["ledger"]) == ("told", 600, False, "minibroker-replay-told")
     assert [(each["topic"], each["partition"], each["records"], each["old_first"]) for each in found["partitions"]] == [
         ("told", 0, 300, 100),

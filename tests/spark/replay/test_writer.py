@@ -27,9 +27,8 @@ from minibroker.records.compression import Compression
 from minibroker.schemas import k57_update_features
 from minibroker.spark.failures import ReplayError
 from minibroker.spark.replay.begin import Beginning, enter, look
-from minibroker.spark.replay.encode import Columns
+from minibroker.spark.replay.encode import Columns, PackedBatch, Packer
 from minibroker.spark.replay.ledger import Ledger, OffsetRun, Run, WrittenRanges, ledger_of, parse_ranges
-from minibroker.spark.replay.packing import PackedBatch, Packer
 from minibroker.spark.replay.writer import PartitionWriter, Target, WriterSettings
 from minibroker.wire.schema import Buffer
 from tests.support.broker_in_memory import BrokerInMemory

@@ -153,8 +153,8 @@ def test_bounds_and_times_are_what_other_clients_hear(broker: Broker) -> None:
     keys = list(broker.filled.committed)
 
     def told(spec: Any, isolation: Any = IsolationLevel.READ_UNCOMMITTED) -> dict[tuple[str, int], tuple[int, int]]:
-        asked = {TopicPartition(*key): spec for key in keys}
-        answers = admin.list_offsets(asked, isolation_level=isolation)
+        requests = {TopicPartition(*key): spec for key in keys}
+        answers = admin.list_offsets(requests, isolation_level=isolation)
         return {(each.topic, each.partition): (one.result(60).offset, one.result(60).timestamp) for each, one in answers.items()}
 
     def mine(name: str) -> dict[tuple[str, int], int]:
@@ -179,8 +179,8 @@ def _number(value: int | None) -> int:
 
 
 def test_get_offset_shell_agrees(broker: Broker) -> None:
-    told = run_tool(GET_OFFSET_SHELL, "--bootstrap-server", broker.bootstrap, "--exclude-internal-topics", "--time", "latest")
-    found = re.findall(r"^(.+):(\d+):(\d+)$", told, re.MULTILINE)
+    text = run_tool(GET_OFFSET_SHELL, "--bootstrap-server", broker.bootstrap, "--exclude-internal-topics", "--time", "latest")
+    found = re.findall(r"^(.+):(\d+):(\d+)$", text, re.MULTILINE)
     expected = {key: partition_of(broker.found, *key).high_watermark for key in broker.filled.committed}
     assert {(topic, int(partition)): int(offset) for topic, partition, offset in found} == expected
 

@@ -24,9 +24,8 @@ from minibroker.records.record import Record
 from minibroker.schemas import k01_fetch
 from minibroker.spark.kafka_log.options import AbortedRange
 from minibroker.spark.report.counting import Counter, CountLimits
-from minibroker.spark.report.fetching import aborted_in_fetch
 from minibroker.spark.report.pieces import Chunk, IsAborted, nothing_aborted, read_chunk
-from minibroker.spark.report.reading import aborted_by_ranges
+from minibroker.spark.report.reading import aborted_by_ranges, aborted_in_fetch
 from minibroker.spark.report.runs import NO_BUCKET, RangeSummary, cell_size, decode, encode, joined
 from tests.spark.report.models import DAY_MS, HOUR_MS, Kept, Model, hidden_for
 
@@ -140,13 +139,13 @@ def count(counter: Counter, data: bytes, is_aborted: IsAborted, start: int, end:
 def as_fetched(rng: random.Random, log: Log, limits: CountLimits, start: int, end: int) -> RangeSummary:
     """As a leader sends it: each answer begins with the batch of the offset asked for, and lists what was aborted in it."""
     counter = Counter(limits, start, end)
-    wanted = [each for each in log.batches if each[1] > start and each[0] < end]
-    for answer in chunks(rng, wanted):
+    batches = [each for each in log.batches if each[1] > start and each[0] < end]
+    for answer in chunks(rng, batches):
         first, last = answer[0][0], answer[-1][1] - 1
         listed = [each for each in log.aborted if each.last_offset >= max(first, start) and each.first_offset <= last]
-        told = [k01_fetch.AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset) for each in listed]
-        rng.shuffle(told)
-        count(counter, b"".join(data for _, _, data in answer), aborted_in_fetch(told), start, end)
+        aborted = [k01_fetch.AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset) for each in listed]
+        rng.shuffle(aborted)
+        count(counter, b"".join(data for _, _, data in answer), aborted_in_fetch(aborted), start, end)
     return counter.summary()
 
 

@@ -68,18 +68,18 @@ def test_every_example_in_python(
 
 def test_every_command(pipelines: Commands, broker: BrokerProcess, tmp_path: Path) -> None:
     (block,) = re.findall(r"```\n(minibroker spark report.*?)```", PAGE.read_text(), re.DOTALL)
-    ran = [pipelines(*shlex.split(here(line, broker, tmp_path))[2:]).out for line in block.splitlines()]
-    assert "importer" in ran[0]
-    assert "customers" not in ran[0]
-    assert "PARTITION    LEADER    LOG START    LAST STABLE    HIGH WATERMARK    ON DISK    RECORDS" in ran[0]
-    found = json.loads(ran[1])
+    outputs = [pipelines(*shlex.split(here(line, broker, tmp_path))[2:]).out for line in block.splitlines()]
+    assert "importer" in outputs[0]
+    assert "customers" not in outputs[0]
+    assert "PARTITION    LEADER    LOG START    LAST STABLE    HIGH WATERMARK    ON DISK    RECORDS" in outputs[0]
+    found = json.loads(outputs[1])
     assert [topic["topic"] for topic in found["topics"]] == ["customers", "orders"]
     assert (tmp_path / "report.svg").read_text().count("prefers-color-scheme") == 1
-    assert re.search(r"^HOUR +RECORDS +BYTES$", ran[2], re.MULTILINE)
-    assert "2026-11-21T" in ran[2]
-    assert "records were not counted" in ran[3]
-    assert "2026-11-11T00:00:00.000Z" in ran[3]
-    assert "RECORDS" not in ran[3]
+    assert re.search(r"^HOUR +RECORDS +BYTES$", outputs[2], re.MULTILINE)
+    assert "2026-11-21T" in outputs[2]
+    assert "records were not counted" in outputs[3]
+    assert "2026-11-11T00:00:00.000Z" in outputs[3]
+    assert "RECORDS" not in outputs[3]
 
 
 def test_commands_that_are_wrong(pipelines: Commands, broker: BrokerProcess, tmp_path: Path) -> None:
@@ -91,9 +91,9 @@ def test_commands_that_are_wrong(pipelines: Commands, broker: BrokerProcess, tmp
         (("report", "--pattern", "(", *at), 1, "not a regular expression"),
         (("report", "--data-dir", str(tmp_path)), 1, "is not a Kafka log directory"),
     ]:
-        ran = pipelines(*arguments, code=code)
-        assert words in ran.err
-        assert ran.err.count("\n") == 1
+        result = pipelines(*arguments, code=code)
+        assert words in result.err
+        assert result.err.count("\n") == 1
 
 
 def test_a_corrupt_batch_is_one_line_with_its_place(pipelines: Commands, tmp_path: Path) -> None:
@@ -105,8 +105,8 @@ def test_a_corrupt_batch_is_one_line_with_its_place(pipelines: Commands, tmp_pat
     data = bytearray(path.read_bytes())
     data[-10] ^= 1
     path.write_bytes(data)
-    ran = pipelines("report", "orders", "--data-dir", str(tmp_path), code=1)
-    assert f"Error: {path}, position {size}: corrupt batch: its CRC is wrong\n" in ran.err
+    result = pipelines("report", "orders", "--data-dir", str(tmp_path), code=1)
+    assert f"Error: {path}, position {size}: corrupt batch: its CRC is wrong\n" in result.err
     assert "1 partition" in pipelines("report", "orders", "--data-dir", str(tmp_path), "--no-scan").out
 
 

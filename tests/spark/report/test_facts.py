@@ -27,10 +27,10 @@ TIMES = (NOW_MS - 1, NOW_MS + 1, NOW_MS + 10_000_000)
 
 def both(broker: BrokerInMemory, isolation_level: str = "read_committed") -> tuple[OffsetReport, OffsetReport]:
     """From the broker and from its files; states and share groups, which only it knows, are taken out."""
-    wanted = {"times": TIMES, "isolation_level": isolation_level, "scan": False}
-    told = report(bootstrap_servers="memory:1", connect=connector(broker), now_ms=lambda: NOW_MS, **wanted)  # type: ignore[arg-type]  # each fits its parameter
-    found = report(data_dir=str(broker.folder), now_ms=lambda: NOW_MS, **wanted)  # type: ignore[arg-type]
-    return without_nature(told), without_nature(found)
+    options = {"times": TIMES, "isolation_level": isolation_level, "scan": False}
+    by_broker = report(bootstrap_servers="memory:1", connect=connector(broker), now_ms=lambda: NOW_MS, **options)  # type: ignore[arg-type]  # each fits its parameter
+    by_files = report(data_dir=str(broker.folder), now_ms=lambda: NOW_MS, **options)  # type: ignore[arg-type]
+    return without_nature(by_broker), without_nature(by_files)
 
 
 def without_nature(found: OffsetReport) -> OffsetReport:
@@ -51,12 +51,12 @@ def test_transactions_at_random(seed: int, isolation_level: str, tmp_path: Path)
         log = broker.cluster.partition("orders", partition).log
         transactional_logs.fill(log, seed + partition, rng.randint(0, 120))
         if rng.random() < 0.5 and log.last_stable_offset > 4:
-            wanted = k21_delete_records.Partition(partition_index=partition, offset=rng.randrange(log.last_stable_offset))
-            broker.ask(k21_delete_records.Request(topics=[k21_delete_records.Topic(name="orders", partitions=[wanted])], timeout_ms=1000))
+            deleted = k21_delete_records.Partition(partition_index=partition, offset=rng.randrange(log.last_stable_offset))
+            broker.ask(k21_delete_records.Request(topics=[k21_delete_records.Topic(name="orders", partitions=[deleted])], timeout_ms=1000))
     broker.clock.advance(60_000)  # the checkpoint of log start offsets is written
-    told, found = both(broker, isolation_level)
-    assert found == told
-    for each in told.topics[0].partitions:
+    by_broker, by_files = both(broker, isolation_level)
+    assert by_files == by_broker
+    for each in by_broker.topics[0].partitions:
         log = broker.cluster.partition("orders", each.partition).log
         assert (each.log_start_offset, each.last_stable_offset, each.high_watermark) == (
             log.log_start_offset,
@@ -81,9 +81,9 @@ def test_groups_and_transactions(tmp_path: Path) -> None:
     commit_in_transaction(broker, owner, {("orders", 1): 3}, group="billing")
     with Client("memory:1", connect=connector(broker)) as client:
         assert set(alter_share_offsets(client, "workers", {("orders", 0): 7}).values()) == {None}
-    told, found = both(broker)
-    assert found == told
-    offsets = [(each.group, each.topic, each.partition, each.committed_offset, each.lag) for each in told.groups]
+    by_broker, by_files = both(broker)
+    assert by_files == by_broker
+    offsets = [(each.group, each.topic, each.partition, each.committed_offset, each.lag) for each in by_broker.groups]
     assert offsets == [("billing", "orders", 0, 6, 4), ("billing", "others", 0, 0, 0)]  # what is in the transaction does not count yet
     whole = report(bootstrap_servers="memory:1", topics=["orders"], scan=False, connect=connector(broker))
     assert [(each.group, each.type, each.committed_offset) for each in whole.groups] == [("billing", "classic", 6), ("workers", "share", 7)]

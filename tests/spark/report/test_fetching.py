@@ -15,9 +15,9 @@ from minibroker.errors import UnknownTopicOrPartition
 from minibroker.records.control import ControlType
 from minibroker.schemas import k18_api_versions, k19_create_topics, k20_delete_topics, k21_delete_records
 from minibroker.spark.failures import SourceError
-from minibroker.spark.report import fetching, report
+from minibroker.spark.report import reading, report
 from minibroker.spark.report.counting import Counter, CountLimits
-from minibroker.spark.report.fetching import FetchTask, RangeFetcher
+from minibroker.spark.report.reading import FetchTask, RangeFetcher
 from minibroker.spark.report.runs import RangeSummary
 from minibroker.spark.sources.cluster import ClusterSource
 from minibroker.wire.schema import NIL_UUID
@@ -46,18 +46,18 @@ def task(broker: BrokerInMemory, isolation_level: str = "read_committed") -> Fet
     return FetchTask("memory:1", isolation_level, resolved.topic_ids["orders"], resolved.ranges[0])
 
 
-def counted(wanted: FetchTask, connect: Connect, *, timeout_ms: int = 30_000) -> RangeSummary:
-    start, end = wanted.range.start_offset, wanted.range.end_offset
+def counted(fetch_task: FetchTask, connect: Connect, *, timeout_ms: int = 30_000) -> RangeSummary:
+    start, end = fetch_task.range.start_offset, fetch_task.range.end_offset
     counter = Counter(CountLimits(start, end, 86_400_000, 10, 1), start, end)
     with Client("memory:1", connect=connect, timeout_ms=timeout_ms) as client:
-        for piece in RangeFetcher(client, wanted).pieces():
+        for piece in RangeFetcher(client, fetch_task).pieces():
             counter.add(piece)
     return counter.summary()
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 4 << 20])
 def test_in_large_answers_and_in_small_ones(broker: BrokerInMemory, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(reading, "CHUNK_BYTES", chunk_bytes)
     found = counted(task(broker), connector(broker))
     assert (found.end_offset, found.record_count, found.aborted_count, found.control_count, found.batch_count) == (33, 30, 2, 1, 5)
     found = counted(task(broker, "read_uncommitted"), connector(broker))
@@ -77,8 +77,8 @@ class Flaky(TransportInMemory):
 
 
 def test_a_connection_that_breaks_again_and_again(broker: BrokerInMemory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "CHUNK_BYTES", 1)
-    wanted = task(broker)
+    monkeypatch.setattr(reading, "CHUNK_BYTES", 1)
+    fetch_task = task(broker)
 
     def connect(address: Address, deadline: Deadline) -> Connection:
         connection = Connection(Flaky(broker), address)
@@ -86,20 +86,20 @@ def test_a_connection_that_breaks_again_and_again(broker: BrokerInMemory, monkey
         return connection
 
     Flaky.received = 0
-    assert counted(wanted, connect) == counted(wanted, connector(broker))
+    assert counted(fetch_task, connect) == counted(fetch_task, connector(broker))
     assert Flaky.received > 5
 
 
 def test_records_that_are_deleted_meanwhile(broker: BrokerInMemory) -> None:
-    wanted = task(broker)
+    fetch_task = task(broker)
     partition = k21_delete_records.Partition(partition_index=0, offset=5)
     broker.ask(k21_delete_records.Request(topics=[k21_delete_records.Topic(name="orders", partitions=[partition])], timeout_ms=1000))
     with pytest.raises(SourceError, match="orders-0: offset 0 was deleted before it was read: run it again"):
-        counted(wanted, connector(broker))
+        counted(fetch_task, connector(broker))
 
 
 def test_a_topic_that_is_made_anew_meanwhile(broker: BrokerInMemory) -> None:
-    wanted = task(broker)
+    fetch_task = task(broker)
     broker.ask(
         k20_delete_topics.Request(
             topics=[k20_delete_topics.Topic(name="orders", topic_id=NIL_UUID)], topic_names=["orders"], timeout_ms=1000
@@ -108,13 +108,13 @@ def test_a_topic_that_is_made_anew_meanwhile(broker: BrokerInMemory) -> None:
     topic = k19_create_topics.Topic(name="orders", num_partitions=1, replication_factor=1, assignments=[], configs=[])
     broker.ask(k19_create_topics.Request(topics=[topic], timeout_ms=1000))
     with pytest.raises(TopicReplaced, match="orders was deleted and created again"):
-        counted(wanted, connector(broker))
+        counted(fetch_task, connector(broker))
 
 
 def test_a_leader_that_never_sends_the_end(broker: BrokerInMemory) -> None:
     """Whoever asks for more than there is waits no longer than its time-out."""
-    wanted = task(broker, "read_uncommitted")
-    beyond = FetchTask(wanted.bootstrap_servers, "read_committed", wanted.topic_id, wanted.range)
+    fetch_task = task(broker, "read_uncommitted")
+    beyond = FetchTask(fetch_task.bootstrap_servers, "read_committed", fetch_task.topic_id, fetch_task.range)
     with pytest.raises((TimedOut, AssertionError), match=r"gave up|the request waits"):
         counted(beyond, connector(broker), timeout_ms=50)
 

@@ -98,7 +98,7 @@ def test_what_stands_in_it() -> None:
         "offset",
         "records",
         "aborted",
-        "behind the beginning of an open transaction",
+        "after the start of an open transaction",
     } <= words
     assert {"group group-b, lag 20,000", "group group-e, lag 5", "group group-d, lag 4", "other groups"} <= words
     assert "group group-c, lag 3" not in words

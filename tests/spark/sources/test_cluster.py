@@ -68,7 +68,7 @@ def test_an_unknown_topic_is_not_made(broker: BrokerInMemory) -> None:
     with pytest.raises(SourceError, match="there is no topic oders in the cluster at memory:1"):
         source(broker).resolve(["oders"])
     assert "oders" not in broker.cluster.topics
-    with pytest.raises(SourceError, match="no topic is named"):
+    with pytest.raises(SourceError, match="no topic is given"):
         source(broker).resolve()
 
 

@@ -62,7 +62,7 @@ def test_what_is_not_there(broker: BrokerInMemory, tmp_path: Path) -> None:
         LogDirectorySource(str(tmp_path)).resolve(["oders"])
     with pytest.raises(SourceError, match="does not exist"):
         LogDirectorySource(f"{tmp_path}/nothing").resolve(["orders"])
-    with pytest.raises(SourceError, match="no topic is named"):
+    with pytest.raises(SourceError, match="no topic is given"):
         LogDirectorySource(str(tmp_path)).resolve()
     with pytest.raises(SourceError, match="neither read_committed"):
         LogDirectorySource(str(tmp_path), isolation_level="x")

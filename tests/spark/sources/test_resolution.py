@@ -8,9 +8,8 @@ import pytest
 
 from minibroker.client.routing import TopicPartition
 from minibroker.spark.failures import SourceError
-from minibroker.spark.sources.positions import EARLIEST, LATEST, Position, parse_position
+from minibroker.spark.sources.positions import EARLIEST, LATEST, Bounds, Position, parse_position, resolve_ranges, topics_matching
 from minibroker.spark.sources.ranges import PartitionRange
-from minibroker.spark.sources.resolution import Bounds, resolve_ranges, topics_matching
 
 THERE = {("b", 0): Bounds(0, 7), ("a", 1): Bounds(5, 5), ("a", 0): Bounds(10, 20)}
 

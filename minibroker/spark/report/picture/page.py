@@ -252,7 +252,7 @@ def legend_lines(report: ReportValues, shown: Sequence[TopicInfo], colours: Mapp
     if any(not is_whole(each) for each in infos):
         patches.append(Patch(color=theme.uncounted, label="not counted"))
     if any(each.last_stable_offset < each.high_watermark for each in infos):
-        patches.append(Patch(color=theme.open, label="behind the beginning of an open transaction"))
+        patches.append(Patch(color=theme.open, label="after the start of an open transaction"))
     return [line for line in (patches, _marks(report, shown, colours, theme)) if line]
 
 

@@ -96,7 +96,7 @@ def _strip(shapes: Shapes, row: Row, theme: Theme) -> None:
 
 
 def _nothing(axes: Axes, row: Row, theme: Theme) -> None:
-    words = f"nothing, and {row.info.log_start_offset:,} comes next"
+    words = f"empty, next offset {row.info.log_start_offset:,}"
     place = (row.info.log_start_offset - row.shift, row.place)
     axes.annotate(words, place, xytext=(7, 0), textcoords="offset points", va="center", fontsize=8, color=theme.faint)
 

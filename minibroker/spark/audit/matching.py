@@ -1,6 +1,8 @@
-"""Match records by order: the n-th record of a partition on one side with the n-th on the other, whatever their offsets.
+"""Match records by offset, or by order: the n-th record of a partition on one side with the n-th on the other.
 
-Records are numbered without a window over a whole partition. Offsets are cut into chunks, and each chunk is
+By offset, the first difference is searched in the first range that differs, which is read again.
+
+By order, records are numbered without a window over a whole partition. Offsets are cut into chunks, and each chunk is
 sorted separately. A record's number is its number in its chunk plus the counts of the chunks before. Only the
 chunk, the offset and the digest are sorted (16 bytes per record plus the chunk). A side is read once; Spark
 keeps the sorted data in memory or on executors' disks until the audit is done.
@@ -18,10 +20,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark import StorageLevel
 from pyspark.sql import Window
-from pyspark.sql import functions as F  # noqa: N812  as in PySpark's own documentation
+from pyspark.sql import functions as F  # noqa: N812  as PySpark's own documentation calls it  # noqa: N812  as in PySpark's own documentation
 
 from minibroker.spark.audit.comparing import BUCKET, DIGEST, PARTITION, POSITION, PartitionFigures, bucket_of, compare
-from minibroker.spark.audit.extents import Extent, Key
+from minibroker.spark.audit.extents import Extent, Key, Ranges
 from minibroker.spark.audit.reading import FirstDifference, SideReader
 from minibroker.spark.audit.result import CHANGED, DUPLICATE_LEFT, DUPLICATE_RIGHT, LEFT, MISSING_LEFT, MISSING_RIGHT, RIGHT
 from minibroker.spark.sources.ranges import PartitionRange
@@ -29,11 +31,66 @@ from minibroker.spark.sources.ranges import PartitionRange
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-
 CHUNK = "chunk"  #: the number of a chunk, which has as many offsets as a range has records
 OFFSETS_A_TASK = 1_000_000  #: per sorting task
-
 Place = tuple[int, int]  #: offset and digest
+CONTEXT = 64  #: records that are compared before a first difference, and from it on
+ENOUGH = 16  #: if this many records agree again, or all up to the end, it is not a coincidence
+
+
+class ByOffset:
+    """The comparison of two sides by offset; range number n has the offsets from n * size on."""
+
+    def __init__(self, left: SideReader, right: SideReader, extents: Mapping[Key, Extent], size: int) -> None:
+        self._left = left
+        self._right = right
+        self._extents = extents
+        self._size = size
+
+    def buckets(self) -> DataFrame:
+        """Return a row for each range of offsets that has records; see `compare`."""
+        bucket = bucket_of("offset", self._size)
+        left, right = self._digests(self._extents)
+        return compare(left.withColumn(BUCKET, bucket), right.withColumn(BUCKET, bucket), [*PARTITION, BUCKET])
+
+    def first_differences(self, figures: Mapping[Key, PartitionFigures], buckets: DataFrame) -> list[FirstDifference]:  # noqa: ARG002  ByOrder needs them
+        """Return the first difference of each partition, within its first range that differs."""
+        extents = {key: self._within(key, each.first_different) for key, each in figures.items()}
+        left, right = self._digests(extents)
+        offsets = compare(left.withColumn(POSITION, F.col("offset")), right.withColumn(POSITION, F.col("offset")), [*PARTITION, POSITION])
+        first = F.min(F.struct(POSITION, "left_count", "right_count")).alias("first")
+        rows = offsets.where("is_different").groupBy(*PARTITION).agg(first, F.count(F.lit(1)).alias("count")).collect()
+        return [_found((row["topic"], row["partition"]), row["first"], row["count"]) for row in rows]
+
+    def close(self) -> None:
+        """Do nothing: only ByOrder keeps data."""
+
+    def _digests(self, extents: Mapping[Key, Extent]) -> tuple[DataFrame, DataFrame]:
+        lefts = [each for extent in extents.values() for each in extent.left or ()]
+        rights = [each for extent in extents.values() for each in extent.right or ()]
+        return self._left.digests(lefts), self._right.digests(rights)
+
+    def _within(self, key: Key, bucket: int) -> Extent:
+        extent = self._extents[key]
+        return Extent(self._clipped(extent.left, bucket), self._clipped(extent.right, bucket))
+
+    def _clipped(self, there: Ranges | None, bucket: int) -> Ranges | None:
+        start, end = bucket * self._size, (bucket + 1) * self._size
+        found = [each._replace(start_offset=max(each.start_offset, start), end_offset=min(each.end_offset, end)) for each in there or ()]
+        return tuple(each for each in found if each.size > 0)
+
+
+def _found(key: Key, first: Sequence[int], count: int) -> FirstDifference:
+    offset, left_count, right_count = first
+    if left_count == right_count:
+        kind = CHANGED
+    elif left_count > right_count:
+        kind = DUPLICATE_LEFT if right_count else MISSING_RIGHT
+    else:
+        kind = DUPLICATE_RIGHT if left_count else MISSING_LEFT
+    return FirstDifference(
+        *key, kind, position=offset, count=count, left_offset=offset if left_count else None, right_offset=offset if right_count else None
+    )
 
 
 class Stretch(NamedTuple):
@@ -85,7 +142,7 @@ class ByOrder:
             left.unpersist()
             right.unpersist()
         return [
-            _found(key, first, places.get((*key, LEFT), {}), places.get((*key, RIGHT), {}), figures[key])
+            _first_difference(key, first, places.get((*key, LEFT), {}), places.get((*key, RIGHT), {}), figures[key])
             for key, first in sorted(firsts.items())
         ]
 
@@ -165,7 +222,9 @@ def _places(left: DataFrame, right: DataFrame, firsts: Mapping[Key, int]) -> dic
     return found
 
 
-def _found(key: Key, first: int, left: Mapping[int, Place], right: Mapping[int, Place], figures: PartitionFigures) -> FirstDifference:
+def _first_difference(
+    key: Key, first: int, left: Mapping[int, Place], right: Mapping[int, Place], figures: PartitionFigures
+) -> FirstDifference:
     """Return what happened at number `first`."""
     ones, others = ([places[number][1] for number in sorted(places)] for places in (left, right))
     before = sum(number < first for number in left)  # the same on both sides, which agree below `first`
@@ -184,10 +243,6 @@ def _found(key: Key, first: int, left: Mapping[int, Place], right: Mapping[int, 
         left_digest=one and one[1],
         right_digest=other and other[1],
     )
-
-
-CONTEXT = 64  #: records that are compared before a first difference, and from it on
-ENOUGH = 16  #: this many records that agree again are no coincidence; so are all up to the end
 
 
 @dataclass(frozen=True, slots=True)
