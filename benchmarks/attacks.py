@@ -5,7 +5,7 @@
     .venv/bin/python benchmarks/attacks.py --keep after.json
     .venv/bin/python benchmarks/attacks.py --compare before.json after.json  # Markdown, for the documentation
 
-Each attack has a broker of its own. Memory is the kernel's peak of the resident set; the honest client's maximum is the longest stall.
+Each attack has its own broker. Memory is the kernel's peak of the resident set; the honest client's maximum is the longest stall.
 Its figures are worth something on a quiet machine only. The exit code is 1 where a bound on memory is broken (`--assert`).
 """
 
@@ -40,7 +40,7 @@ SETTLED_S = 1.0
 
 
 class AttackedBroker(Minibroker):
-    """A broker of any checkout, by its Python."""
+    """A broker of any checkout, started with that checkout's Python."""
 
     start_timeout_s = stop_timeout_s = 120.0
 
@@ -54,11 +54,11 @@ class AttackedBroker(Minibroker):
 
     @property
     def data_dir(self) -> Path:
-        """Its log directory."""
+        """The broker's log directory."""
         return super().data_dir if self.disk is None else self.disk.mounted / "data"
 
     def command(self) -> list[str]:
-        """As a user starts it, from a folder where no other checkout lies."""
+        """Return the command that a user types, run from a folder without another checkout."""
         words = super().command()
         if self.secured is not None:  # `listeners` has the ports
             words = [*words[: words.index("--port")], *words[words.index("--port") + 2 :]]
@@ -66,22 +66,22 @@ class AttackedBroker(Minibroker):
         return [*prefix, "/usr/bin/env", "-C", str(self.folder), self._python, *words[1:]]
 
     def output(self) -> str:
-        """All that this process wrote."""
+        """Return everything that this process wrote."""
         return (self.folder / "output.log").read_text(errors="replace")
 
     def last_words(self) -> str:
-        """The exit code and the last line of its output, if it has ended."""
+        """Return the exit code and the last line of output if the process has ended."""
         code = None if self._process is None else self._process.poll()
         return "the broker goes on" if code is None else f"exit code {code}: {self.output().splitlines()[-1]}"
 
     def stop(self, *, keep: bool = False) -> None:
-        """End it; its data and its disk go too, unless kept for a second start."""
+        """Stop the broker and delete its data and its disk, unless kept for a second start."""
         super().stop(keep=keep)
         if self.disk is not None and not keep:
             self.disk.close()
 
     def restart(self, target: Target) -> None:
-        """Stop it and start it again, and note what that takes."""
+        """Restart the broker and note what that takes."""
         started = time.perf_counter()
         process = self._process
         self.stop(keep=True)
@@ -173,7 +173,7 @@ def inflict(attack: Attack, python: str, scale: float) -> Damage:
 
 
 def _finish(honest: subprocess.Popen[str], target: Target) -> dict[str, float]:
-    """What the honest client saw; nothing where the broker did not answer it any more."""
+    """Return what the honest client measured, empty if the broker stopped answering it."""
     try:
         out, _ = honest.communicate(timeout=45)
         seen = json.loads(out.splitlines()[-1])
@@ -186,7 +186,7 @@ def _finish(honest: subprocess.Popen[str], target: Target) -> dict[str, float]:
 
 
 def line_of(damage: Damage) -> str:
-    """For a terminal."""
+    """Return the table for a terminal."""
     over = "" if damage.is_within_bound else f"  ABOVE ITS BOUND of {damage.bound_mb:.0f} MB"
     return (
         f"{damage.attack[:48]:48} {damage.peak_mb:8.0f} {damage.left_mb:8.0f} {damage.cpu_s:8.2f} {damage.seconds:8.1f} "
@@ -208,7 +208,7 @@ COLUMNS = {
 
 
 def markdown(before: list[Damage], after: list[Damage]) -> list[str]:
-    """Two runs side by side; `after` alone where there is no earlier one."""
+    """Return two runs side by side, or `after` alone without an earlier run."""
     earlier = {each.attack: each for each in before}
     heads = [head for head, _ in COLUMNS.values()]
     lines = [f"| Attack | {' | '.join(heads)} | Notes |", "|---" * (len(heads) + 2) + "|"]
@@ -230,12 +230,12 @@ def _figure(damage: Damage, name: str, digits: int) -> str:
 
 
 def load(path: Path) -> list[Damage]:
-    """A run that was kept."""
+    """Read a stored run."""
     return [Damage(**each) for each in json.loads(path.read_text())]
 
 
 def main() -> int:
-    """Attack, or compare."""
+    """Run the attacks, or compare two runs."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--attack", default="*", help="only those whose names match (default: all)")
     parser.add_argument("--broker-python", default=sys.executable, help="the Python of the checkout to attack (default: this one)")

@@ -32,7 +32,7 @@ from tests.support.broker_in_memory import BrokerInMemory, frame_of
 from tests.support.opcodes import least_opcodes
 
 TOPICS: Final = 10
-REQUESTS: Final = 200  #: of each kind in a round
+REQUESTS: Final = 200  #: of each kind per round
 
 
 def open_broker(folder: Path, acl_count: int) -> BrokerInMemory:

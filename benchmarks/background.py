@@ -1,6 +1,6 @@
 """Another client, while latency is measured: HOST PORT REQUESTS_A_SECOND sends one frame evenly, until killed.
 
-The frame comes on standard input; `ready` is said once answers come. A broker that does not keep up is asked for no more than OUTSTANDING
+The frame comes on standard input; it prints `ready` at the first answers. A broker that does not keep up gets no more than OUTSTANDING
 answers at a time. An answer is counted by its size alone: all have the same.
 """
 

@@ -26,7 +26,7 @@ TOPIC, GROUP = 2, 32
 
 
 def frame(api_key: int, version: int, body: bytes) -> bytes:
-    """A whole request with its size and a header of version 1."""
+    """Return a complete request with its size and a header of version 1."""
     message = struct.pack(">hhi", api_key, version, 1) + string(CLIENT_ID) + body
     return struct.pack(">i", len(message)) + message
 
@@ -95,7 +95,7 @@ class Ids(NamedTuple):
 
 
 def transactional_batch(records: int, body: bytes, ids: Ids, base_sequence: int) -> bytes:
-    """A batch of a transaction, of records that `record_batch` encoded; its CRC covers who sends it."""
+    """A batch of a transaction, of records that `record_batch` encoded; its CRC covers the producer's ids."""
     return _batch(records, body, ids, base_sequence, attributes=TRANSACTIONAL)
 
 
@@ -124,7 +124,7 @@ def create_topic(topic: bytes, partitions: int, configs: Mapping[bytes, bytes] |
 
 
 def metadata(topic: bytes) -> bytes:
-    """Metadata v4: one topic, made if it is not there."""
+    """Metadata v4: one topic, created if it does not exist."""
     return frame(3, 4, struct.pack(">i", 1) + string(topic) + b"\1")
 
 
@@ -162,7 +162,7 @@ def fetch(topic: bytes, partition: int, offset: int, max_bytes: int, *, max_wait
 
 
 def fetch_of_session(topic: bytes, session: tuple[int, int], offsets: Mapping[int, int], *, max_wait_ms: int = 500) -> bytes:
-    """Fetch v11 in a session (its id and epoch; 0 and 0 begin one): the partitions that are new in it or changed, with their offsets."""
+    """Fetch v11 in a session (its id and epoch; 0 and 0 open one): new and changed partitions with their offsets."""
     head = struct.pack(">iiiibii", -1, max_wait_ms, 1, 0x7FFFFFFF, 0, *session)
     places = b"".join(struct.pack(">iiqqi", partition, -1, offset, -1, 1 << 20) for partition, offset in offsets.items())
     topics = struct.pack(">i", 1) + string(topic) + struct.pack(">i", len(offsets)) + places if offsets else struct.pack(">i", 0)
@@ -170,13 +170,13 @@ def fetch_of_session(topic: bytes, session: tuple[int, int], offsets: Mapping[in
 
 
 def session_of(answer: bytearray) -> tuple[int, int, int]:
-    """Error code, session id and how many topics have something."""
+    """Return the error code, the session id and the number of topics with records."""
     error, session, topics = struct.unpack_from(">hii", answer, BODY + 4)
     return int(error), int(session), int(topics)
 
 
 def fetched(answer: bytearray, start: int, topic: bytes) -> tuple[int, int, int]:
-    """Error code, and where the records of the one partition begin and end."""
+    """Return the error code, and where the records of the one partition begin and end."""
     position = start + BODY + 4 + 2 + 4 + 4 + 2 + len(topic) + 4 + 4
     (error,) = struct.unpack_from(">h", answer, position)
     position += 2 + 8 + 8 + 8
@@ -187,7 +187,7 @@ def fetched(answer: bytearray, start: int, topic: bytes) -> tuple[int, int, int]
 
 
 def offset_after(answer: bytearray, position: int, end: int, offset: int) -> int:
-    """The offset behind the last whole batch, and `offset` itself where there is none."""
+    """Return the offset after the last complete batch, or `offset` itself without one."""
     while end - position >= 61:
         base_offset, length = struct.unpack_from(">qi", answer, position)
         if position + 12 + length > end:

@@ -1,6 +1,6 @@
 """Requests of classic consumer groups as bytes, of versions that are not flexible.
 
-FindCoordinator 1, JoinGroup 4 (a new member is given its id first), SyncGroup 2, Heartbeat 2, LeaveGroup 2, OffsetFetch 5, OffsetCommit 5.
+FindCoordinator 1, JoinGroup 4 (a new member receives its id first), SyncGroup 2, Heartbeat 2, LeaveGroup 2, OffsetFetch 5, OffsetCommit 5.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _THROTTLE = 4  #: bytes before the rest of an answer
 
 
 class Joined(NamedTuple):
-    """What JoinGroup says."""
+    """The answer to JoinGroup."""
 
     error: int
     generation: int
@@ -51,7 +51,7 @@ def join(group: bytes, member_id: bytes, topic: bytes) -> bytes:
 
 
 def joined(answer: bytearray, start: int = 0) -> Joined:
-    """What came of it."""
+    """Decode the answer to JoinGroup."""
     error, generation = struct.unpack_from(">hi", answer, start + BODY + _THROTTLE)
     _, position = _string_at(answer, start + BODY + _THROTTLE + 6)
     leader, position = _string_at(answer, position)
@@ -68,9 +68,9 @@ def joined(answer: bytearray, start: int = 0) -> Joined:
 
 
 def sync(group: bytes, generation: int, member_id: bytes, assignments: Mapping[bytes, bytes]) -> bytes:
-    """SyncGroup v2; the leader's has what each member is given."""
-    given = b"".join(string(member) + _blob(assignment) for member, assignment in assignments.items())
-    return frame(14, 2, string(group) + struct.pack(">i", generation) + string(member_id) + struct.pack(">i", len(assignments)) + given)
+    """SyncGroup v2; the leader's contains the assignment of each member."""
+    blobs = b"".join(string(member) + _blob(assignment) for member, assignment in assignments.items())
+    return frame(14, 2, string(group) + struct.pack(">i", generation) + string(member_id) + struct.pack(">i", len(assignments)) + blobs)
 
 
 def synced_error(answer: bytearray, start: int = 0) -> int:
@@ -79,7 +79,7 @@ def synced_error(answer: bytearray, start: int = 0) -> int:
 
 
 def assignment(topic: bytes, partitions: Iterable[int]) -> bytes:
-    """What a consumer is given of one topic."""
+    """Return a consumer's assignment of partitions of one topic."""
     numbers = list(partitions)
     return struct.pack(">hi", 0, 1) + string(topic) + struct.pack(f">i{len(numbers)}i", len(numbers), *numbers) + struct.pack(">i", -1)
 

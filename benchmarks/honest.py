@@ -2,7 +2,7 @@
 
 With --ca FILE it connects by SASL_SSL. With --logins it connects and logs in again and again instead.
 
-It says `ready` after its first record came back, and in the end one line of JSON: how many records, latencies in ms, and how many
+It prints `ready` after its first record came back, and at the end one line of JSON: the number of records, latencies in ms, and how many
 came back wrong.
 """
 
@@ -25,7 +25,7 @@ USER, PASSWORD = b"alice", b"secret"
 
 
 def connected(host: str, port: int, context: ssl.SSLContext | None) -> socket.socket:
-    """Connect; with a context by TLS, and log in by PLAIN."""
+    """Connect; with a context, use TLS and log in by PLAIN."""
     link = connect((host, port))
     if context is None:
         return link
@@ -38,7 +38,7 @@ def connected(host: str, port: int, context: ssl.SSLContext | None) -> socket.so
 
 
 def main() -> None:
-    """Work until standard input is closed."""
+    """Produce and fetch until standard input is closed."""
     parser = argparse.ArgumentParser()
     parser.add_argument("host")
     parser.add_argument("port", type=int)

@@ -3,7 +3,7 @@
     python benchmarks/kafka_log.py [--records 5000000] [--rounds 3] [--warm-up 2] [--broker minibroker|kafka]
 
 Records of 200 bytes, lz4, two partitions, all columns, into Spark's `noop` sink; `local[2]`, one session, all warmed up first, rounds in
-turn. Told are the medians of records a second, and of CPU microseconds a record of Spark with its Python processes and the broker, which
+turn. It prints the medians of records a second, and of CPU microseconds a record of Spark with its Python processes and the broker, which
 is what can be compared on a machine with other things to do. The third load is a source that only sends record batches which it has made
 before: PySpark's transfer alone, which no source in Python can undercut.
 """
@@ -43,11 +43,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--warm-up", type=int, default=2)
     parser.add_argument("--broker", choices=["minibroker", "kafka"], default="minibroker")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="kafka-log-") as folder:
         broker: Any
-        with (BrokerProcess if given.broker == "minibroker" else KafkaProcess)(Path(folder)) as broker:
-            fill(broker.bootstrap, given.records)
+        with (BrokerProcess if arguments.broker == "minibroker" else KafkaProcess)(Path(folder)) as broker:
+            fill(broker.bootstrap, arguments.records)
             spark = spark_session.kafka_session("kafka-log", master="local[2]", conf={"spark.driver.memory": "2g"})
             register(spark)
             spark.dataSource.register(Transfer)
@@ -56,9 +56,9 @@ def main() -> None:
             loads: dict[str, Callable[[], Any]] = {
                 "connector": connector.load,
                 "kafka-log": lambda: files.load(str(broker.data_dir)),
-                "transfer": spark.read.format("transfer").option("records", given.records).load,
+                "transfer": spark.read.format("transfer").option("records", arguments.records).load,
             }
-            figures = measure(loads, given.records, given.rounds, given.warm_up)
+            figures = measure(loads, arguments.records, arguments.rounds, arguments.warm_up)
             spark.stop()
     for name, (rate, cpu_us) in figures.items():
         print(f"{name:10} {rate:12,.0f} records/s {cpu_us:8.2f} us of CPU a record")
@@ -70,30 +70,30 @@ class Transfer(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What `format` is given."""
+        """Return the name for `format`."""
         return "transfer"
 
     def schema(self) -> str:
-        """As of `kafka-log`."""
+        """Return the columns of `kafka-log`."""
         return ", ".join(f"{name} {DDL[name]}" for name in ALWAYS)
 
     def reader(self, schema: Any) -> TransferReader:  # noqa: ARG002  PySpark's signature
-        """For a batch."""
+        """Return the reader of a batch query."""
         return TransferReader(int(self.options["records"]))
 
 
 class TransferReader(DataSourceReader):
-    """Two tasks, each with half of the records."""
+    """Sends half of the records in each of two tasks."""
 
     def __init__(self, count: int) -> None:
         self._count = count
 
     def partitions(self) -> list[InputPartition]:
-        """Numbered."""
+        """Return two numbered partitions."""
         return [InputPartition(number) for number in range(2)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Batches as large as those of `kafka-log`."""
+        """Yield batches as large as those of `kafka-log`."""
         import numpy as np  # noqa: PLC0415  in the worker
         import pyarrow as pa  # noqa: PLC0415
 
@@ -113,7 +113,7 @@ class TransferReader(DataSourceReader):
 
 
 def measure(loads: dict[str, Callable[[], Any]], count: int, rounds: int, warm_up: int) -> dict[str, tuple[float, float]]:
-    """Medians of records a second, and of CPU microseconds a record, by load."""
+    """Return the median records per second and CPU microseconds per record by load."""
     rates: dict[str, list[float]] = {name: [] for name in loads}
     costs: dict[str, list[float]] = {name: [] for name in loads}
     for number in range(1 - warm_up, rounds + 1):
@@ -129,7 +129,7 @@ def measure(loads: dict[str, Callable[[], Any]], count: int, rounds: int, warm_u
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process, its children and theirs have used, the broker among them."""
+    """Return the CPU time of a process and all its descendants, the broker included."""
     children: dict[int, list[int]] = {}
     ticks: dict[int, int] = {}
     for folder in Path("/proc").glob("[0-9]*"):
@@ -148,7 +148,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def fill(bootstrap: str, count: int) -> None:
-    """Values of 29 words out of 4,000: lz4 makes two thirds of them."""
+    """Write values of 29 words out of 4,000, which lz4 compresses to two thirds."""
     from confluent_kafka import Producer  # noqa: PLC0415  as every client here
     from confluent_kafka.admin import AdminClient, NewTopic  # noqa: PLC0415
 

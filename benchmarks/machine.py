@@ -17,20 +17,20 @@ from reporting.results import About
 
 
 def now(about: About, kinds: Mapping[str, type[Peer]]) -> About:
-    """`about` with what holds at this moment; a run that goes on elsewhere, or with other code, says both."""
+    """Return `about` with the present facts added; a run that continues with another machine or commit lists both."""
     commits = [*filter(None, about.commit.split(", ")), commit()]
     return replace(about, commit=", ".join(dict.fromkeys(commits)), machine=about.machine or machine(), versions=versions(kinds))
 
 
 def commit() -> str:
-    """Of this clone; `+` where files differ from it."""
+    """Return the commit of this clone, with `+` if files differ from it."""
     head = _said("git", "rev-parse", "--short", "HEAD")
     changed = _said("git", "status", "--porcelain", "--untracked-files=no", "--", "minibroker")
     return f"{head}{'+' if changed else ''}" if head else "unknown"
 
 
 def machine() -> dict[str, str]:
-    """In the words of a reader."""
+    """Describe this machine for a reader."""
     return {
         "processor": f"{_processor()}, {os.cpu_count()} cores",
         "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB",
@@ -49,13 +49,13 @@ def _processor() -> str:
 
 
 def java() -> str:
-    """Its version, "" where there is none."""
+    """Return the version of an installed package, or ""."""
     found = re.search(r'version "([^"]+)"', _said("java", "-version"))
     return found[1] if found else ""
 
 
 def versions(kinds: Mapping[str, type[Peer]]) -> dict[str, str]:
-    """Of each broker, by key."""
+    """Return the version of each broker by key."""
     return {key: _version(key) for key in kinds}
 
 
@@ -74,7 +74,7 @@ def _version(key: str) -> str:
 
 
 def _said(*command: str) -> str:
-    """What a program says on both ways out; "" where it is not there."""
+    """Return what a program prints on both outputs, or "" if it is not installed."""
     if shutil.which(command[0]) is None:
         return ""
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parent)

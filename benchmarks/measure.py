@@ -19,7 +19,7 @@ from reporting.results import Measurement, Run
 
 @dataclass(frozen=True)
 class Step:
-    """One measurement to be made."""
+    """One measurement of the plan."""
 
     round: int
     load: Load
@@ -28,25 +28,25 @@ class Step:
 
     @property
     def place(self) -> tuple[int, str, str]:
-        """What makes it that one."""
+        """What identifies this step in a run."""
         return (self.round, self.load.name, self.peer)
 
 
 class Watcher(Protocol):
-    """Who is told how a run goes on."""
+    """Receives the progress of a run."""
 
     def begins(self, step: Step, done: float, left_s: float) -> None:
-        """This is measured now; such a part of the time is over, and all that follows, it included, takes about so long."""
+        """`step` begins; `done` is the part of the time that is over, and `left_s` the estimate for this step and all later ones."""
 
     def measured(self, step: Step, measurement: Measurement) -> None:
-        """It has its figures."""
+        """`step` has its figures."""
 
     def left_out(self, line: str) -> None:
-        """Something has none, and why."""
+        """Something was left out, with the reason."""
 
 
 def plan(loads: Sequence[Load], kinds: Mapping[str, type[Peer]], *, rounds: int, scale: float, quick: bool) -> list[Step]:
-    """Every measurement of a run, in order; a quick one has a scale of each load's own."""
+    """Return every measurement of a run in order; a quick run takes the scale that each load declares."""
     return [
         Step(number, load, peer, load.quick * scale if quick else scale)
         for number in range(1, rounds + 1)
@@ -57,13 +57,13 @@ def plan(loads: Sequence[Load], kinds: Mapping[str, type[Peer]], *, rounds: int,
 
 
 def lacking(run: Run, steps: Sequence[Step]) -> list[Step]:
-    """Those of them that a run has not made yet."""
+    """Return the steps that a run has not measured yet."""
     done = {(each.round, each.load, each.peer) for each in run.measurements}
     return [step for step in steps if step.place not in done]
 
 
 class Estimate:
-    """Seconds that steps take: as the same one took before; else the guess that stands in its load, by what guesses were worth so far."""
+    """Estimates the seconds of a step: as long as the same step took before, otherwise the load's guess, corrected by earlier ones."""
 
     def __init__(self, before: Iterable[Measurement] = ()) -> None:
         self._took: dict[tuple[str, str], list[float]] = {}
@@ -72,13 +72,13 @@ class Estimate:
             self._took.setdefault((each.load, each.peer), []).append(each.seconds)
 
     def learn(self, step: Step, seconds: float) -> None:
-        """It took so long."""
+        """Record how long a step took."""
         self._took.setdefault((step.load.name, step.peer), []).append(seconds)
         self._guessed_s += _guess_s(step)
         self._took_s += seconds
 
     def seconds(self, steps: Iterable[Step]) -> float:
-        """Of all of them."""
+        """Return the estimated seconds of all steps."""
         worth = self._took_s / self._guessed_s if self._guessed_s else 1.0
         return sum(self._one(step, worth) for step in steps)
 
@@ -87,7 +87,7 @@ class Estimate:
         return sum(took) / len(took) if took else _guess_s(step) * worth
 
 
-#: Of a step's guess, what starting a broker and warming it up takes at any scale.
+#: The part of a step's guess that starting and warming up a broker takes at any scale.
 FIXED_S = 4.0
 
 
@@ -97,7 +97,7 @@ def _guess_s(step: Step) -> float:
 
 
 class Session:
-    """Makes the measurements that a run still lacks, and keeps each at once."""
+    """Makes the measurements that a run still lacks, and stores each at once."""
 
     def __init__(
         self,
@@ -108,13 +108,13 @@ class Session:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.run = run
-        self.broke = False  #: whether a load failed that should not
+        self.broke = False  #: whether a load failed unexpectedly
         self._kinds, self._keep, self._watcher, self._clock = kinds, keep, watcher, clock
         self._gone: set[str] = set()
         self._unavailable: set[tuple[str, str]] = set()
 
     def go_through(self, steps: Sequence[Step], *, minutes: float | None = None) -> None:
-        """Make all that are not made yet; with `minutes`, begin none that would end after them."""
+        """Make all missing measurements; with `minutes`, start none that would end after that time."""
         steps = lacking(self.run, steps)
         estimate = Estimate(self.run.measurements)
         started = self._clock()
@@ -139,11 +139,11 @@ class Session:
         except CannotStart as reason:
             if not any(each.peer == step.peer for each in self.run.measurements):
                 self._gone.add(step.peer)
-            self._leave(f"{step.peer} cannot be had here: {reason}")
+            self._leave(f"{step.peer} cannot run here: {reason}")
         except Unavailable as reason:
             self._unavailable.add((step.load.name, step.peer))
             self._leave(f"{step.load.name}, {step.peer}: {reason}")
-        except Exception as error:  # noqa: BLE001  a run of hours outlives a load that breaks
+        except Exception as error:  # noqa: BLE001  a run of hours continues after a load that fails
             self.broke = True
             self._leave(f"{step.load.name}, {step.peer}, round {step.round}: {type(error).__name__}: {error}")
         else:
@@ -153,11 +153,11 @@ class Session:
             self._watcher.measured(step, measurement)
 
     def _leave_rest(self, steps: Sequence[Step], minutes: float) -> None:
-        """Say which loads are left without any figure; that others have fewer rounds is told in the report's head."""
+        """Report the loads without any figure; the report's head shows which have fewer rounds."""
         have = {each.load for each in self.run.measurements}
         lacking = [name for name in dict.fromkeys(step.load.name for step in steps) if name not in have]
         lost = f" Without any figure: {', '.join(lacking)}." if lacking else ""
-        self._leave(f"{len(steps)} measurements would have gone beyond {minutes:g} minutes.{lost}")
+        self._leave(f"{len(steps)} measurements would have exceeded {minutes:g} minutes.{lost}")
 
     def _leave(self, line: str) -> None:
         self.run.left_out.append(line)
@@ -166,11 +166,11 @@ class Session:
 
 
 class CannotStart(Unavailable):
-    """A broker does not come up: what its start said."""
+    """A broker does not start; the message is the output of its start."""
 
 
 def measure(step: Step, kind: type[Peer]) -> tuple[dict[str, float], dict[str, float]]:
-    """Start a broker on a fresh directory, run the load, end it: the figures, and what it cost the server as a whole."""
+    """Start a broker on a fresh directory, run the load and stop it. Return the figures and the total cost for the server."""
     peer = kind(step.load.properties)
     try:
         try:
@@ -184,7 +184,7 @@ def measure(step: Step, kind: type[Peer]) -> tuple[dict[str, float], dict[str, f
 
 
 def _cost(peer: Peer) -> dict[str, float]:
-    """Of the server with its children; nothing where the load has ended it."""
+    """Return CPU and memory of the server with its children, empty if the load has ended it."""
     try:
         return {"CPU s": round(peer.tree_cpu_seconds(), 2), "memory MB": round(peer.tree_memory_mb(), 1)}
     except (Unavailable, OSError):
@@ -192,7 +192,7 @@ def _cost(peer: Peer) -> dict[str, float]:
 
 
 def available(kinds: Mapping[str, type[Peer]], say: Callable[[str], object]) -> tuple[dict[str, type[Peer]], list[str]]:
-    """Those that can be had on this machine, fetched or built where they must be; and a line for each other one."""
+    """Return the peers that run on this machine, fetched or built where necessary, and a line for each other peer."""
     found: dict[str, type[Peer]] = {}
     left_out: list[str] = []
     for key, kind in kinds.items():
@@ -202,12 +202,12 @@ def available(kinds: Mapping[str, type[Peer]], say: Callable[[str], object]) -> 
             peer.prepare()
             found[key] = kind
         except Unavailable as reason:
-            left_out.append(f"{key} cannot be had here: {reason}")
+            left_out.append(f"{key} cannot run here: {reason}")
         finally:
             peer.stop()
     return found, left_out
 
 
 def results_path(folder: Path, *, quick: bool) -> Path:
-    """Where a run that begins now is kept."""
+    """Return the file for a run that starts now."""
     return folder / (time.strftime("%Y-%m-%d_%H%M", time.gmtime()) + ("_quick" if quick else "") + ".json")

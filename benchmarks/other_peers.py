@@ -1,7 +1,7 @@
 """Other stand-ins for a broker: franz-go's kfake (Go; on disk, in memory), the mock cluster of librdkafka (C, in memory), Tansu (Rust).
 
 kfake is built from benchmarks/kfake once; the mock cluster comes with confluent-kafka; Tansu is taken as it is installed.
-One that cannot be had is left out with a line.
+One that cannot run is left out with a line.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Kfake(Peer):
     gives = frozenset({Need.KEEPS, Need.TOPICS, Need.SYNC, Need.GROUPS, Need.TRANSACTIONS})
 
     def prepare(self) -> None:
-        """Build it once for these sources."""
+        """Build kfake once for these sources."""
         super().prepare()
         program = _kfake_program()
         if program.exists():
@@ -38,7 +38,7 @@ class Kfake(Peer):
             raise Unavailable(f"go could not build it: {built.stderr.strip().splitlines()[-1:]}")
 
     def command(self) -> list[str]:
-        """The port, where its data go, and whether each record is synced."""
+        """Return the command with the port, the data directory and whether each record is synced."""
         is_synced = self.properties.get("log.flush.interval.messages") == "1"
         return [str(_kfake_program()), str(self.port), str(self.data_dir), *(["sync"] if is_synced else [])]
 
@@ -50,24 +50,24 @@ class KfakeInMemory(Kfake):
     gives = Kfake.gives - {Need.SYNC}
 
     def command(self) -> list[str]:
-        """The port only."""
+        """Return the command with the port only."""
         return [str(_kfake_program()), str(self.port)]
 
 
 class MockCluster(Peer):
-    """librdkafka's mock cluster in a process of its own, which says on which port it listens."""
+    """librdkafka's mock cluster in its own process, which prints the port on which it listens."""
 
     name = "librdkafka mock"
     has_create_topics = False
     gives = frozenset()  # it keeps 5 MB a partition; a group waits 3 s for members
 
     def command(self) -> list[str]:
-        """Run the end of this file."""
+        """Return the command that runs the end of this file."""
         return [sys.executable, __file__]
 
     def _answers(self) -> bool:
-        said = (self.folder / "output.log").read_text(errors="replace").splitlines()
-        ports = [line.removeprefix("port ") for line in said if line.startswith("port ")]
+        lines = (self.folder / "output.log").read_text(errors="replace").splitlines()
+        ports = [line.removeprefix("port ") for line in lines if line.startswith("port ")]
         if not ports:
             return False
         self.port = int(ports[0])
@@ -81,13 +81,13 @@ class Tansu(Peer):
     gives = frozenset({Need.GROUPS})
 
     def prepare(self) -> None:
-        """Only look for it."""
+        """Find the program; nothing is fetched."""
         super().prepare()
         if shutil.which("tansu") is None:
             raise Unavailable("no tansu on this machine")
 
     def command(self) -> list[str]:
-        """Its subcommand that serves."""
+        """Return the command that serves."""
         place = f"tcp://127.0.0.1:{self.port}/"
         where = ["--kafka-listener-url", place, "--kafka-advertised-listener-url", place]
         return ["tansu", "broker", *where, "--storage-engine", "memory://tansu/"]

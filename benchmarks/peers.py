@@ -1,4 +1,4 @@
-"""The brokers that are measured: each is a process on a free port of 127.0.0.1 with a data directory of its own.
+"""The brokers that are measured: each is a process on a free port of 127.0.0.1 with its own data directory.
 
 Apache Kafka comes from Maven Central by its jars (kafka_2.13 and what it needs), with the heap and collector flags of its own start
 script; it is left out with a line where Java or Maven is missing.
@@ -53,26 +53,26 @@ group.initial.rebalance.delay.ms=0
 """
 
 
-class Unavailable(Exception):  # noqa: N818  not an error of ours: the peer cannot be had on this machine
+class Unavailable(Exception):  # noqa: N818  not our error: the peer cannot run on this machine
     """Why a peer is left out."""
 
 
 def free_port() -> int:
-    """A port that nobody uses at this moment."""
+    """Return a port that is free at the moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 class Need(Enum):
-    """What a load may need of a broker, beyond Produce, ListOffsets and topics of its own."""
+    """What a load may need of a broker beyond Produce, ListOffsets and creating topics."""
 
     KEEPS = "it keeps gigabytes, and gives them back"
     TOPICS = "topics of any size, with configs"
-    RESTART = "it comes up with what it had"
+    RESTART = "it starts again with its data"
     LOG_FILES = "Apache Kafka's own files in data_dir"
     COMPACTION = "it compacts logs"
-    SYNC = "it can be told to sync each record to the disk"
+    SYNC = "it has a setting to sync each record to the disk"
     GROUPS = "classic consumer groups"
     TRANSACTIONS = "transactions"
     CLIENTS = "real clients of every kind, Spark and Kafka's tools work with it"
@@ -85,7 +85,7 @@ class Peer(ABC):
     gives: frozenset[Need] = frozenset(Need)
     start_timeout_s = START_TIMEOUT_S
     stop_timeout_s = 30.0
-    has_create_topics = True  #: otherwise they are there once somebody asks for them
+    has_create_topics = True  #: if false, topics exist once a client asks for them
 
     def __init__(self, properties: Mapping[str, str] | None = None) -> None:
         self.properties = dict(properties or {})
@@ -96,31 +96,31 @@ class Peer(ABC):
 
     @property
     def data_dir(self) -> Path:
-        """Its log directory."""
+        """The broker's log directory."""
         return self.folder / "data"
 
     @property
     def pid(self) -> int:
-        """The process that serves."""
+        """The process id of the server."""
         if self._process is None:
             raise Unavailable(f"{self.name} is not running")
         return self._process.pid
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens."""
+        """The address of the listener."""
         return ("127.0.0.1", self.port)
 
     def prepare(self) -> None:
-        """What is done before the clock of a start runs."""
+        """Do what must not count as start time."""
         self.folder.mkdir(parents=True, exist_ok=True)
 
     @abstractmethod
     def command(self) -> list[str]:
-        """The command line of the server."""
+        """Return the command line of the server."""
 
     def start(self) -> None:
-        """Start it and wait for its first answer; `cold_start_ms` is the time from exec to that answer."""
+        """Start the broker and wait for its first answer; `cold_start_ms` is the time from exec to that answer."""
         self.prepare()
         log = (self.folder / "output.log").open("wb")
         started = time.perf_counter()
@@ -140,7 +140,7 @@ class Peer(ABC):
         return False
 
     def stop(self, *, keep: bool = False) -> None:
-        """End it; its data goes too, unless kept for a second start."""
+        """Stop the broker and delete its data, unless kept for a second start."""
         if self._process is not None:
             self._process.terminate()
             try:
@@ -153,18 +153,18 @@ class Peer(ABC):
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def kill(self) -> None:
-        """SIGKILL; its data stay for a second start."""
+        """Send SIGKILL; the data stay for a second start."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def cpu_seconds(self) -> float:
-        """User and system time that the process has spent, all its threads included; to the nanosecond, by Linux's clock of a process."""
+        """Return user and system time of the process with all its threads, to the nanosecond by Linux's clock of a process."""
         return time.clock_gettime(~self.pid << 3 | CPU_CLOCK_OF_PROCESS)
 
     def tree_cpu_seconds(self) -> float:
-        """The same with the processes that it has started: those that are there and those that have ended."""
+        """Return the same with its child processes, running and ended."""
         total = 0.0
         for pid in (self.pid, *_children(self.pid)):
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -173,16 +173,16 @@ class Peer(ABC):
         return total
 
     def memory_mb(self) -> float:
-        """Resident set, MB of 2**20 bytes."""
+        """Return the resident set in MB of 2**20 bytes."""
         return _resident_mb(self.pid)
 
     def tree_memory_mb(self) -> float:
-        """The same with all processes that it has started."""
+        """Return the same with all child processes."""
         return sum(_resident_mb(pid) for pid in (self.pid, *_children(self.pid)))
 
 
 def _resident_mb(pid: int) -> float:
-    """Of one process; 0 when it is gone."""
+    """Return the resident set of one process, 0 if it has ended."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError, StopIteration):
         status = Path(f"/proc/{pid}/status").read_text()
         return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) / 1024
@@ -190,7 +190,7 @@ def _resident_mb(pid: int) -> float:
 
 
 def _children(pid: int) -> list[int]:
-    """Processes that `pid` has started and that are still there."""
+    """Return the running descendants of `pid`."""
     found = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -204,13 +204,13 @@ class Minibroker(Peer):
     name = "minibroker"
 
     def command(self) -> list[str]:
-        """As a user starts it."""
+        """Return the command that a user types."""
         settings = [part for name, value in self.properties.items() for part in ("--set", f"{name}={value}")]
         return [sys.executable, "-m", "minibroker", "serve", "--port", str(self.port), "--data-dir", str(self.data_dir), *settings]
 
 
 class ApacheKafka(Peer):
-    """Apache Kafka, one KRaft node, with the flags of its own start script."""
+    """Apache Kafka, one KRaft node, with the flags of Kafka's start script."""
 
     name = f"kafka {KAFKA_VERSION}"
 
@@ -235,22 +235,22 @@ class ApacheKafka(Peer):
         return f"{kafka_jars()}/*"
 
     def command(self) -> list[str]:
-        """The server's main class."""
+        """Return the command of the server's main class."""
         return ["java", *JVM_FLAGS, "-cp", self._class_path, "kafka.Kafka", str(self._properties)]
 
 
 def kafka_jars() -> Path:
-    """The folder with Apache Kafka and its tools."""
+    """Return the folder with Apache Kafka and its tools."""
     return fetch_jars(f"kafka-{KAFKA_VERSION}", *KAFKA_JARS)
 
 
 def java_tool(main_class: str, *arguments: str) -> list[str]:
-    """The command line of one of Kafka's tools."""
+    """Return the command line of one of Kafka's tools."""
     return ["java", "-Xmx1G", "-cp", f"{kafka_jars()}/*", main_class, *arguments]
 
 
 def fetch_jars(name: str, *coordinates: str) -> Path:
-    """The folder `name` of the cache with these jars (group:artifact:version) and what they need, by Maven at the first call."""
+    """Return the cache folder `name` with these jars (group:artifact:version) and their dependencies, by Maven at the first call."""
     if shutil.which("java") is None:
         raise Unavailable("no java on this machine")
     folder = CACHE / name

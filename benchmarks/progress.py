@@ -1,4 +1,4 @@
-"""What somebody sees who waits for a run: a line a load and round with its first figure of each broker, and below it how far it is.
+"""The progress of a run: a line per load and round with the first figure of each broker, and below it how far the run is.
 
 The last line lives on a terminal only; elsewhere, in a file or in CI, the time left stands at the end of each load's line.
 """
@@ -32,7 +32,7 @@ class Progress:
         self._left_s = 0.0
 
     def begins(self, step: Step, done: float, left_s: float) -> None:
-        """Show what runs."""
+        """Show the step that runs."""
         place = (step.round, step.load.name)
         if place != self._place:
             self._end_load()
@@ -41,21 +41,21 @@ class Progress:
             self._place = place
         self._left_s = left_s
         if self._live:
-            said = f"  {bar(done)} {done:4.0%}, {duration(left_s)} left: {step.load.name}, {step.peer} ..."
-            self._write(CLEAR_LINE + said[: shutil.get_terminal_size().columns - 1])
+            line = f"  {bar(done)} {done:4.0%}, {duration(left_s)} left: {step.load.name}, {step.peer} ..."
+            self._write(CLEAR_LINE + line[: shutil.get_terminal_size().columns - 1])
 
     def measured(self, step: Step, measurement: Measurement) -> None:
-        """Remember its first figure for the load's line."""
+        """Remember the first figure for the load's line."""
         self._figure = self._figure or next(iter(measurement.figures), "")
         if self._figure in measurement.figures:
             self._values[step.peer] = measurement.figures[self._figure]
 
     def left_out(self, line: str) -> None:
-        """On a line of its own."""
+        """Print the reason on its own line."""
         self._write((CLEAR_LINE if self._live else "") + click.style(f"  left out: {line}\n", fg="yellow"))
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """End the last line."""
         self._end_load()
 
     def _end_load(self) -> None:
@@ -71,9 +71,9 @@ class Progress:
 
 
 def load_line(load: str, figure: str, values: dict[str, float]) -> str:
-    """One load's first figure of each broker, and how minibroker stands to Kafka."""
-    said = [f"{peer} {number(value)}" for peer, value in values.items()]
-    return f"{load:34.34} {figure:22.22} {', '.join(said)}{_against_kafka(figure, values)}"
+    """Return one load's first figure of each broker, and minibroker's ratio to Kafka."""
+    texts = [f"{peer} {number(value)}" for peer, value in values.items()]
+    return f"{load:34.34} {figure:22.22} {', '.join(texts)}{_against_kafka(figure, values)}"
 
 
 def _against_kafka(figure: str, values: dict[str, float]) -> str:
@@ -86,14 +86,14 @@ def _against_kafka(figure: str, values: dict[str, float]) -> str:
 
 
 def bar(part: float) -> str:
-    """So much of it is full."""
+    """Return a bar that is filled up to `part`."""
     eighths = round(max(0.0, min(1.0, part)) * BAR * 8)
     whole, rest = divmod(eighths, 8)
     return ("█" * whole + (EIGHTHS[rest] if rest else "")).ljust(BAR, "░")
 
 
 def duration(seconds: float) -> str:
-    """In words, as precise as a guess may be."""
+    """Return a duration in words, as precise as an estimate is."""
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     minutes = round(seconds / 60)

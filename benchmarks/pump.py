@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 NO_ANSWER_S = 60
-HEAD_SIZE = 256  #: of an answer whose rest nobody looks at
-BUFFER_SIZE = 1 << 12  #: what a link begins with
+HEAD_SIZE = 256  #: bytes that are read of an answer whose rest is ignored
+BUFFER_SIZE = 1 << 12  #: initial size of a link's buffer
 READ_SIZE = 1 << 16
 
 #: (link, answer bytes, start of the body of one answer, its length) -> None; raises when the answer is an error.
@@ -38,14 +38,14 @@ class Link:
     connection: socket.socket
     outgoing: list[bytes | memoryview] = field(default_factory=list)
     incoming: bytearray = field(default_factory=lambda: bytearray(BUFFER_SIZE))
-    filled: int = 0  #: bytes of `incoming` that are there
+    filled: int = 0  #: bytes of `incoming` that are valid
     waits_to_send: bool = False  #: the kernel takes no more at the moment
-    unread: int = 0  #: bytes of the answer that are thrown away when they come
-    offset: int = 0  #: the next offset that a fetching load asks for
+    unread: int = 0  #: bytes of the answer that are discarded on arrival
+    offset: int = 0  #: the next offset that a fetching load requests
 
 
 def connect(address: tuple[str, int]) -> socket.socket:
-    """A connection as clients make them: no delay for small frames. It blocks, and the kernel watches the time."""
+    """Connect as clients do, without delay for small frames. The socket blocks, with a timeout in the kernel."""
     connection = socket.create_connection(address, timeout=NO_ANSWER_S)
     connection.setblocking(True)
     patience = struct.pack("@ll", NO_ANSWER_S, 0)
@@ -56,7 +56,7 @@ def connect(address: tuple[str, int]) -> socket.socket:
 
 
 def read_answer(connection: socket.socket) -> bytearray:
-    """One whole answer, without its size; there must be only one under way."""
+    """Read one complete answer without its size; only one may be in flight."""
     data = bytearray()
     missing = 4
     while missing > 0:
@@ -81,9 +81,9 @@ def call(connection: socket.socket, frame: bytes) -> bytearray:
 
 
 class Pump:
-    """Keeps `depth` requests in flight on each of its connections until `total` are answered; closes them in the end.
+    """Keeps `depth` requests in flight on each of its connections until `total` are answered.
 
-    With `heads_only` the kernel throws away what comes behind the first 256 bytes of an answer, so that large answers cost next to nothing
+    With `heads_only` the kernel discards everything after the first 256 bytes of an answer, so that large answers cost next to nothing
     here; a link has one request in flight then.
     """
 
@@ -104,7 +104,7 @@ class Pump:
         self._epoll.close()
 
     def run(self, total: int, following: Next, check: Check) -> float:
-        """Seconds from the first byte sent to the last answer."""
+        """Return the seconds from the first byte sent to the last answer."""
         sent = done = 0
         started = time.perf_counter()
         for link in self._links:
@@ -145,7 +145,7 @@ class Pump:
 
 
 def _received(link: Link, check: Check) -> int:
-    """How many whole answers the bytes that arrived complete."""
+    """Return how many complete answers the received bytes contain."""
     with memoryview(link.incoming) as view:
         link.filled += _some(link.connection.recv_into(view[link.filled :]))
     position = count = size = 0
@@ -160,13 +160,13 @@ def _received(link: Link, check: Check) -> int:
         left = link.filled - position
         link.incoming[:left] = link.incoming[position : link.filled]
         link.filled = left
-    if size + 4 > len(link.incoming):  # there must be room for the whole of it
+    if size + 4 > len(link.incoming):  # make room for the whole answer
         link.incoming.extend(bytes(size + 4 - len(link.incoming)))
     return count
 
 
 def _received_head(link: Link, check: Check) -> int:
-    """The same where only the head of an answer is looked at: 1 once the rest of it has gone by."""
+    """Return 1 when one answer is complete, reading only its head and discarding the rest."""
     if link.unread:
         link.unread -= _some(link.connection.recv_into(_SINK, min(link.unread, len(_SINK)), socket.MSG_TRUNC))
         return int(not link.unread)
@@ -189,5 +189,5 @@ def _some(count: int) -> int:
     return count
 
 
-#: Nothing is ever written here: MSG_TRUNC throws away, but Python wants a buffer of that size.
+#: Nothing is ever written here: MSG_TRUNC discards, but Python needs a buffer of that size.
 _SINK = bytearray(1 << 20)

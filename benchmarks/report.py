@@ -1,4 +1,4 @@
-"""Tables and pictures anew from what runs have kept: `report.py FILE...`; several files of one machine become one run."""
+"""Tables and pictures from stored runs: `report.py FILE...`; several files of one machine become one run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reporting.results import UnlikeRuns, merge, read, shown
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Keep the runs put together in this JSON file.")
 @click.option("--publish", is_flag=True, help="Bring README.md, BENCHMARKS.md and their pictures up to this run.")
 def main(files: tuple[Path, ...], output: Path | None, publish: bool) -> None:
-    """Show runs; write their page and pictures beside them."""
+    """Show runs, and write their pages and pictures beside them."""
     try:
         run = merge([read(path) for path in files])
     except UnlikeRuns as why:

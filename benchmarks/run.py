@@ -35,12 +35,12 @@ PEERS: dict[str, type[Peer]] = {
     "tansu": Tansu,
 }
 QUICK_PEERS = ("minibroker", "kafka", "kfake")
-QUICK_MINUTES = 4.5  #: what is fetched and built before is not counted
+QUICK_MINUTES = 4.5  #: without the time to fetch and build peers
 QUICK_ROUNDS = 3
 
 
 def _matching(_: click.Context, __: click.Parameter, patterns: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of loads; a pattern such as `produce*` stands for all that match."""
+    """Return the names of loads; a pattern such as `produce*` means all that match."""
     found: dict[str, None] = {}
     for pattern in patterns:
         matching = [name for name in LOADS if name == pattern or fnmatch.fnmatch(name, pattern)]
@@ -97,16 +97,16 @@ def main(
 
 
 def _quick_loads() -> tuple[str, ...]:
-    """Those that a target is about come first, then the curves: time may end before the others."""
+    """Sort loads with a target first, then the curves, as the time may end before the others."""
     of_targets = {target.load for target in TARGETS}
     names = [name for name, load in LOADS.items() if load.quick]
     return tuple(sorted(names, key=lambda name: (name not in of_targets, LOADS[name].theme != "Growth")))
 
 
 def _command() -> str:
-    """As a reader types it."""
-    given = sys.argv[1:]
-    return {(): "make bench", ("--quick",): "make bench-quick"}.get(tuple(given), shlex.join(["benchmarks/run.py", *given]))
+    """Return the command of this run as a reader types it."""
+    arguments = sys.argv[1:]
+    return {(): "make bench", ("--quick",): "make bench-quick"}.get(tuple(arguments), shlex.join(["benchmarks/run.py", *arguments]))
 
 
 def _list() -> str:
@@ -117,7 +117,7 @@ def _list() -> str:
 
 
 def _measure(run: Run, path: Path | None) -> None:
-    """Make what the run lacks; show and keep what there is, however it ends."""
+    """Make the missing measurements; show and store the results even if it is interrupted."""
     kinds, left_out = available({key: PEERS[key] for key in run.about.peers}, lambda key: click.echo(f"looking for {key} ...", err=True))
     for line in left_out:
         click.echo(click.style(line, fg="yellow"), err=True)
@@ -135,7 +135,7 @@ def _measure(run: Run, path: Path | None) -> None:
     except KeyboardInterrupt:
         progress.close()
         if path and run.measurements:
-            click.echo(f"stopped; to go on: {shown(Path(sys.executable))} benchmarks/run.py --resume {shown(path)}", err=True)
+            click.echo(f"stopped; to continue: {shown(Path(sys.executable))} benchmarks/run.py --resume {shown(path)}", err=True)
     else:
         progress.close()
     _show(run, path, time.monotonic() - began)

@@ -39,7 +39,7 @@ JAAS: Final = 'org.apache.kafka.common.security.plain.PlainLoginModule required 
 
 
 class Peer(NamedTuple):
-    """A broker that runs."""
+    """A running broker."""
 
     name: str
     pid: int

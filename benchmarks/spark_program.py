@@ -1,4 +1,4 @@
-"""One Spark session for all brokers of a run: a JVM that is warm, and that none of them waits for.
+"""One Spark session for all brokers of a run: a JVM that is warm, so that no broker waits for it.
 
 A command is a line of JSON on standard input, `{"do": NAME, ...}`; its answer a line of JSON on standard output, `{"failed": WHY}` if it
 failed. The program ends with its input. Spark is local with two threads, and has its connector's defaults but for idle consumers, which it
@@ -20,36 +20,36 @@ from minibroker.spark.session import kafka_session
 CONF = {
     "spark.driver.memory": "1g",
     "spark.kafka.consumer.cache.timeout": "5s",
-    "spark.network.timeout": "1d",  # it stands still between loads, and is not to think that its executor was lost
+    "spark.network.timeout": "1d",  # the process is paused between loads; the executor must not count as lost
     "spark.kafka.consumer.cache.evictorThreadRunInterval": "2s",
 }
 PATIENCE_S = 300
 
 
-def ranges(spark: Any, said: dict[str, Any]) -> dict[str, Any]:
-    """Read each range, {partition: offset} from and to, and count what came; seconds of each read."""
+def ranges(spark: Any, command: dict[str, Any]) -> dict[str, Any]:
+    """Read each range of {partition: offset} and check the count; return the seconds of each read."""
     seconds = []
-    for start, end in said["ranges"]:
+    for start, end in command["ranges"]:
         began = time.perf_counter()
-        offsets = {"startingOffsets": json.dumps({said["topic"]: start}), "endingOffsets": json.dumps({said["topic"]: end})}
-        rows = _source(spark.read, said, offsets).load().select("offset", "value").collect()
+        offsets = {"startingOffsets": json.dumps({command["topic"]: start}), "endingOffsets": json.dumps({command["topic"]: end})}
+        rows = _source(spark.read, command, offsets).load().select("offset", "value").collect()
         seconds.append(time.perf_counter() - began)
-        if len(rows) != said["records"]:
-            raise ValueError(f"{len(rows)} rows instead of {said['records']}")
+        if len(rows) != command["records"]:
+            raise ValueError(f"{len(rows)} rows instead of {command['records']}")
     return {"seconds": seconds}
 
 
-def whole(spark: Any, said: dict[str, Any]) -> dict[str, Any]:
-    """Read all records into nowhere; seconds."""
+def whole(spark: Any, command: dict[str, Any]) -> dict[str, Any]:
+    """Read and discard all records; return the seconds."""
     began = time.perf_counter()
-    _source(spark.read, said, {"startingOffsets": "earliest"}).load().write.format("noop").mode("overwrite").save()
+    _source(spark.read, command, {"startingOffsets": "earliest"}).load().write.format("noop").mode("overwrite").save()
     return {"seconds": time.perf_counter() - began}
 
 
-def available(spark: Any, said: dict[str, Any]) -> dict[str, Any]:
-    """A query that takes what is there in batches of `records`, and ends: seconds, and the time of each batch."""
+def available(spark: Any, command: dict[str, Any]) -> dict[str, Any]:
+    """Run a query over the existing records in batches of `records`; return the seconds, and the time of each batch."""
     began = time.perf_counter()
-    query = _query(spark, said, {"maxOffsetsPerTrigger": str(said["records"])}).trigger(availableNow=True).start()
+    query = _query(spark, command, {"maxOffsetsPerTrigger": str(command["records"])}).trigger(availableNow=True).start()
     query.awaitTermination(PATIENCE_S)
     seconds = time.perf_counter() - began
     if query.exception() is not None:
@@ -60,50 +60,50 @@ def available(spark: Any, said: dict[str, Any]) -> dict[str, Any]:
 
 
 class Running:
-    """The query that goes on between commands."""
+    """The query that continues between commands."""
 
     def __init__(self) -> None:
         self.query: Any = None
 
-    def begin(self, spark: Any, said: dict[str, Any]) -> dict[str, Any]:
-        """A query without a pause between its batches; returns when it has taken what is there."""
-        self.query = _query(spark, said, {"startingOffsets": "earliest"}).trigger(processingTime="0 seconds").start()
+    def begin(self, spark: Any, command: dict[str, Any]) -> dict[str, Any]:
+        """Start a query without a pause between batches; return when it has read the existing records."""
+        self.query = _query(spark, command, {"startingOffsets": "earliest"}).trigger(processingTime="0 seconds").start()
         self.query.processAllAvailable()
         return {}
 
     def catch_up(self, _spark: Any, _said: dict[str, Any]) -> dict[str, Any]:
-        """Return when the query has taken what was there before."""
+        """Return when the query has read all records written before."""
         self.query.processAllAvailable()
         return {}
 
     def end(self, _spark: Any, _said: dict[str, Any]) -> dict[str, Any]:
-        """Stop it; the time of each batch."""
+        """Stop the query; return the time of each batch."""
         batches = [each for each in self.query.recentProgress if each["numInputRows"]]
         self.query.stop()
         return {"triggers_ms": [each["durationMs"]["triggerExecution"] for each in batches]}
 
 
-def _source(reader: Any, said: dict[str, Any], options: dict[str, str]) -> Any:
-    return reader.format("kafka").options(**{"kafka.bootstrap.servers": said["at"], "subscribe": said["topic"], **options})
+def _source(reader: Any, command: dict[str, Any], options: dict[str, str]) -> Any:
+    return reader.format("kafka").options(**{"kafka.bootstrap.servers": command["at"], "subscribe": command["topic"], **options})
 
 
-def _query(spark: Any, said: dict[str, Any], options: dict[str, str]) -> Any:
-    stream = _source(spark.readStream, said, {"startingOffsets": "earliest", **options}).load()
-    folder = tempfile.mkdtemp(prefix="checkpoint-", dir=said["folder"])
+def _query(spark: Any, command: dict[str, Any], options: dict[str, str]) -> Any:
+    stream = _source(spark.readStream, command, {"startingOffsets": "earliest", **options}).load()
+    folder = tempfile.mkdtemp(prefix="checkpoint-", dir=command["folder"])
     return stream.writeStream.format("noop").option("checkpointLocation", folder)
 
 
 def _reason(error: Exception) -> str:
-    """Of Java's many lines the first, and the innermost cause."""
+    """Return the first line of a Java error, and its innermost cause."""
     lines = str(error).splitlines()
     causes = [line for line in lines if line.startswith("Caused by")]
     return " ".join([type(error).__name__, *lines[:1], *causes[-1:]])
 
 
 def main() -> None:
-    """Answer until the input ends."""
+    """Answer commands until the input ends."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what Spark prints is no answer
+    os.dup2(2, 1)  # Spark's output must not mix with answers
     spark = kafka_session("minibroker-bench", master="local[2]", conf=CONF)
     spark.sparkContext.setLogLevel("OFF")
     running = Running()
@@ -117,10 +117,10 @@ def main() -> None:
     }
     print(json.dumps({}), file=answers)
     for line in sys.stdin:
-        said = json.loads(line)
+        command = json.loads(line)
         try:
-            answer = commands[said["do"]](spark, said)
-        except Exception as error:  # noqa: BLE001  told to who asked, whatever it is
+            answer = commands[command["do"]](spark, command)
+        except Exception as error:  # noqa: BLE001  the answer reports any error
             answer = {"failed": _reason(error)}
         print(json.dumps(answer), file=answers)
     spark.stop()

@@ -3,9 +3,9 @@
     python benchmarks/testing.py [--resets 30] [--starts 5] [--tests 200] [--without-kafka] [--publish]
 
 A reset is measured with 50 topics of three kinds, for each way in which a broker runs: those that a test has created, with records in ten
-of them; those of the options, which are there again behind it; and those of a seed, which come back by a snapshot. A start is that of the
+of them; those of the options, which exist again afterwards; and those of a seed, which come back by a snapshot. A start is that of the
 fixture in a process that has imported nothing. Each of the 200 tests creates three topics, writes ten records and reads them; between two
-tests minibroker forgets everything, and on Apache Kafka the fixture deletes what the test has created. Told are wall times, and the CPU of
+tests minibroker forgets everything, and on Apache Kafka the fixture deletes what the test has created. It prints wall times, and the CPU of
 the process that has the broker, which is what can be compared on a machine with other things to do.
 """
 
@@ -68,7 +68,7 @@ def test_records_are_read(minibroker, number):
 
 
 class Spread(NamedTuple):
-    """Of several measurements, in milliseconds."""
+    """Several measurements in milliseconds."""
 
     median: float
     p90: float
@@ -79,20 +79,20 @@ class Spread(NamedTuple):
 
 
 def main() -> None:
-    """Measure, print, keep."""
+    """Measure, print and store."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--resets", type=int, default=30)
     parser.add_argument("--starts", type=int, default=5)
     parser.add_argument("--tests", type=int, default=200)
     parser.add_argument("--without-kafka", action="store_true")
-    parser.add_argument("--publish", action="store_true", help="write the tables into BENCHMARKS.md, too")
-    given = parser.parse_args()
+    parser.add_argument("--publish", action="store_true", help="also write the tables into BENCHMARKS.md")
+    arguments = parser.parse_args()
     about = {"date": f"{datetime.now(UTC):%Y-%m-%d %H:%M}", "commit": commit(), "load": round(os.getloadavg()[0], 1), "machine": machine()}
     found = {
-        "about": about | {"resets": given.resets, "starts": given.starts, "tests": given.tests},
-        "reset ms": dict(resets(given.resets)),
-        "start ms": {form: start(kind, given.starts) for form, kind in FORMS.items()},
-        "suite": suites(given.tests, with_kafka=not given.without_kafka),
+        "about": about | {"resets": arguments.resets, "starts": arguments.starts, "tests": arguments.tests},
+        "reset ms": dict(resets(arguments.resets)),
+        "start ms": {form: start(kind, arguments.starts) for form, kind in FORMS.items()},
+        "suite": suites(arguments.tests, with_kafka=not arguments.without_kafka),
     }
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{datetime.now(UTC):%Y-%m-%d_%H%M}.json"
@@ -100,7 +100,7 @@ def main() -> None:
     path.write_text(json.dumps(kept, indent=1) + "\n")
     page = tables(found) + f"\nKept in [{path.relative_to(PAGE.parent)}]({path.relative_to(PAGE.parent)}).\n"
     print(page)
-    if given.publish:
+    if arguments.publish:
         PAGE.write_text(SECTION.sub(lambda marks: f"{marks[1]}{page}{marks[2]}", PAGE.read_text()))
 
 
@@ -108,7 +108,7 @@ def main() -> None:
 
 
 def resets(count: int) -> Iterator[tuple[str, dict[str, Spread]]]:
-    """By form and place of the data: what a reset takes with topics of each kind."""
+    """Measure resets with topics of each kind, by form and place of the data."""
     for form, kind in FORMS.items():
         for place in ("memory", "temporary folder", "given folder"):
             with folder_of(place) as where:
@@ -125,7 +125,7 @@ def resets(count: int) -> Iterator[tuple[str, dict[str, Spread]]]:
 
 @contextmanager
 def folder_of(place: str) -> Iterator[dict[str, Any]]:
-    """Arguments of a broker that keeps its data there."""
+    """Yield the arguments of a broker that keeps its data there."""
     if place != "given folder":
         yield {"data_dir": TEMPORARY} if place == "temporary folder" else {}
         return
@@ -134,7 +134,7 @@ def folder_of(place: str) -> Iterator[dict[str, Any]]:
 
 
 def write(broker: Broker, *, creates: bool = False) -> None:
-    """What a test does; with records in a fifth of the topics."""
+    """Write what a test writes: records in a fifth of the topics."""
     if creates:
         with broker._client() as client:  # noqa: SLF001  fifty topics by one request
             create_topics(client, TOPICS, partition_count=1, replication_factor=1, configs={})
@@ -143,15 +143,15 @@ def write(broker: Broker, *, creates: bool = False) -> None:
 
 
 def of_a_seed(broker: Broker, count: int) -> Spread:
-    """Topics with records, brought back by a snapshot."""
+    """Measure the restore of a snapshot of topics with records."""
     broker.reset()
     write(broker)
-    planted = broker.snapshot()
-    return spread(broker, lambda: broker.restore(planted), count, before=write)
+    snapshot = broker.snapshot()
+    return spread(broker, lambda: broker.restore(snapshot), count, before=write)
 
 
 def spread(broker: Broker, work: Callable[[], None], count: int, *, before: Callable[[Broker], None]) -> Spread:
-    """Of `work` after each `before`."""
+    """Measure `work` after each `before`."""
     walls, used = [], []
     pid = broker.pid if isinstance(broker, BrokerProcess) else os.getpid()
     for _ in range(count):
@@ -164,7 +164,7 @@ def spread(broker: Broker, work: Callable[[], None], count: int, *, before: Call
 
 
 def cpu_seconds(pid: int) -> float:
-    """Of all its threads, to the nanosecond."""
+    """Return the CPU time of all threads of a process, to the nanosecond."""
     return time.clock_gettime(~pid << 3 | CPU_CLOCK_OF_PROCESS)
 
 
@@ -172,13 +172,13 @@ def cpu_seconds(pid: int) -> float:
 
 
 def start(kind: type[Broker], count: int) -> Spread:
-    """From the first import to a broker that serves, in a process of its own; CPU is that process's alone."""
+    """Measure from the first import to a broker that serves, in a new process; CPU is of that process alone."""
     walls, used = [], []
     for _ in range(count):
         program = [sys.executable, "-c", START.format(form=kind.__name__)]
-        said = subprocess.run(program, check=True, capture_output=True, text=True, cwd=HERE.parent).stdout.split()
-        walls.append(float(said[0]))
-        used.append(float(said[1]))
+        output = subprocess.run(program, check=True, capture_output=True, text=True, cwd=HERE.parent).stdout.split()
+        walls.append(float(output[0]))
+        used.append(float(output[1]))
     found = Spread(statistics.median(walls), sorted(walls)[count * 9 // 10], statistics.mean(used))
     say(f"start, {kind.__name__}: {found}")
     return found
@@ -188,7 +188,7 @@ def start(kind: type[Broker], count: int) -> Spread:
 
 
 def suites(count: int, *, with_kafka: bool) -> dict[str, dict[str, float]]:
-    """Seconds of the same suite, each on another broker."""
+    """Measure the same suite on each broker."""
     found = {
         "minibroker in a thread": suite(count),
         "minibroker in a process": suite(count, "-o", "minibroker_form=process"),
@@ -199,14 +199,14 @@ def suites(count: int, *, with_kafka: bool) -> dict[str, dict[str, float]]:
             kafka.start()
             found["Apache Kafka"] = suite(count, "--minibroker-bootstrap", f"127.0.0.1:{kafka.port}", peer=kafka)
         except Unavailable as reason:
-            say(f"Apache Kafka cannot be had here: {reason}")
+            say(f"Apache Kafka cannot run here: {reason}")
         finally:
             kafka.stop()
     return found
 
 
 def suite(count: int, *arguments: str, peer: Peer | None = None) -> dict[str, float]:
-    """Wall and CPU seconds of pytest with its processes and the broker; a broker that is there already has its start left out."""
+    """Return wall and CPU seconds of pytest with its processes and the broker; without the start of a running `peer`."""
     with tempfile.TemporaryDirectory(prefix="bench-testing-") as folder:
         (Path(folder) / "test_suite.py").write_text(SUITE.format(count=count))
         (Path(folder) / "pytest.ini").write_text("[pytest]\n")
@@ -222,11 +222,11 @@ def suite(count: int, *arguments: str, peer: Peer | None = None) -> dict[str, fl
     return found
 
 
-# -- what is told ---------------------------------------------------------------------------------------------------------
+# -- output -------------------------------------------------------------------------------------------------------------
 
 
 def tables(found: dict[str, Any]) -> str:
-    """As a page has them."""
+    """Return the tables in Markdown."""
     about = found["about"]
     rows = [
         [form, *(figures[kind] for kind in KINDS), verdict([figures[kind] for kind in KINDS], RESET_TARGET_MS), figures[SEED]]
@@ -245,17 +245,17 @@ def tables(found: dict[str, Any]) -> str:
 
 
 def verdict(figures: Any, target_ms: float) -> str:
-    """Of those that are all to meet it."""
+    """Return whether all figures meet the target."""
     return "✓ met" if all(each.median <= target_ms for each in figures) else "✗ not met"
 
 
 def named(figures: Any) -> Any:
-    """As JSON has them."""
+    """Return figures as JSON stores them."""
     return figures._asdict() if isinstance(figures, Spread) else {name: named(each) for name, each in figures.items()}
 
 
 def say(words: str) -> None:
-    """While it goes on."""
+    """Print progress."""
     print(words, file=sys.stderr, flush=True)
 
 

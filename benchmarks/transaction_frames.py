@@ -1,4 +1,4 @@
-"""Requests of transactions as bytes: as clients sent them before Kafka 4 (version 1), and as they do since (version 2, KIP-890).
+"""Requests of transactions as bytes: as clients before Kafka 4 sent them (version 1), and as newer ones do (version 2, KIP-890).
 
 Version 1 is AddPartitionsToTxn 1, Produce 7, EndTxn 1. Version 2 is Produce 12, which adds the partition itself, and EndTxn 5, which
 raises the epoch; both are flexible. Besides FindCoordinator 1, InitProducerId 1 and DescribeTransactions 0.
@@ -31,7 +31,7 @@ def compact(data: bytes) -> bytes:
 
 
 def flexible(api_key: int, version: int, body: bytes) -> bytes:
-    """A whole request with its size and a header of version 2."""
+    """Return a complete request with its size and a header of version 2."""
     message = struct.pack(">hhi", api_key, version, 1) + string(CLIENT_ID) + NO_TAGS + body
     return struct.pack(">i", len(message)) + message
 
@@ -52,7 +52,7 @@ def init_producer_id(transactional_id: bytes, timeout_ms: int = 600_000) -> byte
 
 
 def producer_ids(answer: bytearray, start: int) -> tuple[int, Ids]:
-    """Error code, and what the producer is from now on."""
+    """Return the error code, and the producer's new id and epoch."""
     error, producer_id, producer_epoch = struct.unpack_from(">hqh", answer, start + BODY + 4)
     return int(error), Ids(producer_id, producer_epoch)
 
@@ -84,7 +84,7 @@ def end_v2(transactional_id: bytes, ids: Ids, *, commit: bool) -> bytes:
 
 
 def ended_v2(answer: bytearray, start: int) -> tuple[int, Ids]:
-    """Error code, and what the producer is in its next transaction."""
+    """Return the error code, and the producer's id and epoch for its next transaction."""
     error, producer_id, producer_epoch = struct.unpack_from(">hqh", answer, start + BODY + 1 + 4)
     return int(error), Ids(producer_id, producer_epoch)
 
@@ -113,7 +113,7 @@ def describe(transactional_ids: Iterable[bytes]) -> bytes:
 
 
 def described(answer: bytearray) -> Iterator[tuple[int, bytes]]:
-    """(error code, state) of each transactional id."""
+    """Return (error code, state) of each transactional id."""
     count, position = _unsigned_at(answer, BODY + 1 + 4)
     for _ in range(count - 1):
         (error,) = struct.unpack_from(">h", answer, position)

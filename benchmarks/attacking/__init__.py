@@ -1,1 +1,1 @@
-"""Attacks on a broker's memory and time, a module a theme; `declaration.py` says what an attack is."""
+"""Attacks on a broker's memory and time, one module per theme; `declaration.py` defines an attack."""

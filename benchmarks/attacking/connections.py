@@ -25,7 +25,7 @@ def _log_of_64_megabytes(target: Target) -> None:
     "100 clients that do not read", "each asks Fetch 11 for 50 MB and leaves the answer", prepare=_log_of_64_megabytes, max_growth_mb=64
 )
 def do_not_read(target: Target) -> None:
-    """The answers are begun, and stay where they are for five seconds."""
+    """The answers begin and are not read for five seconds."""
     for _ in range(target.count(100)):
         target.connect().sendall(frames.fetch(TOPIC, 0, 0, _FETCHED, max_wait_ms=0))
     time.sleep(5)
@@ -38,7 +38,7 @@ def do_not_read(target: Target) -> None:
     max_growth_mb=64,
 )
 def read_slowly(target: Target) -> None:
-    """For five seconds; a client that reads a byte a second looks the same to the broker."""
+    """It lasts five seconds; a client that reads a byte per second looks the same to the broker."""
     links = [target.connect() for _ in range(target.count(100))]
     for link in links:
         link.sendall(frames.fetch(TOPIC, 0, 0, _FETCHED, max_wait_ms=0))
@@ -50,7 +50,7 @@ def read_slowly(target: Target) -> None:
 
 @attack("100 clients that pipeline and do not read", "each sends 200 Metadata requests for all of 500 topics", max_growth_mb=64)
 def pipeline(target: Target) -> None:
-    """Answers that are made, not files."""
+    """The answers are encoded objects, not files."""
     names = [b"many-%d" % number for number in range(500)]
     for at in range(0, len(names), 100):
         target.ask(_create(names[at : at + 100]))
@@ -70,7 +70,7 @@ def _create(names: list[bytes]) -> bytes:
 
 @attack("5,000 half-open connections", "each sends three bytes", max_growth_mb=64)
 def half_open(target: Target) -> None:
-    """They stay for two seconds."""
+    """The connections stay open for two seconds."""
     for _ in range(target.count(5000)):
         try:
             target.connect().sendall(b"\0\0\1")
@@ -82,7 +82,7 @@ def half_open(target: Target) -> None:
 
 @attack("30 unfinished frames of 99 MB", "98 MB of each are sent, the rest never comes", max_growth_mb=None)
 def unfinished(target: Target) -> None:
-    """How much of them the broker takes into memory within 20 seconds."""
+    """It notes how much of the frames the broker reads into memory within 20 seconds."""
     piece = bytes(MEGABYTE)
     left: dict[socket.socket, int] = {}
     for _ in range(target.count(30)):
@@ -90,17 +90,17 @@ def unfinished(target: Target) -> None:
         link.sendall(struct.pack(">i", 99 * MEGABYTE) + struct.pack(">hhih", 0, 7, 1, 0))
         link.setblocking(False)
         left[link] = 98 * MEGABYTE
-    wanted, end = sum(left.values()), time.monotonic() + 20
+    total, end = sum(left.values()), time.monotonic() + 20
     while any(left.values()) and time.monotonic() < end:
         if not sum(_push(link, left, piece) for link in left):
             time.sleep(0.01)
     closed = sum(count < 0 for count in left.values())
-    target.note(f"{wanted - sum(map(abs, left.values())) >> 20} MB were taken, {closed} connections were closed")
+    target.note(f"{total - sum(map(abs, left.values())) >> 20} MB were taken, {closed} connections were closed")
     time.sleep(1)
 
 
 def _push(link: socket.socket, left: dict[socket.socket, int], piece: bytes) -> int:
-    """Send what the broker takes now; a connection that it closed has less than nothing left."""
+    """Send what the broker accepts now; a closed connection counts as negative."""
     if left[link] <= 0:
         return 0
     try:

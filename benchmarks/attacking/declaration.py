@@ -1,4 +1,4 @@
-"""What an attack is, and what is measured of it."""
+"""The definition of an attack, and its measurements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from attacking.disk import Disk
 if TYPE_CHECKING:
     from attacking.secured_listeners import SecuredListeners
 
-ANSWER_S = 30.0  #: an attacker waits no longer for an answer
+ANSWER_S = 30.0  #: the longest wait of an attacker for an answer
 TOPIC = b"attacked"
 
 
@@ -28,18 +28,18 @@ class Target:
     def __init__(self, address: tuple[str, int], pid: int, scale: float) -> None:
         self.address = address
         self.pid = pid
-        self.scale = scale  #: of counts: 1 is what a table is made of
-        self.disk: Disk | None = None  #: of an attack that needs one
-        self.secured: SecuredListeners | None = None  #: of an attack that needs them
+        self.scale = scale  #: factor of counts; the published table has 1
+        self.disk: Disk | None = None  #: only of an attack that needs one
+        self.secured: SecuredListeners | None = None  #: only of an attack that needs them
         self.notes: list[str] = []
         self._links: list[socket.socket] = []
 
     def count(self, full: int) -> int:
-        """So many things, at this scale."""
+        """Return a count at this scale."""
         return max(1, int(full * self.scale))
 
     def connect(self, port: int = 0) -> socket.socket:
-        """A connection to the broker's first listener or to another `port`, kept open until the attack is over."""
+        """Connect to the broker's first listener or to another `port`; the connection stays open until the attack is over."""
         link = connect((self.address[0], port or self.address[1]))
         patience = struct.pack("@ll", int(ANSWER_S), 0)
         link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, patience)
@@ -51,7 +51,7 @@ class Target:
         self._links.append(link)
 
     def ask(self, frame: bytes, link: socket.socket | None = None) -> bytes:
-        """The answer to one request; empty when the broker closed the connection or did not answer in time."""
+        """Return the answer to one request, empty if the broker closed the connection or did not answer in time."""
         try:
             return bytes(call(link or self.connect(), frame))
         except (OSError, LoadError) as error:
@@ -83,11 +83,11 @@ class Target:
         return answered
 
     def create_topic(self, name: bytes = TOPIC, partitions: int = 1, configs: Mapping[bytes, bytes] | None = None) -> None:
-        """A topic to attack with."""
+        """Create the topic of the attack."""
         self.ask(frames.create_topic(name, partitions, configs))
 
     def note(self, text: str) -> None:
-        """Something worth a place in the table; once each."""
+        """Add a remark to the table, each only once."""
         if text not in self.notes:
             self.notes.append(text)
 
@@ -100,7 +100,7 @@ class Target:
 
 
 def read_one(link: socket.socket) -> bytearray:
-    """One answer of several under way, without its size."""
+    """Read one of several answers in flight, without its size."""
     (size,) = struct.unpack(">i", _exactly(link, 4))
     return _exactly(link, size)
 
@@ -139,8 +139,8 @@ class Damage(NamedTuple):
 
     attack: str
     about: str
-    peak_mb: float  #: most memory during the attack above what there was before
-    left_mb: float  #: a second after it
+    peak_mb: float  #: peak memory during the attack, above the memory before
+    left_mb: float  #: a second after the attack
     cpu_s: float
     seconds: float
     honest_p99_ms: float
@@ -151,7 +151,7 @@ class Damage(NamedTuple):
 
     @property
     def is_within_bound(self) -> bool:
-        """Whether the promise about memory holds."""
+        """Whether memory stayed within the promised bound."""
         return self.bound_mb is None or self.peak_mb <= self.bound_mb
 
 
@@ -182,12 +182,12 @@ def attack(
 
 
 def resident_mb(pid: int) -> float:
-    """Memory that a process holds now."""
+    """Return the present memory of a process."""
     return _status_mb(pid, "VmRSS")
 
 
 def peak_mb(pid: int) -> float:
-    """The most that it held since `forget_peak`."""
+    """Return the peak memory since `forget_peak`."""
     return _status_mb(pid, "VmHWM")
 
 
@@ -197,7 +197,7 @@ def forget_peak(pid: int) -> None:
 
 
 def open_files(pid: int) -> int:
-    """How many descriptors a process has."""
+    """Return the number of open descriptors of a process."""
     return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
 
 

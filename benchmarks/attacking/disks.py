@@ -15,7 +15,7 @@ _WAIT_S = 30.0
 @attack("a read-only remount of the data directory", "remount,ro by hand, then by the kernel after an error", needs_disk=True)
 def remount(target: Target) -> None:
     """The broker has one log directory, so it must exit with one line and a code that is not 0."""
-    assert target.disk is not None  # noqa: S101  the attack asked for one
+    assert target.disk is not None  # noqa: S101  the attack has needs_disk
     target.create_topic()
     link, batch = target.connect(), frames.record_batch(1, 100)
     target.ask(frames.produce(TOPIC, 0, batch), link)

@@ -1,4 +1,4 @@
-"""Frames of tiny elements: each becomes objects, so a request may take many times its size."""
+"""Frames of tiny elements: each becomes Python objects, so a request may need many times its size."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def find_coordinator(target: Target) -> None:
 
 @attack("Produce 3: 99 MB of empty topics", "one request", request_bytes=LARGE, max_growth_mb=128)
 def produce_large(target: Target) -> None:
-    """The same, as large as a frame may be."""
+    """The same in a frame of the largest allowed size."""
     count = LARGE // 6
     _one(target, requests.produce_old(bytes(6 * count), count))
 
@@ -84,7 +84,7 @@ def tags(target: Target) -> None:
     max_growth_mb=128,
 )
 def every_api(target: Target) -> None:
-    """Frames from the schemas: here it is a matter of sizes alone."""
+    """Frames from the schemas, where only sizes matter."""
     from tests.support.worst_frames import schemas, worst_frames  # noqa: PLC0415  the only attack that needs this project's code
 
     target.ask(requests.find_coordinator(b"", 0))

@@ -1,4 +1,4 @@
-"""Regular expressions: few bytes that make a matcher work for long."""
+"""Regular expressions: a few bytes that keep a matcher busy for long."""
 
 from __future__ import annotations
 

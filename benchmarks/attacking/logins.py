@@ -67,7 +67,7 @@ def _push(link: socket.socket, data: bytes) -> None:
 
 
 def watch(target: Target, links: list[socket.socket], seconds: float) -> None:
-    """Wait until all connections are closed, or so long; note what became of them."""
+    """Wait until all connections are closed or the time is over; note the result."""
     poll, by_number = select.epoll(), {link.fileno(): link for link in links}
     for number in by_number:
         poll.register(number, select.EPOLLIN)
@@ -93,7 +93,7 @@ def _receive(link: socket.socket) -> bytes:
 
 
 def talks(target: Target, count: int, talk: Callable[[int], str]) -> None:
-    """Run `talk`, which returns what came of it, on many threads; note the results."""
+    """Run `talk` on many threads; note the results that it returns."""
     with ThreadPoolExecutor(THREADS) as threads:
         results = Counter(threads.map(talk, range(count)))
     target.note(", ".join(f"{number:,} {result}" for result, number in sorted(results.items())))
@@ -101,7 +101,7 @@ def talks(target: Target, count: int, talk: Callable[[int], str]) -> None:
 
 @attack("no attack", "fifteen seconds, for comparison with attacks before the login", is_secured=True)
 def nothing(target: Target) -> None:
-    """What the machine and its other processes cost."""
+    """Return the CPU time of the machine's other processes."""
     time.sleep(15 * target.scale)
 
 
@@ -110,7 +110,7 @@ def nothing(target: Target) -> None:
 
 @attack("TLS: 2,000 half-open handshakes", "each sends its hello and nothing more", max_growth_mb=BOUND_MB, is_secured=True)
 def half_open(target: Target) -> None:
-    """Until the broker has closed all."""
+    """It lasts until the broker has closed all connections."""
     hello = listeners_of(target).hello()
     links = crowd(target, listeners_of(target).ssl, [hello] * target.count(2000))
     watch(target, links, HANDSHAKE_S + 20)
@@ -126,7 +126,7 @@ def large_hellos(target: Target) -> None:
 
 @attack("TLS: 2,000 hellos of 120 kB, torn", "each sends all but the end", max_growth_mb=BOUND_MB, is_secured=True)
 def long_hellos(target: Target) -> None:
-    """As many bytes as OpenSSL takes of a hello."""
+    """The hello has as many bytes as OpenSSL accepts."""
     body = b"\x01" + (131_000).to_bytes(3, "big") + b"\x03\x03" + bytes(120_000)
     data = b"".join(_record(body[at : at + 16_000]) for at in range(0, len(body), 16_000))
     links = crowd(target, listeners_of(target).sasl_ssl, [data] * target.count(2000))
@@ -139,7 +139,7 @@ def _record(body: bytes) -> bytes:
 
 @attack("TLS: 500 slow handshakes", "each sends its hello byte by byte", max_growth_mb=BOUND_MB, is_secured=True)
 def slow(target: Target) -> None:
-    """A byte of each every few ms, for eight seconds."""
+    """Each connection sends a byte every few ms for eight seconds."""
     hello = listeners_of(target).hello()
     links = crowd(target, listeners_of(target).ssl, [b""] * target.count(500))
     end = time.monotonic() + 8
@@ -154,7 +154,7 @@ def slow(target: Target) -> None:
 
 @attack("TLS: 2,000 clients of another protocol", "HTTP, Kafka without TLS, random bytes", max_growth_mb=BOUND_MB, is_secured=True)
 def other_protocols(target: Target) -> None:
-    """Each is closed at once."""
+    """The broker closes each at once."""
     random = Random(7)  # noqa: S311  repeatable
     kinds = (b"GET / HTTP/1.1\r\n\r\n", frames.metadata(b"x"), random.randbytes(20_000), _record(random.randbytes(16_000)))
     data = [kinds[number % len(kinds)] for number in range(target.count(2000))]
@@ -163,7 +163,7 @@ def other_protocols(target: Target) -> None:
 
 @attack("TLS: 2,000 handshakes, each torn at random", "the hello with changed bytes", max_growth_mb=BOUND_MB, is_secured=True)
 def changed_hellos(target: Target) -> None:
-    """A byte is changed, or the end is missing."""
+    """One byte is changed, or the end is missing."""
     random, hello = Random(7), listeners_of(target).hello()  # noqa: S311  repeatable
     data = []
     for _ in range(target.count(2000)):
@@ -175,7 +175,7 @@ def changed_hellos(target: Target) -> None:
 
 @attack("TLS: 2,000 open connections without a login", "of SASL_SSL; each sends half a record", max_growth_mb=BOUND_MB, is_secured=True)
 def open_connections(target: Target) -> None:
-    """They stay for five seconds."""
+    """The connections stay open for five seconds."""
     context, links = listeners_of(target).context(), []
     for _ in range(target.count(2000)):
         link = target.connect(listeners_of(target).sasl_ssl)
@@ -193,7 +193,7 @@ def open_connections(target: Target) -> None:
 
 @attack("TLS: handshakes as fast as possible", "for five seconds, two at a time", max_growth_mb=BOUND_MB, is_secured=True)
 def handshakes(target: Target) -> None:
-    """Complete handshakes, which are closed at once."""
+    """Each handshake is completed and closed at once."""
     context, end = listeners_of(target).context(), time.monotonic() + 5 * target.scale
 
     def shake_hands(_: int) -> int:
@@ -215,7 +215,7 @@ def handshakes(target: Target) -> None:
 
 @attack("SASL: 2,000 huge sizes", "negative, 2 GB, 600,000 and 0 bytes", max_growth_mb=BOUND_MB, is_secured=True)
 def huge_sizes(target: Target) -> None:
-    """Each is closed at once."""
+    """The broker closes each at once."""
     sizes = (2**31 - 1, -1, -(2**31), REFUSED_SIZE, 0)
     data = [struct.pack(">i", sizes[number % len(sizes)]) + bytes(4096) for number in range(target.count(2000))]
     watch(target, crowd(target, listeners_of(target).sasl, data), 5)
@@ -223,14 +223,14 @@ def huge_sizes(target: Target) -> None:
 
 @attack("SASL: 500 unfinished requests of 512 kB", "each sends all but the last bytes", max_growth_mb=BOUND_MB, is_secured=True)
 def unfinished(target: Target) -> None:
-    """They stay for five seconds."""
+    """The connections stay open for five seconds."""
     data = struct.pack(">i", LARGEST) + frames.frame(36, 0, b"")[4:] + bytes(LARGEST - 100)
     watch(target, crowd(target, listeners_of(target).sasl, [data] * target.count(500)), 5)
 
 
 @attack("SASL: 2,000 torn requests", "each sends half of a SaslHandshake and stays", max_growth_mb=BOUND_MB, is_secured=True)
 def torn(target: Target) -> None:
-    """Two pieces of a request, five seconds, then its rest."""
+    """Two pieces of a request are sent, and the rest after five seconds."""
     data = handshake("PLAIN")
     links = crowd(target, listeners_of(target).sasl, [data[:3]] * target.count(2000))
     for piece in (data[3:12], data[12:-1]):
@@ -244,7 +244,7 @@ def torn(target: Target) -> None:
 
 @attack("SASL: 2,000 requests in the wrong order", "before, in the place of, and after their time", max_growth_mb=BOUND_MB, is_secured=True)
 def wrong_order(target: Target) -> None:
-    """Each is closed, or answered with an error and closed."""
+    """The broker closes each, with or without an error answer."""
     versions, metadata, again = frames.frame(18, 0, b""), frames.metadata(b"x"), handshake("PLAIN")
     kinds = (
         metadata,
@@ -270,7 +270,7 @@ def _users(target: Target) -> None:
 
 @attack("SASL: 1,000 nonces, replayed and of others", "SCRAM-SHA-256", prepare=_users, max_growth_mb=BOUND_MB, is_secured=True)
 def nonces(target: Target) -> None:
-    """The last message of a login that was good, on another connection, and with the nonce of another connection."""
+    """The last message of a valid login is sent on another connection, and with the nonce of another connection."""
     port = listeners_of(target).sasl
     first = f"n,,n={USER},r=0123456789abcdef"
     last = scram_client(USER, PASSWORD.encode(), MECHANISM)
@@ -294,7 +294,7 @@ def nonces(target: Target) -> None:
 
 @attack("SASL: 1,000 tokens, alg none and HS256 with the public key", "OAUTHBEARER", max_growth_mb=BOUND_MB, is_secured=True)
 def tokens(target: Target) -> None:
-    """Neither is signed by the key that the broker trusts."""
+    """Neither token is signed by the key that the broker trusts."""
     own, now_s = listeners_of(target), int(time.time())
     claims = {"sub": USER, "aud": "kafka", "iat": now_s - 60, "exp": now_s + 3600}
     public = own.public_pem()
@@ -327,7 +327,7 @@ def _outcome(answer: Any) -> str:
 
 @attack("SASL: 2,000 wrong passwords", "PLAIN, of known and unknown users", max_growth_mb=BOUND_MB, is_secured=True)
 def passwords(target: Target) -> None:
-    """Forty at a time."""
+    """Forty logins run at a time."""
     port = listeners_of(target).sasl
 
     def talk(number: int) -> str:

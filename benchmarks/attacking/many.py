@@ -1,4 +1,4 @@
-"""Names, ids and sessions by the hundred thousand: what stays in memory."""
+"""Names, ids and sessions by the hundred thousand that stay in memory."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _CODES = {79: "MEMBER_ID_REQUIRED", 81: "GROUP_MAX_SIZE_REACHED"}
 
 @attack("Metadata: 1,000 new topics", "one request")
 def auto_created(target: Target) -> None:
-    """Auto-creation."""
+    """Metadata requests create the topics."""
     target.ask(requests.metadata([b"auto-%d" % number for number in range(target.count(1000))]))
 
 
 @attack("CreateTopics: 1,000 topics", "one request")
 def created(target: Target) -> None:
-    """By an administrator."""
+    """An administrator creates the topics."""
     target.ask(requests.create_topics([b"new-%d" % number for number in range(target.count(1000))]))
 
 
 @attack("100,000 topics", "CreateTopics of 500 at a time; listed and described as Java's admin client does; a restart", restarts=True)
 def many_topics(target: Target) -> None:
-    """DescribeTopicPartitions asks for all that are left, and gets 2,000 of them."""
+    """Each DescribeTopicPartitions requests all remaining partitions and receives 2,000."""
     names = sorted(b"topic-%d" % number for number in range(target.count(100_000)))
     with _timed(target, "created"):
         target.ask_each((requests.create_topics(some) for some in _pieces(names, 500)), 1)
@@ -64,7 +64,7 @@ def _group(target: Target) -> None:
 
 @attack("a million member ids of one group", "JoinGroup 4 without an id", prepare=_group)
 def member_ids(target: Target) -> None:
-    """Ids are kept for the session time-out, and bounded by group.max.size."""
+    """Ids live for the session timeout and are bounded by group.max.size."""
     codes = Counter[int]()
     frame = requests.join_group(b"g", 4)
     target.ask_each(repeat(frame, target.count(1_000_000)), look=lambda answer: codes.update([requests.join_error(answer)]))
@@ -73,7 +73,7 @@ def member_ids(target: Target) -> None:
 
 @attack("a million member ids of 200 groups", "JoinGroup 4 without an id, 5,000 times for each group", prepare=_group)
 def member_ids_of_groups(target: Target) -> None:
-    """So many that group.max.size refuses none of them."""
+    """The count stays below group.max.size."""
     codes = Counter[int]()
     joins = (requests.join_group(b"g-%d" % (number // 5000), 4) for number in range(target.count(1_000_000)))
     target.ask_each(joins, look=lambda answer: codes.update([requests.join_error(answer)]))
@@ -82,7 +82,7 @@ def member_ids_of_groups(target: Target) -> None:
 
 @attack("2,000 members of a classic group", "JoinGroup 3 in one group, each on a connection", prepare=_group)
 def classic_members(target: Target) -> None:
-    """All wait for each other."""
+    """All members wait for each other."""
     for _ in range(target.count(2000)):
         target.connect().sendall(requests.join_group(b"g", 3))
     target.ask(frames.frame(12, 0, frames.string(b"g") + struct.pack(">i", 1) + frames.string(b"x")))
@@ -90,7 +90,7 @@ def classic_members(target: Target) -> None:
 
 @attack("3,000 members of a consumer group", "ConsumerGroupHeartbeat 1, all of one group and 100 partitions", prepare=_group)
 def consumer_members(target: Target) -> None:
-    """Each may change the assignment of all."""
+    """Each member may change the assignment of all."""
     target.create_topic(partitions=100)
     heartbeats = [requests.consumer_heartbeat(b"g", b"member-%d" % number, 0, [TOPIC]) for number in range(target.count(3000))]
     target.ask_each(heartbeats)
@@ -98,7 +98,7 @@ def consumer_members(target: Target) -> None:
 
 @attack("20,000 groups with names of 30,000 letters", "OffsetCommit 2, 600 MB of names", prepare=_group)
 def long_names(target: Target) -> None:
-    """Each has one offset."""
+    """Each group commits one offset."""
     target.create_topic()
     end = b"g" * 29_990
     target.ask_each(requests.offset_commit(b"%d-" % number + end, TOPIC, [0], b"") for number in range(target.count(20_000)))
@@ -117,14 +117,14 @@ def commit_metadata(target: Target) -> None:
 
 @attack("a million producer ids", "InitProducerId 1 without a transactional id")
 def producer_ids(target: Target) -> None:
-    """They are given out in blocks, and none is kept."""
+    """Producer ids are assigned in blocks, and none is stored."""
     answers = target.ask_each(repeat(requests.idempotent_producer(), target.count(1_000_000)))
     target.note(f"{answers} answers")
 
 
 @attack("100,000 transactional ids", "InitProducerId 1")
 def transactional_ids(target: Target) -> None:
-    """Kept for a week."""
+    """Transactional ids are kept for a week."""
     target.ask(requests.find_coordinator(b"t", 1))
     target.ask_each(transaction_frames.init_producer_id(b"transactional-%d" % number) for number in range(target.count(100_000)))
 
@@ -140,7 +140,7 @@ def producers_of_a_partition(target: Target) -> None:
 
 @attack("fetch sessions", "5,000 sessions of 1,000 partitions")
 def fetch_sessions(target: Target) -> None:
-    """Of one client that opens a new one with each request."""
+    """One client opens a new session with each request."""
     target.create_topic(partitions=1000)
     answers = target.ask_each(repeat(requests.fetch_session(TOPIC, 1000), target.count(5000)), 2)
     target.note(f"{answers} answers")
@@ -148,7 +148,7 @@ def fetch_sessions(target: Target) -> None:
 
 @attack("share sessions", "3,000 members of a share group, each with a session of 100 partitions", prepare=_group)
 def share_sessions(target: Target) -> None:
-    """All of them stay open."""
+    """All sessions stay open."""
     target.create_topic(partitions=100)
     topic_id = requests.topic_id_of(target.ask(requests.metadata_with_ids(TOPIC)), TOPIC)
     for number in range(target.count(3000)):
@@ -160,19 +160,19 @@ def share_sessions(target: Target) -> None:
 
 @attack("20,000 client quotas", "AlterClientQuotas 0")
 def client_quotas(target: Target) -> None:
-    """One client id each."""
+    """Each quota is of another client id."""
     target.ask_each(requests.alter_client_quota(b"client-%d" % number) for number in range(target.count(20_000)))
 
 
 @attack("20,000 SCRAM credentials", "AlterUserScramCredentials 0")
 def scram(target: Target) -> None:
-    """One user each."""
+    """Each credential is of another user."""
     target.ask_each(requests.scram_credential(b"user-%d" % number) for number in range(target.count(20_000)))
 
 
 @attack("20,000 configs of groups and client metrics", "IncrementalAlterConfigs 0")
 def own_configs(target: Target) -> None:
-    """One name each."""
+    """Each has another name."""
     half = target.count(10_000)
     target.ask_each(frames.alter_config(32, b"group-%d" % number, b"consumer.session.timeout.ms", b"50000") for number in range(half))
     target.ask_each(frames.alter_config(16, b"metrics-%d" % number, b"interval.ms", b"10000") for number in range(half))

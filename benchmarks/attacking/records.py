@@ -39,7 +39,7 @@ def _tiny_records(count: int) -> bytes:
 
 @attack("gzip: 4 MB of empty members", "one Produce", prepare=_roomy_topic, request_bytes=4 * MEGABYTE, max_growth_mb=128)
 def gzip_members(target: Target) -> None:
-    """Members of 20 bytes that hold nothing."""
+    """The members have 20 bytes and no content."""
     member = gzip.compress(b"", mtime=0)
     _produce(target, member * (4 * MEGABYTE // len(member)), 1, _GZIP)
 
@@ -48,7 +48,7 @@ def gzip_members(target: Target) -> None:
     "zstd: a million records of 8 bytes", "one Produce, about 1 MB", prepare=_roomy_topic, request_bytes=2 * MEGABYTE, max_growth_mb=128
 )
 def zstd_records(target: Target) -> None:
-    """They are valid."""
+    """The batches are valid."""
     count = target.count(1_000_000)
     _produce(target, zstandard.compress(_tiny_records(count)), count, _ZSTD)
 
@@ -57,14 +57,14 @@ def zstd_records(target: Target) -> None:
     "zstd: 10 GB of zeros", "one Produce, 320 KB, with the version of zstd", prepare=_roomy_topic, request_bytes=MEGABYTE, max_growth_mb=128
 )
 def zstd_bomb(target: Target) -> None:
-    """Blocks that repeat one byte, of a frame without its size."""
+    """Return blocks that repeat one byte, in a frame without its size."""
     payload = b"\x28\xb5\x2f\xfd\x00\x38" + b"\x02\x00\x10\x00" * ((10 << 30 >> 17) - 1) + b"\x03\x00\x10\x00"
     _produce(target, payload, 1, _ZSTD)
 
 
 @attack("20 zstd batches of 90 MB of zeros", "one after another on 20 connections", prepare=_roomy_topic, request_bytes=MEGABYTE)
 def zstd_many(target: Target) -> None:
-    """Below every limit of ratio and size for one of them, if there is no limit for all."""
+    """Each batch is below every limit of ratio and size, if there is no limit for the sum."""
     value = bytes(90 * MEGABYTE)
     body = b"\0\0\0\1" + frames.varint(len(value)) + value + b"\0"
     payload = zstandard.compress(frames.varint(len(body)) + body)
@@ -99,7 +99,7 @@ def _lz4(data: bytes) -> bytes:
 
 @attack("down-conversion: 50 readers of the oldest format", "Fetch 1 of 80 MB in 0.4 MB of lz4", prepare=_compressed_log, max_growth_mb=128)
 def down_conversion(target: Target) -> None:
-    """They ask for 50 MB each, which must be converted, and do not read."""
+    """Each client requests 50 MB that must be converted, and does not read them."""
     for _ in range(target.count(50)):
         target.connect().sendall(requests.old_fetch(TOPIC, 1, 50 * MEGABYTE))
     time.sleep(8)

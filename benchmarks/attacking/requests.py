@@ -33,7 +33,7 @@ def create_topics(names: Sequence[bytes], partitions: int = 1) -> bytes:
 
 
 def metadata(names: Sequence[bytes] | None) -> bytes:
-    """Metadata v4: these topics, made where they are not there; None for all."""
+    """Metadata v4: these topics, created if they do not exist; None for all."""
     if names is None:
         return frames.frame(3, 4, struct.pack(">ib", -1, 0))
     return frames.frame(3, 4, struct.pack(">i", len(names)) + b"".join(map(frames.string, names)) + b"\1")
@@ -46,7 +46,7 @@ def describe_topic_partitions(names: Sequence[bytes], limit: int) -> bytes:
 
 
 def offset_commit(group: bytes, topic: bytes, partitions: Sequence[int], note: bytes) -> bytes:
-    """OffsetCommit v2 from outside of a group's members."""
+    """OffsetCommit v2 of a client that is no member of the group."""
     each = b"".join(struct.pack(">iq", partition, 1) + frames.string(note) for partition in partitions)
     body = frames.string(group) + struct.pack(">i", -1) + frames.string(b"") + struct.pack(">qi", -1, 1)
     return frames.frame(8, 2, body + frames.string(topic) + struct.pack(">i", len(partitions)) + each)
@@ -68,7 +68,7 @@ def idempotent_producer() -> bytes:
 
 
 def join_group(group: bytes, version: int, *, session_ms: int = 300_000) -> bytes:
-    """JoinGroup of a new member; of version 4, it is given an id; of version 3, it is in."""
+    """JoinGroup of a new member, which receives only an id in version 4 and joins at once in version 3."""
     protocols = struct.pack(">i", 1) + frames.string(b"range") + struct.pack(">i", 0)
     times = struct.pack(">ii", session_ms, session_ms)
     return frames.frame(11, version, frames.string(group) + times + frames.string(b"") + frames.string(b"consumer") + protocols)
@@ -97,7 +97,7 @@ def fetch_session(topic: bytes, partitions: int) -> bytes:
 
 
 def old_fetch(topic: bytes, version: int, max_bytes: int) -> bytes:
-    """Fetch 0 to 3, which older formats are made for."""
+    """Fetch 0 to 3, whose answers have older record formats."""
     head = struct.pack(">iii", -1, 0, 0) + (struct.pack(">i", max_bytes) if version >= 3 else b"")
     return frames.frame(1, version, head + struct.pack(">i", 1) + frames.string(topic) + struct.pack(">iiqi", 1, 0, 0, max_bytes))
 

@@ -28,7 +28,7 @@ _MODULES: Final = {
 
 
 class SecuredListeners:
-    """SSL, SASL_PLAINTEXT and SASL_SSL beside the listener without them."""
+    """SSL, SASL_PLAINTEXT and SASL_SSL listeners in addition to the plain one."""
 
     def __init__(self, folder: Path, plain_port: int) -> None:
         folder.mkdir()
@@ -60,13 +60,13 @@ class SecuredListeners:
         return found
 
     def _public_keys(self) -> str:
-        from jwt.algorithms import RSAAlgorithm  # noqa: PLC0415  tokens are a matter of one attack
+        from jwt.algorithms import RSAAlgorithm  # noqa: PLC0415  only one attack needs tokens
 
         key = RSAAlgorithm.to_jwk(self.key.public_key(), as_dict=True)
         return json.dumps({"keys": [{"kid": "one", **key}]})
 
     def public_pem(self) -> bytes:
-        """Return the public key of tokens as PEM, which an attacker may take for a secret of HMAC."""
+        """Return the public key of tokens as PEM, which an attacker may use as an HMAC secret."""
         return self.key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
     def context(self) -> ssl.SSLContext:
@@ -74,7 +74,7 @@ class SecuredListeners:
         return ssl.create_default_context(cafile=str(self.ca))
 
     def hello(self) -> bytes:
-        """Return the first bytes of a client."""
+        """Return the first bytes of a client's handshake."""
         outgoing = ssl.MemoryBIO()
         client = self.context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
         with contextlib.suppress(ssl.SSLWantReadError):

@@ -1,4 +1,4 @@
-"""All loads, in the order in which they run: a module a theme, each with its LOADS."""
+"""All loads in the order in which they run, one module per theme, each with its LOADS."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What users of real clients see: confluent-kafka (librdkafka) and the Java client's own performance tools, with their default settings.
 
-The client is most of the work here, and on two cores it takes from the broker: a ratio near 1 says that the client sets the pace. CPU is
+The client is most of the work here, and on two cores it takes from the broker: a ratio near 1 means that the client sets the pace. CPU is
 the broker's alone.
 """
 
@@ -27,8 +27,8 @@ VALUE_SIZE = 1000
 RECORDS = 300_000  #: 300 MB
 FLUSHES = 3000
 TOOL_TIMEOUT_S = 300
-PATIENT = ("--timeout", "60000")  #: of the tools that read: ms without a record after which they give up
-PAYLOADS = 100  #: different ones; a tool that makes each record anew measures how fast it throws dice
+PATIENT = ("--timeout", "60000")  #: for the tools that read: ms without a record until they give up
+PAYLOADS = 100  #: different ones; a tool that makes a new payload per record measures its random generator
 
 _groups = count(time.time_ns() // 1_000_000)
 
@@ -102,7 +102,7 @@ def _producing(peer: Peer) -> Iterator[Any]:
 
 
 def _send(producer: Any, topic: str, records: int) -> None:
-    """Return when all are acknowledged."""
+    """Return when all records are acknowledged."""
     value = os.urandom(VALUE_SIZE)
     for number in range(records):
         while True:
@@ -118,7 +118,7 @@ def _send(producer: Any, topic: str, records: int) -> None:
 
 
 def _consume(peer: Peer, topic: str, records: int) -> float:
-    """Seconds from a new consumer's start to the last record."""
+    """Return the seconds from a new consumer's start to the last record."""
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition  # noqa: PLC0415  other loads do without it
 
     started = time.perf_counter()
@@ -127,7 +127,7 @@ def _consume(peer: Peer, topic: str, records: int) -> float:
         consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(LINKS)])
         left = records
         while left > 0:
-            found = consumer.consume(min(left, 10_000), READY_TIMEOUT_S)  # returns when it has so many
+            found = consumer.consume(min(left, 10_000), READY_TIMEOUT_S)  # returns when it has that many
             if not found or found[0].error():
                 raise LoadError(f"{left} of {records} records are missing")
             left -= len(found)
@@ -141,9 +141,9 @@ def java_produce(peer: Peer, scale: float) -> Figures:
     topic = new_topic(peer, LINKS).decode()
     total = max(2000, int(RECORDS * scale * 1.5))
     cpu = peer.cpu_seconds()
-    said = produced_by_tool(peer, topic, total, "--warmup-records", str(total // 3))
+    output = produced_by_tool(peer, topic, total, "--warmup-records", str(total // 3))
     cpu = peer.cpu_seconds() - cpu
-    found = steady_state(said)
+    found = steady_state(output)
     return {"CPU s/GB": cpu / (total * VALUE_SIZE / 1e9), **found}
 
 
@@ -166,7 +166,7 @@ def java_consume(peer: Peer, scale: float) -> Figures:
 
 
 def produced_by_tool(peer: Peer, topic: str, records: int, *more: str) -> str:
-    """What ProducerPerformance said."""
+    """Return the output of ProducerPerformance."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as payloads:
         letters = random.Random(1)  # noqa: S311  payloads are no secret
         payloads.writelines("".join(letters.choices(string.ascii_letters, k=VALUE_SIZE)) + "\n" for _ in range(PAYLOADS))
@@ -176,16 +176,16 @@ def produced_by_tool(peer: Peer, topic: str, records: int, *more: str) -> str:
 
 
 def run_tool(main_class: str, *arguments: str) -> str:
-    """The output of one of Kafka's tools."""
+    """Return the output of one of Kafka's tools."""
     done = subprocess.run(java_tool(main_class, *arguments), capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False)
     if done.returncode:
         raise LoadError(f"{main_class.rsplit('.', 1)[1]}: {(done.stderr + done.stdout).strip().splitlines()[-1:]}")
     return done.stdout
 
 
-def steady_state(said: str) -> Figures:
-    """What ProducerPerformance says of the records behind its `--warmup-records`."""
-    parts = next(line for line in said.splitlines() if "steady state records sent" in line).rstrip(".").split(", ")
+def steady_state(output: str) -> Figures:
+    """Return what ProducerPerformance prints about the records after its `--warmup-records`."""
+    parts = next(line for line in output.splitlines() if "steady state records sent" in line).rstrip(".").split(", ")
     records_s = float(parts[1].split()[0])
     percentiles_ms = {part.split()[-1]: float(part.split()[0]) for part in parts if part.endswith("th")}
     return {
@@ -196,9 +196,9 @@ def steady_state(said: str) -> Figures:
     }
 
 
-def table_of(said: str) -> dict[str, float]:
-    """The figures of ConsumerPerformance and ShareConsumerPerformance: a line of names, a line of values."""
-    lines = [line.split(", ") for line in said.splitlines() if line.count(", ") > 3]
+def table_of(output: str) -> dict[str, float]:
+    """Return the figures of ConsumerPerformance and ShareConsumerPerformance: a line of names, a line of values."""
+    lines = [line.split(", ") for line in output.splitlines() if line.count(", ") > 3]
     names = next(line for line in lines if line[0] == "start.time")
     found = {}
     for name, value in zip(names, lines[lines.index(names) + 1], strict=True):
@@ -208,12 +208,12 @@ def table_of(said: str) -> dict[str, float]:
 
 
 def at(peer: Peer) -> str:
-    """What clients are told of a broker."""
+    """Return the bootstrap address for clients."""
     return f"127.0.0.1:{peer.port}"
 
 
 def new_group() -> str:
-    """A name that no group has."""
+    """Return a name that no group has."""
     return f"bench-clients-{next(_groups)}"
 
 

@@ -1,4 +1,4 @@
-"""What loads share: topics that take writes, connections, warming up, percentiles."""
+"""Shared by loads: topics that accept writes, connections, warming up, percentiles."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def warming(requests: int, scale: float) -> int:
 
 @contextlib.contextmanager
 def pumping(peer: Peer, depth: int = DEPTH, links: int = LINKS, *, heads_only: bool = False) -> Iterator[Pump]:
-    """Connections to a broker, closed in the end."""
+    """Yield connections to a broker, and close them at the end."""
     pump = Pump((connect(peer.address) for _ in range(links)), depth=depth, heads_only=heads_only)
     try:
         yield pump
@@ -37,7 +37,7 @@ def pumping(peer: Peer, depth: int = DEPTH, links: int = LINKS, *, heads_only: b
 
 
 def new_topic(peer: Peer, partitions: int, configs: Mapping[bytes, bytes] | None = None) -> bytes:
-    """Make a topic and wait until each partition takes a write: a leader is not there at once everywhere."""
+    """Create a topic and wait until each partition accepts a write, as some brokers elect a leader later."""
     topic = f"bench-{next(_numbers)}".encode()
     with contextlib.closing(connect(peer.address)) as connection:
         if peer.has_create_topics:
@@ -58,7 +58,7 @@ def new_topic(peer: Peer, partitions: int, configs: Mapping[bytes, bytes] | None
 
 
 def check_produced(topic: bytes) -> Check:
-    """What a pump does with the answers to Produce."""
+    """Return the check of answers to Produce for a pump."""
 
     def check(_: Link, answer: bytearray, start: int, __: int) -> None:
         error = frames.produce_error(answer, start, topic)
@@ -69,12 +69,12 @@ def check_produced(topic: bytes) -> Check:
 
 
 def percentile_us(ordered: list[float], part: float) -> float:
-    """Of seconds."""
+    """Percentiles of times in seconds."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * part))] * 1e6
 
 
 class Measured(NamedTuple):
-    """What so many requests took."""
+    """The cost of a number of requests."""
 
     total: int
     seconds: float
@@ -82,7 +82,7 @@ class Measured(NamedTuple):
     client_cpu_s: float  #: ours
 
     def by_request(self) -> Figures:
-        """Rate and cost of a request; what it costs the load itself must be well below."""
+        """Return rate and cost per request; the cost for the load itself must be well below."""
         return {
             "requests/s": self.total / self.seconds,
             "CPU us/request": self.cpu_s / self.total * 1e6,
@@ -90,19 +90,19 @@ class Measured(NamedTuple):
         }
 
     def by_size(self, size: float) -> Figures:
-        """Rate and cost of so many bytes that were moved in all."""
+        """Return rate and cost for the total number of bytes moved."""
         return {"MB/s": size / self.seconds / 1e6, "CPU s/GB": self.cpu_s / (size / 1e9)}
 
 
 def measured(peer: Peer, total: int, work: Callable[[], float]) -> Measured:
-    """Watch both processes while `work` does `total` requests and says how many seconds they took."""
+    """Measure both processes while `work` does `total` requests and returns the seconds they took."""
     cpu, client_cpu = peer.cpu_seconds(), time.process_time()
     seconds = work()
     return Measured(total, seconds, peer.cpu_seconds() - cpu, time.process_time() - client_cpu)
 
 
 def check_listed(topic: bytes) -> Check:
-    """What a pump does with the answers to ListOffsets."""
+    """Return the check of answers to ListOffsets for a pump."""
 
     def check(_: Link, answer: bytearray, start: int, __: int) -> None:
         error = frames.list_offsets_error(answer, start, topic)
@@ -113,12 +113,12 @@ def check_listed(topic: bytes) -> Check:
 
 
 def fill(peer: Peer, topic: bytes, requests: Sequence[bytes], count: int) -> None:
-    """Send so many Produce requests, these in turn; nothing is measured."""
+    """Send `total` Produce requests, taking `requests` in turn, without measuring."""
     with pumping(peer) as pump:
         pump.run(count, lambda _, number: requests[number % len(requests)], check_produced(topic))
 
 
 def tail_latencies(name: str, seconds: list[float]) -> Figures:
-    """p50, p99 and p99.9 in microseconds."""
+    """Return p50, p99 and p99.9 in microseconds."""
     ordered = sorted(seconds)
     return {f"{name} {label} us": percentile_us(ordered, part) for label, part in (("p50", 0.50), ("p99", 0.99), ("p99.9", 0.999))}

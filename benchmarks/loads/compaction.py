@@ -1,7 +1,7 @@
-"""Compaction: how long it takes, what memory it takes, and what produce of others feels of it.
+"""Compaction: its time, its memory, and its effect on the latency of other producers.
 
 A topic of 1 GB in segments of 100 MB, one key in ten records still living, is filled under cleanup.policy=delete; the clock starts when
-the policy becomes compact, and stops when `cleaner-offset-checkpoint`, the same file in both brokers, says that the log was cleaned.
+the policy becomes compact, and stops when `cleaner-offset-checkpoint`, the same file in both brokers, shows that the log was cleaned.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from pump import Link, LoadError, call, connect
 from loads.common import check_produced, new_topic, percentile_us, pumping
 from loads.declaration import Figures, Load
 
-#: So that neither broker waits before it begins.
+#: Settings with which both brokers begin at once.
 PROPERTIES = {"log.cleaner.backoff.ms": "100"}
 
 RECORDS_A_BATCH = 64
 VALUE = os.urandom(1000)
 LIVE_PART = 0.1
 SEGMENT_BYTES = 100 << 20
-LEAST_SEGMENT_BYTES = 1 << 20  #: Kafka's
+LEAST_SEGMENT_BYTES = 1 << 20  #: the least that Kafka accepts
 CLEAN_TIMEOUT_S = 600.0
 PACE_S = 0.001
 WARM_REQUESTS = 5000
@@ -78,7 +78,7 @@ def produce_under_compaction(peer: Peer, scale: float) -> Figures:
 
 
 def _paced(work: Callable[[], object]) -> float:
-    """Seconds that it takes; returns when the next is due."""
+    """Return the seconds of one request; wait until the next is due."""
     started = time.perf_counter()
     work()
     ended = time.perf_counter()
@@ -105,7 +105,7 @@ def _filled_topic(peer: Peer, scale: float) -> bytes:
 
 
 def _sync(folder: Path) -> None:
-    """What is written back later would be measured with the compaction."""
+    """Sync files now, as a later write-back would count as compaction."""
     for path in folder.glob("*.log"):
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -115,7 +115,7 @@ def _sync(folder: Path) -> None:
 
 
 def _compact(peer: Peer, topic: bytes, meanwhile: Callable[[], object]) -> float:
-    """Seconds from the change of the policy until the log is clean."""
+    """Return the seconds from the change of the policy until the log is clean."""
     with contextlib.closing(connect(peer.address)) as connection:
         started = time.perf_counter()
         error = frames.alter_config_error(call(connection, frames.alter_config(frames.TOPIC, topic, b"cleanup.policy", b"compact")))
@@ -144,7 +144,7 @@ def _log_bytes(peer: Peer, topic: bytes) -> int:
 
 @contextlib.contextmanager
 def _peak_memory(peer: Peer) -> Iterator[list[float]]:
-    """Looks at the broker and its children 50 times a second."""
+    """Samples the memory of the broker and its children 50 times a second."""
     seen = [peer.tree_memory_mb()]
     done = threading.Event()
 

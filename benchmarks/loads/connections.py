@@ -1,4 +1,4 @@
-"""Connections: what they cost while nobody speaks, and when all do."""
+"""Connections: their cost while idle, and while all are in use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ API_VERSIONS = frames.frame(18, 0, b"")
 
 
 def idle(peer: Peer, scale: float) -> Figures:
-    """Memory that 1,000 connections add, each of which has asked for ApiVersions and then is silent."""
+    """Memory that 1,000 connections add, each of which sends ApiVersions and then is idle."""
     count = _allowed(max(50, int(1000 * min(scale, 1.0))))
     before = peer.memory_mb()
     with contextlib.ExitStack() as held:
@@ -63,7 +63,7 @@ def connections(peer: Peer, scale: float, *, count: int) -> Figures:
 
 
 def _open(peer: Peer, count: int, held: contextlib.ExitStack) -> list[socket.socket]:
-    """Connections that have asked for ApiVersions, one after the other: Kafka lets 50 wait to be accepted, others try again in a second."""
+    """Open connections that sent ApiVersions, one after the other: Kafka queues only 50, others try again after a second."""
     opened = []
     for _ in range(count):
         opened.append(held.enter_context(contextlib.closing(connect(peer.address))))
@@ -72,7 +72,7 @@ def _open(peer: Peer, count: int, held: contextlib.ExitStack) -> list[socket.soc
 
 
 def _allowed(count: int) -> int:
-    """As many as this process may hold; brokers raise their own limit themselves."""
+    """Return how many connections this process may hold; brokers raise their own limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -14,8 +14,8 @@ from loads.declaration import Figures, Load
 
 CONSUMERS = 50
 RECORDS = 64  #: a batch
-FIRST_OFFSET = 1  #: behind the record that each new partition has: from here on all batches have one size
-#: Of a log that is read once only, so that nobody comes to its end and begins again, where it is no longer cold.
+FIRST_OFFSET = 1  #: after the first record of each new partition; from here on all batches have one size
+#: Size of a log that is read only once, as a second pass would find it in the cache.
 READ_ONCE = 0.8
 
 
@@ -44,7 +44,7 @@ def many_consumers(peer: Peer, scale: float) -> Figures:
 
 
 def drop_from_page_cache(folder: Path) -> None:
-    """Sync all files, and have the kernel forget them."""
+    """Sync all files, and drop them from the page cache."""
     for path in folder.rglob("*"):
         if path.is_file():
             descriptor = os.open(path, os.O_RDONLY)
@@ -56,7 +56,7 @@ def drop_from_page_cache(folder: Path) -> None:
 
 
 def _filled_topic(peer: Peer, scale: float) -> bytes:
-    """512 MB in batches of 64 x 1 kB."""
+    """Write 512 MB in batches of 64 x 1 kB."""
     topic = new_topic(peer, LINKS)
     batch = frames.record_batch(RECORDS, 1000)
     requests = [frames.produce(topic, partition, batch) for partition in range(LINKS)]
@@ -80,7 +80,7 @@ class _Reading:
         return found.by_size(self._read_bytes) | {"client CPU s/GB": found.client_cpu_s / (self._read_bytes / 1e9)}
 
     def run(self, total: int) -> float:
-        """From the start of the log."""
+        """Begin at the start of the log."""
         self._read_bytes = 0
         with pumping(self._peer, depth=1, links=self._consumers, heads_only=True) as pump:
             return pump.run(total, self._following, self._check)
@@ -92,7 +92,7 @@ class _Reading:
         error, position, end = frames.fetched(answer, start, self._topic)
         if error:
             raise LoadError(f"Fetch error {error}")
-        batches = (end - position) // self._batch_size  # a last one that is not whole is asked for again
+        batches = (end - position) // self._batch_size  # an incomplete last batch is requested again
         link.offset = link.offset + batches * RECORDS if batches else 0
         self._read_bytes += end - position
 

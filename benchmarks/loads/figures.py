@@ -1,6 +1,6 @@
-"""Every figure that loads give: its unit, and in which direction it is better.
+"""Every figure of the loads: its unit, and in which direction it is better.
 
-Names are without what stands behind ` @ `. A figure that explains others (how large, how often) has no better direction.
+Names are without the place after ` @ `. A figure that explains others (how large, how often) has no better direction.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Better(Enum):
 
 
 class Figure(NamedTuple):
-    """How a figure is to be read."""
+    """Unit and direction of a figure."""
 
     name: str
     unit: str
@@ -28,7 +28,7 @@ class Figure(NamedTuple):
 
 
 def better(figure: str) -> Better:
-    """Of a figure, or of a point of a curve; one that nobody declared is left without a direction."""
+    """Return the meaning of a figure or of a point of a curve; an undeclared one has no direction."""
     found = FIGURES.get(figure.split(AT, maxsplit=1)[0])
     return found.better if found else Better.NEITHER
 

@@ -1,7 +1,7 @@
 """Loads of classic consumer groups: from a subscription to the first message, members that come and go, commits.
 
 At the socket a member does what clients do, without their pauses: it asks again at once where the coordinator is not there yet, and
-rejoins as soon as a heartbeat says so, where clients send one every 3 s by default. With confluent-kafka
+rejoins at the first heartbeat that requires it, where clients send one every 3 s by default. With confluent-kafka
 and kafka-python it is what a user waits for: from subscribe() to the first record, the client's own start and pauses included.
 """
 
@@ -23,7 +23,7 @@ from pump import Link, LoadError, call, connect, read_answer
 from loads.common import FETCH_BYTES, LINKS, READY_TIMEOUT_S, new_topic, percentile_us, pumping
 from loads.declaration import Figures, Load
 
-NOT_YET = (14, 15, 16)  #: what a coordinator says that has just begun: loading, not available, not the coordinator (yet)
+NOT_YET = (14, 15, 16)  #: error codes of a coordinator that starts: loading, not available, not the coordinator (yet)
 MEMBERS = 20
 _names = count(time.time_ns() // 1_000_000)
 
@@ -33,7 +33,7 @@ def _new_group() -> bytes:
 
 
 def _asked(connection: socket.socket, request: bytes, error_of: Callable[[bytearray], int]) -> bytearray:
-    """The answer, asked for again while the coordinator is not there; LoadError for any other error."""
+    """Return the answer, repeating the request while the coordinator starts; LoadError for any other error."""
     deadline = time.monotonic() + READY_TIMEOUT_S
     while True:
         answer = call(connection, request)
@@ -46,7 +46,7 @@ def _asked(connection: socket.socket, request: bytes, error_of: Callable[[bytear
 
 
 class Member:
-    """One member on a connection of its own."""
+    """One member on its own connection."""
 
     def __init__(self, peer: Peer, group: bytes, topic: bytes) -> None:
         self.connection = connect(peer.address)
@@ -55,28 +55,28 @@ class Member:
         self.generation = -1
 
     def __enter__(self) -> Self:
-        """To be used in a with statement."""
+        """Return itself for a with statement."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Hang up."""
+        """Close the connection."""
         self.connection.close()
 
     def find_coordinator(self) -> None:
-        """Ask where the group lives; the first of all makes the broker create `__consumer_offsets`."""
+        """Find the coordinator; the first call of all makes the broker create `__consumer_offsets`."""
         _asked(self.connection, group_frames.find_coordinator(self.group), group_frames.find_coordinator_error)
 
     def get_id(self) -> None:
-        """The first JoinGroup of a new member only brings its id."""
+        """Get a member id by the first JoinGroup of a new member."""
         answer = _asked(self.connection, group_frames.join(self.group, b"", self.topic), _error_but_id_required)
         self.member_id = group_frames.joined(answer).member_id
 
     def send_join(self) -> None:
-        """Join; the answer comes when everybody has."""
+        """Send JoinGroup; the answer comes when all members have joined."""
         self.connection.sendall(group_frames.join(self.group, self.member_id, self.topic))
 
     def read_joined(self) -> group_frames.Joined:
-        """Who is in the group now."""
+        """Read the answer to JoinGroup."""
         found = group_frames.joined(read_answer(self.connection))
         if found.error:
             raise LoadError(f"JoinGroup error {found.error}")
@@ -84,18 +84,18 @@ class Member:
         return found
 
     def send_sync(self, found: group_frames.Joined) -> None:
-        """Ask for what this member is given; the leader gives."""
-        given = {each: group_frames.assignment(self.topic, [number]) for number, each in enumerate(found.members)}
-        self.connection.sendall(group_frames.sync(self.group, self.generation, self.member_id, given))
+        """Send SyncGroup; the leader's contains the assignments."""
+        assignments = {each: group_frames.assignment(self.topic, [number]) for number, each in enumerate(found.members)}
+        self.connection.sendall(group_frames.sync(self.group, self.generation, self.member_id, assignments))
 
     def read_synced(self) -> None:
-        """The end of a rebalance."""
+        """Read the answer to SyncGroup, which ends a rebalance."""
         error = group_frames.synced_error(read_answer(self.connection))
         if error:
             raise LoadError(f"SyncGroup error {error}")
 
     def wait_for_rebalance(self) -> None:
-        """Until a heartbeat says that the others rejoin: who rejoins earlier is only told what it knows."""
+        """Send heartbeats until one reports a rebalance: a member that rejoins earlier gets the old generation."""
         request = group_frames.heartbeat(self.group, self.generation, self.member_id)
         deadline = time.monotonic() + READY_TIMEOUT_S
         while (error := group_frames.heartbeat_error(call(self.connection, request))) != group_frames.REBALANCE_IN_PROGRESS:
@@ -113,7 +113,7 @@ def _error_but_id_required(answer: bytearray) -> int:
 
 
 def _rebalance(members: list[Member], new: Member | None = None) -> None:
-    """All of them join, a new one first, and are given their partitions."""
+    """All members join, a new one first, and receive their partitions."""
     if new is not None:
         new.send_join()
     if members:
@@ -128,7 +128,7 @@ def _rebalance(members: list[Member], new: Member | None = None) -> None:
 
 
 def _first_record_s(peer: Peer, topic: bytes) -> float:
-    """Seconds from the first request of a group of one to the first record."""
+    """Return the seconds from the first request of a group of one to the first record."""
     started = time.perf_counter()
     with Member(peer, _new_group(), topic) as member:
         member.find_coordinator()
@@ -188,7 +188,7 @@ def rebalance(peer: Peer, scale: float) -> Figures:
 
 
 def _come_and_go(peer: Peer, members: list[Member], times: int) -> list[float]:
-    """Seconds from the JoinGroup of a new member to the last answered SyncGroup; its leaving is a rebalance, too, and not timed."""
+    """Return the seconds from the JoinGroup of a new member to the last answered SyncGroup; its leaving is not timed."""
     found = []
     for _ in range(times):
         with Member(peer, members[0].group, members[0].topic) as new:
@@ -233,7 +233,7 @@ def clients(peer: Peer, scale: float) -> Figures:
     """From subscribe() of a new consumer of a new group to its first record, with the settings that clients have by default."""
     topic = new_topic(peer, 1)
     at = f"127.0.0.1:{peer.port}"
-    _first_record_s(peer, topic)  # the topic of committed offsets is there
+    _first_record_s(peer, topic)  # afterwards the topic of committed offsets exists
     rounds = max(2, int(15 * scale))
     consumers = {"confluent-kafka": _confluent_s, "kafka-python": _kafka_python_s}
     return {

@@ -106,7 +106,7 @@ def _by_size(peer: Peer, scale: float, log: TimedLog, sizes_mb: dict[int, float]
 
 
 def _points(counts: Sequence[int], scale: float) -> list[int]:
-    """All at scale 1, fewer of the large ones below, the first two always."""
+    """Return all places at scale 1, fewer large ones at smaller scales, and always the first two."""
     return [each for number, each in enumerate(counts) if number < 2 or each <= counts[-1] * scale]
 
 

@@ -22,7 +22,7 @@ from loads.produce import UNSYNCED
 BACKGROUND = Path(__file__).parents[1] / "background.py"
 CONSUMERS = 50
 PEAK_REQUESTS = 40_000
-#: Time for a Fetch to be parked before the record comes that it waits for.
+#: Time until a Fetch is parked, before its record is produced.
 PARKED_S = 0.0005
 
 
@@ -33,7 +33,7 @@ def latency(peer: Peer, scale: float) -> Figures:
     with contextlib.closing(connect(peer.address)) as producer, contextlib.closing(connect(peer.address)) as consumer:
         _acknowledged(producer, request, warming(20_000, scale))
         acknowledged = _acknowledged(producer, request, max(500, int(20_000 * scale)))
-        if Need.KEEPS not in peer.gives:  # librdkafka's mock cluster wakes the Fetch, and gives it nothing
+        if Need.KEEPS not in peer.gives:  # librdkafka's mock cluster answers the Fetch without records
             return tail_latencies("acknowledged", acknowledged)
         _delivered(producer, [consumer], topic, request, warming(500, scale))
         delivered = _delivered(producer, [consumer], topic, request, max(200, int(4000 * scale)))
@@ -91,7 +91,7 @@ def latency_synced(peer: Peer, scale: float) -> Figures:
 
 
 def _acknowledged(producer: socket.socket, request: bytes, count: int) -> list[float]:
-    """Seconds of each."""
+    """Return the seconds of each request."""
     found = []
     for _ in range(count):
         started = time.perf_counter()
@@ -101,7 +101,7 @@ def _acknowledged(producer: socket.socket, request: bytes, count: int) -> list[f
 
 
 def _delivered(producer: socket.socket, consumers: list[socket.socket], topic: bytes, request: bytes, count: int) -> list[float]:
-    """Seconds until the last consumer has the record, `count` times."""
+    """Return the seconds until the last consumer has the record, `count` times."""
     offset = _end_offset(producer, topic)
     found = []
     for _ in range(count):
@@ -123,7 +123,7 @@ def _delivered(producer: socket.socket, consumers: list[socket.socket], topic: b
 
 @contextlib.contextmanager
 def _background(peer: Peer, request: bytes, rate: float) -> Iterator[None]:
-    """Another client in a process of its own."""
+    """Run another client in its own process."""
     host, port = peer.address
     command = [sys.executable, str(BACKGROUND), host, str(port), str(rate)]
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)

@@ -90,17 +90,17 @@ def first_count(peer: Peer, scale: float) -> Figures:
 
 
 def _first_count_ms(peer: Peer, *settings: str) -> float:
-    """Of an application that this broker has not seen: its topics are made, its store is empty."""
+    """Return the seconds of an application that is new to this broker, with topics to create and an empty store."""
     lines, counts = (new_topic(peer, partitions).decode() for partitions in (LINKS, 1))
     jars = fetch_jars(f"kafka-streams-{KAFKA_VERSION}", f"org.apache.kafka:kafka-streams:{KAFKA_VERSION}", NO_LOGGING)
     with tempfile.TemporaryDirectory(prefix="bench-streams-") as state:
         command = ["java", "-cp", f"{jars}/*", str(PROGRAM), at(peer), lines, counts, f"bench-{next(_names)}", state]
         command += ["auto.offset.reset=earliest", *settings]
         done = subprocess.run(command, capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False)
-    said = [line.removeprefix("first count ms ") for line in done.stdout.splitlines() if line.startswith("first count ms ")]
-    if not said:
+    found = [line.removeprefix("first count ms ") for line in done.stdout.splitlines() if line.startswith("first count ms ")]
+    if not found:
         raise LoadError(f"Kafka Streams: {(done.stderr + done.stdout).strip().splitlines()[-1:]}")
-    return float(said[0])
+    return float(found[0])
 
 
 _THEME = "Groups of the newer kinds"

@@ -1,4 +1,4 @@
-"""ListOffsets: what small requests cost that only look something up, over small logs and large ones."""
+"""ListOffsets: the cost of small lookups, over small logs and large ones."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from loads.declaration import Figures, Load
 
 EARLIEST, LATEST = -2, -1
 SEGMENTS = 100
-SEGMENT_BYTES = 1 << 20  #: the least that Kafka takes
-TARGETS = 1000  #: different timestamps that are asked for
+SEGMENT_BYTES = 1 << 20  #: the least that Kafka accepts
+TARGETS = 1000  #: number of different timestamps in requests
 
 
 def offsets(peer: Peer, scale: float) -> Figures:
@@ -71,19 +71,19 @@ class TimedLog:
         self._batches = 0
 
     def grow_to(self, size_mb: float) -> None:
-        """Append until it is so large."""
-        first, wanted = self._batches, int(size_mb * 1e6 / (len(self._body) + frames.BATCH_HEADER))
+        """Append until the log has this size."""
+        first, total = self._batches, int(size_mb * 1e6 / (len(self._body) + frames.BATCH_HEADER))
 
         def following(_: object, number: int) -> bytes:
             return frames.produce(self.topic, 0, frames.timed_batch(64, self._body, self._first_ms + first + number))
 
-        if wanted > first:
+        if total > first:
             with pumping(self._peer, links=1) as pump:
-                pump.run(wanted - first, following, check_produced(self.topic))
-            self._batches = wanted
+                pump.run(total - first, following, check_produced(self.topic))
+            self._batches = total
 
     def requests(self) -> dict[str, list[bytes]]:
-        """Of each kind."""
+        """Return requests of each kind."""
         dice = random.Random(1)  # noqa: S311  times, no secrets
         times = [self._first_ms + dice.randrange(max(1, self._batches)) for _ in range(TARGETS)]
         return {

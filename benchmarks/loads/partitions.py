@@ -1,4 +1,4 @@
-"""Partitions: what hundreds and thousands of them cost, to make, to hold, to write to, and to start with."""
+"""Partitions: the cost to create, hold, write to and start with hundreds and thousands of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from loads.restart import end_offsets, restarted_s
 
 
 def partitions(peer: Peer, scale: float, *, count: int) -> Figures:
-    """One topic of so many partitions: made until each has taken a record, one more to each, a start after a stop and after SIGKILL."""
+    """One topic of many partitions: created until each has taken a record, one more to each, a start after a stop and after SIGKILL."""
     count = max(10, int(count * min(scale, 1.0)))
     before, cpu = peer.memory_mb(), peer.cpu_seconds()
     started = time.perf_counter()
@@ -35,7 +35,7 @@ def partitions(peer: Peer, scale: float, *, count: int) -> Figures:
 
 
 def _restarts(peer: Peer, topic: bytes, count: int) -> Figures:
-    """Until every partition answers with the end that it had; everything is synced before, and in the page cache."""
+    """Return the seconds until every partition has its former end; everything was synced and is in the page cache."""
     ends = end_offsets(peer, topic, count)
     peer.stop(keep=True)
     os.sync()

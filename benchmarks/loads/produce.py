@@ -1,4 +1,4 @@
-"""Produce: how many bytes, and how many requests, a broker takes."""
+"""Produce: how many bytes and requests a broker accepts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from loads.common import LINKS, check_produced, measured, new_topic, pumping, wa
 from loads.declaration import SYNCED, SYNCED_PROPERTIES, Figures, Load
 
 RECORDS = 64
-#: So that a broker that syncs every record is warmed up without.
+#: Warms up a broker that syncs every record without syncing.
 UNSYNCED = {b"flush.messages": b"9223372036854775807"}
 
 
@@ -58,7 +58,7 @@ def _compressed(peer: Peer, scale: float, codec: frames.Codec) -> Figures:
 
 
 def _json_values(count: int, size: int) -> list[bytes]:
-    """As events are: names again and again, numbers that nobody can guess."""
+    """Return JSON like events: repeated names and random numbers."""
     dice = random.Random(1)  # noqa: S311  values, no secrets
     events = ({f"measurement_{number:02}": dice.randrange(10**9) for number in range(40)} for _ in range(count))
     return [json.dumps(event).encode()[:size] for event in events]

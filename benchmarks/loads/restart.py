@@ -66,7 +66,7 @@ def _filled(peer: Peer, batch: bytes, size: float) -> bytes:
 
 
 def restarted_s(peer: Peer, topic: bytes, ends: list[int]) -> float:
-    """Seconds from exec until every partition ends where it did."""
+    """Return the seconds from exec until every partition has its former end."""
     started = time.perf_counter()
     peer.start()
     while True:
@@ -79,7 +79,7 @@ def restarted_s(peer: Peer, topic: bytes, ends: list[int]) -> float:
 
 
 def end_offsets(peer: Peer, topic: bytes, partitions: int) -> list[int]:
-    """Log end offsets; -1 for a partition that gives none yet."""
+    """Return log end offsets; -1 for a partition without one yet."""
     found = []
     with contextlib.closing(connect(peer.address)) as connection:
         for partition in range(partitions):

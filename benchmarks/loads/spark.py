@@ -50,12 +50,12 @@ def small_ranges(peer: Peer, scale: float) -> Figures:
         [{str(each): number * a_partition for each in every}, {str(each): (number + 1) * a_partition for each in every}]
         for number in range(reads)
     ]
-    asked = {"do": "ranges", "at": at(peer), "topic": topic, "records": RANGE_RECORDS}
+    request_fields = {"do": "ranges", "at": at(peer), "topic": topic, "records": RANGE_RECORDS}
     with spark() as program:
         for _ in range(program.warming("ranges", 4 * scale)):
-            program.ask(**asked, ranges=spans[: max(1, reads // 4)])
+            program.ask(**request_fields, ranges=spans[: max(1, reads // 4)])
         cpu = peer.cpu_seconds()
-        seconds = program.ask(**asked, ranges=spans)["seconds"]
+        seconds = program.ask(**request_fields, ranges=spans)["seconds"]
         cpu = peer.cpu_seconds() - cpu
     return {"wall s": sum(seconds), "a read p50 ms": statistics.median(seconds) * 1000, "CPU ms/read": cpu / reads * 1000}
 
@@ -63,12 +63,12 @@ def small_ranges(peer: Peer, scale: float) -> Figures:
 def everything(peer: Peer, scale: float) -> Figures:
     """Spark reads 1,000,000 records of 100 bytes from four partitions into nowhere."""
     records = _whole_batches(EVERYTHING * scale)
-    asked = {"do": "whole", "at": at(peer), "topic": _filled(peer, BATCH_RECORDS, records)}
+    request_fields = {"do": "whole", "at": at(peer), "topic": _filled(peer, BATCH_RECORDS, records)}
     with spark() as program:
         for _ in range(program.warming("whole", 3 * scale)):
-            program.ask(**asked)
+            program.ask(**request_fields)
         cpu = peer.cpu_seconds()
-        seconds = program.ask(**asked)["seconds"]
+        seconds = program.ask(**request_fields)["seconds"]
         cpu = peer.cpu_seconds() - cpu
     return {"wall s": seconds, "records/s": records / seconds, "CPU s": cpu}
 
@@ -78,14 +78,14 @@ def streaming(peer: Peer, scale: float) -> Figures:
     records = _whole_batches(STREAMED * scale)
     topic = _filled(peer, BATCH_RECORDS, records)
     with spark() as program, tempfile.TemporaryDirectory(prefix="bench-spark-") as folder:
-        asked = {"at": at(peer), "topic": topic, "folder": folder, "records": max(BATCH_RECORDS, int(A_TRIGGER * min(scale, 1.0)))}
+        request_fields = {"at": at(peer), "topic": topic, "folder": folder, "records": max(BATCH_RECORDS, int(A_TRIGGER * min(scale, 1.0)))}
         for _ in range(program.warming("available", 2 * scale)):
-            program.ask(do="available", **asked)
-        found = program.ask(do="available", **asked)
+            program.ask(do="available", **request_fields)
+        found = program.ask(do="available", **request_fields)
         if found["rows"] < records:
             raise LoadError(f"{found['rows']} of {records} rows")
-        asked["topic"] = _filled(peer, 1, LINKS)
-        quick = _quick_triggers(program, peer, asked, max(3, int(TRIGGERS * scale)))
+        request_fields["topic"] = _filled(peer, 1, LINKS)
+        quick = _quick_triggers(program, peer, request_fields, max(3, int(TRIGGERS * scale)))
     return {
         "records/s": found["rows"] / found["seconds"],
         "trigger of 50,000 p50 ms": statistics.median(found["triggers_ms"]),
@@ -94,12 +94,12 @@ def streaming(peer: Peer, scale: float) -> Figures:
     }
 
 
-def _quick_triggers(program: Program, peer: Peer, asked: dict[str, Any], triggers: int) -> list[float]:
+def _quick_triggers(program: Program, peer: Peer, request_fields: dict[str, Any], triggers: int) -> list[float]:
     """Seconds of each, from a record's acknowledgement until Spark has taken it."""
-    request = frames.produce(asked["topic"].encode(), 0, frames.record_batch(1, 100))
+    request = frames.produce(request_fields["topic"].encode(), 0, frames.record_batch(1, 100))
     seconds = []
     warm = program.warming("triggers", triggers, least=2)
-    program.ask(do="begin", **asked)
+    program.ask(do="begin", **request_fields)
     with contextlib.closing(connect(peer.address)) as connection:
         for number in range(-warm, triggers):
             call(connection, request)

@@ -1,4 +1,4 @@
-"""Start: from nothing to the first answer."""
+"""Start: from exec to the first answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from peers import Peer
 
 from loads.declaration import Figures, Load
 
-#: Settling time before memory is read: a JVM still compiles, an allocator still gives back.
+#: Time before memory is read, as a JVM still compiles and an allocator still frees.
 SETTLE_S = 2.0
 
 

@@ -1,7 +1,8 @@
 """Loads of transactions: producers that commit again and again, readers of what is committed, starts with many transactional ids.
 
 A producer waits for each answer before its next request, as clients do at the ends of a transaction. CONCURRENT_TRANSACTIONS (the broker
-is still writing the markers of the last transaction) is asked again at once, where clients pause for 20 to 100 ms; how often is a figure.
+is still writing the markers of the last transaction) gets the same request again at once, where clients pause for 20 to 100 ms; the
+number of repetitions is a figure.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from loads.declaration import Figures, Load
 
 CONCURRENT_TRANSACTIONS = 51
 FIRST_IDS = 400  #: some of each of the 50 partitions of a new `__transaction_state`: Kafka loads each before it answers
-#: What a coordinator says that has just begun: not available, loading, not the coordinator (yet).
+#: Error codes of a coordinator that starts: not available, loading, not the coordinator (yet).
 NOT_YET = (14, 15, 16)
 IDS = 10_000
 DESCRIBED_AT_ONCE = 500
@@ -33,7 +34,7 @@ _names = count(time.time_ns() // 1_000_000)
 
 
 class Producer:
-    """One transactional id on one connection: which request comes next, and what its answer must say."""
+    """One transactional id on one connection: the next request, and the check of its answer."""
 
     def __init__(self, peer: Peer, topic: bytes, batches: list[tuple[int, int, bytes]], *, version: int, abort_each: int = 0) -> None:
         """`batches` of a transaction: (partition, count of records, records encoded). Each `abort_each`th one is aborted."""
@@ -49,7 +50,7 @@ class Producer:
         self.ids = begin(peer, self.id)
 
     def request(self) -> bytes:
-        """The next one to send."""
+        """Return the next request to send."""
         if self._step == 0:
             return transaction_frames.add_partitions(self.id, self.ids, self._topic, self._partitions)
         if self._step <= len(self._batches):
@@ -64,7 +65,7 @@ class Producer:
         return end(self.id, self.ids, commit=commit)
 
     def answered(self, answer: bytearray, start: int) -> None:
-        """Take the answer to the last request."""
+        """Check the answer to the last request."""
         error = self._error(answer, start)
         if error == CONCURRENT_TRANSACTIONS:
             self.asked_again += 1
@@ -99,7 +100,7 @@ class Producer:
 
 
 def begin(peer: Peer, transactional_id: bytes) -> frames.Ids:
-    """Find the coordinator, and get an id and an epoch; waits while the broker makes the topic."""
+    """Find the coordinator, and get an id and an epoch; wait while the broker creates the topic."""
     with contextlib.closing(connect(peer.address)) as connection:
         find = transaction_frames.find_coordinator(transactional_id)
         until(lambda: transaction_frames.find_coordinator_error(call(connection, find)) not in NOT_YET)
@@ -115,7 +116,7 @@ def begin(peer: Peer, transactional_id: bytes) -> frames.Ids:
 
 
 def until(condition: Callable[[], bool], pause_s: float = 0.01) -> None:
-    """Wait for a broker."""
+    """Wait before the next attempt."""
     deadline = time.monotonic() + READY_TIMEOUT_S
     while not condition():
         if time.monotonic() > deadline:
@@ -124,7 +125,7 @@ def until(condition: Callable[[], bool], pause_s: float = 0.01) -> None:
 
 
 def transactions(peer: Peer, scale: float, *, version: int, records: int, size: int, batches: int) -> Figures:
-    """Four producers, each on a partition of its own and the next one's: `batches` requests and a commit, again and again."""
+    """Four producers, each on its own partition and the next one's: `batches` requests and a commit, again and again."""
     topic = new_topic(peer, LINKS)
     body = frames.record_batch(records, size)[frames.BATCH_HEADER :]
     producers = [
@@ -150,7 +151,7 @@ def transactions(peer: Peer, scale: float, *, version: int, records: int, size: 
 
 
 def run_producers(peer: Peer, producers: list[Producer], total: int) -> float:
-    """Seconds for so many requests; a transaction that is open then goes on in the next run."""
+    """Return the seconds for `total` requests; an open transaction continues in the next run."""
     with pumping(peer, depth=1, links=len(producers)) as pump:
 
         def check(link: Link, answer: bytearray, start: int, _: int) -> None:
@@ -168,8 +169,8 @@ def fetch_committed(peer: Peer, scale: float) -> Figures:
         Producer(peer, topic, [((number + step) % LINKS, records, body) for step in range(batches)], version=2, abort_each=5)
         for number in range(LINKS)
     ]
-    wanted = max(LINKS * 5, int(256e6 * min(scale, 1.0) / (batches * len(body))))
-    run_producers(peer, producers, wanted * (batches + 1))
+    requests = max(LINKS * 5, int(256e6 * min(scale, 1.0) / (batches * len(body))))
+    run_producers(peer, producers, requests * (batches + 1))
     read_bytes = 0
 
     def following(link: Link, _: int) -> bytes:
@@ -194,7 +195,7 @@ def fetch_committed(peer: Peer, scale: float) -> Figures:
 
 
 def many_ids(peer: Peer, scale: float) -> Figures:
-    """10,000 transactional ids, one in ten with a committed transaction and one in a hundred with an open one: until all are told of."""
+    """10,000 transactional ids, one in ten with a committed transaction and one in a hundred with an open one: until all are described."""
     topic = new_topic(peer, LINKS)
     ids = [b"id-%d" % number for number in range(max(100, int(IDS * scale)))]
     first = min(len(ids) // 2, FIRST_IDS)
@@ -230,7 +231,7 @@ def _init_all(peer: Peer, ids: list[bytes], known: dict[bytes, frames.Ids]) -> N
 
 
 def _leave(peer: Peer, topic: bytes, ids: list[bytes], known: dict[bytes, frames.Ids], *, commit: bool) -> None:
-    """A transaction of one record for each id, committed or left open."""
+    """Write a transaction of one record for each id, committed or left open."""
     body = frames.record_batch(1, 100)[frames.BATCH_HEADER :]
     with contextlib.closing(connect(peer.address)) as connection:
         for number, each in enumerate(ids):
@@ -251,7 +252,7 @@ def _is_taken(connection: socket.socket, request: bytes, topic: bytes) -> bool:
 
 
 def _states(peer: Peer, ids: list[bytes]) -> dict[bytes, int]:
-    """How many transactional ids are in which state; less than all of them while they are loaded."""
+    """Return how many transactional ids are in each state; fewer than all of them while they are loaded."""
     found: dict[bytes, int] = {}
     with contextlib.closing(connect(peer.address)) as connection:
         for number in range(0, len(ids), DESCRIBED_AT_ONCE):
@@ -264,7 +265,7 @@ def _states(peer: Peer, ids: list[bytes]) -> dict[bytes, int]:
 
 
 def _restart(peer: Peer, ids: list[bytes], before: dict[bytes, int]) -> float:
-    """Seconds from exec until every transactional id is in the state that it was in."""
+    """Return the seconds from exec until every transactional id has its former state."""
     started = time.perf_counter()
     peer.start()
     until(lambda: _states(peer, ids) == before, 0.005)

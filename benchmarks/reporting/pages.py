@@ -1,4 +1,4 @@
-"""Where a run is told of: its own page beside the JSON, and the parts between two comments in README.md and BENCHMARKS.md."""
+"""Pages about a run: its own page beside the JSON, and the parts between two comments in README.md and BENCHMARKS.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STEM = "newest"
 
 
 def page(run: Run, pictures: Sequence[Path] = ()) -> str:
-    """Everything about a run, in markdown; the pictures are beside it."""
+    """Return the page of a run in Markdown; the pictures are beside it."""
     parts = [f"# Figures of {run.about.date}", tables.heading(run)]
     parts += [f"![{path.stem}]({path.name})" for path in pictures if path.stem.endswith("light")]
     parts += _titled("## Targets", tables.verdicts(run))
@@ -33,18 +33,18 @@ def _titled(title: str, text: str) -> list[str]:
 
 
 def write(run: Run, path: Path) -> list[Path]:
-    """The page and the pictures beside a results file; says nothing of pictures where matplotlib is not installed."""
+    """Write the page and the pictures beside a results file; without matplotlib, only the page."""
     try:
         pictures = plots.draw(run, path.with_suffix(""))
     except ImportError:
         pictures = []
-    told = path.with_suffix(".md")
-    told.write_text(page(run, pictures))
-    return [told, *pictures]
+    report = path.with_suffix(".md")
+    report.write_text(page(run, pictures))
+    return [report, *pictures]
 
 
 def publish(run: Run, results: str) -> list[Path]:
-    """Bring README.md and BENCHMARKS.md up to this run, and the pictures that they show. `results`: where its figures are kept."""
+    """Update README.md, BENCHMARKS.md and their pictures to this run. `results`: the path of its figures."""
     drawn = {path.name.removeprefix(f"{STEM}-").removesuffix(".png") for path in plots.draw(run, PICTURES / STEM)}
     parts: dict[str, Callable[[], str]] = {
         "picture": lambda: (
@@ -52,7 +52,7 @@ def publish(run: Run, results: str) -> list[Path]:
         ),
         "growth picture": lambda: _picture("growth", "How the cost of a request grows") if "growth-light" in drawn else "",
         "of": lambda: f"{tables.heading(run)}\nKept in [{results}]({results}).",
-        "said": lambda: _said(run, results),
+        "said": lambda: _source(run, results),
         "targets": lambda: tables.verdicts(run) or "Not measured in this run.",
         "figures": lambda: tables.figures(run) or "Not measured in this run.",
         "synced": lambda: tables.figures(run, synced=True) or "Not measured in this run.",
@@ -62,23 +62,23 @@ def publish(run: Run, results: str) -> list[Path]:
         "left out": lambda: "\n".join(f"- {line}" for line in run.left_out) or "Nothing.",
     }
     changed = []
-    for told in (ROOT / "README.md", ROOT / "BENCHMARKS.md"):
-        text = told.read_text()
+    for document in (ROOT / "README.md", ROOT / "BENCHMARKS.md"):
+        text = document.read_text()
         for name, made in parts.items():
             text = replaced(text, name, made)
-        told.write_text(text)
-        changed.append(told)
+        document.write_text(text)
+        changed.append(document)
     return changed
 
 
 def replaced(text: str, name: str, made: Callable[[], str]) -> str:
-    """What stands between `<!-- benchmark: NAME -->` and `<!-- end -->`, made anew."""
+    """Return `text` with a new part between `<!-- benchmark: NAME -->` and `<!-- end -->`."""
     pattern = re.compile(rf"(<!-- benchmark: {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
     return pattern.sub(lambda found: f"{found[1]}{made()}\n{found[2]}", text)
 
 
 def _picture(kind: str, words: str) -> str:
-    """The dark one where the page is dark."""
+    """Return the picture element, with the dark picture on dark pages."""
     folder = PICTURES.relative_to(ROOT)
     return (
         "<picture>\n"
@@ -88,8 +88,8 @@ def _picture(kind: str, words: str) -> str:
     )
 
 
-def _said(run: Run, results: str) -> str:
-    """The line under the picture in the README."""
+def _source(run: Run, results: str) -> str:
+    """Return the line under the picture in the README."""
     least, most = run.rounds()
     rounds = f"{least}" if least == most else f"{least} to {most}"
     return (

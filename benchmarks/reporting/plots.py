@@ -24,7 +24,7 @@ DPI = 160
 COLOURS = 64
 WIDTH_INCHES = 10.0
 ROW_INCHES = 0.29
-COLUMNS, MOST_COLUMNS = 3, 4  #: of the picture of curves
+COLUMNS, MOST_COLUMNS = 3, 4  #: columns in the picture of curves
 LONGEST_COMMAND = 48
 NAMES = {"kafka": "Apache Kafka", "kfake": "kfake on disk", "kfake-memory": "kfake in memory", "mock": "librdkafka mock", "tansu": "Tansu"}
 
@@ -45,7 +45,7 @@ class Theme:
     target: str
 
     def of(self, peer: str) -> str:
-        """The colour of a broker's line."""
+        """Return the colour of a broker's line."""
         return {OURS: self.ours, "kafka": self.kafka, "kfake": self.kfake}.get(peer, self.faint)
 
 
@@ -56,7 +56,7 @@ THEMES = (
 
 
 def draw(run: Run, stem: Path) -> list[Path]:
-    """Write STEM-ratios-light.png and its like; only those that have something to show. Needs matplotlib (ImportError)."""
+    """Write STEM-ratios-light.png and so on, without empty pictures. Needs matplotlib (ImportError)."""
     made = []
     found, grown = rows(run), [curve for curve in curves(run) if OURS in curve.points]
     for theme in THEMES:
@@ -70,7 +70,7 @@ def draw(run: Run, stem: Path) -> list[Path]:
 
 @contextmanager
 def _style(theme: Theme) -> Iterator[None]:
-    import matplotlib as mpl  # noqa: PLC0415  takes a second, and is an extra: only who draws needs it
+    import matplotlib as mpl  # noqa: PLC0415  takes a second, and is an extra
 
     settings: dict[Any, Any] = {
         "font.family": "sans-serif",
@@ -89,7 +89,7 @@ def _style(theme: Theme) -> Iterator[None]:
 
 
 def _save(figure: Figure, path: Path) -> Path:
-    """In few colours: a repository keeps it, and the same figures give the same file."""
+    """Save with few colours, as the file is committed; the same figures give the same file."""
     from PIL import Image  # noqa: PLC0415  matplotlib brings it
 
     whole = BytesIO()
@@ -100,7 +100,7 @@ def _save(figure: Figure, path: Path) -> Path:
 
 
 def _ratios(run: Run, found: Sequence[Row], theme: Theme) -> Figure:
-    """Horizontal bars on a logarithmic axis, from Kafka's line to the right where minibroker is better."""
+    """Draw horizontal bars on a logarithmic axis, from Kafka's line to the right where minibroker is better."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     places, headings = _places(found)
@@ -126,7 +126,7 @@ def _ratios(run: Run, found: Sequence[Row], theme: Theme) -> Figure:
 
 
 def _places(found: Sequence[Row]) -> tuple[list[float], list[tuple[float, str]]]:
-    """Where each row stands, and each heading above its rows."""
+    """Return the place of each row, and of each heading above its rows."""
     places: list[float] = []
     headings: list[tuple[float, str]] = []
     at = 0.0
@@ -141,7 +141,7 @@ def _places(found: Sequence[Row]) -> tuple[list[float], list[tuple[float, str]]]
 
 
 def _scale(axes: Axes, low: float, high: float, theme: Theme) -> None:
-    """Ticks at powers of two, in words that need no thought."""
+    """Set ticks at powers of two with plain labels."""
     powers = [power for power in range(-6, 10) if low / 1.15 <= 2.0**power <= high * 1.15]
     axes.set_xticks([2.0**power for power in powers], [f"{2**power} x" if power >= 0 else f"1/{2**-power}" for power in powers])
     axes.minorticks_off()
@@ -166,7 +166,7 @@ def _bar(axes: Axes, place: float, row: Row, theme: Theme) -> None:
     beside = axes.get_yaxis_transform()
     axes.text(-0.025, place, row.what, transform=beside, ha="right", va="center")
     axes.text(1.11, place, times(row.ours.median), transform=beside, ha="right", va="center", weight="bold", color=colour)
-    axes.text(1.13, place, row.said, transform=beside, va="center", color=theme.faint, size=8.5)
+    axes.text(1.13, place, row.summary, transform=beside, va="center", color=theme.faint, size=8.5)
 
 
 def _legend(axes: Axes, found: Sequence[Row], theme: Theme) -> None:
@@ -188,7 +188,7 @@ def _legend(axes: Axes, found: Sequence[Row], theme: Theme) -> None:
 
 
 def _titles(figure: Figure, height: float, title: tuple[str, str], run: Run, theme: Theme) -> None:
-    """Head and foot: what it is, and of which run."""
+    """Write the title above and the run below."""
     figure.text(0.02, 1 - 0.33 / height, title[0], size=15, weight="bold", va="center")
     figure.text(0.02, 1 - 0.62 / height, title[1], size=10, color=theme.faint, va="center")
     least, most = run.rounds()
@@ -196,12 +196,12 @@ def _titles(figure: Figure, height: float, title: tuple[str, str], run: Run, the
     machine = run.about.machine.get("processor", "")
     kafka = f"Apache Kafka {version}" if (version := run.about.versions.get("kafka")) else "Apache Kafka"
     command = textwrap.shorten(run.about.command, LONGEST_COMMAND, placeholder=" ...")
-    said = f"{run.about.date} UTC, {command}, medians of {rounds} round{'s' * (rounds != '1')}, {kafka}, {machine}"
-    figure.text(0.02, 0.14 / height, said, size=8, color=theme.faint, va="center")
+    caption = f"{run.about.date} UTC, {command}, medians of {rounds} round{'s' * (rounds != '1')}, {kafka}, {machine}"
+    figure.text(0.02, 0.14 / height, caption, size=8, color=theme.faint, va="center")
 
 
 def _growth(run: Run, grown: Sequence[Curve], theme: Theme) -> Figure:
-    """A small picture a curve, on two logarithmic axes: what is flat is so for every broker, fast or slow."""
+    """Draw a small picture per curve on two logarithmic axes, where a flat cost is flat for every broker."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     columns = min(MOST_COLUMNS if len(grown) > 6 else COLUMNS, len(grown))

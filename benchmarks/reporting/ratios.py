@@ -1,4 +1,4 @@
-"""What the picture and the terminal show of a run: how many times as good as Apache Kafka minibroker and kfake are, load by load.
+"""The rows of the picture and the terminal: how many times as good as Apache Kafka minibroker and kfake are, load by load.
 
 Speeds count as they are, times and memory the other way round, so that longer is better in every row.
 """
@@ -24,11 +24,11 @@ class Row:
     figure: str
     ours: Spread  #: times as good as Kafka: the median, the least and the best round
     kfake: float | None
-    target: float | None  #: that minibroker is to reach, on the same scale
-    said: str  #: "624 MB/s, Kafka 265"
+    target: float | None  #: minibroker's target on the same scale
+    summary: str  #: "624 MB/s, Kafka 265"
 
 
-#: (theme, what, load, figure): the rows in order; those without figures are left away.
+#: (theme, what, load, figure): the rows in order; those without figures are left out.
 SHOWN = (
     ("Produce", "batches of 64 x 1 kB, throughput", "produce 64 x 1 kB", "MB/s"),
     ("Produce", "batches of 64 x 1 kB, CPU", "produce 64 x 1 kB", "CPU s/GB"),
@@ -54,7 +54,7 @@ SHOWN = (
 
 
 def rows(run: Run) -> list[Row]:
-    """Those that can be shown."""
+    """Return the rows that can be shown."""
     found = [_row(run, *each) for each in SHOWN]
     return [each for each in found if each is not None]
 
@@ -86,7 +86,7 @@ def _times(other: Spread | None, kafka: Spread, *, more: bool) -> float | None:
 
 
 def _with_unit(value: float, figure: str) -> str:
-    """The unit is the last word of a figure's name, with CPU before it where it is one's."""
+    """Return the last word of a figure's name, with CPU before it if the name has that."""
     words = figure.replace("us", "µs").split()
     unit = " ".join(words[1:] if words[0] == "CPU" else words[-1:])
     return f"{short(value)} {unit}"

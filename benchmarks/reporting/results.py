@@ -1,6 +1,6 @@
-"""The figures of a run, and the file that keeps them.
+"""The figures of a run, and the file that stores them.
 
-A run is a list of measurements: one load, against one broker, in one round. The file is JSON, written anew after every measurement, so that
+A run is a list of measurements: one load, against one broker, in one round. The file is JSON, rewritten after every measurement, so that
 what was measured outlives whatever ends the run; runs of one machine and one size can be put together.
 """
 
@@ -23,7 +23,7 @@ SEVERAL_RUNS = "benchmarks/run.py --load ..."
 
 
 class Spread(NamedTuple):
-    """Of the values of all rounds."""
+    """Median and range of the values of all rounds."""
 
     median: float
     low: float
@@ -31,7 +31,7 @@ class Spread(NamedTuple):
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Of one value at least."""
+        """Return the spread of at least one value."""
         return cls(statistics.median(values), min(values), max(values))
 
 
@@ -42,53 +42,53 @@ class Measurement:
     round: int
     peer: str  #: its key: kafka, kfake ...
     load: str
-    seconds: float  #: that it took in all, the broker's start included
+    seconds: float  #: total time with the broker's start
     figures: dict[str, float]
     server: dict[str, float] = field(default_factory=dict)  #: CPU s from its start to the end of the load, memory MB at that end
 
 
 @dataclass(frozen=True)
 class About:
-    """When, where, of what and how; everything that a reader needs to judge the figures, or to repeat them."""
+    """The facts that a reader needs to judge the figures or to repeat the run."""
 
-    date: str  #: in UTC, to the minute
+    date: str  #: UTC, to the minute
     commit: str
-    command: str  #: that a reader can give again
+    command: str  #: a command that a reader can repeat
     machine: dict[str, str] = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=dict)  #: of each broker, by key
-    peers: tuple[str, ...] = ()  #: that were to be measured
+    versions: dict[str, str] = field(default_factory=dict)  #: by broker key
+    peers: tuple[str, ...] = ()  #: the planned brokers
     loads: tuple[str, ...] = ()
-    rounds: int = 1  #: that were to be made
+    rounds: int = 1  #: the planned rounds
     scale: float = 1.0
     quick: bool = False
-    minutes: float | None = None  #: after which nothing new was begun
+    minutes: float | None = None  #: no new measurement started after this time
 
 
 @dataclass
 class Run:
-    """What was measured, and what was not."""
+    """The measurements of a run, and what was left out."""
 
     about: About
     measurements: list[Measurement] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)  #: a line each: what, and why
+    left_out: list[str] = field(default_factory=list)  #: a line each with the reason
 
     def loads(self) -> list[str]:
-        """Those with figures, in the order of the plan."""
+        """Return the loads with figures, in the order of the plan."""
         found = dict.fromkeys(each.load for each in self.measurements)
         return sorted(found, key=lambda load: self.about.loads.index(load) if load in self.about.loads else len(self.about.loads))
 
     def peers(self) -> list[str]:
-        """Those with figures; minibroker comes first, then in the order of the plan."""
+        """Return the brokers with figures; minibroker comes first, then in the order of the plan."""
         found = dict.fromkeys(each.peer for each in self.measurements)
         order = [OURS, *self.about.peers, *found]
         return sorted(found, key=order.index)
 
     def figures(self, load: str) -> list[str]:
-        """What was measured of a load, by any broker."""
+        """Return the names of a load's figures over all brokers."""
         return list(dict.fromkeys(figure for each in self.measurements if each.load == load for figure in each.figures))
 
     def by_round(self, peer: str, load: str, figure: str) -> dict[int, float]:
-        """Round to value."""
+        """Return the value of each round."""
         return {
             each.round: each.figures[figure]
             for each in self.measurements
@@ -96,12 +96,12 @@ class Run:
         }
 
     def spread(self, peer: str, load: str, figure: str) -> Spread | None:
-        """Median and range of all rounds; None: was not measured."""
+        """Return median and range of all rounds, or None if not measured."""
         values = list(self.by_round(peer, load, figure).values())
         return Spread.of(values) if values else None
 
     def server(self, peer: str, load: str, figure: str) -> Spread | None:
-        """What the load cost the server as a whole, its start and the warming up included."""
+        """Return the total cost of a load for the server, including start and warming up."""
         values = [each.server[figure] for each in self.measurements if (each.peer, each.load) == (peer, load) and figure in each.server]
         return Spread.of(values) if values else None
 
@@ -116,12 +116,12 @@ class Run:
         return Spread.of(ratios) if ratios else None
 
     def rounds(self) -> tuple[int, int]:
-        """The least and the most rounds that any load has."""
+        """Return the least and the most rounds of any load."""
         counts = [len({each.round for each in self.measurements if each.load == load}) for load in self.loads()]
         return (min(counts), max(counts)) if counts else (0, 0)
 
     def write(self, path: Path) -> None:
-        """Whole or not at all."""
+        """Write the file atomically."""
         path.parent.mkdir(parents=True, exist_ok=True)
         document = {"format": FORMAT, **asdict(self)}
         partial = path.with_suffix(".partial")
@@ -129,19 +129,19 @@ class Run:
         partial.replace(path)
 
 
-class UnlikeRuns(ValueError):  # noqa: N818  says what they are
+class UnlikeRuns(ValueError):  # noqa: N818  names the runs
     """Runs whose figures must not stand in one table."""
 
 
 def _compact(document: dict[str, Any]) -> str:
-    """JSON with a line a measurement: a file that a diff can show."""
+    """Return JSON with a line per measurement, for readable diffs."""
     rest = {name: value for name, value in document.items() if name != "measurements"}
     lines = ",\n".join("  " + json.dumps(each) for each in document["measurements"])
     return json.dumps(rest, indent=1)[:-2] + f',\n "measurements": [\n{lines}\n ]\n}}\n'
 
 
 def read(path: Path) -> Run:
-    """A file of any age."""
+    """Read a results file of any age."""
     document = json.loads(path.read_text())
     if "format" not in document:
         return _first_format(document, path)
@@ -151,7 +151,7 @@ def read(path: Path) -> Run:
 
 
 def _first_format(document: dict[str, Any], path: Path) -> Run:
-    """Files of before: machine and commit in one line, and per figure a list of values."""
+    """Read the old format: machine and commit in one line, and a list of values per figure."""
     words = [part.strip() for part in document["machine"].split(",")]
     about = About(
         date=path.stem.replace("_", " "),
@@ -202,12 +202,12 @@ def _check_alike(one: About, other: About) -> None:
 
 
 def _joined(names: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """In the order of the longest list, so that the plan of a whole run decides."""
+    """Merge names in the order of the longest list, so that the plan of a whole run decides."""
     lists = sorted(names, key=len, reverse=True)
     return tuple(dict.fromkeys(name for each in lists for name in each))
 
 
 def shown(path: Path) -> str:
-    """A path as a reader types it."""
+    """Return a path as a reader types it."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative

@@ -12,7 +12,7 @@ from tabulate import tabulate
 from reporting.results import OURS, Run, Spread
 from reporting.targets import Comparison, Curve, Outcome, Verdict, curves, judge, with_targets
 
-#: Which peers a ratio is given to, as far as they are in a run.
+#: Peers with a column of ratios, if they are in the run.
 RATIOS_TO = ("kafka", "kfake")
 LOSS = 1.01
 SERVER = ("CPU s", "memory MB")
@@ -20,7 +20,7 @@ MARKS = {Outcome.MET: "✓ met", Outcome.MISSED: "✗ not met", Outcome.UNKNOWN:
 
 
 def heading(run: Run) -> str:
-    """Two or three lines: when, where, how much."""
+    """Return two or three lines: date, command, machine and size of the run."""
     about = run.about
     least, most = run.rounds()
     rounds = f"{least}" if least == most else f"{least} to {most}"
@@ -35,7 +35,7 @@ def heading(run: Run) -> str:
 
 
 def verdicts(run: Run) -> str:
-    """The targets table with its sum in a line before it. "" where not one was measured."""
+    """Return the targets table after a line with its sum, or "" if no target was measured."""
     if all(verdict.outcome is Outcome.UNKNOWN for verdict in judge(run)) and not with_targets(run):
         return ""
     rows = [[verdict.target.what, *_side(verdict, "kafka"), *_side(verdict, "kfake"), MARKS[verdict.outcome]] for verdict in judge(run)]
@@ -44,12 +44,12 @@ def verdicts(run: Run) -> str:
 
 
 def summary(run: Run) -> str:
-    """How many targets are met, those of growth included."""
+    """Return how many targets are met, those of growth included."""
     outcomes = [verdict.outcome for verdict in judge(run)] + [curve.outcome for curve in with_targets(run)]
     counts = {outcome: outcomes.count(outcome) for outcome in Outcome}
-    said = [f"{counts[Outcome.MET]} of {len(outcomes)} targets met"]
-    said += [f"{counts[outcome]} {outcome.value}" for outcome in (Outcome.MISSED, Outcome.UNKNOWN) if counts[outcome]]
-    return ", ".join(said) + "."
+    parts = [f"{counts[Outcome.MET]} of {len(outcomes)} targets met"]
+    parts += [f"{counts[outcome]} {outcome.value}" for outcome in (Outcome.MISSED, Outcome.UNKNOWN) if counts[outcome]]
+    return ", ".join(parts) + "."
 
 
 def _side(verdict: Verdict, peer: str) -> list[str]:
@@ -58,7 +58,7 @@ def _side(verdict: Verdict, peer: str) -> list[str]:
 
 
 def _measured(comparison: Comparison) -> str:
-    """The ratio; and how many rounds agree with the median, where not all do."""
+    """Return the ratio, and how many rounds agree with the median if not all do."""
     if comparison.ratio is None:
         return "-"
     missed = comparison.rounds - comparison.rounds_met
@@ -69,15 +69,15 @@ def _measured(comparison: Comparison) -> str:
 
 
 def figures(run: Run, *, synced: bool = False) -> str:
-    """One row a figure: each broker's median with its range, minibroker's ratio to Kafka and to kfake. "" where there is none."""
+    """Return one row per figure: each broker's median with its range, minibroker's ratios to Kafka and kfake; or ""."""
     return _figures(run, lambda load: load.endswith(SYNCED) == synced)
 
 
-def _figures(run: Run, wanted: Callable[[str], bool]) -> str:
+def _figures(run: Run, selects: Callable[[str], bool]) -> str:
     names = run.peers()
     ratios = [name for name in RATIOS_TO if name in names and OURS in names]
     rows, before = [], ""
-    for load in filter(wanted, run.loads()):
+    for load in filter(selects, run.loads()):
         for figure in run.figures(load):
             if AT in figure:
                 continue
@@ -90,7 +90,7 @@ def _figures(run: Run, wanted: Callable[[str], bool]) -> str:
 
 
 def servers(run: Run) -> str:
-    """What each load cost the servers as a whole: CPU seconds from start to end, and memory at the end. "" where nothing is known."""
+    """Return the total cost of each load for the servers: CPU seconds from start to end, and memory at the end; or ""."""
     names = run.peers()
     rows = [[load, *(_server(run, name, load, figure) for figure in SERVER for name in names)] for load in run.loads()]
     rows = [row for row in rows if set(row[1:]) != {"-"}]
@@ -103,7 +103,7 @@ def _server(run: Run, name: str, load: str, figure: str) -> str:
 
 
 def losses(run: Run) -> str:
-    """Every figure in which another broker's median is better by more than a hundredth, the worst first. "" where there is none."""
+    """Return the figures in which another broker's median is more than 1% better, the worst first; or ""."""
     found: list[tuple[float, list[str]]] = []
     for load in run.loads():
         for figure in run.figures(load):
@@ -111,15 +111,15 @@ def losses(run: Run) -> str:
                 ours, theirs, ratio = run.spread(OURS, load, figure), run.spread(name, load, figure), run.ratio(name, load, figure)
                 if AT in figure or ratio is None or not ratio.median or better(figure) is Better.NEITHER:
                     continue
-                behind = 1 / ratio.median if better(figure) is Better.HIGHER else ratio.median
-                if behind > LOSS:
-                    found.append((behind, [name, load, figure, cell(ours), cell(theirs), f"{ratio.median:.2f}"]))
+                factor = 1 / ratio.median if better(figure) is Better.HIGHER else ratio.median
+                if factor > LOSS:
+                    found.append((factor, [name, load, figure, cell(ours), cell(theirs), f"{ratio.median:.2f}"]))
     found.sort(key=lambda each: ([*RATIOS_TO, each[1][0]].index(each[1][0]), -each[0]))
     return _table([row for _, row in found], ["better", "load", "figure", OURS, "the other", "ratio"]) if found else ""
 
 
 def growth(run: Run) -> str:
-    """The points of all curves, a table a load, and whether they stay flat. "" where there is none."""
+    """Return the points of all curves, a table per load, and whether they stay flat; or ""."""
     blocks = []
     for (load, axis), those in groupby(curves(run), key=lambda curve: (curve.load, curve.axis)):
         grown = list(those)
@@ -131,7 +131,7 @@ def growth(run: Run) -> str:
 
 
 def _points(curve: Curve, name: str, places: Sequence[float]) -> list[str]:
-    """A broker's row; the verdict is about minibroker."""
+    """Return a broker's row; only minibroker's has a verdict."""
     points = curve.points[name]
     medians = [points[place].median for place in places if place in points]
     grown = f"{medians[-1] / medians[0]:.2f}" if len(medians) > 1 and medians[0] else "-"
@@ -141,7 +141,7 @@ def _points(curve: Curve, name: str, places: Sequence[float]) -> list[str]:
 
 
 def cell(spread: Spread | None) -> str:
-    """A median, with its range where there is one."""
+    """Return a median, with its range if rounds differ."""
     if spread is None:
         return "-"
     low, median, high = number(spread.low), number(spread.median), number(spread.high)
@@ -149,30 +149,30 @@ def cell(spread: Spread | None) -> str:
 
 
 def number(value: float) -> str:
-    """Three digits that count, and never 1e+05."""
+    """Format a number with three significant digits, without an exponent."""
     if value == 0 or abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}"
 
 
 def times(value: float) -> str:
-    """A ratio: 0.67 x, 2.36 x, 13 x."""
+    """Format a ratio: 0.67 x, 2.36 x, 13 x."""
     return f"{value:.2f} x" if value < 10 else f"{value:.0f} x"
 
 
 def short(value: float) -> str:
-    """The same where there is little room: 37.4k."""
+    """Format a number for little space: 37.4k."""
     return f"{value / 1000:.3g}k" if abs(value) >= 10_000 else number(value)
 
 
 def _ratio(run: Run, peer: str, load: str, figure: str) -> str:
-    """None for what only explains other figures."""
+    """Return the unit, or None if the figure only explains others."""
     ratio = run.ratio(peer, load, figure)
     return "-" if ratio is None or better(figure) is Better.NEITHER else f"{ratio.median:.2f}"
 
 
 def _table(rows: list[list[str]], headers: list[str]) -> str:
-    """Columns of figures stand to the right."""
+    """Align the columns of figures to the right."""
     columns = list(zip(*rows, strict=True))
     aligned = ["right" if any(cell[:1].isdigit() or cell[:3] == "**0" for cell in column) else "left" for column in columns]
     aligned[:2] = ["left"] * len(aligned[:2])

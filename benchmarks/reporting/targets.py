@@ -1,4 +1,4 @@
-"""What minibroker is to reach beside Apache Kafka and kfake on disk, as medians of the rounds' ratios of one run, and what it reached."""
+"""minibroker's targets beside Apache Kafka and kfake on disk, as medians of the rounds' ratios of one run, and the results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLAT = 0.15
 
 
 class Outcome(Enum):
-    """Of one comparison."""
+    """The outcome of one comparison."""
 
     MET = "met"
     MISSED = "NOT met"
@@ -32,10 +32,10 @@ class Target:
     load: str
     figure: str
     kafka: float
-    kfake: float | None = None  #: no target, or the load means nothing to it
+    kfake: float | None = None  #: None: no target
 
     def bounds(self) -> Iterator[tuple[str, float]]:
-        """Each peer with its bound."""
+        """Return each peer with its bound."""
         yield "kafka", self.kafka
         if self.kfake is not None:
             yield "kfake", self.kfake
@@ -63,25 +63,25 @@ TARGETS = (
 
 @dataclass(frozen=True)
 class Comparison:
-    """One bound, and what was measured."""
+    """One bound, and the measured ratio."""
 
     peer: str
     bound: float
     more_is_better: bool
     ratio: Spread | None
-    rounds: int  #: in which both were measured
+    rounds: int  #: rounds with figures of both
     rounds_met: int
 
     @property
     def outcome(self) -> Outcome:
-        """By the median of the rounds' ratios."""
+        """The outcome by the median of the rounds' ratios."""
         if self.ratio is None:
             return Outcome.UNKNOWN
         return Outcome.MET if _keeps(self.ratio.median, self.bound, more_is_better=self.more_is_better) else Outcome.MISSED
 
     @property
     def bound_text(self) -> str:
-        """As the target says it."""
+        """The bound as text."""
         return f"{'>=' if self.more_is_better else '<='} {self.bound:g}"
 
 
@@ -94,13 +94,13 @@ class Verdict:
 
     @property
     def outcome(self) -> Outcome:
-        """Missed as soon as one is; unknown while one is."""
+        """Missed if one comparison is, otherwise unknown if one is."""
         outcomes = [each.outcome for each in self.comparisons]
         return next((each for each in (Outcome.MISSED, Outcome.UNKNOWN) if each in outcomes), Outcome.MET)
 
 
 def judge(run: Run) -> list[Verdict]:
-    """Every target, in the table's order."""
+    """Return every target in the table's order."""
     return [Verdict(target, tuple(_compare(run, target, peer, bound) for peer, bound in target.bounds())) for target in TARGETS]
 
 
@@ -118,26 +118,26 @@ def _keeps(ratio: float, bound: float, *, more_is_better: bool) -> bool:
 
 @dataclass(frozen=True)
 class Curve:
-    """How one figure grows along an axis: the medians of each broker."""
+    """The growth of one figure along an axis: the medians of each broker."""
 
     load: str
-    figure: str  #: without its place
-    axis: str  #: what is counted: partitions, segments ...
+    figure: str  #: the name without the place
+    axis: str  #: the counted thing: partitions, segments ...
     points: dict[str, dict[float, Spread]]  #: broker to place to figure
 
     @property
     def title(self) -> str:
-        """What grows along what."""
+        """Title of the curve."""
         return f"{self.figure}, {self.along}"
 
     @property
     def along(self) -> str:
-        """Loads of growth are called by their axis, or say more than that."""
+        """Name of the load, or of its axis."""
         return f"by {self.load.removeprefix('growth, ') if self.axis in self.load else self.axis}"
 
     @property
     def growth(self) -> float | None:
-        """The last point of minibroker by its first; None where it has no two."""
+        """The last point of minibroker divided by its first; None with fewer than two."""
         ours = sorted(self.points.get(OURS, {}).items())
         if len(ours) < 2 or not ours[0][1].median:
             return None
@@ -145,7 +145,7 @@ class Curve:
 
     @property
     def may_grow(self) -> float | None:
-        """By how much at most: CPU stays flat, and by timestamp grows with the logarithm, so much for each tenfold. None: no target."""
+        """The largest allowed ratio: CPU stays flat, and by timestamp may grow by a fixed part for each tenfold. None: no target."""
         places = sorted(self.points.get(OURS, {}))
         if "CPU" not in self.figure or len(places) < 2:
             return None
@@ -153,14 +153,14 @@ class Curve:
 
     @property
     def outcome(self) -> Outcome:
-        """Whether it grows no more than it may."""
+        """Whether the growth is within the limit."""
         if self.growth is None or self.may_grow is None:
             return Outcome.UNKNOWN
         return Outcome.MET if self.growth <= self.may_grow else Outcome.MISSED
 
 
 def curves(run: Run) -> list[Curve]:
-    """Those of a run, from the figures whose names say their place."""
+    """Return the curves of a run, from the figures with a place in their names."""
     found: dict[tuple[str, str, str], dict[str, dict[float, Spread]]] = {}
     for load in run.loads():
         for name in run.figures(load):
@@ -175,5 +175,5 @@ def curves(run: Run) -> list[Curve]:
 
 
 def with_targets(run: Run) -> list[Curve]:
-    """Those that must not grow by more than they may."""
+    """Return the curves that have a limit."""
     return [curve for curve in curves(run) if curve.outcome is not Outcome.UNKNOWN]

@@ -23,7 +23,7 @@ COLOURS = {Outcome.MET: "green", Outcome.UNKNOWN: "yellow", Outcome.MISSED: "red
 
 
 def bars(run: Run, width: int | None = None) -> str:
-    """Every row of the picture. "" where nothing can be compared."""
+    """Return every row of the picture, or "" if nothing can be compared."""
     found = rows(run)
     if not found:
         return ""
@@ -48,11 +48,11 @@ def _line(row: Row, low: float, high: float, zero: int, size: int) -> str:
         cells[zero] = "│"
     misses = row.target is not None and row.ours.median < row.target
     drawn = click.style("".join(cells), fg="red" if not wins else "yellow" if misses else "green")
-    return f"  {row.what:{WHAT}} {drawn} {times(row.ours.median):>7}  {row.said}"
+    return f"  {row.what:{WHAT}} {drawn} {times(row.ours.median):>7}  {row.summary}"
 
 
 def _bar(value: float, low: float, high: float, zero: int, size: int) -> list[str]:
-    """Cells from Kafka's line to the value, the last one in eighths."""
+    """Return the cells from Kafka's line to the value, the last one in eighths."""
     cells = [" "] * (size + 1)
     place = _place(value, low, high, size)
     if place >= zero:
@@ -71,7 +71,7 @@ def _place(value: float, low: float, high: float, size: int) -> float:
 
 
 def verdicts(run: Run) -> str:
-    """Each target in a line, the ones that are not met last, where the eye is; then the sum."""
+    """Return a line per target, with the missed ones last, and then the sum."""
     lines = [(verdict.outcome, [verdict.target.what, _said(verdict, "kafka"), _said(verdict, "kfake")]) for verdict in judge(run)]
     lines += [(curve.outcome, [curve.title, f"x {curve.growth:.2f} (<= {curve.may_grow:.2f})", ""]) for curve in with_targets(run)]
     if all(outcome is Outcome.UNKNOWN for outcome, _ in lines):
@@ -87,15 +87,15 @@ def _said(verdict: Verdict, peer: str) -> str:
 
 
 def table(run: Run) -> str:
-    """Medians only, and the ratios: what fits a screen; ranges are in the page that is kept."""
+    """Return medians and ratios only, to fit a screen; the stored page has the ranges."""
     peers = run.peers()
     ratios = [peer for peer in RATIOS_TO if peer in peers and OURS in peers]
     lines: list[list[str]] = []
     for load in run.loads():
         for number_of, figure in enumerate(figure for figure in run.figures(load) if AT not in figure):
             medians = [run.spread(peer, load, figure) for peer in peers]
-            said = [number(spread.median) if spread else "-" for spread in medians]
-            lines.append(["" if number_of else load, figure, *said, *(_coloured(run, peer, load, figure) for peer in ratios)])
+            texts = [number(spread.median) if spread else "-" for spread in medians]
+            lines.append(["" if number_of else load, figure, *texts, *(_coloured(run, peer, load, figure) for peer in ratios)])
     headers = ["load", "figure", *peers, *(f"by {peer}'s" for peer in ratios)]
     return tabulate(
         lines, headers=headers, tablefmt="simple", disable_numparse=True, colalign=["left"] * 2 + ["right"] * (len(headers) - 2)
@@ -110,5 +110,5 @@ def _coloured(run: Run, peer: str, load: str, figure: str) -> str:
 
 
 def overview(run: Run) -> str:
-    """What a terminal shows at the end of a run: table, picture, verdict."""
+    """Return what a terminal shows at the end of a run: table, picture, verdict."""
     return "\n\n".join(text for text in (table(run), bars(run), verdicts(run)) if text)

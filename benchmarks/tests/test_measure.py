@@ -141,7 +141,7 @@ def test_a_broker_that_never_came_up_is_not_tried_again() -> None:
     run, log = Run(ABOUT), Log()
     session = Session(run, kinds, lambda: None, log)
     session.go_through(plan([A, B], kinds, rounds=2, scale=1.0, quick=False))
-    assert run.left_out == ["kafka cannot be had here: lame did not start: no memory"]
+    assert run.left_out == ["kafka cannot run here: lame did not start: no memory"]
     assert len(run.measurements) == 4
     assert not session.broke
     assert FakePeer.running == []
@@ -167,7 +167,7 @@ def test_nothing_is_begun_that_would_end_too_late() -> None:
     session.go_through(plan(loads, {"minibroker": FakePeer}, rounds=2, scale=1.0, quick=False), minutes=1)
     assert log.begun == [(1, "first", "minibroker")]
     assert log.passed == [(0.0, 40.0)]
-    assert run.left_out == ["3 measurements would have gone beyond 1 minutes. Without any figure: second."]
+    assert run.left_out == ["3 measurements would have exceeded 1 minutes. Without any figure: second."]
 
 
 def test_how_far_a_run_is() -> None:
@@ -202,11 +202,11 @@ def test_a_small_scale_still_starts_brokers() -> None:
 
 
 def test_a_broker_that_cannot_be_had_is_left_out_with_a_line() -> None:
-    asked: list[str] = []
-    found, left_out = available({"minibroker": FakePeer, "tansu": Absent}, asked.append)
+    seen: list[str] = []
+    found, left_out = available({"minibroker": FakePeer, "tansu": Absent}, seen.append)
     assert list(found) == ["minibroker"]
-    assert left_out == ["tansu cannot be had here: not here"]
-    assert asked == ["minibroker", "tansu"]
+    assert left_out == ["tansu cannot run here: not here"]
+    assert seen == ["minibroker", "tansu"]
     assert FakePeer.running == []
 
 

@@ -60,9 +60,9 @@ def test_curve_points_are_only_in_their_own_table() -> None:
 
 
 def test_the_verdict_counts_and_doubts() -> None:
-    told = tables.verdicts(three_brokers())
-    assert told.startswith("2 of 16 targets met, 1 NOT met, 13 not measured.")
-    (line,) = [line for line in told.splitlines() if "produce latency p50" in line]
+    text = tables.verdicts(three_brokers())
+    assert text.startswith("2 of 16 targets met, 1 NOT met, 13 not measured.")
+    (line,) = [line for line in text.splitlines() if "produce latency p50" in line]
     assert cells(line) == ["produce latency p50", "<= 0.8", "0.50", "<= 1", "**1.11** (1 of 3 rounds meet it)", "✗ not met"]
 
 
@@ -80,8 +80,8 @@ def test_longer_is_better_in_every_row_of_the_picture() -> None:
     assert found["latency"].target == pytest.approx(1.25)
     assert found["start"].ours.median == 10
     assert found["latency"].kfake == pytest.approx(100 / 45)
-    assert found["latency"].said == "50 µs, Kafka 100"
-    assert found["produce 64 x 1 kB"].said == "600 MB/s, Kafka 300"
+    assert found["latency"].summary == "50 µs, Kafka 100"
+    assert found["produce 64 x 1 kB"].summary == "600 MB/s, Kafka 300"
     assert found["latency"].ours.low <= 2 <= found["latency"].ours.high
 
 
@@ -119,8 +119,8 @@ def test_the_terminal_shows_table_picture_and_verdict() -> None:
 
 def test_skipped_peers_are_listed() -> None:
     run = three_brokers()
-    run.left_out.append("tansu cannot be had here: no tansu on this machine")
-    assert "## Left out\n\n- tansu cannot be had here" in pages.page(run)
+    run.left_out.append("tansu cannot run here: no tansu on this machine")
+    assert "## Left out\n\n- tansu cannot run here" in pages.page(run)
 
 
 def test_heading_contains_the_facts_of_the_run() -> None:
@@ -188,6 +188,6 @@ def test_server_cost_of_a_load() -> None:
 
 
 def test_where_another_broker_is_better() -> None:
-    told = tables.losses(three_brokers()).splitlines()
-    assert [cells(line) for line in told[2:]] == [["kfake", "latency", "acknowledged p50 us", "50 (40-60)", "45", "1.11"]]
+    lines = tables.losses(three_brokers()).splitlines()
+    assert [cells(line) for line in lines[2:]] == [["kfake", "latency", "acknowledged p50 us", "50 (40-60)", "45", "1.11"]]
     assert tables.losses(a_run(("minibroker", "latency", "acknowledged p50 us", [50]))) == ""

@@ -1,4 +1,4 @@
-"""The load generator: every answer is counted once, however its bytes come, and a broker that fails is told of."""
+"""The load generator: every answer is counted once, however its bytes come, and failures of the broker are reported."""
 
 from __future__ import annotations
 

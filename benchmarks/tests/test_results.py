@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_results_round_trip(tmp_path: Path) -> None:
     run = three_brokers()
-    run.left_out.append("tansu cannot be had here: no tansu on this machine")
+    run.left_out.append("tansu cannot run here: no tansu on this machine")
     run.write(tmp_path / "results" / "run.json")
     assert read(tmp_path / "results" / "run.json") == run
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["run.json"]

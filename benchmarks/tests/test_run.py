@@ -31,9 +31,9 @@ def test_every_load_gives_its_figures(theme: str) -> None:
     names = [load.name for load in LOADS.values() if load.theme == theme and Need.CLIENTS not in load.needs]
     done = small(*(part for name in names for part in ("--load", name)))
     assert done.returncode == 0, done.stderr
-    told = done.stdout.splitlines()
+    lines = done.stdout.splitlines()
     for name in names:
-        assert any(line.startswith((f"| {name} ", f"**{name}")) for line in told), done.stdout
+        assert any(line.startswith((f"| {name} ", f"**{name}")) for line in lines), done.stdout
     tables = done.stdout.partition("## What it cost")[0].splitlines()
     figures = {line.split("|")[2].strip() for line in tables if line.startswith("| ") and line.count("|") == 4} - {"figure"}
     assert {figure for figure in figures if figure not in FIGURES} == set()
