@@ -29,9 +29,9 @@ printf '%s\\n' "${COMPREPLY[@]}"
 def tab(*words: str, bootstrap: str = "127.0.0.1:1") -> list[str]:
     """What bash offers for the last of these words."""
     environment = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "MINIBROKER_BOOTSTRAP_SERVER": bootstrap}
-    ran = subprocess.run(["bash", "--norc", "-c", _IN_BASH, "bash", *words], env=environment, capture_output=True, text=True, check=True)
-    assert ran.stderr == ""
-    return ran.stdout.split()
+    result = subprocess.run(["bash", "--norc", "-c", _IN_BASH, "bash", *words], env=environment, capture_output=True, text=True, check=True)
+    assert result.stderr == ""
+    return result.stdout.split()
 
 
 @pytest.fixture(autouse=True)

@@ -36,10 +36,10 @@ def test_properties_different_from_kafka(offline: Commands) -> None:
         "DEFAULT",
         "DIFFERENCE",
     ]
-    said = {line.split()[1]: line for line in offline("config", "list", "--kind", "broker", "--different").lines}
-    assert said["log.preallocate"].endswith("  No effect.")
-    assert said["cluster.id"].endswith("  Kafka documents no property of this name.")
-    assert said["listener.security.protocol.map"].split()[2:4] == ["SASL_SSL:SASL_SSL,PLA..."] * 2
+    output = {line.split()[1]: line for line in offline("config", "list", "--kind", "broker", "--different").lines}
+    assert output["log.preallocate"].endswith("  No effect.")
+    assert output["cluster.id"].endswith("  Kafka documents no property of this name.")
+    assert output["listener.security.protocol.map"].split()[2:4] == ["SASL_SSL:SASL_SSL,PLA..."] * 2
     assert offline("config", "list").lines[0].split() == ["KIND", "NAME", "TYPE", "UNIT", "DEFAULT", "UPDATE", "MODE"]
 
 
@@ -60,9 +60,9 @@ def test_a_property_explained(offline: Commands) -> None:
 
 
 def test_differences_explained(offline: Commands) -> None:
-    said = " ".join(offline("config", "explain", "group.initial.rebalance.delay.ms", "cluster.id").out.split())
-    assert "Apache Kafka its default is 3000, as here with minibroker.like.kafka. Here: A group does not wait" in said
-    assert "Apache Kafka does not document it, or has no such property" in said
+    output = " ".join(offline("config", "explain", "group.initial.rebalance.delay.ms", "cluster.id").out.split())
+    assert "Apache Kafka its default is 3000, as here with minibroker.like.kafka. Here: A group does not wait" in output
+    assert "Apache Kafka does not document it, or has no such property" in output
     both = offline("config", "explain", "compression.type").out
     assert both.count("compression.type (") == 2
     assert "when not set    compression.type of the broker" in both
@@ -71,16 +71,16 @@ def test_differences_explained(offline: Commands) -> None:
 
 
 def test_unknown_property(offline: Commands) -> None:
-    said = offline("config", "explain", "log.retention.hour", code=1)
-    assert said.err == "Error: there is no property log.retention.hour: did you mean log.retention.hours?\n"
+    result = offline("config", "explain", "log.retention.hour", code=1)
+    assert result.err == "Error: there is no property log.retention.hour: did you mean log.retention.hours?\n"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_property_can_be_explained(offline: Commands, kind: str) -> None:
     names = [entry.name for entry in entries(kind)]
-    said = offline("config", "explain", *names).out
-    assert all(f"{name} (" in said for name in names)
-    assert max(map(len, said.splitlines())) <= 120
+    output = offline("config", "explain", *names).out
+    assert all(f"{name} (" in output for name in names)
+    assert max(map(len, output.splitlines())) <= 120
 
 
 def test_variables_are_read_back() -> None:
@@ -100,8 +100,8 @@ def test_all_that_is_wrong_with_a_file(offline: Commands, tmp_path: Path, monkey
     file.write_text(
         "num.partitions=many\nlog.cleanup.policy=shred\nnum.partition=3\nssl.keystore.location=/k\nprocess.roles=broker\nnode.id=1\n"
     )
-    said = offline("config", "check", str(file), code=1).lines
-    assert said == [
+    output = offline("config", "check", str(file), code=1).lines
+    assert output == [
         (
             "error: Invalid value shred for configuration log.cleanup.policy: String must be one of: compact, delete. "
             f"Change log.cleanup.policy in {file}, line 2"

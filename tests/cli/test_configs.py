@@ -53,8 +53,8 @@ def test_topics(cli: Commands, fresh: Callable[..., str]) -> None:
 
 def test_empty_description_suggests_the_all_option(cli: Commands) -> None:
     cli("topics", "create", "plain")
-    said = cli("configs", "describe", "topics", "plain")
-    assert (said.lines, said.err) == (["TYPE  ENTITY  NAME  VALUE  SOURCE"], "No config was set: --all shows the values that apply.\n")
+    result = cli("configs", "describe", "topics", "plain")
+    assert (result.lines, result.err) == (["TYPE  ENTITY  NAME  VALUE  SOURCE"], "No config was set: --all shows the values that apply.\n")
     assert cli("configs", "describe", "topics", "plain", "-o", "json").err == ""
     assert cli("configs", "describe", "topics", "plain", "--all").err == ""
     cli("topics", "delete", "plain")
@@ -69,9 +69,9 @@ def test_a_change_that_is_refused_or_only_tried(cli: Commands, fresh: Callable[.
     assert "[INVALID_CONFIG]" in refused
     assert "Error: topics nowhere: " in refused
     assert values(cli, "topics", topic) == before
-    ran = cli("configs", "describe", "topics", topic, "nowhere", "-o", "json", code=1)
-    assert {item["entity"] for item in json.loads(ran.out)} == {topic}
-    assert ran.err.endswith("[UNKNOWN_TOPIC_OR_PARTITION]\n")
+    result = cli("configs", "describe", "topics", topic, "nowhere", "-o", "json", code=1)
+    assert {item["entity"] for item in json.loads(result.out)} == {topic}
+    assert result.err.endswith("[UNKNOWN_TOPIC_OR_PARTITION]\n")
 
 
 def test_brokers(cli: Commands) -> None:
@@ -92,8 +92,8 @@ def test_brokers(cli: Commands) -> None:
 def test_output_matches_config_command(cli: Commands, cluster: Cluster, fresh: Callable[..., str]) -> None:
     topic = fresh(**{"segment.bytes": "2000000"})
     arguments = ("--bootstrap-server", cluster.bootstrap, "--describe", "--all", "--entity-type", "topics", "--entity-name", topic)
-    said = [line.strip().split(" ")[0] for line in java.run_tool(java.CONFIG_COMMAND, *arguments).splitlines()[1:]]
-    assert sorted(said) == [f"{item['name']}={item['value']}" for item in items(cli, "describe", "topics", topic, "--all")]
+    output = [line.strip().split(" ")[0] for line in java.run_tool(java.CONFIG_COMMAND, *arguments).splitlines()[1:]]
+    assert sorted(output) == [f"{item['name']}={item['value']}" for item in items(cli, "describe", "topics", topic, "--all")]
 
 
 @pytest.mark.parametrize(

@@ -40,10 +40,10 @@ def write(folder: Path, data: bytes) -> str:
 def test_records_as_kafka_prints_them(offline: Commands, tmp_path: Path, segment: str) -> None:
     decoder = DECODERS[segment.partition("-")[0]]
     log = write(tmp_path, bytes.fromhex(GOLDEN[segment]["segment"]))
-    said = re.findall(r"^\| offset: (\d+) .*? key: (\{.*) payload: (.*)$", offline("dump-log", log, decoder).out, re.MULTILINE)
-    assert [[int(offset), key, value] for offset, key, value in said] == GOLDEN[segment]["records"]
+    output = re.findall(r"^\| offset: (\d+) .*? key: (\{.*) payload: (.*)$", offline("dump-log", log, decoder).out, re.MULTILINE)
+    assert [[int(offset), key, value] for offset, key, value in output] == GOLDEN[segment]["records"]
     content = offline("dump-log", log, decoder, "--skip-record-metadata").out
-    assert re.findall(r"^\| key: (\{.*) payload: (.*)$", content, re.MULTILINE) == [(key, value) for _, key, value in said]
+    assert re.findall(r"^\| key: (\{.*) payload: (.*)$", content, re.MULTILINE) == [(key, value) for _, key, value in output]
 
 
 def test_json_lines(offline: Commands, tmp_path: Path) -> None:
@@ -67,10 +67,10 @@ def group(subscription: bytes, assignment: bytes) -> bytes:
 
 
 def test_subscriptions_and_assignments_are_decoded(offline: Commands, tmp_path: Path) -> None:
-    said = offline("dump-log", write(tmp_path, group(SUBSCRIPTION, ASSIGNMENT)), "--offsets-decoder").out
+    output = offline("dump-log", write(tmp_path, group(SUBSCRIPTION, ASSIGNMENT)), "--offsets-decoder").out
     assert (  # a line of DumpLogSegments but for names
         '"subscription":{"topics":["grp"],"userData":"","ownedPartitions":[],"generationId":-1,"rackId":""},'
-        '"assignment":{"assignedPartitions":[{"topic":"grp","partitions":[0]}],"userData":""}}]}}' in said
+        '"assignment":{"assignedPartitions":[{"topic":"grp","partitions":[0]}],"userData":""}}]}}' in output
     )
 
 

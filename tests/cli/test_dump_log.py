@@ -50,9 +50,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_output_matches_kafka(offline: Commands, folder: Path, expected: str, files: list[str], options: list[str]) -> None:
-    ran = offline("dump-log", *files, *options)
-    assert ran.out == (folder / f"{expected}.txt").read_text()
-    assert ran.err == ""
+    result = offline("dump-log", *files, *options)
+    assert result.out == (folder / f"{expected}.txt").read_text()
+    assert result.err == ""
 
 
 def items(offline: Commands, *arguments: str, code: int = 0) -> list[dict[str, object]]:
@@ -90,10 +90,10 @@ def test_json_lines(offline: Commands, folder: Path) -> None:
 
 
 def test_directory_means_all_its_files(offline: Commands, folder: Path) -> None:
-    ran = offline("dump-log", "tx-0")
-    dumped = [line.removeprefix("Dumping tx-0/") for line in ran.lines if line.startswith("Dumping")]
+    result = offline("dump-log", "tx-0")
+    dumped = [line.removeprefix("Dumping tx-0/") for line in result.lines if line.startswith("Dumping")]
     assert dumped == [Path(name).name for name in sorted(DATA_FILES)] + ["leader-epoch-checkpoint"]
-    assert ran.lines[-1] == "epoch: 0 startOffset: 0"
+    assert result.lines[-1] == "epoch: 0 startOffset: 0"
 
 
 def test_directory_with_an_index_option_means_its_indexes(offline: Commands, folder: Path) -> None:
@@ -118,9 +118,9 @@ def spoil(file: Path, position: int) -> None:
 
 def test_wrong_crc_is_reported_and_the_rest_is_printed(offline: Commands, folder: Path) -> None:
     spoil(folder / LOG, 300)
-    ran = offline("dump-log", LOG, "--print-data-log", code=1)
-    assert ran.err == f"Error: {LOG} at position 199: the batch at offset 5 has a wrong CRC\n"
-    assert [line.rpartition(" ")[2] for line in ran.lines if line.startswith("baseOffset")] == ["true", "true", "false"] + ["true"] * 9
+    result = offline("dump-log", LOG, "--print-data-log", code=1)
+    assert result.err == f"Error: {LOG} at position 199: the batch at offset 5 has a wrong CRC\n"
+    assert [line.rpartition(" ")[2] for line in result.lines if line.startswith("baseOffset")] == ["true", "true", "false"] + ["true"] * 9
 
 
 @pytest.mark.parametrize("size", [1, 11, 16, 60, 120, 499])
@@ -128,10 +128,10 @@ def test_torn_last_batch_is_reported(offline: Commands, folder: Path, size: int)
     file = folder / LOG
     file.write_bytes(file.read_bytes()[:size])
     position = 0 if size < 121 else 398
-    ran = offline("dump-log", LOG, code=1)
-    assert ran.lines[-1] == f"Found {size - position} invalid bytes at the end of {ZEROS}.log"
-    assert ran.err.startswith(f"Error: {LOG} at position {position}: no record batch in the {size - position} bytes from there on: ")
-    assert ran.err.count("\n") == 1
+    result = offline("dump-log", LOG, code=1)
+    assert result.lines[-1] == f"Found {size - position} invalid bytes at the end of {ZEROS}.log"
+    assert result.err.startswith(f"Error: {LOG} at position {position}: no record batch in the {size - position} bytes from there on: ")
+    assert result.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

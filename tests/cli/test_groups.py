@@ -68,16 +68,16 @@ def commit(cluster: Cluster, group: str, **offsets: int) -> None:
 
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
     names = [(name.rpartition("-"), offset) for name, offset in offsets.items()]
-    wanted = [TopicPartition(topic, int(index), offset) for (topic, _, index), offset in names]
+    expected = [TopicPartition(topic, int(index), offset) for (topic, _, index), offset in names]
     deadline = time.monotonic() + TIMEOUT_S
     while True:
         try:
-            committed = consumer.commit(offsets=wanted, asynchronous=False)
+            committed = consumer.commit(offsets=expected, asynchronous=False)
             break
         except KafkaException as error:  # Apache Kafka makes the topic of offsets only now
             if error.args[0].code() not in NOT_READY or time.monotonic() > deadline:
                 raise
-    assert [each.error for each in committed] == [None] * len(wanted)
+    assert [each.error for each in committed] == [None] * len(expected)
     consumer.close()
 
 
@@ -225,9 +225,9 @@ def test_unknown_groups_and_topics(cli: Commands, cluster: Cluster, fresh: Calla
     for view in ("--offsets", "--members", "--state"):
         assert cli("groups", "describe", group, view, code=1).err.endswith("[GROUP_ID_NOT_FOUND]\n")
     commit(cluster, group, **{f"{gone}-0": 0})
-    ran = cli("groups", "describe", group, "nobody", "-o", "json", code=1)
-    assert [row["group"] for row in json.loads(ran.out)] == [group]
-    assert ran.err.startswith("Error: group nobody: ")
+    result = cli("groups", "describe", group, "nobody", "-o", "json", code=1)
+    assert [row["group"] for row in json.loads(result.out)] == [group]
+    assert result.err.startswith("Error: group nobody: ")
     assert cli("groups", "describe", group, "--members").lines == [
         "GROUP  MEMBER ID  GROUP INSTANCE ID  CLIENT ID  HOST  PROTOCOL  MEMBER EPOCH  TOPICS  ASSIGNMENT"
     ]
@@ -237,10 +237,10 @@ def test_delete(cli: Commands, cluster: Cluster, fresh: Callable[..., str], join
     topic, idle, busy = fresh(), new_group(), new_group()
     commit(cluster, idle, **{f"{topic}-0": 0})
     join(busy, [topic], partitions=1)
-    ran = cli("groups", "delete", idle, busy, "nobody", "-o", "json", code=1)
-    assert json.loads(ran.out) == [{"group": idle, "deleted": True}]
-    assert f"Error: group {busy}: The group is not empty. [NON_EMPTY_GROUP]\n" in ran.err
-    assert "Error: group nobody: The group id does not exist. [GROUP_ID_NOT_FOUND]\n" in ran.err
+    result = cli("groups", "delete", idle, busy, "nobody", "-o", "json", code=1)
+    assert json.loads(result.out) == [{"group": idle, "deleted": True}]
+    assert f"Error: group {busy}: The group is not empty. [NON_EMPTY_GROUP]\n" in result.err
+    assert "Error: group nobody: The group id does not exist. [GROUP_ID_NOT_FOUND]\n" in result.err
     there = cli("groups", "list", "-o", "name").lines
     assert busy in there
     assert idle not in there
@@ -274,8 +274,8 @@ def test_output_matches_consumer_group_command(cli: Commands, cluster: Cluster, 
     join(group, [topic], 2, partitions=3)
 
     def rows(*arguments: str) -> list[list[str]]:
-        said = java.run_tool(CONSUMER_GROUP_COMMAND, "--bootstrap-server", cluster.bootstrap, "--group", group, *arguments)
-        return [line.split() for line in said.splitlines() if line.startswith(group)]
+        output = java.run_tool(CONSUMER_GROUP_COMMAND, "--bootstrap-server", cluster.bootstrap, "--group", group, *arguments)
+        return [line.split() for line in output.splitlines() if line.startswith(group)]
 
     def cells(*values: object) -> list[str]:
         return ["-" if value is None else str(value) for value in values]

@@ -28,25 +28,25 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 
 def test_a_broker_that_serves(cli: Commands, cluster: Cluster) -> None:
-    said = cli("health").out
-    assert said.startswith(f"healthy: {cluster.bootstrap}, cluster ")
-    assert said.endswith(", 1 log directory online\n")
-    assert said.count("\n") == 1
+    output = cli("health").out
+    assert output.startswith(f"healthy: {cluster.bootstrap}, cluster ")
+    assert output.endswith(", 1 log directory online\n")
+    assert output.count("\n") == 1
     assert cli("health", "-b", f"{cluster.bootstrap},{cluster.bootstrap}").out.count(cluster.bootstrap) == 2
 
 
 def test_one_broker_of_those_named_does_not(cli: Commands, cluster: Cluster) -> None:
-    said = cli("health", "-b", f"{cluster.bootstrap},127.0.0.1:1", code=1)
-    assert (said.out, said.err) == ("", "Error: no connection to 127.0.0.1:1: Connection refused: does a broker listen there?\n")
+    result = cli("health", "-b", f"{cluster.bootstrap},127.0.0.1:1", code=1)
+    assert (result.out, result.err) == ("", "Error: no connection to 127.0.0.1:1: Connection refused: does a broker listen there?\n")
 
 
 def test_default_address_is_the_local_listener(cluster: Cluster, tmp_path: Path) -> None:
     port = cluster.bootstrap.rpartition(":")[2]
     listeners = f"INSIDE://127.0.0.1:{port},OUTSIDE://:{port},CONTROLLER://:1"
     names = {"KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT", "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER"}
-    ran = run(KAFKA_LISTENERS=listeners, **names)
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout.startswith(f"healthy: 127.0.0.1:{port}, 127.0.0.1:{port}, cluster ")
+    result = run(KAFKA_LISTENERS=listeners, **names)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith(f"healthy: 127.0.0.1:{port}, 127.0.0.1:{port}, cluster ")
     file = tmp_path / "server.properties"
     file.write_text("listeners=PLAINTEXT://127.0.0.1:1\n")
     assert run("-c", str(file)).returncode == 1
@@ -54,16 +54,16 @@ def test_default_address_is_the_local_listener(cluster: Cluster, tmp_path: Path)
 
 
 def test_port_zero_is_refused() -> None:
-    ran = run(KAFKA_LISTENERS="PLAINTEXT://:0")
-    assert (ran.returncode, ran.stdout) == (1, "")
-    assert ran.stderr == "Error: listeners: PLAINTEXT://:0 has port 0, a free port that only the broker knows: give the address with -b\n"
+    done = run(KAFKA_LISTENERS="PLAINTEXT://:0")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "Error: listeners: PLAINTEXT://:0 has port 0, a free port that only the broker knows: give the address with -b\n"
 
 
 def test_one_that_is_silent_is_unhealthy_soon(offline: Commands) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        said = offline("health", "-b", address, "--timeout", "0.1", code=1)  # not 124: Docker knows 0 and 1
-    assert said.err == f"Error: no answer from {address} in time\n"
+        result = offline("health", "-b", address, "--timeout", "0.1", code=1)  # not 124: Docker knows 0 and 1
+    assert result.err == f"Error: no answer from {address} in time\n"
 
 
 def test_a_directory_that_is_offline() -> None:
@@ -84,8 +84,8 @@ def test_unhealthy_answers(monkeypatch: pytest.MonkeyPatch, offline: Commands) -
     assert offline("health", code=1).err == "Error: 127.0.0.1:1: log directory /b is offline: see the broker's log, then restart it\n"
     both[1] = k35_describe_log_dirs.LogDirResult(error_code=0, log_dir="/b", topics=[])
     assert offline("health").out == "healthy: 127.0.0.1:1, cluster None, 2 log directories online\n"
-    (asked,) = {tuple(request.topics) for request in broker.requests_for(k35_describe_log_dirs)}
-    assert asked == (), "sizes of all partitions would cost the broker more than the check may"
+    (requests,) = {tuple(request.topics) for request in broker.requests_for(k35_describe_log_dirs)}
+    assert requests == (), "sizes of all partitions would cost the broker more than the check may"
     broker.on(k03_metadata, lambda *_: k03_metadata.Response(brokers=[], topics=[]))
     assert "127.0.0.1:1 knows no broker" in offline("health", code=1).err
 
@@ -108,8 +108,8 @@ def test_it_imports_little(cluster: Cluster) -> None:
     program = "import os, sys, minibroker.cli.entry as entry\nos._exit = sys.exit\ntry: entry.main()\nfinally: print(*sys.modules)"
     environment = {"KAFKA_LISTENERS": f"PLAINTEXT://{cluster.bootstrap}", "PATH": "/usr/bin:/bin"}
     for words in (["health"], ["container", "--health"]):
-        ran = subprocess.run([sys.executable, "-c", program, *words], env=environment, capture_output=True, text=True, check=True)
-        said, names = ran.stdout.splitlines()
-        assert said.startswith(f"healthy: {cluster.bootstrap}, ")
+        result = subprocess.run([sys.executable, "-c", program, *words], env=environment, capture_output=True, text=True, check=True)
+        output, names = result.stdout.splitlines()
+        assert output.startswith(f"healthy: {cluster.bootstrap}, ")
         heavy = {"asyncio", "click", "dataclasses", "json", "javaproperties", "logging", "pathlib", "ssl", "tabulate", "yaml"}
         assert not (heavy | {"minibroker.config.broker_config", "minibroker.server"}) & set(names.split())

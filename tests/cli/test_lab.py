@@ -87,8 +87,8 @@ def test_how_often_and_for_whom(lab: Commands) -> None:
         ("--probability", "0.25"): {"probability": 0.25, "seed": 1},
         ("--always",): {},
     }
-    for said in often:
-        lab("faults", "inject", "Produce", "NOT_LEADER_OR_FOLLOWER", *said)
+    for options in often:
+        lab("faults", "inject", "Produce", "NOT_LEADER_OR_FOLLOWER", *options)
     assert [each["often"] for each in json.loads(lab("faults", "list", "-o", "json").out)] == list(often.values())
     lab("faults", "clear")
     scope = {"topic": "orders", "partition": 0, "client_id": "app", "transactional_id": "t", "node": 0}

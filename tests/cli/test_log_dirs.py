@@ -62,16 +62,16 @@ def test_directories_and_partitions(cli: Commands, cluster: Cluster, fresh: Call
 def test_unknown_topics_and_brokers(cli: Commands) -> None:
     error = cli("log-dirs", "--partitions", "-t", "nowhere", code=1).err
     assert error == "Error: topic nowhere is in no log directory [UNKNOWN_TOPIC_OR_PARTITION]\n"
-    ran = cli("log-dirs", "--broker-id", "1", "--broker-id", "99", "-o", "json", code=1)
-    assert [item["broker"] for item in json.loads(ran.out)] == [1]
-    assert ran.err.startswith("Error: broker 99 is not in the cluster's metadata")
+    result = cli("log-dirs", "--broker-id", "1", "--broker-id", "99", "-o", "json", code=1)
+    assert [item["broker"] for item in json.loads(result.out)] == [1]
+    assert result.err.startswith("Error: broker 99 is not in the cluster's metadata")
 
 
 def test_output_matches_log_dirs_command(cli: Commands, cluster: Cluster, fresh: Callable[..., str]) -> None:
     topic = fresh(partitions=3)
     cli("produce", topic, "-p", "2", stdin="a\nb\n")
-    said = java.run_tool(java.LOG_DIRS_COMMAND, "--bootstrap-server", cluster.bootstrap, "--describe", "--topic-list", topic)
-    (broker,) = json.loads(said.splitlines()[-1])["brokers"]
+    output = java.run_tool(java.LOG_DIRS_COMMAND, "--bootstrap-server", cluster.bootstrap, "--describe", "--topic-list", topic)
+    (broker,) = json.loads(output.splitlines()[-1])["brokers"]
     (directory,) = broker["logDirs"]
     theirs = [(broker["broker"], directory["logDir"], *log.values()) for log in directory["partitions"]]
     ours = [
@@ -89,8 +89,8 @@ def test_several_brokers_and_a_directory_that_is_offline(monkeypatch: pytest.Mon
     broken = k35.LogDirResult(error_code=56, log_dir="/a", topics=[])
     broker.on(k35, lambda *_: k35.Response(results=[healthy, broken]))
     monkeypatch.setattr(options, "open_client", lambda *_: Client("fake:1", connect=broker.connect))
-    ran = offline("log-dirs", "-o", "json", code=1)
+    result = offline("log-dirs", "-o", "json", code=1)
     facts = {"log_dir": "/b", "partitions": 0, "size": 0, "total_bytes": None, "usable_bytes": None, "cordoned": False}
-    assert json.loads(ran.out) == [{"broker": 1, **facts}, {"broker": 2, **facts}]
-    assert ran.err.count("[KAFKA_STORAGE_ERROR]") == 2
-    assert "Error: log directory /a of broker 2: " in ran.err
+    assert json.loads(result.out) == [{"broker": 1, **facts}, {"broker": 2, **facts}]
+    assert result.err.count("[KAFKA_STORAGE_ERROR]") == 2
+    assert "Error: log directory /a of broker 2: " in result.err

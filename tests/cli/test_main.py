@@ -54,8 +54,8 @@ def test_serve_pays_for_no_other_command() -> None:
 
 
 def test_a_misspelt_option(offline: Commands) -> None:
-    said = offline("log-dirs", "--broker", "1", code=2).err
-    assert said == "Error: No such option '--broker'. Did you mean '--broker-id'? Try 'minibroker log-dirs --help'.\n"
+    output = offline("log-dirs", "--broker", "1", code=2).err
+    assert output == "Error: No such option '--broker'. Did you mean '--broker-id'? Try 'minibroker log-dirs --help'.\n"
 
 
 @pytest.mark.parametrize(
@@ -84,16 +84,16 @@ def test_suggestions_for_misspelled_commands(offline: Commands, words: tuple[str
 
 def test_unsupported_kafka_tool(offline: Commands) -> None:
     """Each of ours once; scripts may say it with `.sh`."""
-    said = offline("kafka-tool", "kafka-mirror-maker.sh", code=2).err
-    assert said.startswith("Error: Invalid value for 'NAME': 'kafka-mirror-maker' is not one of 'cub', 'kafka-acls', ")
-    assert said.count("kafka-topics") == offline("kafka-tool", code=2).err.count("kafka-topics") == 1
+    output = offline("kafka-tool", "kafka-mirror-maker.sh", code=2).err
+    assert output.startswith("Error: Invalid value for 'NAME': 'kafka-mirror-maker' is not one of 'cub', 'kafka-acls', ")
+    assert output.count("kafka-topics") == offline("kafka-tool", code=2).err.count("kafka-topics") == 1
     assert offline("kafka-tool", "kafka-topics.sh", "--help").out.startswith("usage: kafka-topics ")
 
 
 @pytest.mark.parametrize("words", [(), ("groups",), ("storage",)])
 def test_a_command_that_only_has_commands_shows_them(offline: Commands, words: tuple[str, ...]) -> None:
-    said = offline(*words, code=2)
-    assert (said.out, said.err) == ("", offline(*words, "--help").out)
+    result = offline(*words, code=2)
+    assert (result.out, result.err) == ("", offline(*words, "--help").out)
 
 
 def test_not_a_number(offline: Commands) -> None:
@@ -102,9 +102,9 @@ def test_not_a_number(offline: Commands) -> None:
 
 
 def test_as_a_module() -> None:
-    ran = subprocess.run([sys.executable, "-m", "minibroker", "nonsense"], capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr == "Error: No such command 'nonsense'. Try 'minibroker --help'.\n"
+    result = subprocess.run([sys.executable, "-m", "minibroker", "nonsense"], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == "Error: No such command 'nonsense'. Try 'minibroker --help'.\n"
 
 
 def failing_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> Any:
@@ -144,13 +144,13 @@ def test_internal_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts(shell: str) -> None:
     command = [sys.executable, "-m", "minibroker"]
-    ran = subprocess.run(
+    result = subprocess.run(
         command, env={"_MINIBROKER_COMPLETE": f"{shell}_source", "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=False
     )
-    assert "_MINIBROKER_COMPLETE" in ran.stdout
+    assert "_MINIBROKER_COMPLETE" in result.stdout
 
 
 def test_completes_commands_and_options() -> None:
     environment = {"_MINIBROKER_COMPLETE": "bash_complete", "COMP_WORDS": "minibroker off", "COMP_CWORD": "1", "PATH": "/usr/bin:/bin"}
-    ran = subprocess.run([sys.executable, "-m", "minibroker"], env=environment, capture_output=True, text=True, check=False)
-    assert ran.stdout == "plain,offsets\n"
+    result = subprocess.run([sys.executable, "-m", "minibroker"], env=environment, capture_output=True, text=True, check=False)
+    assert result.stdout == "plain,offsets\n"

@@ -79,8 +79,8 @@ def test_partition_of_keys_is_that_of_java(cli: Commands, fresh: Callable[..., s
 def test_produce_prints_offsets(cli: Commands, fresh: Callable[..., str]) -> None:
     topic = fresh(partitions=2)
     cli("produce", topic, "-p", "1", stdin="a\n")
-    ran = cli("produce", topic, "-p", "1", "-o", "json", "--batch-bytes", "20", stdin="b\nc\nd\n")
-    assert json.loads(ran.out) == [{"topic": topic, "partition": 1, "records": 3, "first_offset": 1, "last_offset": 3}]
+    result = cli("produce", topic, "-p", "1", "-o", "json", "--batch-bytes", "20", stdin="b\nc\nd\n")
+    assert json.loads(result.out) == [{"topic": topic, "partition": 1, "records": 3, "first_offset": 1, "last_offset": 3}]
 
 
 def test_a_topic_is_created_on_first_use(cli: Commands) -> None:
@@ -182,9 +182,9 @@ def test_transactions(cli: Commands, cluster: Cluster, fresh: Callable[..., str]
 def test_waiting_in_vain_is_code_124(cli: Commands, fresh: Callable[..., str]) -> None:
     topic = fresh()
     cli("produce", topic, stdin="a\n")
-    ran = cli("consume", topic, "-c", "2", "--idle-timeout", "0.2", code=124)
-    assert ran.out == "a\n"
-    assert ran.err == "Error: no record arrived for 0.2 s\n"
+    result = cli("consume", topic, "-c", "2", "--idle-timeout", "0.2", code=124)
+    assert result.out == "a\n"
+    assert result.err == "Error: no record arrived for 0.2 s\n"
 
 
 def test_failures_are_one_line(cli: Commands, fresh: Callable[..., str]) -> None:

@@ -97,17 +97,17 @@ def test_partition_selection(cli: Commands, topic: str, fresh: Callable[..., str
     assert cli("groups", "reset-offsets", group, "-t", topic, "--to-latest", "-o", "name").lines == [
         f"{topic}:{index}" for index in range(3)
     ]
-    ran = cli("groups", "reset-offsets", group, "-t", topic, "--shift-by", "2", "-o", "jsonl", code=1)
-    assert [json.loads(line)["partition"] for line in ran.lines] == [0, 2]
-    assert f"Error: group {group}: {topic}-1 has no committed offset to shift [OFFSET_OUT_OF_RANGE]\n" in ran.err
-    assert f"Warning: group {group}: offset 2 of {topic}-2 is after the log end: 0 instead\n" in ran.err
-    ran = cli("groups", "reset-offsets", group, "-t", f"{topic}:0,7", "-t", "nowhere", "--to-latest", "-o", "name", code=1)
-    assert ran.lines == [f"{topic}:0"]
-    assert f"topic {topic}: there is no partition 7, it has 3 [UNKNOWN_TOPIC_OR_PARTITION]" in ran.err
-    assert "Error: topic nowhere: " in ran.err
-    ran = cli("groups", "reset-offsets", "nobody", "--all-topics", "--to-latest", code=1)
-    assert ran.err == "Error: group nobody has no committed offsets; give --topic [UNKNOWN_TOPIC_OR_PARTITION]\n"
-    assert ran.out == ""
+    result = cli("groups", "reset-offsets", group, "-t", topic, "--shift-by", "2", "-o", "jsonl", code=1)
+    assert [json.loads(line)["partition"] for line in result.lines] == [0, 2]
+    assert f"Error: group {group}: {topic}-1 has no committed offset to shift [OFFSET_OUT_OF_RANGE]\n" in result.err
+    assert f"Warning: group {group}: offset 2 of {topic}-2 is after the log end: 0 instead\n" in result.err
+    result = cli("groups", "reset-offsets", group, "-t", f"{topic}:0,7", "-t", "nowhere", "--to-latest", "-o", "name", code=1)
+    assert result.lines == [f"{topic}:0"]
+    assert f"topic {topic}: there is no partition 7, it has 3 [UNKNOWN_TOPIC_OR_PARTITION]" in result.err
+    assert "Error: topic nowhere: " in result.err
+    result = cli("groups", "reset-offsets", "nobody", "--all-topics", "--to-latest", code=1)
+    assert result.err == "Error: group nobody has no committed offsets; give --topic [UNKNOWN_TOPIC_OR_PARTITION]\n"
+    assert result.out == ""
 
 
 def test_a_group_with_members_is_refused(cli: Commands, cluster: Cluster, topic: str, join: Join) -> None:
@@ -115,10 +115,10 @@ def test_a_group_with_members_is_refused(cli: Commands, cluster: Cluster, topic:
     commit(cluster, group, **{f"{topic}-0": 4})
     (member,) = join(group, [topic], partitions=3)
     for options in ([], ["--execute"]):
-        ran = cli("groups", "reset-offsets", group, idle, "-t", topic, "--to-earliest", *options, "-o", "name", code=1)
-        assert ran.lines == [f"{topic}:{index}" for index in range(3)]
-        assert f"Error: group {group} is Stable, members: 1: stop its consumers first" in ran.err
-        assert ran.err.endswith("[NON_EMPTY_GROUP]\n")
+        result = cli("groups", "reset-offsets", group, idle, "-t", topic, "--to-earliest", *options, "-o", "name", code=1)
+        assert result.lines == [f"{topic}:{index}" for index in range(3)]
+        assert f"Error: group {group} is Stable, members: 1: stop its consumers first" in result.err
+        assert result.err.endswith("[NON_EMPTY_GROUP]\n")
     assert committed(cli, group)[0] == 4
     assert committed(cli, idle) == {0: 0, 1: 0, 2: 0}
     member.unsubscribe()
@@ -145,8 +145,8 @@ def test_file(cli: Commands, cluster: Cluster, topic: str, tmp_path: Path) -> No
     path.write_text(both)
     assert cli("groups", "reset-offsets", one, two, "--from-file", str(path), "--dry-run", "-o", "csv").out == both
     assert cli("groups", "reset-offsets", two, "--from-file", str(path), "-o", "csv").out == f"{topic},0,5\n"
-    ran = cli("groups", "reset-offsets", "nobody", "--from-file", str(path), code=1)
-    assert ran.err == "Error: group nobody: the file has no line for it [UNKNOWN_TOPIC_OR_PARTITION]\n"
+    result = cli("groups", "reset-offsets", "nobody", "--from-file", str(path), code=1)
+    assert result.err == "Error: group nobody: the file has no line for it [UNKNOWN_TOPIC_OR_PARTITION]\n"
 
 
 def test_plan_matches_consumer_group_command(cli: Commands, cluster: Cluster, topic: str, tmp_path: Path) -> None:

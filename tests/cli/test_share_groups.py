@@ -108,6 +108,6 @@ def test_output_matches_kafka(cli: Commands, cluster: Cluster, members: Members)
     members.leave(A, B)
     cli("groups", "reset-offsets", group, "--topic", topic, "--to-earliest", "--execute")
     assert offsets(cli, group) == {0: (0, 3, 3), 1: (0, 0, 0)}
-    told = java.run_tool(SHARE_GROUP_COMMAND, "--bootstrap-server", cluster.bootstrap, "--group", group, "--describe")
-    rows = [line.split() for line in told.splitlines() if line.startswith(group)]
+    text = java.run_tool(SHARE_GROUP_COMMAND, "--bootstrap-server", cluster.bootstrap, "--group", group, "--describe")
+    rows = [line.split() for line in text.splitlines() if line.startswith(group)]
     assert sorted(rows) == [[group, topic, "0", "0", "3"], [group, topic, "1", "0", "0"]]

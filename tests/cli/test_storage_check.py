@@ -95,10 +95,10 @@ def test_json(data: Path) -> None:
     path = damage(data)
     result = run(data, "-o", "json")
     assert result.exit_code == 1
-    said = json.loads(result.stdout)
-    assert (said["errors"], said["warnings"], said["partitions"], said["directories"]) == (1, 0, PARTITIONS + 1, 1)
-    assert said["bytes"] == sum(each.stat().st_size for each in data.glob("*/*.log"))
-    (finding,) = said["findings"]
+    output = json.loads(result.stdout)
+    assert (output["errors"], output["warnings"], output["partitions"], output["directories"]) == (1, 0, PARTITIONS + 1, 1)
+    assert output["bytes"] == sum(each.stat().st_size for each in data.glob("*/*.log"))
+    (finding,) = output["findings"]
     assert finding["file"] == str(path)
     assert finding["position"] > 0
     lines = [json.loads(line) for line in run(data, "-o", "jsonl").stdout.splitlines()]

@@ -17,9 +17,9 @@ MEMBER = "a member"
 NONE: dict[str, list[k88.TaskIds]] = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
 
 
-def beat(cluster: Cluster, group: str, epoch: int, **said: Any) -> k88.Response:
+def beat(cluster: Cluster, group: str, epoch: int, **fields: Any) -> k88.Response:
     port = int(cluster.bootstrap.rpartition(":")[2])
-    request = k88.Request(group_id=group, member_id=MEMBER, member_epoch=epoch, endpoint_information_epoch=-1, **said)
+    request = k88.Request(group_id=group, member_id=MEMBER, member_epoch=epoch, endpoint_information_epoch=-1, **fields)
     answer: k88.Response = ask(port, request)
     return answer
 
@@ -27,8 +27,8 @@ def beat(cluster: Cluster, group: str, epoch: int, **said: Any) -> k88.Response:
 def settle(cluster: Cluster, group: str, topic: str) -> None:
     """A member has joined and has all tasks."""
     deadline = time.monotonic() + TIMEOUT_S
-    said = {"rebalance_timeout_ms": 60_000, "topology": topology(subtopology("0", [topic])), "process_id": "p", **NONE}
-    while not beat(cluster, group, 0, **said).active_tasks:
+    fields = {"rebalance_timeout_ms": 60_000, "topology": topology(subtopology("0", [topic])), "process_id": "p", **NONE}
+    while not beat(cluster, group, 0, **fields).active_tasks:
         assert time.monotonic() < deadline
         time.sleep(0.1)
 

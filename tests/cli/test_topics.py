@@ -82,12 +82,12 @@ def test_existing_topic_fails_without_if_not_exists(cli: Commands, fresh: Callab
 
 def test_several_topics_each_have_their_outcome(cli: Commands, fresh: Callable[..., str]) -> None:
     name = fresh()
-    ran = cli("topics", "create", name, name + "-b", "bad/name", "-o", "name", code=1)
-    assert ran.lines == [name + "-b"]
-    assert len(ran.err.splitlines()) == 2
-    assert "[INVALID_TOPIC_EXCEPTION]" in ran.err
-    ran = cli("topics", "delete", name, name + "-b", "gone", "-o", "jsonl", code=1)
-    assert {item["name"]: item["deleted"] for item in map(json.loads, ran.lines)} == {name: True, name + "-b": True}
+    result = cli("topics", "create", name, name + "-b", "bad/name", "-o", "name", code=1)
+    assert result.lines == [name + "-b"]
+    assert len(result.err.splitlines()) == 2
+    assert "[INVALID_TOPIC_EXCEPTION]" in result.err
+    result = cli("topics", "delete", name, name + "-b", "gone", "-o", "jsonl", code=1)
+    assert {item["name"]: item["deleted"] for item in map(json.loads, result.lines)} == {name: True, name + "-b": True}
     assert (
         cli("topics", "delete", "gone", "--if-exists", "-o", "json").out
         == json.dumps([{"name": "gone", "deleted": False}], indent=2) + "\n"

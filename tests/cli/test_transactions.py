@@ -120,10 +120,10 @@ def test_describe(cli: Commands, fresh: Callable[..., str], begin: OpenTransacti
     producer.commit_transaction(30)
     item = complete(cli, producer)
     assert (item["state"], item["duration_ms"], item["partitions"]) == ("CompleteCommit", None, [])
-    ran = cli("transactions", "describe", producer.name, "nobody", "-o", "name", code=1)
-    assert ran.lines == [producer.name]
-    assert ran.err.startswith("Error: transactional id nobody: ")
-    assert "[TRANSACTIONAL_ID_NOT_FOUND]" in ran.err
+    result = cli("transactions", "describe", producer.name, "nobody", "-o", "name", code=1)
+    assert result.lines == [producer.name]
+    assert result.err.startswith("Error: transactional id nobody: ")
+    assert "[TRANSACTIONAL_ID_NOT_FOUND]" in result.err
 
 
 def test_describe_producers(cli: Commands, fresh: Callable[..., str], begin: OpenTransaction) -> None:
@@ -323,8 +323,8 @@ def test_a_transaction_that_hangs_is_found_and_ended(
         "last_timestamp": 1_700_000_000_000,
         "duration_min": 0,
     }
-    said = java.run_tool(TRANSACTIONS_COMMAND, "--bootstrap-server", cluster.bootstrap, "find-hanging", "--topic", topic)
-    assert said.splitlines()[1].split()[:6] == [topic, "0", str(producer_id), "0", "-1", "1"]
+    output = java.run_tool(TRANSACTIONS_COMMAND, "--bootstrap-server", cluster.bootstrap, "find-hanging", "--topic", topic)
+    assert output.splitlines()[1].split()[:6] == [topic, "0", str(producer_id), "0", "-1", "1"]
     assert cli("transactions", "find-hanging", "-o", "name").lines == [f"{topic}:0:1"]
     assert items(cli, "find-hanging", "--max-transaction-timeout", "100000000") == []
     cli("transactions", "abort", "--topic", topic, "--partition", "0", "--start-offset", "1")
@@ -338,8 +338,8 @@ def test_output_matches_transactions_command(cli: Commands, cluster: Cluster, fr
     producer = begin(topic, 0, 1)
 
     def rows(*arguments: str) -> list[list[str]]:
-        said = java.run_tool(TRANSACTIONS_COMMAND, "--bootstrap-server", cluster.bootstrap, *arguments)
-        return [line.split() for line in said.splitlines()[1:]]
+        output = java.run_tool(TRANSACTIONS_COMMAND, "--bootstrap-server", cluster.bootstrap, *arguments)
+        return [line.split() for line in output.splitlines()[1:]]
 
     def ours(*arguments: str) -> list[list[str]]:
         return [[str(value) for value in item.values()] for item in items(cli, *arguments)]

@@ -167,9 +167,9 @@ def test_each_leader_gets_its_own_partitions() -> None:
     broker.on(k02_list_offsets, found(100))
     answers = list_offsets(client_of(broker), {("orders", index): LATEST for index in range(5)})
     assert sorted(answers) == [("orders", index) for index in range(5)]
-    asked = [address.port for key, address in broker.addressees if key == k02_list_offsets.API_KEY]
+    ports = [address.port for key, address in broker.addressees if key == k02_list_offsets.API_KEY]
     partitions = [[p.partition_index for p in request.topics[0].partitions] for request in broker.requests_for(k02_list_offsets)]
-    assert dict(zip(asked, partitions, strict=True)) == {1: [0, 3], 2: [1, 4], 3: [2]}
+    assert dict(zip(ports, partitions, strict=True)) == {1: [0, 3], 2: [1, 4], 3: [2]}
 
 
 def test_a_time_out_while_connecting_is_a_time_out() -> None:

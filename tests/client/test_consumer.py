@@ -199,6 +199,6 @@ def test_each_leader_is_fetched_from_in_one_poll() -> None:
     consumer = Consumer(consuming.client, "orders", {0: 0, 1: 0, 2: 0})
     consuming.broker.on(k01_fetch, consuming.answer(batch(0, "a")))
     assert [(consumed.partition, consumed.record.value) for consumed in consumer.poll(1)] == [(0, b"a")]
-    asked = [address.port for key, address in consuming.broker.addressees if key == k01_fetch.API_KEY]
+    ports = [address.port for key, address in consuming.broker.addressees if key == k01_fetch.API_KEY]
     partitions = [[p.partition for p in request.topics[0].partitions] for request in consuming.broker.requests_for(k01_fetch)]
-    assert dict(zip(asked, partitions, strict=True)) == {1: [0, 2], 2: [1]}
+    assert dict(zip(ports, partitions, strict=True)) == {1: [0, 2], 2: [1]}

@@ -125,9 +125,9 @@ def test_batches_go_to_the_leaders_of_their_partitions() -> None:
     for partition in range(4):
         producing.add("a", partition=partition)
     producing.producer.flush()
-    asked = [address.port for key, address in producing.broker.addressees if key == k00_produce.API_KEY]
+    ports = [address.port for key, address in producing.broker.addressees if key == k00_produce.API_KEY]
     partitions = [[p.index for p in request.topic_data[0].partition_data] for request in producing.broker.requests_for(k00_produce)]
-    assert dict(zip(asked, partitions, strict=True)) == {1: [0, 2], 2: [1, 3]}
+    assert dict(zip(ports, partitions, strict=True)) == {1: [0, 2], 2: [1, 3]}
 
 
 def test_lost_answer_is_retried_with_the_same_sequence() -> None:

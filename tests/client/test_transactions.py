@@ -90,12 +90,12 @@ def test_each_coordinator_describes_its_own_transactions(broker: FakeBroker, new
     assert found["a2"] == DescribedTransaction("a2", 1, 7, 3, "Ongoing", 60_000, 1000, (("orders", 0), ("orders", 1)))
     assert isinstance(found["b1"], TransactionalIdNotFound)
     assert str(found["b1"]).startswith("transactional id b1: ")
-    asked = [
+    requests = [
         (address.port, request.transactional_ids)
         for (key, address), (_, _, request) in zip(broker.addressees, broker.requests, strict=True)
         if key == 65
     ]
-    assert sorted(asked) == [(1, ["a1", "a2"]), (2, ["b1"])]
+    assert sorted(requests) == [(1, ["a1", "a2"]), (2, ["b1"])]
 
 
 def test_loading_coordinator_is_retried(broker: FakeBroker) -> None:

@@ -41,8 +41,8 @@ class Network:
         return self.connections[-1]
 
 
-def apis(asked: FakeBroker) -> list[int]:
-    return [key for key, _, _ in asked.requests]
+def apis(broker: FakeBroker) -> list[int]:
+    return [key for key, _, _ in broker.requests]
 
 
 def test_a_change_is_refused_before_it_is_sent() -> None:

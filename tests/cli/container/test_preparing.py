@@ -64,11 +64,14 @@ def test_they_are_made_once(tmp_path: Path) -> None:
     seed = tmp_path / "orders.jsonl"
     seed.write_text('{"key": "a", "value": "x", "partition": 4}\n\n{"value": null}\n')
     properties = {"log.dirs": str(tmp_path / "data"), "num.partitions": "2"}
-    wanted = with_seeds(parse_topics("users:3:1:compact"), tmp_path)
-    assert prepare(properties, wanted) == ["created topic users: 3 partitions, 0 records", "created topic orders: 5 partitions, 2 records"]
+    topics = with_seeds(parse_topics("users:3:1:compact"), tmp_path)
+    assert prepare(properties, topics) == [
+        "created topic users: 3 partitions, 0 records",
+        "created topic orders: 5 partitions, 2 records",
+    ]
     first = records(tmp_path / "data", "orders")
     assert (4, b"a", "x") in first
-    assert prepare(properties, wanted) == []
+    assert prepare(properties, topics) == []
     assert records(tmp_path / "data", "orders") == first
 
 
@@ -77,13 +80,13 @@ def test_unfinished_preparation_is_repeated(tmp_path: Path) -> None:
     seed.write_text("one\ntwo\n")
     data = tmp_path / "data"
     properties = {"log.dirs": str(data)}
-    wanted = with_seeds({}, tmp_path)
+    topics = with_seeds({}, tmp_path)
     with BrokerThread(data_dir=data) as broker:  # as a container leaves it that died behind the first record
         broker.create_topic("orders")
         broker.produce("orders", "one")
         broker.create_topic("others")
     (data / UNFINISHED).write_text(json.dumps(["orders", "never"]))
-    assert prepare(properties, wanted) == ["created topic orders: 1 partitions, 2 records"]
+    assert prepare(properties, topics) == ["created topic orders: 1 partitions, 2 records"]
     assert [text for _, _, text in records(data, "orders")] == ["one", "two"]
     assert not (data / UNFINISHED).exists()
 

@@ -210,9 +210,9 @@ _QUOTAS = re.compile(r"(?:^Quota configs .*\n)+", re.MULTILINE)
 _PARTITION = re.compile(r"\tPartition:(\d+)\t")
 
 
-def comparable(command: Command, said: Said) -> Said:
+def comparable(command: Command, result: Said) -> Said:
     """Without what changes."""
-    text = said.stdout
+    text = result.stdout
     for pattern, replacement in _CHANGING:
         text = pattern.sub(replacement, text)
     if command.tool == "kafka-console-consumer":
@@ -220,7 +220,7 @@ def comparable(command: Command, said: Said) -> Said:
     text = _JSON.sub(lambda found: json.dumps(in_order(json.loads(found[0]))), text)
     text = _DELETED.sub(lambda found: "".join(sorted(found[0].splitlines(keepends=True))), text)
     text = _QUOTAS.sub(lambda found: "".join(sorted(found[0].splitlines(keepends=True))), text)
-    return Said(text, said.exit_code)
+    return Said(text, result.exit_code)
 
 
 def in_order(value: Any) -> Any:

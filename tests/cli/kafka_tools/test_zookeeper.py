@@ -67,8 +67,8 @@ def test_a_daemon_keeps_the_port_and_nobody_waits_for_it(tmp_path: Path) -> None
     call = [*COMMAND, "-daemon", str(file), "--override", f"clientPort={port}"]
     try:
         done = subprocess.run(call, stdin=subprocess.PIPE, capture_output=True, text=True, timeout=DETACHED_LIMIT_S, check=False)
-        said = "no ZooKeeper is needed: minibroker keeps its own metadata\n"
-        assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
+        output = "no ZooKeeper is needed: minibroker keeps its own metadata\n"
+        assert (done.returncode, done.stdout, done.stderr) == (0, output, "")
         (daemon,) = processes_with(file)
         assert os.getsid(daemon) == daemon
         for _ in range(2):
