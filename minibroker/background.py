@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class WorkLost(Exception):  # noqa: N818  named for what happened
-    """The process of the work was given up, was killed, or ran out of memory."""
+    """The process of the work was cancelled, was killed, or ran out of memory."""
 
 
 class Background(Protocol):
@@ -48,6 +48,6 @@ class InlineBackground:
 
 
 def warn_of_error(log: Logger, message: str, result: object) -> None:
-    """Log the error of background work that the broker can do without. `message` has one %s."""
+    """Log the error of background work on which nothing depends. `message` has one %s."""
     if isinstance(result, BaseException):
         log.warning(message, result)

@@ -46,7 +46,7 @@ class Regex:
 
         _check(pattern)
         try:
-            self._compiled: Any = re2.compile(pattern, options=_options())
+            self._compiled: Any = re2.compile(pattern, options=_options(re2))
         except re2.error as error:
             reason = error.args[0]
             raise InvalidRegularExpression(reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)) from None
@@ -88,9 +88,7 @@ def _bytes_at_most(text: str) -> int:
 
 
 @cache
-def _options() -> Any:
-    import re2  # noqa: PLC0415  as above
-
+def _options(re2: Any) -> Any:
     options = re2.Options()
     options.log_errors = False  # RE2 would print them to standard error
     options.never_capture = True  # without groups RE2 matches a thousand times faster in the worst case

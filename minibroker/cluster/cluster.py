@@ -24,10 +24,10 @@ from minibroker.cluster.configs.topic_config import check_overrides
 from minibroker.cluster.directories.log_directory import LogDirectory, open_directories, random_uuid
 from minibroker.cluster.directories.partition_logs import PartitionLogs
 from minibroker.cluster.metadata.features import KRAFT_VERSION_FEATURE, TRANSACTION_VERSION_FEATURE, FeatureUpdate, check_updates
+from minibroker.cluster.metadata.frame import STEP_RECORDS, MetadataOperation, Steps, run
 from minibroker.cluster.metadata.metadata_image import MetadataImage, partition_records, topic_records
 from minibroker.cluster.metadata.metadata_log import RECORDS_IN_BATCH_MAX
 from minibroker.cluster.metadata.metadata_store import MetadataStore
-from minibroker.cluster.metadata.operation import STEP_RECORDS, MetadataOperation, Steps, run
 from minibroker.cluster.metadata.trimming import TrimmingLimits
 from minibroker.cluster.nodes import Leadership, Node, SingleBroker
 from minibroker.cluster.partition import Partition

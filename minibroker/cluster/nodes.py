@@ -1,6 +1,6 @@
 """The brokers, leaders and replicas that clients see, as the broker that serves a request sees them.
 
-Handlers ask `ctx.broker.nodes`. `Nodes` is one broker that leads all its partitions. minibroker.testing.simulation derives a class from it
+Handlers use `ctx.broker.nodes`. `Nodes` is one broker that leads all its partitions. minibroker.testing.simulation derives a class from it
 for several brokers, whose leaders move as `Cluster.leadership` decides.
 """
 
@@ -28,14 +28,14 @@ class Node:
     """One broker. Ports that are 0 in the configuration are set when the server has bound them."""
 
     def __init__(self, config: BrokerConfig, *, number: int = 0, port_step: int = 1, rack: str | None = None) -> None:
-        """Make the configured node, or with `number` a simulated one: ids count up by 1, ports by `port_step`."""
+        """Create the configured node, or with `number` a simulated one: ids count up by 1, ports by `port_step`."""
         self.node_id = config.node_id + number
         self.rack = config.broker_rack if rack is None else rack
 
         def moved(listeners: Iterable[Listener]) -> dict[str, Listener]:
             return {each.name: each._replace(port=each.port and each.port + number * port_step) for each in listeners}
 
-        self._given = moved(config.advertised_listeners)
+        self._advertised = moved(config.advertised_listeners)
         self._listeners = moved(config.listeners)
 
     def set_bound_port(self, listener_name: str, port: int) -> None:
@@ -43,19 +43,19 @@ class Node:
         self._listeners[listener_name] = self._listeners[listener_name]._replace(port=port)
 
     @property
-    def wanted(self) -> list[Listener]:
+    def configured(self) -> list[Listener]:
         """The addresses to listen on; port 0 is any free one, until it was bound once."""
         return list(self._listeners.values())
 
     @property
-    def given(self) -> list[Listener]:
-        """The addresses that are configured for clients; if empty, those of `wanted`."""
-        return list(self._given.values())
+    def configured_advertised(self) -> list[Listener]:
+        """The addresses that are configured for clients; if empty, those of `configured`."""
+        return list(self._advertised.values())
 
     def advertised(self, listener_name: str) -> tuple[str, int]:
         """Return (host, port) for a client of this listener; `localhost` if no host is configured."""
         bound = self._listeners.get(listener_name) or next(iter(self._listeners.values()))
-        advertised = self._given.get(bound.name, bound)
+        advertised = self._advertised.get(bound.name, bound)
         host = "localhost" if advertised.host in ANY_HOSTS else advertised.host
         return host, advertised.port or bound.port
 

@@ -164,7 +164,7 @@ class Partition:
         self.wake()
 
     def wake(self) -> None:
-        """Call all subscribers, also when the partition is deleted or goes offline."""
+        """Call all subscribers, also when the partition is deleted or offline."""
         self._subscribers.wake()
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:

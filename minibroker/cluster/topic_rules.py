@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
+from typing import Final
 
 from minibroker.errors import (
     InvalidPartitions,
@@ -163,3 +164,9 @@ def check_increase(name: str, current: int, count: int) -> None:
         raise InvalidPartitions(f"The topic {name} currently has {current} partition(s); {count} would not be an increase.")
     if count - current > PARTITIONS_OF_REQUEST_MAX:
         raise PolicyViolation("Excessively large number of partitions per request.")
+
+
+TOPIC_OPERATIONS: Final = 0b1101_1111_1000  #: read, write, create, delete, alter, describe, describe configs, alter configs
+CLUSTER_OPERATIONS: Final = 0b1_1111_1010_0000  #: create, alter, describe, cluster action, describe and alter configs, idempotent write
+GROUP_OPERATIONS: Final = 0b1101_0100_1000  #: read, delete, describe, describe configs, alter configs
+NOT_ASKED_FOR: Final = -(2**31)

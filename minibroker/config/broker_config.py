@@ -16,7 +16,7 @@ from typing import Protocol
 from minibroker.config import sources
 from minibroker.config.broker_properties import BROKER_PROPERTIES, LIKE_KAFKA, LIMITS_OF_LISTENERS
 from minibroker.config.definition import LONG_MAX, Property, Value
-from minibroker.config.group_broker_properties import check_groups
+from minibroker.config.group_properties import check_groups
 from minibroker.config.listeners import Listener, check_listeners, without_controllers
 from minibroker.config.topic_properties import HOUR_MS, MINUTE_MS
 from minibroker.errors import ConfigurationError, InvalidConfig
@@ -222,15 +222,15 @@ class BrokerConfig:
 
     def __init__(self, properties: Mapping[str, str] | None = None) -> None:
         """Read merged static properties, or raise ConfigurationError with one line."""
-        given = dict(properties or {})
+        static = dict(properties or {})
         #: properties that are not attributes: those of security (security_properties.py), without effect, or unknown
-        self.unknown = {name: given.pop(name) for name in list(given) if name not in BROKER_PROPERTIES}
-        self.static: dict[str, str] = given  #: texts as the operator wrote them
+        self.unknown = {name: static.pop(name) for name in list(static) if name not in BROKER_PROPERTIES}
+        self.static: dict[str, str] = static  #: texts as the operator wrote them
         self.dynamic_default: dict[str, str] = {}  #: texts stored for all brokers, written by `set_dynamic`
         self.dynamic_broker: dict[str, str] = {}  #: texts stored for this broker
         self.reconfigurables: Mapping[str, Reconfigurable] = {}  #: by listener's name
         self.defaults: dict[str, str | None] = {}  #: defaults that replace those of the tables
-        if given.get(LIKE_KAFKA, "").strip().lower() == "true":
+        if static.get(LIKE_KAFKA, "").strip().lower() == "true":
             from minibroker.config.differences import LIKE_KAFKA_DEFAULTS  # noqa: PLC0415  most brokers do not use it
 
             self.defaults.update(LIKE_KAFKA_DEFAULTS)
@@ -238,10 +238,10 @@ class BrokerConfig:
             self._check_security()
             self._apply()
         except InvalidConfig as error:
-            raise ConfigurationError(sources.with_origins(f"{error} ({_unit_and_default(str(error))})", given)) from error
+            raise ConfigurationError(sources.with_origins(f"{error} ({_unit_and_default(str(error))})", static)) from error
         except ConfigurationError as error:
-            raise ConfigurationError(sources.with_origins(str(error), given)) from error
-        self.static = _with_both_ids(given)
+            raise ConfigurationError(sources.with_origins(str(error), static)) from error
+        self.static = _with_both_ids(static)
 
     @classmethod
     def load(
@@ -401,13 +401,13 @@ class BrokerConfig:
         check_listeners(self.listeners, self.advertised_listeners)
 
 
-def _with_both_ids(given: dict[str, str]) -> dict[str, str]:
-    """Set both node.id and broker.id if only one is given, as in Kafka."""
+def _with_both_ids(static: dict[str, str]) -> dict[str, str]:
+    """Set both node.id and broker.id if only one is static, as in Kafka."""
     for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
-        text = given.get(name, "").strip()
-        if text and not text.startswith("-") and not given.get(other, "").strip():
-            return {**given, other: text}
-    return given
+        text = static.get(name, "").strip()
+        if text and not text.startswith("-") and not static.get(other, "").strip():
+            return {**static, other: text}
+    return static
 
 
 def _limit(name: str, text: str) -> int | None:

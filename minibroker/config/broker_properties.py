@@ -25,8 +25,8 @@ from minibroker.config.definition import (
     gzip_level,
     one_of,
 )
-from minibroker.config.group_broker_properties import DYNAMIC_ROWS as _GROUPS_DYNAMIC
-from minibroker.config.group_broker_properties import STATIC_ROWS as _GROUPS
+from minibroker.config.group_properties import DYNAMIC_ROWS as _GROUPS_DYNAMIC
+from minibroker.config.group_properties import STATIC_ROWS as _GROUPS
 from minibroker.config.listeners import DEFAULT_LISTENERS, DEFAULT_PROTOCOL_MAP
 from minibroker.config.topic_properties import COMPRESSION_TYPES, SEGMENT_BYTES_MIN
 

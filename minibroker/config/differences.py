@@ -14,7 +14,7 @@ from minibroker.config.difference import Difference
 _INT_MAX: Final = str(2**31 - 1)
 _KINDS: Final = ("consumer", "share", "streams")
 
-#: broker property -> Apache Kafka's default, if it is a different one
+#: broker property -> Apache Kafka's default, if it is different
 KAFKA_DEFAULTS: Final[dict[str, str | None]] = {
     "broker.id": "-1",
     "group.consumer.max.size": _INT_MAX,
@@ -90,8 +90,8 @@ EFFECTS: Final[dict[str, str]] = {
     "group.max.size": _GROUP_SIZE,
     "group.streams.initial.rebalance.delay.ms": _AT_ONCE,
     "group.streams.max.size": _GROUP_SIZE,
-    "listeners": "Only PLAINTEXT is served. Read-only; Kafka opens and closes listeners while it runs.",
-    "listener.security.protocol.map": "Only PLAINTEXT is served. Read-only.",
+    "listeners": "Read-only; Kafka opens and closes listeners while it runs.",
+    "listener.security.protocol.map": "Read-only; Kafka can change it for new listeners.",
     "log.cleaner.threads": "Each compaction runs in a separate process.",
     "log.flush.interval.messages": "With 1 the requests of one turn of the loop share an fsync, before any of them is acknowledged.",
     "log.segment.bytes": "May be as small as 14, for tests of retention and of data loss; Kafka requires 1048576 or more.",
@@ -189,7 +189,7 @@ DIFFERENCES: Final = (
     Difference(
         "group-migrations",
         "Groups",
-        "If the broker restarts or a rebalance is given up while a group changes between the classic protocol and KIP-848, Kafka may "
+        "If the broker restarts or a rebalance is cancelled while a group changes between the classic protocol and KIP-848, Kafka may "
         "assign partitions to no member or to two.",
         "The group rebalances.",
         "Each partition is read by one member.",
@@ -314,9 +314,9 @@ DIFFERENCES: Final = (
     Difference(
         "listeners",
         "Connections and versions",
-        "Listeners have any protocol, are opened and closed while the broker runs, and advertise the name of the machine by default.",
-        "Only PLAINTEXT is served, listeners do not change, and a listener without a host advertises localhost.",
-        "Security comes later. Clients on the same machine should find the broker.",
+        "Listeners are opened and closed while the broker runs, and advertise the name of the machine by default.",
+        "Listeners do not change, and a listener without a host advertises localhost.",
+        "Sockets are opened once. Clients on the same machine should find the broker.",
         remains="Another default address would make a laptop's broker unreachable: set advertised.listeners.",
         properties=("advertised.listeners", "listener.security.protocol.map", "listeners"),
     ),
@@ -563,7 +563,7 @@ DIFFERENCES: Final = (
     Difference(
         "timestamps-below-the-log-start",
         "Errors and answers",
-        "ListOffsets by timestamp may find records that DeleteRecords removed, or give up at them.",
+        "ListOffsets by timestamp may find records that DeleteRecords removed, or stop there.",
         "It finds the first record that can be read.",
         "An offset below the log start cannot be read.",
         remains="Kafka's answers depend on where segments start.",
@@ -571,23 +571,23 @@ DIFFERENCES: Final = (
     Difference(
         "scram-of-unknown-users",
         "Errors and answers",
-        "A SCRAM login of an unknown user fails at its last message, as one with a wrong password does, and gets a salt that looks real.",
-        "It fails at the first message.",
+        "A SCRAM login of an unknown user fails at its first message.",
+        "It gets a salt that looks real, and fails at its last message, as a login with a wrong password does.",
         "A client must not find out which users exist.",
         remains="Clients get the same error in both cases.",
     ),
     Difference(
         "strict-scram-messages",
         "Errors and answers",
-        "The last message of a SCRAM login must repeat the channel binding; mandatory extensions (m=) fail.",
-        "The channel binding is not compared, and mandatory extensions are ignored.",
-        "RFC 5802 demands it.",
-        remains="All clients do what RFC 5802 demands.",
+        "The channel binding in the last message of a SCRAM login is not compared, and mandatory extensions (m=) are ignored.",
+        "The last message must repeat the channel binding, and mandatory extensions fail.",
+        "RFC 5802 requires it.",
+        remains="All clients do what RFC 5802 requires.",
     ),
     Difference(
         "unserved",
         "Errors and answers",
-        "GSSAPI (Kerberos), TLS, tiered storage and controllers of other nodes are served.",
+        "GSSAPI (Kerberos), tiered storage and controllers of other nodes are served.",
         "They are not advertised.",
         "NOT_DONE.md lists what comes later and what does not.",
         remains="There is nothing to switch to.",

@@ -1,15 +1,40 @@
-"""All configs of groups in Apache Kafka 4.3.1 (GroupConfig): type, default, valid values, limits.
+"""Configs of groups, and the broker properties of the newer kinds: consumer (KIP-848), share (KIP-932) and streams groups (KIP-1071).
 
-The value of a group's config is its override, else the broker property of the same name with the prefix `group.` (its synonym), else the
-default. The limits (`group.consumer.min.session.timeout.ms`) are checked when a config is altered. Stored values outside them are limited
+    consumer.session.timeout.ms              a config of a group: its override
+    group.consumer.session.timeout.ms        its synonym, a broker property: the value of groups without an override
+    group.consumer.min.session.timeout.ms    limits of the override
+    group.consumer.max.session.timeout.ms
+
+A config without a synonym has a default of its own. The limits are checked when a config is altered. Stored values outside them are limited
 when they are used.
+
+Names, types, defaults and limits are those of Apache Kafka 4.3.1 (GroupConfig, GroupCoordinatorConfig, ShareGroupConfig), except some times
+of broker properties, which only delay small groups: assignments are computed immediately, heartbeats are a second apart, and streams groups
+start without delay.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import NoReturn
 
-from minibroker.config.definition import BOOLEAN, INT, LONG_MAX, STRING, Check, Property, Row, Value, at_least, one_of
+from minibroker.config.definition import (
+    BOOLEAN,
+    INT,
+    LIST,
+    LONG_MAX,
+    STRING,
+    Check,
+    Property,
+    Row,
+    Value,
+    at_least,
+    between,
+    one_of,
+    one_of_any_case,
+)
+from minibroker.errors import ConfigurationError
 
 _DURATION = (
     r"by_duration:[+]?P(?=.)(?:[+]?(?P<d>\d+)D)?(?:T(?=.)(?:[+]?(?P<h>\d+)H)?(?:[+]?(?P<m>\d+)M)?(?:[+]?(?P<s>\d+(?:[.,]\d{0,9})?)S)?)?"
@@ -94,3 +119,171 @@ def _limits(name: str) -> tuple[str | None, str | None]:
 GROUP_LIMITS: dict[str, tuple[str | None, str | None]] = {
     name: _limits(name) for name in GROUP_SYNONYMS if name != "streams.initial.rebalance.delay.ms"
 }
+
+
+_PROTOCOLS = "group.coordinator.rebalance.protocols"
+_KINDS = ("consumer", "share", "streams")
+_INTERVALS = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
+_SHARE_LIMITED = ("delivery.count.limit", "record.lock.duration.ms", "partition.max.record.locks")
+
+
+def _limited(
+    kind: str, name: str, values: tuple[int, int, int], checks: tuple[Check, Check, Check], documentation: str
+) -> tuple[Row, Row, Row]:
+    """Return the rows of a value and of its minimum and maximum in groups."""
+    value, minimum, maximum = (str(each) for each in values)
+    own = f"{kind}.{name}"
+    return (
+        (f"group.{kind}.{name}", INT, value, checks[0], f"{documentation} For groups that do not set {own}."),
+        (f"group.{kind}.min.{name}", INT, minimum, checks[1], f"Minimum of a group's {own}."),
+        (f"group.{kind}.max.{name}", INT, maximum, checks[2], f"Maximum of a group's {own}."),
+    )
+
+
+def _same(check: Check) -> tuple[Check, Check, Check]:
+    return check, check, check
+
+
+def _of_kind(kind: str) -> tuple[Row, ...]:
+    sessions = f"Time without a heartbeat after which a member of a {kind} group is removed."
+    heartbeats = f"How often members of a {kind} group send a heartbeat, whose answer brings changes of their assignment."
+    return (
+        *_limited(kind, "session.timeout.ms", (45_000, 45_000, 60_000), _same(at_least(1)), sessions),
+        *_limited(kind, "heartbeat.interval.ms", (1_000, 1_000, 15_000), _same(at_least(1)), heartbeats),
+    )
+
+
+def _assignment(kind: str) -> tuple[Row, Row, Row]:
+    words = f"Minimum time between two assignments of a {kind} group."
+    return _limited(kind, "assignment.interval.ms", (0, 0, 15_000), _same(at_least(0)), words)
+
+
+_CONSUMER: tuple[Row, ...] = (
+    *_of_kind("consumer"),
+    *_assignment("consumer")[1:],
+    ("group.consumer.max.size", INT, "5000", at_least(1), "Most members of a consumer group."),
+    (
+        "group.consumer.assignors",
+        LIST,
+        "uniform,range",
+        one_of("uniform", "range"),
+        "Assignors that members may name; the first is for members that name none.",
+    ),
+    (
+        "group.consumer.migration.policy",
+        STRING,
+        "bidirectional",
+        one_of_any_case("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"),
+        "Whether a group with members may change its protocol: upgrade is from classic to consumer.",
+    ),
+)
+
+_SHARE: tuple[Row, ...] = (
+    *_of_kind("share"),
+    *_assignment("share")[1:],
+    ("group.share.max.size", INT, "200", between(1, 1_000), "Most members of a share group."),
+    ("group.share.assignors", LIST, "simple", one_of("simple"), "The assignor of share groups; there is one."),
+    ("group.share.max.share.sessions", INT, "2000", at_least(1), "Share sessions kept."),
+    *_limited(
+        "share",
+        "delivery.count.limit",
+        (5, 2, 10),
+        (between(2, 10), between(2, 5), between(5, 25)),
+        "How often a record is delivered before it is given up.",
+    ),
+    *_limited(
+        "share",
+        "record.lock.duration.ms",
+        (30_000, 15_000, 60_000),
+        (between(1_000, 3_600_000), between(1_000, 30_000), between(30_000, 3_600_000)),
+        "How long a member may hold a record before it is delivered again.",
+    ),
+    *_limited(
+        "share",
+        "partition.max.record.locks",
+        (2_000, 100, 4_000),
+        (between(100, 10_000), between(100, 2_000), between(2_000, 10_000)),
+        "Records of a partition that members may hold at one time.",
+    ),
+)
+
+_STREAMS: tuple[Row, ...] = (
+    *_of_kind("streams"),
+    *_assignment("streams")[1:],
+    ("group.streams.max.size", INT, "5000", at_least(1), "Most members of a streams group."),
+    ("group.streams.num.standby.replicas", INT, "0", at_least(0), "Standby replicas of each task of a streams group."),
+    ("group.streams.max.standby.replicas", INT, "2", at_least(0), "Most that a group's streams.num.standby.replicas may be."),
+    (
+        "group.streams.initial.rebalance.delay.ms",
+        INT,
+        "0",
+        at_least(0),
+        "How long a new streams group waits for more members.",
+    ),
+)
+
+STATIC_ROWS: tuple[Row, ...] = (
+    (
+        _PROTOCOLS,
+        LIST,
+        "classic,consumer,streams",
+        one_of("consumer", "classic", "share", "streams"),
+        "Protocols of groups that are served. Share groups are served according to the feature share.version.",
+    ),
+    *_CONSUMER,
+    *_SHARE,
+    *_STREAMS,
+)
+DYNAMIC_ROWS: tuple[Row, ...] = tuple(_assignment(kind)[0] for kind in _KINDS)
+
+
+def check_groups(values: Mapping[str, Value]) -> None:
+    """Check properties that depend on each other. Raise ConfigurationError with Kafka's message."""
+    for kind in _KINDS:
+        for name in (*_INTERVALS, *(_SHARE_LIMITED if kind == "share" else ())):
+            value, minimum, maximum = (f"group.{kind}.{limit}{name}" for limit in ("", "min.", "max."))
+            _not_below(values, maximum, minimum)
+            _not_below(values, value, minimum)
+            _not_above(values, value, maximum)
+        session, heartbeat = (f"group.{kind}.{name}" for name in _INTERVALS[:2])
+        if _number(values, heartbeat) >= _number(values, session):
+            _refuse(f"{heartbeat} must be less than {session}")
+    for name in ("group.consumer.assignors", _PROTOCOLS):
+        _check_items(name, _items(values, name))
+    if "classic" not in _items(values, _PROTOCOLS):
+        _refuse("Disabling the 'classic' protocol is not supported.")
+    if len(_items(values, "group.share.assignors")) != 1:
+        _refuse("group.share.assignors must contain exactly one assignor")
+    _not_below(values, "group.share.max.share.sessions", "group.share.max.size")
+    _not_above(values, "group.streams.num.standby.replicas", "group.streams.max.standby.replicas")
+
+
+def _not_below(values: Mapping[str, Value], name: str, limit: str) -> None:
+    if _number(values, name) < _number(values, limit):
+        _refuse(f"{name} must be greater than or equal to {limit}")
+
+
+def _not_above(values: Mapping[str, Value], name: str, limit: str) -> None:
+    if _number(values, name) > _number(values, limit):
+        _refuse(f"{name} must be less than or equal to {limit}")
+
+
+def _check_items(name: str, items: tuple[str, ...]) -> None:
+    if not items:
+        _refuse(f"Configuration '{name}' must not be empty.")
+    if len(set(items)) < len(items):
+        _refuse(f"Configuration '{name}' values must not be duplicated.")
+
+
+def _refuse(problem: str) -> NoReturn:
+    raise ConfigurationError(problem)
+
+
+def _number(values: Mapping[str, Value], name: str) -> int:
+    value = values[name]
+    return value if isinstance(value, int) else 0
+
+
+def _items(values: Mapping[str, Value], name: str) -> tuple[str, ...]:
+    value = values[name]
+    return value if isinstance(value, tuple) else ()

@@ -41,15 +41,15 @@ _NUMBERS: Final = (INT, SHORT, LONG, DOUBLE)
 
 
 class ReferenceEntry(NamedTuple):
-    """All about one property. Texts are in Kafka's form."""
+    """The description of one property. Texts are in Kafka's form."""
 
     kind: str  #: of KINDS
     name: str
     type: str
     unit: str  #: empty if it is not a number
     default: str | None  #: the value in force if it is not set; None: no value
-    valid_values: str  #: Kafka's words; empty if all values of the type are valid
-    update_mode: str  #: Kafka's words
+    valid_values: str  #: in Kafka's notation; empty if all values of the type are valid
+    update_mode: str  #: read-only, cluster-wide, per-broker, ...
     kafka_default: str | None  #: Apache Kafka's, if `is_kafkas`
     is_kafkas: bool  #: whether Apache Kafka documents it
     has_effect: bool

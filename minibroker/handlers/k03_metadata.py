@@ -14,11 +14,10 @@ from collections.abc import Generator, Iterable, Iterator
 from typing import Final
 from uuid import UUID
 
-from minibroker.cluster.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from minibroker.cluster.nodes import NO_LEADER, Node, PartitionNodes
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import Topic
-from minibroker.cluster.topic_rules import METADATA_TOPIC, check_name
+from minibroker.cluster.topic_rules import CLUSTER_OPERATIONS, METADATA_TOPIC, TOPIC_OPERATIONS, check_name
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.pieces import Pieces

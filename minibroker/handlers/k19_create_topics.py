@@ -17,7 +17,7 @@ from typing import Any
 
 from minibroker.cluster.cluster import Charge, NewTopic
 from minibroker.cluster.configs.config_entries import topic_entries
-from minibroker.cluster.metadata.operation import Steps
+from minibroker.cluster.metadata.frame import Steps
 from minibroker.cluster.topic_rules import PARTITIONS_OF_REQUEST_MAX
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces

@@ -17,7 +17,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from minibroker.cluster.cluster import Charge
-from minibroker.cluster.metadata.operation import Steps
+from minibroker.cluster.metadata.frame import Steps
 from minibroker.cluster.topic import Topic
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces

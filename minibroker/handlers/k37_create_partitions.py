@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from minibroker.cluster.cluster import Charge
-from minibroker.cluster.metadata.operation import Steps
+from minibroker.cluster.metadata.frame import Steps
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles

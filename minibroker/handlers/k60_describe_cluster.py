@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from minibroker.cluster.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED_FOR
 from minibroker.cluster.nodes import Node
+from minibroker.cluster.topic_rules import CLUSTER_OPERATIONS, NOT_ASKED_FOR
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError, MismatchedEndpointType, UnsupportedEndpointType

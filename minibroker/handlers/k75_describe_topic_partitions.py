@@ -18,11 +18,10 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import Final
 
-from minibroker.cluster.authorized_operations import TOPIC_OPERATIONS
 from minibroker.cluster.nodes import Nodes
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import Topic
-from minibroker.cluster.topic_rules import check_name
+from minibroker.cluster.topic_rules import TOPIC_OPERATIONS, check_name
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.registry import handles

@@ -1,1 +1,1 @@
-"""One partition's log, built from storage."""
+"""The log of one partition: appends, reads, recovery, retention, compaction and checks."""

@@ -6,8 +6,8 @@
                 the batches after it
 
 A missing file usually means that no transaction ends in its segment with an abort, but the file may have been lost. If this process has
-neither written nor recovered the segment, and the snapshot at its end has producers with markers, the missing file is not relied on.
-The requested batches are walked instead, on to the markers of their transactions. (Apache Kafka relies on it, and aborted records become
+neither written nor recovered the segment, and the snapshot at its end has producers with markers, the missing file is not trusted.
+Instead, the requested batches are walked, up to the markers of their transactions. (Apache Kafka trusts it, and aborted records become
 committed.)
 """
 
@@ -47,11 +47,11 @@ class AbortedTransactions:
         self._producers = producers
         self._last_marker: int | None = None  #: offset of the last indexed abort, -1 for none; None: not known yet
         self._starts: dict[int, _Start] = {}  #: by the base offset of segments
-        self._ended: dict[int, _Ended] = {}  #: by producer id: transactions whose markers lay beyond the end of a walk
+        self._ended: dict[int, _Ended] = {}  #: by producer id: transactions whose markers are after the end of a walk
         self._walked = (0, 0)  #: start and end offset of a walk that found nothing: the next read continues there
 
     def may_touch(self, first_offset: int) -> bool:
-        """Whether records from `first_offset` on may be aborted. Fast, and True in some cases where none are."""
+        """Whether records from `first_offset` on may be aborted. Fast; sometimes True although none is."""
         if self._last_marker is None:
             self._last_marker = max((index[-1].last_offset for each in self._segments if (index := self._index(each).entries)), default=-1)
         if first_offset <= self._last_marker:
@@ -77,7 +77,7 @@ class AbortedTransactions:
     def append(self, entry: AbortedTxn) -> bool:
         """Add the entry of a marker that was just appended. Returns whether that created a file."""
         index = self._index(self._segments.active)
-        if entry in index.entries[-1:]:  # it is there already if the file was just rebuilt
+        if entry in index.entries[-1:]:  # a file that was just rebuilt has it already
             return False
         is_first = not index.entries
         index.append(entry)
@@ -119,15 +119,15 @@ class AbortedTransactions:
         begin, end = self._walked
         if begin <= first_offset and end_offset <= end:
             return indexed
-        goes_on = begin <= first_offset <= end
+        continues = begin <= first_offset <= end
         known = {entry.last_offset for entry in indexed}
-        lost = [entry for entry in self._walk(end if goes_on else first_offset, end_offset) if entry.last_offset not in known]
+        lost = [entry for entry in self._walk(end if continues else first_offset, end_offset) if entry.last_offset not in known]
         if not lost:
-            self._walked = (begin if goes_on else first_offset, end_offset)
+            self._walked = (begin if continues else first_offset, end_offset)
         return sorted([*indexed, *lost], key=lambda entry: entry.last_offset)
 
     def _walk(self, first_offset: int, end_offset: int) -> list[AbortedTxn]:
-        """Find aborted transactions in the batches. First and last stable offsets are as if the log began at `first_offset`."""
+        """Find aborted transactions in the batches. First and last stable offsets are as if the log started at `first_offset`."""
         ongoing: dict[int, int] = {}
         found: dict[int, AbortedTxn] = {}  #: by the offset of the marker
         for segment in self._segments.from_offset(first_offset):
@@ -137,12 +137,12 @@ class AbortedTransactions:
                     return list(found.values())
                 if batch.is_control:
                     if producer_id in ongoing:
-                        begun = ongoing.pop(producer_id)
+                        transaction_start = ongoing.pop(producer_id)
                         is_aborted = _is_abort(segment.batch_at(batch))
                         if is_aborted:
-                            found[offset] = AbortedTxn(producer_id, begun, offset, min(ongoing.values(), default=offset + 1))
+                            found[offset] = AbortedTxn(producer_id, transaction_start, offset, min(ongoing.values(), default=offset + 1))
                         if offset >= end_offset:
-                            self._note_end(producer_id, _Ended(begun, offset, is_aborted))
+                            self._note_end(producer_id, _Ended(transaction_start, offset, is_aborted))
                 elif offset < end_offset and producer_id not in ongoing:
                     known = self._ended.get(producer_id)
                     if known is None or not known.first_offset <= offset < known.last_offset:

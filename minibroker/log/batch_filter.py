@@ -4,12 +4,12 @@ A record stays if it has the last offset of its key. Exceptions:
 
     its value is null (a tombstone)   stays only until the delete horizon of its batch, which is base_timestamp if attribute bit 6 is set.
                                       The first compaction that meets a tombstone sets it to now + delete.retention.ms
-    its transaction was aborted       goes
-    it has no key                     goes
-    it lies beyond the offset map     stays for now
+    its transaction was aborted       is removed
+    it has no key                     is removed
+    it is beyond the offset map       stays until a later round
 
-A marker may go once no batch of its transaction is left in the log. The round that removes the last of these batches keeps the marker, and
-a delete horizon as for tombstones then gives readers time to see it. An abort marker that stays keeps its entry in `.txnindex`. Aborted
+A marker is removed after the last batch of its transaction. The round that removes the last of these batches keeps the marker, and gives it
+a delete horizon as for tombstones, so that readers have time to see it. An abort marker that stays keeps its entry in `.txnindex`. Aborted
 transactions come from the `.txnindex` files and are known before the walk begins.
 
 A batch without records stays as a header if a producer that is still known wrote its last sequence in it, or if it is the last one of the
@@ -25,7 +25,7 @@ Source: Cleaner, CleanedTransactionMetadata and MemoryRecords.filterTo of Apache
 
     fill     batch by batch, in offset order, from `first_offset` on. The map is full when the next key would be one too many;
              `end_offset` is where it ends, and the next round starts there
-    freeze   then `live` holds the codes (offset and tombstone bit, see records/key_walk.py) of all last records, in order
+    freeze   afterwards `live` has the codes (offset and tombstone bit, see records/key_walk.py) of all last records, in order
 
 A key of up to 47 bytes is kept as it is, a longer one as its digest of 48 bytes, so that two keys collide only with a probability of
 2^-384. Apache Kafka's SkimpyOffsetMap keeps 24 bytes for each key, MD5 and offset; a dict takes more memory and a tenth of the time.
@@ -71,12 +71,12 @@ from minibroker.records.record import Record
 from minibroker.storage.raw_batches import RawBatch
 from minibroker.storage.transaction_index import AbortedTxn
 
-#: What a key of up to 15 bytes takes: its object (48; 80 for one of 47), the code (32), its places in the dict (50) and in `live` (8).
+#: Bytes for a key of up to 15 bytes: its object (48; 80 for one of 47), the code (32), its places in the dict (50) and in `live` (8).
 BYTES_A_KEY: Final = 138
 
 
 class OffsetMap:
-    """See the module. `latest` is read-only for callers."""
+    """The offset of the last record of each key; the module's docstring explains it. Callers only read `latest`."""
 
     __slots__ = ("_max_keys", "end_offset", "first_offset", "has_tombstones", "is_full", "latest", "live")
 
@@ -90,7 +90,7 @@ class OffsetMap:
         self.is_full = False
 
     def add(self, data: bytes, position: int, stop: int, *, count: int, base_offset: int, last_offset: int) -> None:
-        """Add the batch whose records lie in data[position:stop]. Raises InvalidRecord."""
+        """Add the batch whose records are data[position:stop]. Raises InvalidRecord."""
         if base_offset >= self.first_offset and len(self.latest) + count <= self._max_keys:
             note_keys(self.latest, data, position, stop, count, base_offset)
             self.end_offset = last_offset + 1
@@ -146,11 +146,11 @@ class Left(NamedTuple):
     data: bytes | bytearray | memoryview
     max_timestamp: int
     record_count: int
-    is_same: bool = False  #: not a byte was changed
+    is_same: bool = False  #: the bytes are unchanged
 
 
 class CleanedTransactions:
-    """Tracks transactions while compaction walks the log in offset order; see the module."""
+    """Tracks transactions while compaction walks the log in offset order, to decide which batches and markers are removed."""
 
     __slots__ = ("_aborted", "_ongoing_aborted", "_ongoing_committed", "retained")
 
@@ -176,7 +176,7 @@ class CleanedTransactions:
         return True
 
     def on_marker(self, producer_id: int, last_offset: int, control_type: ControlType | None) -> bool:
-        """Note a control batch; its type is None if it has lost its record. Returns whether it may go."""
+        """Note a control batch; its type is None if it has lost its record. Returns whether it may be removed."""
         self._pass_to(last_offset)
         if control_type is None:
             return True
@@ -213,7 +213,7 @@ class BatchFilter:
         self._horizon_ms = min(now_ms + delete_retention_ms, LONG_MAX)
 
     def apply(self, batch: RawBatch) -> Left | None:
-        """Return what remains of `batch`, None for nothing. Raises CorruptMessage, InvalidRecord for a batch that cannot be read."""
+        """Return what remains of `batch`, or None. Raises CorruptMessage or InvalidRecord for a batch that cannot be read."""
         if batch.magic != MAGIC_V2:
             return self._filter_legacy(batch)
         attributes = batch.attributes
@@ -249,7 +249,7 @@ class BatchFilter:
         return self._rewrite(batch, data, [(position, stop)], needs_horizon=True)
 
     def _filter_mapped(self, batch: RawBatch) -> Left | None:
-        """All its records are in the map: which of them are last is known without a look at them."""
+        """Filter a batch whose records are all in the map: the map has the last ones, so records need not be read to find them."""
         live: Sequence[int] = self._map.live_codes(batch.base_offset, batch.last_offset)
         has_tombstones = False
         if self._map.has_tombstones and any(code & 1 for code in live):
@@ -273,7 +273,7 @@ class BatchFilter:
         return self._rewrite(batch, data, spans, needs_horizon=needs_horizon)
 
     def _filter_clean(self, batch: RawBatch) -> Left | None:
-        """It lies below the map: a record whose key is in there has a later one."""
+        """Filter a batch below the map: a record whose key is in the map has a later record."""
         data, position, stop = batch.records()
         kept, tombstones = spans_without(self._map.latest, data, position, stop, batch.record_count)
         if tombstones and not self._is_expired(batch):
@@ -283,7 +283,7 @@ class BatchFilter:
         return self._of_spans(batch, data, kept, has_tombstones=bool(tombstones))
 
     def _filter_one_by_one(self, batch: RawBatch) -> Left | None:
-        """It reaches across an end of the map."""
+        """Filter a batch that reaches across the start or the end of the map."""
         data, position, stop = batch.records()
         is_expired = self._is_expired(batch)
         has_tombstones = False
@@ -329,7 +329,7 @@ class BatchFilter:
         )
         return Left(data, max_timestamp, len(kept))
 
-    # What is written
+    # Writing
 
     def _of_spans(self, batch: RawBatch, data: bytes, spans: list[Span], *, has_tombstones: bool) -> Left | None:
         if not spans:
@@ -340,7 +340,7 @@ class BatchFilter:
         return self._rewrite(batch, data, spans, needs_horizon=needs_horizon)
 
     def _rewrite(self, batch: RawBatch, data: bytes, spans: Sequence[Span], *, needs_horizon: bool) -> Left:
-        """The batch with these of its records."""
+        """Return the batch with only the records of these spans."""
         base_timestamp, max_timestamp = batch.base_timestamp, batch.max_timestamp
         attributes = batch.attributes & (_KEPT_ATTRIBUTES | DELETE_HORIZON_FLAG)
         if not attributes & LOG_APPEND_TIME_FLAG:
@@ -356,7 +356,7 @@ class BatchFilter:
         return Left(_with_header(batch, attributes, base_timestamp, max_timestamp, len(spans), records), max_timestamp, len(spans))
 
     def _empty(self, batch: RawBatch) -> Left | None:
-        """No record stays: a header, or nothing."""
+        """Return a header for a batch that loses all its records, or None if it is removed."""
         last = self._last_records.get(batch.producer_id) if batch.producer_id >= 0 else None
         if last is None:
             is_last_of_producer = False
@@ -372,7 +372,7 @@ class BatchFilter:
 
 
 def control_type_of(batch: RawBatch) -> ControlType | None:
-    """What a control batch says; None when it has lost its record."""
+    """Return the type of a control batch; None if it has lost its record."""
     if not batch.record_count:
         return None
     data, position, stop = batch.records()
@@ -387,7 +387,7 @@ def _whole(batch: RawBatch) -> Left:
 
 
 def _with_header(batch: RawBatch, attributes: int, base_timestamp: int, max_timestamp: int, count: int, records: bytes) -> bytearray:  # noqa: PLR0917  all numbers of one batch
-    """A batch of these records with everything else as in `batch`."""
+    """Return a batch of these records; everything else is as in `batch`."""
     data = bytearray(HEADER_SIZE)
     HEADER.pack_into(
         data,

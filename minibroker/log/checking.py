@@ -25,7 +25,7 @@ from minibroker.storage.log_file_names import LOG, SNAPSHOT, SWAP, file_name, pa
 
 
 class Expected(NamedTuple):
-    """What the files of a log directory say about one partition; None if they say nothing."""
+    """The values for one partition in the files of a log directory; None for a value that they do not have."""
 
     directory: str  #: the partition's folder
     was_clean: bool = False  #: the last broker on it had a clean shutdown
@@ -53,7 +53,7 @@ def plan(files: Files, expected: Expected, findings: Findings) -> list[SegmentTa
         if name.endswith(LOG + SWAP):
             findings.add(WARNING, f"{directory}/{name}", "an interrupted compaction; the next start finishes it")
     if not base_offsets and expected.recovery_point:
-        findings.add(ERROR, directory, f"holds no segment, but everything up to offset {expected.recovery_point} was on the disk once")
+        findings.add(ERROR, directory, f"holds no segment, but everything up to offset {expected.recovery_point} was on disk")
     tasks = []
     begin = -1
     for base_offset, following in zip(base_offsets, [*base_offsets, None][1:], strict=True):
@@ -76,7 +76,7 @@ def plan(files: Files, expected: Expected, findings: Findings) -> list[SegmentTa
 
 
 def join(files: Files, expected: Expected, reports: Sequence[SegmentReport], findings: Findings) -> None:
-    """Check the reports of all segments against each other; they come in order of their offsets."""
+    """Check the reports of all segments against each other; they are in the order of their offsets."""
     if not reports:
         return
     _check_sequence(expected, reports, findings)
@@ -87,7 +87,7 @@ def join(files: Files, expected: Expected, reports: Sequence[SegmentReport], fin
         found = parse_file_name(name)
         if found is not None and found[1] == SNAPSHOT and found[0] > end_offset and reports[-1].is_whole:
             severity = ERROR if expected.was_clean else WARNING
-            findings.add(severity, f"{expected.directory}/{name}", f"lies after the end of the log, offset {end_offset}")
+            findings.add(severity, f"{expected.directory}/{name}", f"is after the end of the log, offset {end_offset}")
 
 
 def _check_sequence(expected: Expected, reports: Sequence[SegmentReport], findings: Findings) -> None:
@@ -101,11 +101,11 @@ def _check_sequence(expected: Expected, reports: Sequence[SegmentReport], findin
             findings.add(
                 WARNING,
                 path,
-                f"offset {found_sequence} comes where {expected_sequence} is the next, though the topic is not compacted",
+                f"offset {found_sequence} follows where {expected_sequence} is expected, although the topic is not compacted",
                 position,
             )
         if following is not None and report.is_whole and not report.has_gaps and report.next_offset < following.base_offset:
-            words = f"ends at offset {report.next_offset}, but the next segment begins at {following.base_offset}: its end was lost"
+            words = f"ends at offset {report.next_offset}, but the next segment starts at {following.base_offset}: its end was lost"
             is_deleted = following.base_offset <= (expected.log_start_offset or 0)
             findings.add(WARNING if is_deleted else ERROR, path, words, report.size)
 
@@ -114,14 +114,14 @@ def _check_offsets(expected: Expected, end_offset: int, findings: Findings) -> N
     root = expected.directory.rpartition("/")[0]
     name = expected.directory.rpartition("/")[2]
     known = [
-        (RECOVERY_POINT, expected.recovery_point, ERROR, "was on the disk once"),
+        (RECOVERY_POINT, expected.recovery_point, ERROR, "was on disk"),
         (LOG_START_OFFSET, expected.log_start_offset, ERROR, "was deleted"),
-        (REPLICATION_OFFSET, expected.high_watermark, ERROR if expected.was_clean else WARNING, "could be read once"),
+        (REPLICATION_OFFSET, expected.high_watermark, ERROR if expected.was_clean else WARNING, "could be read"),
         (CLEANER_OFFSET, expected.cleaner_offset, ERROR if expected.was_clean else WARNING, "was compacted"),
     ]
-    for file, offset, severity, what in known:
+    for file, offset, severity, state in known:
         if offset is not None and offset > end_offset:
-            findings.add(severity, f"{root}/{file}", f"{name}: everything up to offset {offset} {what}, but the log ends at {end_offset}")
+            findings.add(severity, f"{root}/{file}", f"{name}: everything up to offset {offset} {state}, but the log ends at {end_offset}")
     recovery_point = expected.recovery_point
     if expected.was_clean and recovery_point and recovery_point < end_offset:
         words = f"{name}: when the broker stopped, the log ended at offset {recovery_point}, now it ends at {end_offset}"
@@ -129,7 +129,7 @@ def _check_offsets(expected: Expected, end_offset: int, findings: Findings) -> N
 
 
 def _check_epochs(files: Files, expected: Expected, reports: Sequence[SegmentReport], findings: Findings) -> None:
-    """Check that the checkpoint has the epoch of each batch. If it begins later than the log, earlier records were deleted logically."""
+    """Check that the checkpoint has the epoch of each batch. If it starts later than the log, earlier records were deleted logically."""
     checkpoint = LeaderEpochCheckpoint(files, f"{expected.directory}/{LEADER_EPOCHS}")
     epochs = [each for report in reports for each in report.epochs]
     try:
@@ -145,7 +145,7 @@ def _check_epochs(files: Files, expected: Expected, reports: Sequence[SegmentRep
     latest = -1
     for epoch, offset in epochs:
         if epoch <= latest:
-            continue  # the segment before had it already, or has said that epochs go back
+            continue  # an earlier segment has it, or reported that epochs go back
         latest = epoch
         found = checkpoint.epoch_at(offset)
         if offset >= begin and found != epoch:

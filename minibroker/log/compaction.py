@@ -1,15 +1,17 @@
 """Compaction of a log: for each key the last record stays.
 
-    found = log.compaction.cleanable(first_dirty_offset, now_ms)    how much there is to do
+    found = log.compaction.cleanable(first_dirty_offset, now_ms)    how much can be compacted
     plan = log.compaction.plan(first_dirty_offset, now_ms, ...)     the input of a round
     compacted = plan.run(files)                                     compaction_round.py, in another process
     log.compaction.swap_in(compacted)                               swapping.py; False if the log has changed too much meanwhile
 
-Everything below `first_dirty_offset` was compacted before. A round ends at first_uncleanable_offset: it leaves the active segment alone,
-and records that lie above the last stable offset or are younger than min.compaction.lag.ms. The keys from the first dirty offset on go
-into an offset map of bounded size. Then every segment up to the end of the map is filtered and rewritten. Small adjacent segments become
-one, as long as they do not exceed segment.bytes and segment.index.bytes together. If the map was full before the end of the round, the
-next round starts there, at next_dirty_offset.
+Everything below `first_dirty_offset` was compacted before. A round ends at
+first_uncleanable_offset: it does not include the active segment, records above the last stable
+offset, and records younger than min.compaction.lag.ms. The keys from the first dirty offset on go
+into an offset map of bounded size. Then every segment up to the end of the map is filtered and
+rewritten. Small adjacent segments become one, as long as they do not exceed segment.bytes and
+segment.index.bytes together. If the map was full before the end of the round, the next round starts
+there, at next_dirty_offset.
 
 Source: LogToClean and LogCleanerManager of Apache Kafka 4.3.1.
 """
@@ -21,14 +23,13 @@ from typing import NamedTuple, Protocol
 
 from minibroker.log.aborted_transactions import AbortedTransactions
 from minibroker.log.batch_filter import LastRecord
-from minibroker.log.cleaned_segment import Source
 from minibroker.log.compaction_round import Compacted, CompactionPlan
 from minibroker.log.failures import LogFailures
 from minibroker.log.flusher import Flusher
 from minibroker.log.log_config import LogConfig
 from minibroker.log.producer_state import Producer, ProducerState, Snapshots
 from minibroker.log.segments import Segments
-from minibroker.log.swapping import remove_replaced, swap_all
+from minibroker.log.swapping import Source, remove_replaced, swap_all
 from minibroker.storage.files import Files
 
 
@@ -48,7 +49,7 @@ class Cleanable(NamedTuple):
 
 
 class CompactedLog(Protocol):
-    """What a LogCompaction uses of its log."""
+    """A log, as LogCompaction uses it."""
 
     directory: str
     config: LogConfig
@@ -72,7 +73,7 @@ class LogCompaction:
         self._files = files
 
     def cleanable(self, first_dirty_offset: int, now_ms: int) -> Cleanable:
-        """Return how much lies below and above `first_dirty_offset`. Reads the disk only if a lag is configured. KafkaStorageError."""
+        """Return how much is below and above `first_dirty_offset`. Reads the disk only if a lag is configured. Raises KafkaStorageError."""
         with self._failures.watched():
             return self._measure(first_dirty_offset, now_ms)
 
@@ -97,7 +98,10 @@ class LogCompaction:
         return Cleanable(clean_bytes, dirty_bytes, end.base_offset, must_clean)
 
     def plan(self, first_dirty_offset: int, now_ms: int, *, offset_map_bytes: int) -> CompactionPlan | None:
-        """Plan a round for everything that is cleanable; None if nothing is. Only one may run at one time. Raises KafkaStorageError."""
+        """Plan a round for everything that is cleanable; None if nothing is.
+
+        Only one round of a log may run at a time. Raises KafkaStorageError.
+        """
         log = self._log
         with self._failures.watched():
             found = self._measure(first_dirty_offset, now_ms)
@@ -117,7 +121,7 @@ class LogCompaction:
             )
 
     def swap_in(self, compacted: Compacted) -> bool:
-        """Replace segments by those that a round wrote; False if the log has changed so that they cannot be used.
+        """Replace segments by those that a round wrote; False if the log has changed, so that they cannot be used.
 
         The folder is not synced: the caller syncs it before it relies on `compacted.next_dirty_offset`. A failure takes the log offline
         and raises KafkaStorageError.
@@ -137,7 +141,7 @@ class LogCompaction:
 
 
 def _last_records(producers: Mapping[int, Producer]) -> dict[int, LastRecord]:
-    """Return the last batch of each known producer: it stays in the log, if only as a header."""
+    """Return the last batch of each known producer, which stays in the log, at least as a header."""
     return {
         producer_id: LastRecord(producer.batches[-1].last_offset if producer.batches else -1, producer.producer_epoch)
         for producer_id, producer in producers.items()

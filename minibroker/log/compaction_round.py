@@ -1,6 +1,6 @@
 """One round of compaction, which another process may run: read closed segments, write `.cleaned` files.
 
-A CompactionPlan holds numbers and paths, and nothing that is open: it can be pickled. compaction.py makes plans and explains what a round
+A CompactionPlan holds only numbers and paths, no open files, so it can be pickled. compaction.py makes plans and explains what a round
 covers; batch_filter.py decides which records stay.
 
 Source: Cleaner of Apache Kafka 4.3.1. It differs: a segment that keeps all its records is not rewritten, and the new segments are swapped
@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 from minibroker.errors import CorruptMessage
 from minibroker.log.batch_filter import BatchFilter, CleanedTransactions, LastRecord, OffsetMap, control_type_of
-from minibroker.log.cleaned_segment import CleanedSegment, Group, Source
 from minibroker.log.log_config import LogConfig
-from minibroker.log.swapping import remove_cleaned
+from minibroker.log.swapping import CleanedSegment, Group, Source, remove_cleaned
 from minibroker.records.any_format import decode_records
 from minibroker.records.batch import CONTROL_FLAG, MAGIC_V2, TRANSACTIONAL_FLAG
 from minibroker.storage.files import READ_ONLY, Files
@@ -27,7 +26,7 @@ from minibroker.storage.transaction_index import AbortedTxn
 
 
 class Compacted(NamedTuple):
-    """The result of a round. `groups` is None if source segments were deleted while it ran: nothing can be swapped in then."""
+    """The result of a round. `groups` is None if source segments were deleted meanwhile: then nothing can be swapped in."""
 
     groups: tuple[Group, ...] | None
     next_dirty_offset: int
@@ -113,19 +112,20 @@ class _Round:
         next_offset, end_offset = source.base_offset, self._end_offsets[source]
         try:
             for batch in read_raw(self._files, descriptor, source.size, path):
-                if not next_offset <= batch.base_offset <= batch.last_offset < end_offset:  # no CRC says where a batch begins
+                if not next_offset <= batch.base_offset <= batch.last_offset < end_offset:  # no CRC covers the base offset
                     raise CorruptMessage(f"{batch}: offsets {batch.base_offset} to {batch.last_offset} cannot be here")
                 next_offset = batch.last_offset + 1
                 yield batch
         finally:
             self._files.close(descriptor)
 
-    # The map
+    # The offset map
 
     def _fill_map(self) -> OffsetMap:
         plan = self._plan
         offset_map = OffsetMap(plan.first_dirty_offset, plan.offset_map_bytes)
-        # The markers of the others lie before the walk: nothing would end these transactions, and later committed batches would be dropped.
+        # The markers of other transactions are before the walk. Nothing would end these
+        # transactions, so later committed batches would be dropped.
         transactions = CleanedTransactions(each for each in plan.aborted if each.last_offset >= plan.first_dirty_offset)
         for source, end_offset in self._end_offsets.items():
             if end_offset <= plan.first_dirty_offset:
@@ -195,9 +195,9 @@ class _Round:
                 cleaned.abandon()
 
     def _sync(self, source: Source) -> None:
-        """Sync a segment that is not rewritten: because of its records, older records are removed, which may be on the disk already."""
+        """Sync a segment that is not rewritten: its records replace older ones, whose removal may reach the disk first."""
         if self._end_offsets[source] <= self._plan.first_dirty_offset:
-            return  # an earlier round did
+            return  # an earlier round synced it
         descriptor = self._files.handles.open_path(self._plan.path(source), READ_ONLY)
         try:
             self._files.sync(descriptor)
@@ -214,7 +214,7 @@ class _Round:
         )
 
     def _copy(self, source: Source, end: int, cleaned: CleanedSegment) -> None:
-        """Copy what lies before position `end`; the filter has already kept all of it."""
+        """Copy the batches before position `end`, which the filter has kept unchanged."""
         for batch in self._batches(source) if end else ():
             if batch.position >= end:
                 return

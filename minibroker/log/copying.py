@@ -1,9 +1,9 @@
 """A copy of a log in another folder, which follows the log until it replaces it.
 
     1  closed segments and the current bytes of the active one are copied in pieces, on other threads; `next_piece` returns the next one
-    2  when little is missing, the log rolls, so that the active segment and its indexes are small
+    2  when little is missing, the log rolls, so the active segment and its indexes are small
     3  `finish`, on the owner's thread: the rest of the active segment, the leader epochs; everything is synced
-    4  the folder is renamed, and `PartitionLog.move` goes on in it
+    4  the folder is renamed, and `PartitionLog.move` continues in it
 
 Between 3 and 4 nothing may be appended. Invariant: a segment counts as copied once its `.log` and its other files are synced.
 Retention may delete segments meanwhile: `finish` removes their copies. A log must not be compacted while it is copied.
@@ -34,7 +34,7 @@ class Piece(NamedTuple):
     base_offset: int
     position: int
     size: int
-    is_last: bool  #: the files beside the `.log` follow
+    is_last: bool  #: the other files of the segment are copied with it
 
 
 class LogCopy:
@@ -55,7 +55,7 @@ class LogCopy:
 
     @property
     def end_offset(self) -> int:
-        """The base offset of the first segment that is not copied: all records below it are."""
+        """The base offset of the first segment that is not copied; all records below it are."""
         for segment in self.log.segments.from_offset(self._copied_to):
             if self._sizes.get(segment.base_offset, 0) < segment.size:
                 return segment.base_offset
@@ -134,7 +134,7 @@ class LogCopy:
                     _copy_file(self._files, path, self.folder + path[len(self.log.directory) :])
 
     def _remove_others(self, base_offsets: set[int]) -> None:
-        """Remove copies of what retention deleted meanwhile."""
+        """Remove copies of files that retention has deleted meanwhile."""
         for base_offset in self._sizes.keys() - base_offsets:
             for suffix in (LOG, *_BESIDE):
                 self._files.remove(f"{self.folder}/{file_name(base_offset, suffix)}")

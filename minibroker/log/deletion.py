@@ -32,7 +32,7 @@ def remove_folder(files: Files, path: str) -> None:
 
 
 def remove_later(work: Callable[[], None], *, delay_ms: int, clock: Clock, background: Background | None) -> None:
-    """Run `work`, a removal, after a delay and off the loop; with no delay and no background at once. Failures are logged."""
+    """Run `work`, a removal, after a delay and off the loop; without a delay and a background immediately. Failures are logged."""
 
     def done(result: object) -> None:
         if isinstance(result, OSError):

@@ -1,9 +1,10 @@
 """How a log reacts to a failing file system, and the error of its calls while it is offline.
 
-The caller gets KafkaStorageError (its `__cause__` is the OSError), and `on_storage_error` is called once for each failure: the owner of the
-log directory decides what that means for its other logs. After a failed fsync, or a failed write that could not be cut off again, the
-contents of the file are unknown. The log is then offline: `offline_cause` has the error, and every call raises KafkaStorageError until the
-log is opened again.
+The caller gets KafkaStorageError (its `__cause__` is the OSError), and `on_storage_error` is called
+once for each failure: the owner of the log directory decides whether its other logs go offline as
+well. After a failed fsync, or a failed write that could not be cut off again, the contents of the
+file are unknown. The log is then offline: `offline_cause` has the error, and every call raises
+KafkaStorageError until the log is opened again.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ class LogFailures:
         """The error of each call while the log is offline."""
         return KafkaStorageError(f"{self._name} is offline: {self.offline_cause}")
 
-    def note_closed(self, why: str) -> None:
-        """Note that the log was closed or deleted, as `why` says: each further call raises KafkaStorageError."""
+    def note_closed(self, state: str) -> None:
+        """Mark the log as closed. `state` is closed or deleted; each further call raises KafkaStorageError."""
         self.is_closed = True
         if self.offline_cause is None:
-            self.offline_cause = OSError(errno.EBADF, f"{self._name} is {why}")
+            self.offline_cause = OSError(errno.EBADF, f"{self._name} is {state}")

@@ -1,17 +1,18 @@
-"""Which records and file names of a log are on the disk, and the flushes that put them there.
+"""Which records and file names of a log are on disk, and the flushes that sync them.
 
-A flush does not stop the log: it begins on the owner's thread, syncs on another, and ends on the owner's.
+A flush does not stop the log: it starts on the owner's thread, syncs on another thread, and ends on the owner's.
 
-    flush = log.flusher.begin_flush()      duplicates the descriptors of unsynced files: the log may go on, roll, even close
-    flush.run()                            fsync; OSError
+    flush = log.flusher.begin_flush()      duplicates the descriptors of unsynced files: the log may continue, roll, even close
+    flush.run()                            fsyncs; raises OSError
     log.flusher.end_flush(flush, error)    moves the recovery point, or takes the log offline
 
 Invariants:
 - `recovery_point` and the count of synced folder changes move only after an fsync that succeeded; one that failed takes the log offline.
-  A failed fsync is never tried again: the system may have dropped the pages and report success for the next one (PostgreSQL found this
+  A failed fsync is never retried: the system may have dropped the pages and report success for the next one (PostgreSQL found this
   in 2018), so acknowledged records could be lost.
-- Names of files are counted apart from the contents. If a power loss took the name of the newest segment, and older segments were deleted
-  as well, a start could not tell where the log ended. So deletions wait until the names of the remaining files are on the disk.
+- Names of files are counted separately from their contents. If a power loss took the name of the newest segment, and older segments were
+  deleted as well, the next start could not find out where the log ended. So deletions wait until the names of the remaining files are on
+  disk.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ OPEN_SEGMENTS: Final = 16
 
 
 class Flush:
-    """Syncs everything below `end_offset` that may not be on the disk yet. Call `run` once; `end_flush` calls `close`.
+    """Syncs everything below `end_offset` that may not be on disk yet. Call `run` once; `end_flush` calls `close`.
 
     Only the newest segments keep descriptors open. After a lost recovery point all segments of a log must be synced, more than a process
     may have open; `run` opens the older ones one after the other, and skips those that were deleted, or compacted and synced, meanwhile.
@@ -135,7 +136,7 @@ class Flush:
 
 
 class FlushableLog(Protocol):
-    """What a Flusher uses of its log."""
+    """A log, as a Flusher uses it."""
 
     directory: str
     config: LogConfig
@@ -145,11 +146,11 @@ class FlushableLog(Protocol):
     aborted: AbortedTransactions
 
     def show_flushed(self, flush: Flush) -> None:
-        """Show readers the records that they were not to see before they are on the disk."""
+        """Show readers the records that were hidden until they are on disk."""
 
 
 class Flusher:
-    """Flushes a log when a caller asks for it, and in the background after each roll."""
+    """Flushes a log when a caller requests it, and in the background after each roll."""
 
     __slots__ = (
         "_background",
@@ -179,11 +180,11 @@ class Flusher:
         self._files = files
         self._clock = clock
         self._background = background
-        self.recovery_point = recovery_point  #: all records below it are on the disk
+        self.recovery_point = recovery_point  #: all records below it are on disk
         self._last_flush_ms = clock.now_ms()
-        self.folder_changes = 1  #: counts when files appeared in the folder, or the folder itself
+        self.folder_changes = 1  #: counts new files in the folder; 1 for the folder itself
         self._synced_changes = 0
-        self._waiting: Callable[[], None] | None = None  #: for a sync of the folder
+        self._waiting: Callable[[], None] | None = None  #: work that waits for a sync of the folder
 
     @property
     def unflushed_messages(self) -> int:
@@ -191,12 +192,12 @@ class Flusher:
         return self._log.log_end_offset - self.recovery_point
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether flush.messages or flush.ms ask for a flush. A clock that was set back does not delay it."""
+        """Whether flush.messages or flush.ms require a flush. A clock that was set back does not delay it."""
         unflushed, config = self.unflushed_messages, self._log.config
         return unflushed >= config.flush_messages or (unflushed > 0 and abs(now_ms - self._last_flush_ms) >= config.flush_ms)
 
     def begin_flush(self, end_offset: int | None = None, *, with_active_indexes: bool = False) -> Flush:
-        """Collect what has to be synced so that all below `end_offset` (default: the log end) is on the disk. Raises KafkaStorageError."""
+        """Return a flush of everything below `end_offset` (default: the log end). Raises KafkaStorageError."""
         log = self._log
         end_offset = log.log_end_offset if end_offset is None else end_offset
         with self._failures.watched():
@@ -223,7 +224,7 @@ class Flusher:
             )
 
     def end_flush(self, flush: Flush, error: BaseException | None) -> None:
-        """Take over the outcome of `flush.run`. A failure takes the log offline and raises KafkaStorageError."""
+        """Apply the outcome of `flush.run`. A failure takes the log offline and raises KafkaStorageError."""
         flush.close()
         failures = self._failures
         if flush.folder != self._log.directory:
@@ -243,7 +244,7 @@ class Flusher:
             raise failures.offline_error()
 
     def flush(self, *, with_active_indexes: bool = False) -> None:
-        """Sync everything and return: recovery_point is log_end_offset then. Raises KafkaStorageError."""
+        """Sync everything. After that, recovery_point is log_end_offset. Raises KafkaStorageError."""
         if self.unflushed_messages > 0:
             flush = self.begin_flush(with_active_indexes=with_active_indexes)
             error: OSError | None = None
@@ -254,12 +255,12 @@ class Flusher:
             self.end_flush(flush, error)
 
     def flush_closed_segments(self, end_offset: int) -> None:
-        """Sync everything below `end_offset` in the background, if there is one: the log has rolled."""
+        """Sync everything below `end_offset` in the background, if there is a background. Called when the log has rolled."""
         if self._background is not None:
             self._flush_in_background(self._background, end_offset)
 
     def _flush_in_background(self, background: Background, end_offset: int) -> None:
-        """Only deletions wait for it. A failure is logged, and takes the log offline."""
+        """Flush in the background. Only deletions wait for it. A failure is logged, and takes the log offline."""
         try:
             flush = self.begin_flush(end_offset)
         except KafkaStorageError:
@@ -278,7 +279,7 @@ class Flusher:
         background.submit(flush.run, done)
 
     def when_names_are_synced(self, work: Callable[[], None]) -> None:
-        """Call `work` once the names of all current files are on the disk. A later call replaces work that still waits."""
+        """Call `work` once the names of all current files are on disk. A later call replaces work that still waits."""
         if self._synced_changes < self.folder_changes:
             self._waiting = work
             self._flush_in_background(self._background or InlineBackground(), self._log.log_end_offset)
@@ -287,6 +288,6 @@ class Flusher:
             work()
 
     def note_moved(self) -> None:
-        """Note that the log goes on in another folder, in which everything is synced."""
+        """Record that the log continues in another folder, in which everything is synced."""
         self.recovery_point = self._log.log_end_offset
         self._synced_changes = self.folder_changes

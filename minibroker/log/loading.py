@@ -1,13 +1,13 @@
 """Open a log from its folder: find its files, check them, and find the log end.
 
     after a clean shutdown    nothing is scanned: the end is read from the last index entry on, producers from the newest snapshot
-    after anything else       every segment from the one that holds the recovery point, or the log start, on is read whole; the log ends
+    after anything else       all segments are read, from the one that holds the recovery point or the log start on; the log ends
                               before the first batch that is torn, fails its CRC or goes back in offsets, and at a segment without its
-                              end (a power loss may take that and leave the next segment); later segments are deleted;
+                              end (a power loss may take it and leave the next segment); later segments are deleted;
                               indexes, aborted transactions, producer state and leader epochs are rebuilt from the batches, and so
                               is a missing snapshot at the base offset of a segment: the batches before it may be deleted next
     in both cases             deleted files and orphans are removed; segments of a finished compaction (.swap) replace the old ones;
-                              missing parts of indexes and snapshots are rebuilt when they are needed
+                              missing indexes and snapshots are rebuilt when they are needed
 
 Loading again, or after being killed half way, gives the same log. Source: LogLoader of Apache Kafka.
 """
@@ -45,7 +45,7 @@ class LoadedLog(NamedTuple):
 
 
 class Loader:
-    """Opens one folder once."""
+    """Opens the log of one folder. Use it once."""
 
     def __init__(
         self, directory: str, *, config: LogConfig, files: Files, now_ms: int, log_start_offset: int, producer_id_expiration_ms: int
@@ -88,7 +88,7 @@ class Loader:
             segments, end_offset = self._start_over(segments, end_offset)
         if not epochs_are_known:
             self._rebuild_epochs(segments[_holding(segments, self._log_start_offset) :])
-        self._epochs.truncate_from_end(end_offset + 1)  # one that begins at the end holds for what comes
+        self._epochs.truncate_from_end(end_offset + 1)  # an epoch that starts at the end is that of the next records
         self._epochs.truncate_from_start(self._log_start_offset)
         self._producers.end_offset = end_offset
         self._producers.remove_expired(self._now_ms, partial(self._written_ms, segments))
@@ -151,7 +151,7 @@ class Loader:
         """Find the log end after a clean stop, which synced everything: a known recovery point is the log end."""
         try:
             end_offset = segments[-1].next_offset()
-            problem = f"{self._directory} ends at offset {end_offset}, but at its stop it ended at {recovery_point}"
+            problem = f"{self._directory} ends at offset {end_offset}, but it ended at {recovery_point} when the broker stopped"
         except CorruptMessage as error:
             end_offset, problem = -1, str(error)
         if end_offset < 0 or recovery_point not in {0, end_offset}:
@@ -167,8 +167,8 @@ class Loader:
     def _recover(self, segments: list[Segment], recovery_point: int) -> int:
         """Read everything from the recovery point on, and cut the log before the first bad batch.
 
-        Segments below the log start are skipped: some of them may be deleted, or back after a power loss. Such a hole does not mean that
-        later segments are damaged.
+        Segments below the log start are skipped: some of them may be deleted, or may be back after
+        a power loss. Such a hole does not mean that later segments are damaged.
         """
         held = _holding(segments, self._log_start_offset)
         first = max(held, _holding(segments, recovery_point))
@@ -183,10 +183,10 @@ class Loader:
             end_offset, is_whole = self._recover_segment(segment, max(end_offset, segment.base_offset), limit_offset)
             if not is_whole:
                 for later in segments[index + 1 :]:
-                    logger.warning("%s: removed, it lies after the end of the log", later.log.path)
+                    logger.warning("%s: removed, because it is after the end of the log", later.log.path)
                     self._remove_segment(later)
                 if segments[index + 1 :]:
-                    self._files.sync_directory(self._directory)  # none may come back among what is appended now
+                    self._files.sync_directory(self._directory)  # no removed segment may come back among new ones
                 del segments[index + 1 :]
                 break
         for offset in [known for known in self._snapshots.offsets if known > end_offset]:
@@ -213,19 +213,23 @@ class Loader:
             lost = segment.size - valid.size
             logger.warning("%s: cut %d bytes off at position %d: %s", segment.log.path, lost, valid.size, valid.problem)
             segment.truncate(valid.size)
-            self._files.sync(segment.log.opened())  # the end may be the recovery point already: no flush would come to it
+            self._files.sync(segment.log.opened())  # the end may already be the recovery point: no flush would sync it
         if not is_last:
-            segment.save_indexes()  # those of the last one are written when it rolls or closes; a crash before that recovers it again
+            # The indexes of the last segment are written when it rolls or closes. After a crash before that, it is recovered again.
+            segment.save_indexes()
         is_whole = valid.problem is None
         if is_whole and valid.next_offset < limit_offset and not (is_last or valid.is_compacted or self._may_have_gaps):
-            logger.warning("%s: ends at offset %d, but %d comes next: its end was lost", segment.log.path, valid.next_offset, limit_offset)
+            logger.warning("%s: ends at offset %d, but %d is next: its end was lost", segment.log.path, valid.next_offset, limit_offset)
             is_whole = False
         return valid.next_offset, is_whole
 
     def _start_over(self, segments: list[Segment], end_offset: int) -> tuple[list[Segment], int]:
-        """Start an empty log at the log start offset, as Kafka does: all remaining records lie below it."""
+        """Start an empty log at the log start offset, as Kafka does: all remaining records are below it."""
         logger.warning(
-            "%s: ends at %d, below its log start offset %d: starting over there", self._directory, end_offset, self._log_start_offset
+            "%s: ends at %d, below its log start offset %d: starting an empty log there",
+            self._directory,
+            end_offset,
+            self._log_start_offset,
         )
         for segment in segments:
             self._remove_segment(segment)

@@ -29,7 +29,7 @@ class LogConfig(NamedTuple):
     segment_index_bytes: int = 10 * 1024 * 1024
     index_interval_bytes: int = 4096
     preallocate: bool = False  #: accepted but ignored: files grow as they are written
-    # What may be produced
+    # Produced batches
     max_message_bytes: int = 1024 * 1024 + 12
     message_timestamp_type: str = CREATE_TIME
     message_timestamp_before_max_ms: int = LONG_MAX
@@ -39,7 +39,7 @@ class LogConfig(NamedTuple):
     compression_lz4_level: int = 9
     compression_zstd_level: int = 3
     # Durability
-    flush_messages: int = LONG_MAX  #: fsync before the acknowledgement of so many unflushed records
+    flush_messages: int = LONG_MAX  #: this many unflushed records are fsynced before they are acknowledged
     flush_ms: int = LONG_MAX
     min_insync_replicas: int = 1
     # Retention and compaction
@@ -59,7 +59,7 @@ class LogConfig(NamedTuple):
 
     @property
     def is_compacted(self) -> bool:
-        """Every record needs a key."""
+        """Whether the log is compacted, so that every record needs a key."""
         return "compact" in self.cleanup_policy
 
     @property
@@ -68,7 +68,7 @@ class LogConfig(NamedTuple):
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
 
     def produce_rules(self) -> ProduceRules:
-        """Return what records/validate.py checks produced batches by."""
+        """Return the rules by which records/validate.py checks produced batches."""
         compression = None if self.compression_type == "producer" else Compression.from_name(self.compression_type)
         levels = {
             Compression.GZIP: self.compression_gzip_level,

@@ -1,13 +1,13 @@
 """Reads of clients older than Kafka 0.11: message sets of format v0 or v1, and offsets by the modification times of segments.
 
 A batch in a newer format than a client knows is converted down (records/convert.py), one after the other, until the client's limit is
-reached: old formats take more bytes a record, and one converted batch may be larger than the limit. A batch that converts
-to nothing (a control batch) is skipped: otherwise its reader would request the same offset for ever. The old formats have no zstd: such a
-batch ends the read, and is UNSUPPORTED_COMPRESSION_TYPE if it is the first one.
+reached: old formats take more bytes for each record, and one converted batch may be larger than the limit. A batch that converts to
+nothing (a control batch) is skipped; otherwise its reader would request the same offset forever. The old formats have no zstd: a read
+ends before such a batch, or fails with UNSUPPORTED_COMPRESSION_TYPE if it is the first one.
 
-Converting a record takes some 10 us, and no other client is served meanwhile. So a read converts at most CONVERTED_COUNT records and
-CONVERTED_BYTES, and the client fetches again. A batch with more records than that, or with a large content, is converted in steps, at most
-so many of its records, and without compression (LongConversion).
+Converting a record takes about 10 us, and no other client is served meanwhile. So a read converts at most CONVERTED_COUNT records and
+CONVERTED_BYTES, and the client fetches again. A batch with more records than that, or with a large content, is converted in steps
+(LongConversion), at most CONVERTED_COUNT of its records, and without compression.
 
 Sources: UnifiedLog.legacyFetchOffsetsBefore, Partition.legacyFetchOffsetsForTimestamp and LazyDownConversionRecords of Apache Kafka 3.9.1.
 """
@@ -44,7 +44,7 @@ class LongConversion(LongBatch):
 def _convert_in_steps(log: PartitionLog, base_offset: int, magic: int, offset: int, isolation: IsolationLevel) -> Steps[bytes]:
     """Convert the batch at `base_offset`, from the record at `offset` on.
 
-    The first step reads the batch: many readers may wait for their turn, and must not each hold a batch in memory.
+    The first step reads the batch, so that readers that wait for their turn hold no batch in memory.
     """
     from minibroker.records.convert import downgrade_in_steps  # noqa: PLC0415  most brokers never need it, and all of them start
 
@@ -95,9 +95,9 @@ def _converted(log: PartitionLog, batch: RecordBatch, magic: int, first_offset: 
 
     try:
         return memoryview(downgrade(batch.data, magic, first_offset, max_bytes=AT_ONCE_CONTENT))
-    except InvalidRecord:  # too large, or broken: the steps say which
+    except InvalidRecord:  # too large, or broken: the steps find out which
         pass
-    # Not within `except`: as its context, the error would keep what was decompressed for as long as the reader waits.
+    # Not within `except`: its context would keep the decompressed bytes in memory as long as the reader waits.
     raise LongConversion(log, batch, magic, first_offset, isolation)
 
 

@@ -13,16 +13,16 @@ A PartitionLog is composed of parts, which callers reach by name:
     log.compaction    compaction.py         removal of superseded records
     log.timestamps    timestamps.py         look-ups by time
 
-loading.py reads a log from its folder, and recovers it after a crash. Appends and reads are in this class and not in a part: for the newest
-segment each is one call, down to the system call.
+loading.py reads a log from its folder, and recovers it after a crash. Appends and reads are in this class and not in a part, so that few
+calls lead from it to the system call.
 
 A KafkaError rejects an append or a read, and leaves the log untouched. A log is not thread-safe: everything runs on the owner's thread
 except `Flush.run` and deletions of files.
 
-An append is of a client (`append`), of the broker itself (`append_own`), or the end of a transaction (`end_transaction`). Where
-flush.messages asks for a flush, readers see records once they are on the disk, as in Apache Kafka: no client reads records that a power
-loss can take back. Only `_follow_log_end` and `_show` move the high
-watermark and the last stable offset; `start_at` raises the latter with the log start.
+Clients append by `append`, the broker itself by `append_own`, and `end_transaction` appends the end of a transaction. If flush.messages
+requires a flush, readers see records only when they are on disk, as in Apache Kafka: no client reads records that a power loss could
+remove. Only `_follow_log_end` and `_show` move the high watermark and the last stable offset; `start_at` raises the latter with the log
+start.
 
 Invariant: log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset.
 """
@@ -68,7 +68,10 @@ DEFAULT_PRODUCER_ID_EXPIRATION_MS = 24 * 60 * 60 * 1000
 
 
 class PartitionLog:
-    """See `open`. Other objects read the attributes and do not set them, except `config` (`update_config`) and `on_shown`."""
+    """The log of one partition, created by `open`.
+
+    Other objects only read its attributes, except `on_shown`; `update_config` sets `config`.
+    """
 
     def __init__(
         self, directory: str, loaded: LoadedLog, *, config: LogConfig, files: Files, clock: Clock, background: Background | None
@@ -198,7 +201,7 @@ class PartitionLog:
     def _append_batch(self, batch: RecordBatch, log_append_time_ms: int = NO_TIMESTAMP) -> Appended:
         """Append a validated batch: write offsets and leader epoch into its bytes.
 
-        A batch that its producer sent before returns the earlier offsets.
+        For a batch that its producer has sent before, it returns the earlier offsets.
 
         Raises:
             RecordListTooLarge: it is larger than a segment.
@@ -215,7 +218,7 @@ class PartitionLog:
         return self._write(batch, log_append_time_ms)
 
     def append_own(self, data: bytearray | memoryview) -> Appended:
-        """Append one batch of the broker itself: records of a coordinator, or offsets that a transaction commits. Writes into `data`.
+        """Append one batch of the broker itself: records of a coordinator, or offsets that a transaction commits. Changes `data`.
 
         Only the producer's epoch and transaction are checked.
 
@@ -308,11 +311,11 @@ class PartitionLog:
 
     @property
     def wants_sync(self) -> bool:
-        """Whether flush.messages asks for a flush before the last append is acknowledged."""
+        """Whether flush.messages requires a flush before the last append is acknowledged."""
         return self.is_synced_before_shown and self.log_end_offset - self.flusher.recovery_point >= self.config.flush_messages
 
     def show_flushed(self, flush: Flush) -> None:
-        """Show readers the records that waited for `flush`. A transaction that ended while it ran has not ended on the disk."""
+        """Show readers the records that waited for `flush`. A transaction that ended during the flush has not ended on disk."""
         if self.high_watermark == self.log_end_offset:
             return
         if not self.wants_sync:
@@ -361,13 +364,12 @@ class PartitionLog:
     def slice(self, offset: int, max_bytes: int, *, isolation: IsolationLevel | None, min_one: bool = True) -> bytes | FileSlice:
         """Return whole batches of one segment, from the one that holds `offset` on; empty at the reader's end.
 
-        Many bytes are returned as a FileSlice, which is not read yet.
-
-        At most `max_bytes` are returned, but with `min_one` at least one batch. `isolation` None reads up to the log end.
+        Returns at most `max_bytes`, but with `min_one` at least one batch. Many bytes are returned
+        as a FileSlice, which is not read yet. `isolation` None reads up to the log end.
 
         Raises:
             OffsetOutOfRange: `offset` is below the log start or above the log end.
-            CorruptMessage: there is no batch where one must be.
+            CorruptMessage: a batch is damaged.
             KafkaStorageError: the file system failed.
         """
         if self.failures.offline_cause is not None:
@@ -425,8 +427,8 @@ class PartitionLog:
     def assign_leader_epoch(self, leader_epoch: int) -> None:
         """Start a leader epoch at log_end_offset; one below the newest is ignored.
 
-        It is written with the first append or when the log closes. An epoch without records may be forgotten, and a broker that was killed
-        with 1,000 partitions starts without writing a file for each.
+        It is written with the first append or when the log closes. An epoch without records may be lost. So a broker with 1,000 partitions
+        that was killed starts without writing a file for each.
         """
         with self.failures.watched():
             self.epochs.note(leader_epoch, self.log_end_offset)
@@ -454,7 +456,7 @@ class PartitionLog:
             self.start_at(offset)
 
     def start_at(self, offset: int) -> None:
-        """Move the log start to `offset` unless it is higher, and have the segments below it deleted. Raises OSError."""
+        """Move the log start to `offset` unless it is higher, and delete the segments below it. Raises OSError."""
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.last_stable_offset = max(self.last_stable_offset, offset)
@@ -472,7 +474,7 @@ class PartitionLog:
         self.producers.remove_expired(now_ms, self._write_times.written_ms)
         return count
 
-    # Life
+    # Configuration, closing, moving, deleting
 
     def update_config(self, config: LogConfig) -> None:
         """Use another configuration from now on; index settings apply from the next segment on."""
@@ -481,14 +483,18 @@ class PartitionLog:
         self.is_synced_before_shown = config.flush_messages < LONG_MAX  #: an append may have to wait for a flush; the hot path reads it
 
     def close(self, *, clean: bool = True) -> None:
-        """Close the files; if `clean`, first sync what an opening with clean_shutdown=True relies on. Raises KafkaStorageError."""
+        """Close the files.
+
+        If `clean`, first sync everything, so that the next `open` can use clean_shutdown=True.
+        Raises KafkaStorageError.
+        """
         if clean:
             self.finish()
             self.flusher.flush(with_active_indexes=True)
         self._release("closed")
 
     def finish(self) -> None:
-        """Write what an opening with clean_shutdown=True relies on. Nothing may be appended afterwards. Raises KafkaStorageError."""
+        """Write everything that `open` with clean_shutdown=True needs. Nothing may be appended afterwards. Raises KafkaStorageError."""
         with self.failures.watched():
             self.epochs.save()
             self.segments.active.become_inactive()
@@ -496,7 +502,7 @@ class PartitionLog:
             self.snapshots.take(self.producers, self.log_start_offset)
 
     def move(self, directory: str) -> None:
-        """Go on in another folder (log/copying.py), which has the same files, all of them synced."""
+        """Continue in another folder (log/copying.py), which has the same files, all of them synced."""
         for segment in self.segments:
             if segment is not self.segments.active:
                 segment.release()
@@ -506,7 +512,7 @@ class PartitionLog:
         self.flusher.note_moved()
 
     def delete(self) -> None:
-        """Rename the folder at once; its files are removed after file.delete.delay.ms. Raises KafkaStorageError."""
+        """Rename the folder; its files are removed after file.delete.delay.ms. Raises KafkaStorageError."""
         parent = self.directory[: -len(self.name)]
         target = parent + delete_folder_name(self.name, os.urandom(16).hex())
         self._release("deleted")
@@ -520,15 +526,15 @@ class PartitionLog:
         """Run `work`, a removal of files, off the loop after file.delete.delay.ms."""
         remove_later(work, delay_ms=self.config.file_delete_delay_ms, clock=self._clock, background=self._background)
 
-    def _release(self, why: str) -> None:
-        self.failures.note_closed(why)
+    def _release(self, state: str) -> None:
+        self.failures.note_closed(state)
         self.on_shown = None
         for segment in self.segments:
             segment.release()
 
 
 def _position_of(segment: Segment, end_offset: int) -> int:
-    """Return the position where the batches that reach `end_offset` begin."""
+    """Return the position of the first batch that reaches `end_offset`."""
     header = segment.find(end_offset)
     return segment.size if header is None else header.position
 
@@ -543,10 +549,10 @@ def truncated(
     was_compacted: bool,
     producer_id_expiration_ms: int,
 ) -> PartitionLog:
-    """Return the log without its records from `end_offset` on, as when Apache Kafka elects a leader without them; `log` is closed.
+    """Return the log without its records from `end_offset` on, as when Apache Kafka elects a leader that lacks them; `log` is closed.
 
-    The rest is opened as after a crash, so that indexes, producers and leader epochs are those of the remaining records. A crash in between
-    leaves a log with a later end.
+    The rest is opened as after a crash, so that indexes, producers and leader epochs are those of the remaining records. A crash during
+    the call leaves a log with a later end.
 
     Raises:
         KafkaStorageError: the file system failed; the log is closed.

@@ -29,18 +29,18 @@ class _Aborted(NamedTuple):
 
     producer_id: int
     first_offset: int | None  #: None: none of its batches is here
-    is_certain: bool  #: it did not begin earlier
-    last_stable_offset: int  #: the first offset of the others that were open; or lower, when one of them began before this segment
+    is_certain: bool  #: it did not start before this segment
+    last_stable_offset: int  #: the lowest first offset of the other open transactions, as far as this segment shows
 
 
 class ProducerCheck:
-    """Checks the batches of producers, given to `note` one by one.
+    """Checks the batches of producers. Call `note` for each batch.
 
     Args:
         log_path: of the segment.
         read_batch: reads a batch of it again.
         snapshots: offsets of the producer snapshots after its base offset, up to the next segment's.
-        is_first: there is no earlier segment, so every transaction is seen from its start.
+        is_first: there is no earlier segment, so every transaction starts in this one or later.
         is_stale: the next start rebuilds `.txnindex`, so that an error in it is only a warning.
     """
 
@@ -60,19 +60,19 @@ class ProducerCheck:
         self._read_batch = read_batch
         self._snapshots = sorted(snapshots)
         self._findings = findings
-        self._severity = WARNING if is_stale else ERROR  #: of what is wrong with `.txnindex`
+        self._severity = WARNING if is_stale else ERROR  #: of problems of `.txnindex`
         self._data: dict[int, Place] = {}  #: the last data batch of each producer
-        self._markers: dict[int, Place] = {}  #: its last control batch, where that came later
+        self._markers: dict[int, Place] = {}  #: its last control batch, if that is later
         self._begun: dict[int, int] = {}  #: first offset of a transaction, as far as it is in this segment
         self._is_certain = is_first  #: whether all transactions that are open here are known
-        self._known: set[int] = set()  #: producers of which that is so
+        self._known: set[int] = set()  #: producers whose transactions are all known
         self._aborted: dict[int, _Aborted] = {}  #: by the offset of their markers
         self._disagreements: list[tuple[str, str]] = []  #: path and words
         self._begin()
 
     def _begin(self) -> None:
         """Load the transactions that are open at the start of the segment."""
-        with suppress(CorruptLogError, FileNotFoundError):  # the segment before says what is wrong with it
+        with suppress(CorruptLogError, FileNotFoundError):  # the check of the previous segment reports its problem
             for entry in producer_snapshot.decode(read_all(self._files, self._log_path.removesuffix(LOG) + SNAPSHOT)):
                 if entry.current_txn_first_offset >= 0:
                     self._begun[entry.producer_id] = entry.current_txn_first_offset
@@ -136,7 +136,7 @@ class ProducerCheck:
             return None, []
         for entry in entries:
             if entry.last_offset >= offset:
-                words = f"producer {entry.producer_id} has the last offset {entry.last_offset}, after the snapshot's own"
+                words = f"producer {entry.producer_id} has the last offset {entry.last_offset}, after the snapshot's offset"
                 self._findings.add(ERROR, path, words, kind="offsets after the snapshot")
         return path, [entry for entry in entries if entry.last_offset < offset]
 
@@ -161,13 +161,13 @@ class ProducerCheck:
             values.append(("first offset of a transaction", self._begun.get(entry.producer_id, -1), entry.current_txn_first_offset))
         for name, expected, found in values:
             if expected != found:
-                self._disagreements.append((path, f"producer {entry.producer_id} has {name} {found}, the log says {expected}"))
+                self._disagreements.append((path, f"producer {entry.producer_id} has {name} {found}, but {expected} in the log"))
 
     def finish(self, end_offset: int, *, has_gaps: bool) -> None:
         """Finish the check after the segment was read up to `end_offset`."""
         self.compare(end_offset)
         for offset in self._snapshots:
-            self._read(offset)  # of batches that are not here any more
+            self._read(offset)  # its batches are not in this segment any more
         entries = self._read_aborted()
         if not has_gaps:
             for path, words in self._disagreements:
@@ -202,9 +202,9 @@ class ProducerCheck:
             elif found.producer_id != entry.producer_id:
                 self._wrong(number, entry, f"the abort marker at its last offset is of producer {found.producer_id}")
             elif _disagrees(entry.first_offset, found.first_offset, is_certain=found.is_certain and not has_gaps):
-                self._wrong(number, entry, f"the transaction began at offset {found.first_offset}")
+                self._wrong(number, entry, f"the transaction starts at offset {found.first_offset}")
             elif _disagrees(entry.last_stable_offset, found.last_stable_offset, is_certain=self._is_certain and not has_gaps):
-                self._wrong(number, entry, f"has last stable offset {entry.last_stable_offset}, it was {found.last_stable_offset}")
+                self._wrong(number, entry, f"has last stable offset {entry.last_stable_offset}, but it was {found.last_stable_offset}")
         indexed = {entry.last_offset for entry in entries}
         for offset, found in self._aborted.items():
             if found.first_offset is not None and offset not in indexed and not has_gaps:

@@ -9,14 +9,14 @@
 
 Transactions (KIP-98, KIP-890, KIP-1228):
 
-    a transactional batch       begins the producer's transaction in this log unless one is open; the caller makes sure that the
-                                coordinator knows of it
+    a transactional batch       starts the producer's transaction in this log unless one is open; the caller makes sure that the
+                                coordinator knows it
     another batch               while a transaction is open: INVALID_TXN_STATE
     an end marker               closes it. A lower epoch is INVALID_PRODUCER_EPOCH. From transaction version 2 on each transaction has its
                                 own epoch, so the same epoch is rejected as well while a transaction is open: the marker belongs to
                                 the previous one. A coordinator epoch below the last one is TRANSACTION_COORDINATOR_FENCED. Without an
-                                open transaction only its epochs are stored: a coordinator repeats a marker when it does not know
-                                that it was written
+                                open transaction only its epochs are stored: a coordinator repeats a marker if it does not know
+                                whether it was written
     the broker's own batches    (committed offsets) have no sequences; the other rules apply to them
 
 `check` runs before the write and `update` after it, so that a failed write leaves no trace. The state is stored in `.snapshot` files
@@ -93,7 +93,7 @@ class OpenTransactions:
         self.first_offsets.update(sorted(found, key=lambda pair: pair[1]))
 
     def begin(self, producer_id: int, first_offset: int) -> None:
-        """Add a transaction whose first batch was appended; offsets grow from one call to the next."""
+        """Add a transaction whose first batch was appended; offsets ascend from one call to the next."""
         self.first_offsets[producer_id] = first_offset
 
     def end(self, completed: CompletedTransaction) -> AbortedTxn | None:
@@ -112,12 +112,12 @@ class OpenTransactions:
 
 
 RETAINED_BATCHES = 5
-WRITE_TIMES = 64  #: moments that are kept for one expiration: how exact `WriteTimes` is
+WRITE_TIMES = 64  #: times that `WriteTimes` keeps for one expiration
 OWN_EPOCH_SINCE = 2  #: the transaction version from which a marker's epoch is above that of the records
 
 
 class BatchMetadata(NamedTuple):
-    """What identifies an appended batch."""
+    """The sequences, offsets and timestamp of an appended batch."""
 
     base_sequence: int
     last_sequence: int
@@ -144,7 +144,7 @@ class Producer:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def duplicate_of(self, batch: RecordBatch) -> BatchMetadata | None:
-        """Return the retained batch that `batch` repeats, if there is one. The usual case comes first: the next sequence repeats none."""
+        """Return the retained batch that `batch` repeats, if there is one. The usual case, the next sequence, is checked first."""
         batches = self.batches
         if batches and batch.producer_epoch == self.producer_epoch and batch.base_sequence != batches[-1].last_sequence + 1:
             for known in batches:
@@ -216,7 +216,7 @@ class Producer:
 
 
 class ActiveProducer(NamedTuple):
-    """A producer as DescribeProducers reports it; -1 for what is not known, or if no transaction is open."""
+    """A producer as DescribeProducers reports it; -1 for unknown values, or if no transaction is open."""
 
     producer_id: int
     producer_epoch: int
@@ -243,7 +243,7 @@ class ProducerState:
         producer = self.producers.get(batch.producer_id)
         if producer is None:
             if self.is_allocated is not None and not self.is_allocated(batch.producer_id):
-                raise UnknownProducerId(f"producer id {batch.producer_id} was never given out by this cluster")
+                raise UnknownProducerId(f"producer id {batch.producer_id} was never allocated by this cluster")
             return None
         duplicate = producer.duplicate_of(batch)
         if duplicate is None:
@@ -263,12 +263,12 @@ class ProducerState:
             producer.check_marker(marker, producer_id, producer_epoch, transaction_version)
 
     def check_first_sequence(self, batch: RecordBatch) -> None:
-        """Check that an unknown producer in a transaction of version 2 begins with sequence 0. Raises OutOfOrderSequenceNumber."""
+        """Check that an unknown producer in a transaction of version 2 starts with sequence 0. Raises OutOfOrderSequenceNumber."""
         if batch.base_sequence and batch.producer_id not in self.producers:
-            raise OutOfOrderSequenceNumber(f"producer {batch.producer_id} is unknown here and begins with {batch.base_sequence}")
+            raise OutOfOrderSequenceNumber(f"producer {batch.producer_id} is unknown here and starts with {batch.base_sequence}")
 
     def update(self, batch: RecordBatch, base_offset: int) -> AbortedTxn | None:
-        """Note an appended batch, or one that is read back from the log. Returns the entry for `.txnindex`, if it ends in an abort."""
+        """Note an appended batch, or one that is read back from the log. Returns the entry for `.txnindex`, if it is an abort marker."""
         if batch.attributes & CONTROL_FLAG:
             return self._end_transaction(batch, base_offset)
         producer = self.producers.get(batch.producer_id) or self._new_producer(batch.producer_id)
@@ -306,7 +306,7 @@ class ProducerState:
             del self.producers[producer_id]
 
     def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether a producer of this epoch has a transaction open here; its coordinator knows of it then."""
+        """Whether a producer of this epoch has a transaction open here, which its coordinator then knows."""
         producer = self.producers.get(producer_id)
         return producer is not None and producer.current_txn_first_offset >= 0 and producer.producer_epoch == producer_epoch
 
@@ -316,7 +316,7 @@ class ProducerState:
         return producer is not None and producer.producer_epoch > producer_epoch
 
     def first_open_offset(self, producer_id: int) -> int | None:
-        """Return the first offset of the producer id's open transaction, whatever its epoch; None if none is open."""
+        """Return the first offset of the producer id's open transaction, in any epoch; None if none is open."""
         return self.open_transactions.first_offsets.get(producer_id)
 
     def list_open_transactions(self) -> list[OpenTransaction]:
@@ -332,7 +332,7 @@ class ProducerState:
         return -1 if producer is None else producer.coordinator_epoch
 
     def active(self) -> list[ActiveProducer]:
-        """Return what is known of each producer, by id."""
+        """Return the state of each producer, by id."""
         return [
             ActiveProducer(
                 producer_id,
@@ -386,7 +386,7 @@ class ProducerState:
 class WriteTimes:
     """The approximate times at which the records of a log were written, from the log end offsets at a few moments.
 
-    The timestamps of records cannot tell: an import writes last year's records today.
+    Timestamps of records do not show it: an import writes last year's records today.
     """
 
     __slots__ = ("_end_offsets", "_times_ms")
@@ -420,7 +420,7 @@ class Snapshots:
     """The `.snapshot` files of a folder by offset.
 
     A snapshot is written at the log end when a segment rolls and when the log closes, if the log has grown since the last one. As in Kafka,
-    also without any producer: after an empty snapshot no batches need be read back.
+    it is also written without any producer: after an empty snapshot no batches need to be read.
     """
 
     __slots__ = ("_files", "directory", "offsets")
@@ -435,9 +435,9 @@ class Snapshots:
         return f"{self.directory}/{file_name(offset, SNAPSHOT)}"
 
     def take(self, state: ProducerState, log_start_offset: int) -> None:
-        """Write the state at its end offset unless there is a snapshot of it. It is not synced: a CRC shows whether it is whole.
+        """Write the state at its end offset unless there is a snapshot of it. It is not synced: its CRC shows whether it is whole.
 
-        In addition to Kafka: if all records were deleted, producers are still known after a restart.
+        Unlike in Kafka, producers are still known after a restart if all records were deleted.
         """
         newest = self.offsets[-1] if self.offsets else log_start_offset
         if state.end_offset > newest or (state.producers and not self.offsets):
@@ -452,7 +452,7 @@ class Snapshots:
             self.offsets.insert(index, state.end_offset)
 
     def restore(self, state: ProducerState, up_to: int, log_start_offset: int) -> None:
-        """Load the newest whole snapshot at or below `up_to` into `state`; delete broken ones and those above."""
+        """Load the newest whole snapshot at or below `up_to` into `state`; delete damaged ones and those above."""
         while self.offsets:
             offset = self.offsets[-1]
             if offset <= up_to:

@@ -1,16 +1,16 @@
 """Deletion of the oldest segments of a log, by the rules of UnifiedLog.deleteOldSegments of Apache Kafka.
 
-log start   all records lie below log_start_offset (DeleteRecords), whatever cleanup.policy is
+log start   all records are below log_start_offset (DeleteRecords), with any cleanup.policy
 size        without the segment, the log still has retention.bytes or more
 time        its largest timestamp is more than retention.ms ago; for records without timestamp, the modification time of the `.log`
 
 Size and time apply if cleanup.policy has `delete`. A segment with records at or above the high watermark stays. The active segment is
 deleted like any other unless it is empty; the log first rolls.
 
-A timestamp in the future keeps its segment and all later ones until that time: a producer's clock that is ahead loses no records. If the
-`.log` of a segment cannot be read, its modification time counts, so that damage does not keep a log from shrinking.
+A timestamp in the future keeps its segment and all later ones until that time, so that a producer's fast clock loses no records. If the
+`.log` of a segment cannot be read, its modification time is used, so that damage does not keep a log from shrinking.
 
-Invariant: readers see the new log start at once. Files are deleted later, once the names of the remaining files are on the disk, and after
+Invariant: readers see the new log start at once. Files are deleted later, once the names of the remaining files are on disk, and after
 file.delete.delay.ms. Deletions run on another thread and own the files that they delete.
 """
 
@@ -34,12 +34,12 @@ from minibroker.storage.segment import Segment
 
 logger = logging.getLogger(__name__)
 
-SEGMENTS_A_TURN: Final = 40  #: renaming the files of one takes some 85 us
+SEGMENTS_A_TURN: Final = 40  #: renaming the files of one takes about 85 us
 TOLERATED_MS: Final = 60 * 60 * 1000  #: how far ahead a timestamp may be by default (message.timestamp.after.max.ms); no warning
 
 
 class RetainedLog(Protocol):
-    """What a Retention uses of its log."""
+    """A log, as Retention uses it."""
 
     config: LogConfig
     future_segment: int
@@ -72,7 +72,7 @@ class Retention:
         self._clock = clock
 
     def enforce(self, now_ms: int, *, limit: int | None = None) -> int:
-        """Delete expired segments, `limit` at most, and return how many. Rolls the active segment if it has grown for too long.
+        """Delete expired segments, `limit` at most, and return how many. Rolls the active segment if it is too old.
 
         The log start moves at once; the files are deleted later. Raises KafkaStorageError.
         """
@@ -87,9 +87,9 @@ class Retention:
         return count - below_start
 
     def _expired_count(self, now_ms: int, limit: int | None) -> tuple[int, int]:
-        """Return how many of the oldest segments lie below the log start, and how many are to be deleted, including those.
+        """Return how many of the oldest segments are below the log start, and how many must be deleted, including those.
 
-        At most `limit` beyond the log start. If all are to be deleted, the log has to roll first.
+        At most `limit` beyond the log start. If all must be deleted, the log has to roll first.
         """
         log, config = self._log, self._log.config
         segments = list(log.segments)
@@ -114,7 +114,7 @@ class Retention:
         return below_start, count
 
     def delete_below_start(self) -> None:
-        """Delete the segments below the log start, once the names of the others are on the disk."""
+        """Delete the segments below the log start, once the names of the others are on disk."""
         if self._has_segments_below_start:
             self._flusher.when_names_are_synced(self._delete_some)
 
@@ -134,7 +134,7 @@ class Retention:
         return segments.floor(self._log.log_start_offset).base_offset > segments.nth(0).base_offset
 
     def _delete_more(self) -> None:
-        """Check everything again: since the last turn the log may have rolled, its start may have moved, or it was closed."""
+        """Check everything again: since the last turn the log may have rolled or closed, or its start may have moved."""
         if not self._failures.is_closed:
             with suppress(KafkaStorageError):  # `on_storage_error` was called
                 self.delete_below_start()
@@ -143,14 +143,14 @@ class Retention:
         try:
             timestamp = segment.largest_timestamp().timestamp
         except CorruptMessage as error:
-            logger.warning("%s; for retention the file's time counts", error)
+            logger.warning("%s; retention uses the modification time of the file", error)
             timestamp = -1
         if timestamp < 0:
             return self._files.modified_ms(segment.log.path)
         if timestamp - now_ms > TOLERATED_MS and segment.base_offset != self._log.future_segment:
             self._log.future_segment = segment.base_offset
             logger.warning(
-                "%s: its largest timestamp is %d s in the future, it stays until then", segment.log.path, (timestamp - now_ms) // 1000
+                "%s: its largest timestamp is %d s in the future, so it is kept until then", segment.log.path, (timestamp - now_ms) // 1000
             )
         return timestamp
 

@@ -4,7 +4,7 @@ Segments are checked independently, also in several processes: `SegmentTask` and
 segments with each other.
 
 An entry of the offset index has the last offset and the position of a batch. (Kafka before 4 indexed several batches of one request
-by the last offset of the last one: a look-up then begins a little early, so that is allowed.) An entry of the time index names the
+by the last offset of the last one: a look-up then starts a little early, so that is allowed.) An entry of the time index names the
 largest timestamp so far and a batch that has it; the last one must be the segment's largest, because look-ups skip segments by it.
 """
 
@@ -30,7 +30,7 @@ _ANY_SIZE = 1 << 40
 
 
 class _IndexCheck:
-    """The base of both checks. `is_stale`: the next start rebuilds the index, so that a wrong entry is only a warning."""
+    """The base of both checks. `is_stale`: the next start rebuilds the index, so a wrong entry is only a warning."""
 
     def __init__(self, files: Files, index: IndexFile, findings: Findings, *, is_stale: bool, is_needed: bool) -> None:
         self._findings = findings
@@ -92,7 +92,7 @@ class OffsetIndexCheck(_IndexCheck):
     def finish(self) -> None:
         """Report the remaining entries, after all batches."""
         for position, (number, offset) in self.at.items():
-            self.wrong(number, f"names offset {offset} at position {position}, where no batch begins")
+            self.wrong(number, f"names offset {offset} at position {position}, where no batch starts")
         if self.awaits != _NEVER:
             self.wrong(self._awaiting, f"names offset {self.awaits}, after the end of the segment")
 
@@ -125,7 +125,9 @@ class TimeIndexCheck(_IndexCheck):
             if self.awaits < base_offset:
                 self.wrong(self._number, f"names offset {self.awaits}, which no batch has")
             elif not timestamp == self._timestamp == largest:
-                words = f"says {self._timestamp} for offset {self.awaits}: that batch has {timestamp}, the largest up to it is {largest}"
+                words = (
+                    f"has {self._timestamp} for offset {self.awaits}, but that batch has {timestamp}, and the largest up to it is {largest}"
+                )
                 self.wrong(self._number, words)
             self._next()
 
@@ -139,11 +141,11 @@ class TimeIndexCheck(_IndexCheck):
             self._findings.add(ERROR, self.path, words)
 
 
-RecordCheck = Callable[[Record], str | None]  #: what is wrong with a record, which is not a control record
+RecordCheck = Callable[[Record], str | None]  #: returns the problem of a record that is not a control record
 
 
 class SegmentTask(NamedTuple):
-    """A segment to check, and what is already known about it."""
+    """A segment to check, and the expectations about it."""
 
     directory: str
     base_offset: int
@@ -153,7 +155,7 @@ class SegmentTask(NamedTuple):
     snapshots: tuple[int, ...] = ()  #: offsets of the producer snapshots that belong to it
     is_first: bool = False  #: the first segment its log ever had
     deep: bool = False  #: decode every record
-    record_check: RecordCheck | None = None  #: decode every record and have it checked
+    record_check: RecordCheck | None = None  #: decode every record and check it with this function
 
 
 class SegmentReport(NamedTuple):
@@ -163,9 +165,9 @@ class SegmentReport(NamedTuple):
     size: int  #: bytes of the `.log`
     batch_count: int
     next_offset: int  #: after its last batch
-    is_whole: bool  #: batches up to its end
+    is_whole: bool  #: it consists of batches up to its end
     has_gaps: bool  #: offsets are missing between or within its batches
-    first_gap: tuple[int, int, int] | None  #: the offset that was expected, the one that came, where
+    first_gap: tuple[int, int, int] | None  #: the expected offset, the found one, and the position
     epochs: tuple[tuple[int, int], ...]  #: leader epochs with their first offset here
     findings: tuple[Finding, ...]
 
@@ -294,7 +296,7 @@ class _SegmentCheck:
             words = f"the batch at offset {base_offset} has a wrong CRC"
             self.findings.add(ERROR, self.path, words, position, kind="a wrong CRC")
             if base_offset != expected or not base_offset <= last_offset <= base_offset + MAX_RELATIVE_OFFSET:
-                return  # nothing that it says is certain
+                return  # its other fields may be wrong as well
         elif base_offset == UNKNOWN_OFFSET:
             words = f"the message set at offset {last_offset} cannot be decompressed"
             self.findings.add(ERROR, self.path, words, position, kind="sets that cannot be decompressed")
@@ -303,7 +305,7 @@ class _SegmentCheck:
             self.findings.add(ERROR, self.path, words, position, kind="impossible offsets")
             return
         elif base_offset < expected:
-            words = f"offsets {base_offset} to {last_offset}, but {expected} is the next"
+            words = f"offsets {base_offset} to {last_offset}, but {expected} is next"
             self.findings.add(ERROR, self.path, words, position, kind="offsets that go back")
             return
         else:
@@ -322,7 +324,7 @@ class _SegmentCheck:
         return leader_epoch
 
     def _decode(self, position: int, size: int) -> None:
-        """Decode every record: its offset must lie in the batch, after the previous one."""
+        """Decode every record: its offset must be within the batch, after the previous one."""
         batch = self._read_batch(position, size)
         offset, count = batch.base_offset - 1, 0
         try:
@@ -334,7 +336,7 @@ class _SegmentCheck:
                 if self._task.record_check is not None and not batch.is_control:
                     self._check_record(self._task.record_check, record, position)
             if count != batch.record_count:
-                raise CorruptMessage(f"{count} records where its head says {batch.record_count}")
+                raise CorruptMessage(f"{count} records, but its header has {batch.record_count}")
         except KafkaError as error:
             words = f"the batch at offset {batch.base_offset} cannot be decoded: {error}"
             self.findings.add(ERROR, self.path, words, position, kind="a batch that cannot be decoded")
@@ -352,13 +354,13 @@ class _SegmentCheck:
         head = self._files.read_at(self._log.opened(), LOG_OVERHEAD, position)
         is_tail = True
         if len(head) < LOG_OVERHEAD or LOG_OVERHEAD + int.from_bytes(head[8:12], "big", signed=True) > rest:
-            words = f"the last batch is torn: {rest} bytes of it are there"
+            words = f"the last batch is torn: it has only {rest} bytes"
         elif self._is_zero(position):
             words = f"{rest} bytes of zeros follow the last batch"
         else:
             is_tail = False
             reason = str(error).removeprefix(f"{self.path}: ").rpartition(": ")[2]
-            words = f"no batch begins here, and the {rest} bytes up to the end cannot be read ({reason})"
+            words = f"no batch starts here, and the {rest} bytes up to the end cannot be read ({reason})"
         if is_tail and self._task.is_recovered and self._task.next_base_offset is None:
             self.findings.add(WARNING, self.path, f"{words}; the next start cuts them off", position)
         else:

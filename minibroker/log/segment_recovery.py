@@ -1,6 +1,6 @@
 """Recovery of one segment after a crash, in one pass: find the first invalid batch, and rebuild state from the valid ones.
 
-A batch is valid if its CRC is right and its offsets follow. A base offset is not under the CRC: it must not go back or reach the next
+A batch is valid if its CRC is right and its offsets follow. The CRC does not cover the base offset: it must not go back or reach the next
 segment; in the last segment, which is never compacted, it must not leave a gap. From the valid batches the pass rebuilds the indexes, the
 aborted transactions, the leader epochs and the producers. A million small batches take a second and a half, because most batches are
 only a tuple of numbers. Only those that determine the state of a producer are read again: its last ones, markers, and the first of a
@@ -84,7 +84,7 @@ class SegmentRecovery:
                 if base_offset != next_offset or count != last_offset - base_offset + 1:
                     self.is_compacted = True
                     if base_offset == UNKNOWN_OFFSET:
-                        base_offset = next_offset  # its readers will fail, but the log is not damaged
+                        base_offset = next_offset  # reads of this set will fail, but the log is not damaged
                     elif base_offset < next_offset or (base_offset > next_offset and not self._may_have_gaps):
                         last_offset = limit_offset  # it is not valid
                 if not base_offset <= last_offset < limit_offset:

@@ -4,7 +4,7 @@ size      the batch would make the segment larger than segment.bytes
 offsets   the batch's last offset is too far from the base offset for an index entry
 index     segment.index.bytes allows no further entry in one of the two indexes
 age       the batch's largest timestamp is more than segment.ms, less the segment's own jitter, after that of the segment's first
-          batch; if that one has no timestamp, the time since the segment's creation counts
+          batch; if that has no timestamp, the time since the segment's creation is used
 
 If a log is compacted and max.compaction.lag.ms is shorter than segment.ms, it replaces segment.ms.
 
@@ -38,7 +38,7 @@ class Segments:
     def __init__(self, segments: list[Segment]) -> None:
         self._segments = segments
         self._base_offsets = [segment.base_offset for segment in segments]
-        #: the largest timestamp up to and including each segment: for as many as a look-up needed, never for the active one
+        #: the largest timestamp up to and including each segment, for as many segments as look-ups needed, without the active one
         self._reached: list[int] = []
         self._closed_size: int | None = None  #: bytes of all except the active one; None: not counted yet
         self.active = segments[-1]
@@ -98,7 +98,7 @@ class Segments:
         return max(self._reached[-1], active) if self._reached else active
 
     def take_below(self, offset: int, limit: int) -> list[Segment]:
-        """Remove and return at most `limit` of the oldest segments whose records all lie below `offset`; never the active one."""
+        """Remove and return at most `limit` of the oldest segments whose records are all below `offset`; never the active one."""
         count = 0
         while count < limit and count + 1 < len(self._segments) and self._base_offsets[count + 1] <= offset:
             count += 1
@@ -111,7 +111,7 @@ class Segments:
         return taken
 
     def replace(self, replaced: Sequence[Segment], segment: Segment) -> None:
-        """Put `segment` in the place of adjacent segments, none of which is the active one."""
+        """Replace adjacent segments, which do not include the active one, by `segment`."""
         self._removed_size += sum(each.size for each in replaced) - segment.size
         first = self._segments.index(replaced[0])
         self._segments[first : first + len(replaced)] = [segment]

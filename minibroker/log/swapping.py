@@ -1,10 +1,11 @@
-"""Replace segments by compacted ones, and at a start finish or undo what a crash interrupted.
+"""Write compacted segments, replace segments by them, and at start finish or undo work that a crash interrupted.
 
-    1  N.log.cleaned, N.index.cleaned, ...    are written and synced; the log is unchanged
-    2  .cleaned -> .swap                      the `.log` first. A crash in between undoes the segment: while any file of base offset N or
-                                              below is `.cleaned`, files that are `.swap` at N or above do not count
-    3  old segments -> .deleted               from here on a start finishes the swap: segments within the new `.log` are removed
-    4  .swap -> the plain names               the `.log` first; when that is done a start only renames what is left
+    1  N.log.cleaned, N.index.cleaned, ...    the files and then the folder are synced (CleanedSegment); the log is unchanged
+    2  .cleaned -> .swap                      the `.log` first. After a crash in between, the start
+    undoes the segment: while any file of base
+                                              offset N or below is `.cleaned`, files that are `.swap` at N or above are ignored
+    3  old segments -> .deleted               from here on the next start finishes the swap: it removes segments within the new `.log`
+    4  .swap -> the plain names               the `.log` first; after that the next start only renames the other files
     5  .deleted files are removed             after file.delete.delay.ms, or by the next start
 
 Several segments are swapped one after the other, in offset order, each through 2 to 4. Apache Kafka does the same
@@ -15,15 +16,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from minibroker.log.cleaned_segment import Group
+from minibroker.errors import CorruptMessage
 from minibroker.log.deletion import remove_files
 from minibroker.log.log_config import LogConfig
 from minibroker.log.producer_state import Snapshots
 from minibroker.log.segments import Segments
+from minibroker.storage import transaction_index
 from minibroker.storage.batch_scan import read_headers
-from minibroker.storage.files import READ_ONLY, Files
+from minibroker.storage.files import READ_ONLY, REPLACE, Files, write_all
+from minibroker.storage.indexes import NO_TIMESTAMP, OffsetIndex, TimeIndex, TimestampEntry
 from minibroker.storage.log_file_names import (
     CLEANED,
     DELETED,
@@ -37,7 +40,106 @@ from minibroker.storage.log_file_names import (
     file_name,
     parse_file_name,
 )
-from minibroker.storage.segment import Segment
+from minibroker.storage.segment import MAX_RELATIVE_OFFSET, Segment
+from minibroker.storage.transaction_index import AbortedTxn
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+WRITE_BYTES: Final = 1024 * 1024
+
+
+class Source(NamedTuple):
+    """A segment to compact, whose `.log` has `size` bytes."""
+
+    base_offset: int
+    size: int
+
+
+class Group(NamedTuple):
+    """Segments that become one segment, whose `.log` has `size` bytes."""
+
+    sources: tuple[Source, ...]
+    size: int
+
+    @property
+    def base_offset(self) -> int:
+        """The base offset of the new segment and of the first source."""
+        return self.sources[0].base_offset
+
+
+class CleanedSegment:
+    """A segment that compaction writes as `.cleaned` files; call `finish` or `abandon` at the end.
+
+    The `.log` gets the modification time of the last source, because retention of records without
+    timestamps uses it. Index entries follow the rule of storage/segment.py.
+    """
+
+    def __init__(self, files: Files, directory: str, base_offset: int, *, index_interval_bytes: int, index_max_bytes: int) -> None:
+        self._files = files
+        self._directory = directory
+        self._base_offset = base_offset
+        self._index_interval_bytes = index_interval_bytes
+        self._offset_index = OffsetIndex(files, self._path(OFFSET_INDEX), base_offset, index_max_bytes, is_new=True)
+        self._time_index = TimeIndex(files, self._path(TIME_INDEX), base_offset, index_max_bytes, is_new=True)
+        self._largest = TimestampEntry(NO_TIMESTAMP, base_offset)
+        self._bytes_since_index_entry = 0
+        self._pending = bytearray()  # a copy, because views would keep everything that was read in memory
+        self.size = 0
+        self._descriptor = files.handles.open_path(self._path(LOG), REPLACE)
+
+    def _path(self, suffix: str) -> str:
+        return f"{self._directory}/{file_name(self._base_offset, suffix)}{CLEANED}"
+
+    def append(self, data: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
+        """Add one batch."""
+        if last_offset - self._base_offset > MAX_RELATIVE_OFFSET:
+            raise CorruptMessage(f"{self._path(LOG)}: offset {last_offset} is too far from the base offset for an index")
+        if max_timestamp > self._largest.timestamp:
+            self._largest = TimestampEntry(max_timestamp, last_offset)
+        if self._bytes_since_index_entry > self._index_interval_bytes:
+            self._offset_index.append(last_offset, self.size)
+            self._time_index.maybe_append(*self._largest)
+            self._bytes_since_index_entry = 0
+        self._bytes_since_index_entry += size
+        self.size += size
+        self._pending += data
+        if len(self._pending) >= WRITE_BYTES:
+            self._write()
+
+    def _write(self) -> None:
+        data, self._pending = memoryview(self._pending), bytearray()
+        for start in range(0, len(data), WRITE_BYTES):
+            write_all(self._files, self._descriptor, data[start : start + WRITE_BYTES])
+
+    def finish(self, modified_ms: int, aborted: Iterable[AbortedTxn]) -> int:
+        """Write and sync everything, and return the size of the `.log`."""
+        self._write()
+        self._files.sync(self._descriptor)
+        self.abandon()
+        self._files.set_modified_ms(self._path(LOG), modified_ms)
+        self._time_index.maybe_append(*self._largest)
+        self._write_file(OFFSET_INDEX, self._offset_index.loaded())
+        self._write_file(TIME_INDEX, self._time_index.loaded())
+        entries = transaction_index.encode(aborted)
+        if entries:
+            self._write_file(TRANSACTION_INDEX, entries)
+        return self.size
+
+    def _write_file(self, suffix: str, data: Buffer) -> None:
+        descriptor = self._files.handles.open_path(self._path(suffix), REPLACE)
+        try:
+            write_all(self._files, descriptor, data)
+            self._files.sync(descriptor)
+        finally:
+            self._files.close(descriptor)
+
+    def abandon(self) -> None:
+        """Close the `.log`; does nothing if it is closed."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            self._files.close(descriptor)
+
 
 logger = logging.getLogger(__name__)
 
@@ -47,8 +149,8 @@ _SUFFIXES: Final = (LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
 def swap_all(files: Files, segments: Segments, snapshots: Snapshots, groups: Sequence[Group] | None, config: LogConfig) -> list[str] | None:
     """Swap in all groups that a compaction wrote, and return the files to remove later.
 
-    Returns None if the groups cannot be used any more (or are None), and removes their files. After an OSError only a start can find out
-    which files are there.
+    Returns None if the groups cannot be used any more (or are None), and removes their files. After an OSError, only the next start can
+    find out which files exist.
     """
     directory = segments.directory
     matches = None if groups is None else matching(segments, groups)
@@ -71,7 +173,7 @@ def swap_all(files: Files, segments: Segments, snapshots: Snapshots, groups: Seq
             created_ms=replaced[0].created_ms,
         )
         segment.forget_when_idle()
-        segment.transaction_index.believe()
+        segment.transaction_index.trust()
         segments.replace(replaced, segment)
         for old in replaced:
             if old.base_offset != group.base_offset:
@@ -80,10 +182,10 @@ def swap_all(files: Files, segments: Segments, snapshots: Snapshots, groups: Seq
 
 
 def matching(segments: Segments, groups: Sequence[Group]) -> list[tuple[Group, list[Segment]]] | None:
-    """Return the segments that each group replaces; None if one of them has changed since.
+    """Return the segments that each group replaces; None if one of them has changed since the plan.
 
     Segments at the log start may have been deleted meanwhile, even all of a group. The others of a group are still replaced: records of
-    deleted segments in the new segment lie below the log start.
+    deleted segments in the new segment are below the log start.
     """
     by_offset = {segment.base_offset: segment for segment in segments if segment is not segments.active}
     first_offset = next(iter(segments)).base_offset
@@ -101,7 +203,7 @@ def matching(segments: Segments, groups: Sequence[Group]) -> list[tuple[Group, l
 
 
 def swap_in(files: Files, directory: str, group: Group, replaced: Sequence[Segment]) -> list[str]:
-    """Do steps 2 to 4 for one new segment, and return the files to remove later. After an OSError the next start finishes or undoes it."""
+    """Do steps 2 to 4 for one new segment, and return the files to remove later. After an OSError, the next start finishes or undoes it."""
     paths = [f"{directory}/{file_name(group.base_offset, suffix)}" for suffix in _SUFFIXES]
     present = [path for path in paths if files.exists(path + CLEANED)]
     for path in present:
@@ -134,7 +236,7 @@ def remove_cleaned(files: Files, directory: str, base_offsets: Iterable[int] | N
 
 
 def finish_interrupted_work(files: Files, directory: str, names: Iterable[str]) -> set[str]:
-    """At a start: remove deleted files, finish or undo swaps, and return the remaining names."""
+    """Remove deleted files, finish or undo swaps, and return the remaining names. Called at start."""
     names = set(names)
     cleaned_from = min((_base_offset(name) for name in names if name.endswith(CLEANED)), default=None)
     swapped = []
@@ -156,7 +258,7 @@ def finish_interrupted_work(files: Files, directory: str, names: Iterable[str]) 
 
 
 def _make_room(files: Files, directory: str, name: str, names: Iterable[str]) -> None:
-    """Remove the segments whose base offset lies within the new `.log`."""
+    """Remove the segments whose base offset is within the new `.log`."""
     path = f"{directory}/{name}"
     base_offset = end_offset = _base_offset(name)
     handle = files.handles.handle(path, READ_ONLY)

@@ -1,8 +1,9 @@
 """Look-ups by time: the first segment whose largest timestamp reaches the target, its time index, its offset index, then a walk.
 
-Earlier segments are not read: for each segment the largest timestamp up to it is known, and it never falls. The header of a batch has the
-batch's largest timestamp; only the batch with the answer has its records read (records/time_walk.py). Timestamps need not grow along a
-log: the answer is the first record in offset order. Source: UnifiedLog.fetchOffsetByTimestamp of Apache Kafka 4.3.1.
+Earlier segments are not read: for each segment the largest timestamp up to it is known, which never
+decreases. The header of a batch has the batch's largest timestamp; only the batch with the answer
+has its records read (records/time_walk.py). Timestamps need not ascend: the answer is the first
+record in offset order. Source: UnifiedLog.fetchOffsetByTimestamp of Apache Kafka 4.3.1.
 
 A look-up raises LongLookup at a batch that takes more than a few milliseconds. The records of that batch are walked in steps, without the
 segment, which may be deleted by then. The look-up then starts again and uses the result.
@@ -25,7 +26,7 @@ from minibroker.records.steps import LongBatch, Steps, finished
 from minibroker.storage.batch_scan import BatchHeader
 from minibroker.storage.segment import Segment
 
-BEGINNING_SIZE = 4096  #: of a batch: where most answers lie
+BEGINNING_SIZE = 4096  #: bytes of a batch that hold most answers
 
 
 class LongLookup(LongBatch):
@@ -42,7 +43,7 @@ Known = dict[int, TimestampOffset | None]  #: by last offset of a long batch: th
 
 
 class TimedLog(Protocol):
-    """What a TimestampLookup uses of its log."""
+    """A log, as TimestampLookup uses it."""
 
     segments: Segments
     log_start_offset: int
@@ -128,7 +129,7 @@ def _first_in_segment(segment: Segment, timestamp_ms: int, start_offset: int) ->
 
 
 def _first_at(segment: Segment, header: BatchHeader, timestamp_ms: int, start_offset: int) -> TimestampOffset | None:
-    """Return the first such record of one batch."""
+    """Return the first record of one batch that `_first_at_or_after` looks for."""
     beginning = segment.bytes_of(header, BEGINNING_SIZE)
     if beginning[MAGIC_POSITION] < MAGIC_V2:
         for record in decode_records(segment.batch_at(header)):
@@ -144,7 +145,7 @@ def _first_at(segment: Segment, header: BatchHeader, timestamp_ms: int, start_of
         except LongBatch:
             raise LongLookup(time_walk.first_in_steps(data, timestamp_ms, start_offset), header) from None
         except IndexError:
-            raise InvalidRecord(f"the records of the batch at offset {header.base_offset} go on after its end") from None
+            raise InvalidRecord(f"the records of the batch at offset {header.base_offset} continue after its end") from None
     return None if found is None else TimestampOffset(*found, header.leader_epoch)
 
 
@@ -165,17 +166,18 @@ def _largest(segments: Segments, start_offset: int, known: Known | None = None) 
         try:
             found = _first_at(best, header, timestamp, start_offset)
         except LongLookup:
-            found = None  # its steps would only find whether a record has exactly this timestamp
+            found = None  # its steps would only find out whether a record has exactly this timestamp
         if found is not None:
             return found
     return _largest_above(segments, start_offset, known or {})
 
 
 def _largest_above(segments: Segments, start_offset: int, known: Known) -> TimestampOffset | None:
-    """Return the same after compaction, or after records were deleted inside a segment whose time index still names them.
+    """Return the result of `_largest` after compaction, or after records were deleted in a segment whose time index still has them.
 
-    The largest timestamp in a batch is at most that of its header. So batches are read in the order of those, from the largest down, until
-    none can be better. Mostly that is one or two: a header is wrong only if records of its batch are gone.
+    The largest timestamp in a batch is at most that of its header. So batches are read in
+    descending order of the headers' timestamps, until none can be better. That is usually one or
+    two: a header is wrong only if records of its batch are gone.
     """
     best: TimestampOffset | None = None
     already_read: set[int] = set()

@@ -1,1 +1,1 @@
-"""One file an API key: declarations only."""
+"""One module for each API key. They contain only declarations."""

@@ -10,7 +10,7 @@ v6   answer carries throttle_time_ms before the quota delay, not after it
 v7   zstd is allowed (KIP-110)
 v8   record_errors and error_message name the invalid records of a batch (KIP-467)
 v9   flexible
-v10  current_leader and node_endpoints, for clients that asked the wrong broker (KIP-951)
+v10  current_leader and node_endpoints, for clients that sent the request to the wrong broker (KIP-951)
 v11  TRANSACTION_ABORTABLE may be answered (KIP-890)
 v12  in a transaction, the request also adds its partitions to it; needs transaction.version=2 (KIP-890)
 v13  topics by topic_id instead of by name (KIP-516)

@@ -1,4 +1,4 @@
-"""Fetch, API key 1: read record batches, waiting for them if asked to.
+"""Fetch, API key 1: read record batches, and wait for them if requested.
 
 v0   message sets of format v0; what does not fit is cut off in the middle of a message
 v1   throttle_time_ms
@@ -15,7 +15,7 @@ v11  rack_id, preferred_read_replica: reading from a follower nearby (KIP-392)
 v12  flexible; last_fetched_epoch, diverging_epoch: truncation found while fetching (KIP-595)
 v13  topics by topic_id instead of by name (KIP-516)
 v14  OFFSET_MOVED_TO_TIERED_STORAGE may be answered (KIP-405)
-v15  replica_state takes the place of replica_id (KIP-903)
+v15  replica_state replaces replica_id (KIP-903)
 v16  node_endpoints (KIP-951)
 v17  replica_directory_id (KIP-853)
 v18  high_watermark that a replica already knows, so that the leader answers when it changes (KIP-1166)

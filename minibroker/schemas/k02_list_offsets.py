@@ -1,6 +1,6 @@
 """ListOffsets, API key 2: offsets of partitions by timestamp or by name.
 
-v0   up to max_num_offsets offsets where segments begin, by the time of the last write to each
+v0   up to max_num_offsets start offsets of segments, by the time of the last write to each
 v1   one offset with its timestamp for each partition
 v2   isolation_level; throttle_time_ms (KIP-98)
 v3   answer carries throttle_time_ms before the quota delay, not after it

@@ -12,7 +12,7 @@ v8   authorized operations of the cluster and of topics (KIP-430)
 v9   flexible
 v10  topic_id, in the request too, where brokers honour it from v12 only (KIP-516)
 v11  authorized operations of the cluster move to DescribeCluster (KIP-700)
-v12  topics may be asked for by topic_id, with a null name
+v12  topics may be requested by topic_id, with a null name
 v13  error_code for the whole answer (KIP-1102)
 """
 

@@ -3,7 +3,7 @@
 v2   the oldest version of Kafka 4: generation_id_or_member_epoch, member_id, retention_time_ms
 v3   throttle_time_ms
 v4   answer carries throttle_time_ms before the quota delay, not after it
-v5   retention_time_ms is gone (KIP-211)
+v5   without retention_time_ms (KIP-211)
 v6   committed_leader_epoch (KIP-320)
 v7   group_instance_id (KIP-345)
 v8   flexible

@@ -47,7 +47,7 @@ class Group:
     protocol_type: String
     protocol_data: String  #: the name of the protocol; empty unless the group is stable
     members: list[Member]
-    authorized_operations: Int32 = field(since=3, default=-(2**31))  #: bit n is AclOperation n; the default: not asked for
+    authorized_operations: Int32 = field(since=3, default=-(2**31))  #: bit n is AclOperation n; the default: not requested
 
 
 @struct

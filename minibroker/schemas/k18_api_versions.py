@@ -1,8 +1,8 @@
-"""ApiVersions, API key 18: what the broker serves, asked first on most connections.
+"""ApiVersions, API key 18: the APIs that the broker serves; the first request on most connections.
 
 v1  throttle_time_ms
 v2  answer carries throttle_time_ms before the quota delay, not after it
-v3  flexible; the client names itself, the broker its features (KIP-511, KIP-584)
+v3  flexible; the client sends its name, the broker its features (KIP-511, KIP-584)
 v4  a feature's min_version may be 0; below v4 such a feature is left out (KAFKA-17011)
 
 Two rules of its own, since it is sent before the versions are known (KIP-511): the response header is version 0 at every

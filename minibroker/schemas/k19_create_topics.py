@@ -3,7 +3,7 @@
 v2  throttle_time_ms; validate_only and error_message are there already
 v3  answer carries throttle_time_ms before the quota delay, not after it
 v4  num_partitions and replication_factor may be -1, the broker's default (KIP-464)
-v5  flexible; the answer says what was created, configs included (KIP-525)
+v5  flexible; the answer describes the created topics with their configs (KIP-525)
 v6  THROTTLING_QUOTA_EXCEEDED may be answered (KIP-599)
 v7  topic_id (KIP-516)
 """

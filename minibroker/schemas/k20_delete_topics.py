@@ -1,11 +1,11 @@
-"""DeleteTopics, API key 20: delete topics with all that they hold.
+"""DeleteTopics, API key 20: delete topics with all their records.
 
 v1  throttle_time_ms
 v2  answer carries throttle_time_ms before the quota delay, not after it
 v3  TOPIC_DELETION_DISABLED may be answered (KIP-322)
 v4  flexible
 v5  error_message; THROTTLING_QUOTA_EXCEEDED may be answered (KIP-599)
-v6  topics, by name or by topic_id, take the place of topic_names (KIP-516)
+v6  topics, by name or by topic_id, replace topic_names (KIP-516)
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Request:
 class PartitionResult:
     error_code: Int16
     partition: PartitionIndex
-    leader_epoch: Int32 = field(default=-1)  #: the largest epoch not above the one asked for, -1 when there is none
+    leader_epoch: Int32 = field(default=-1)  #: the largest epoch not above the requested one, -1 if there is none
     end_offset: Int64 = field(default=-1)  #: one past the last record of that epoch
 
 

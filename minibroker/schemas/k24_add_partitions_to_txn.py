@@ -4,7 +4,7 @@ v0  one transaction; clients of Kafka 4 at transaction.version 2 do not send it,
 v1  answer carries throttle_time_ms before the quota delay, not after it
 v2  PRODUCER_FENCED may be answered (KIP-588)
 v3  flexible
-v4  several transactions, verify_only; brokers alone use it, to verify what they are asked to append
+v4  several transactions, verify_only; only brokers use it, to verify batches before they append them
 v5  TRANSACTION_ABORTABLE may be answered (KIP-890)
 """
 

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs, API key 34: move replicas of partitions to other log directories of the broker that is asked.
+"""AlterReplicaLogDirs, API key 34: move replicas of partitions to other log directories of the broker that gets the request.
 
 v0  not served: Apache Kafka 4 dropped it
 v1  quota violations are reported before the client is throttled
@@ -26,7 +26,7 @@ class RequestTopic:
 
 @struct
 class Directory:
-    path: String  #: as DescribeLogDirs names it
+    path: String  #: as in DescribeLogDirs
     topics: list[RequestTopic]
 
 

@@ -1,7 +1,7 @@
 """DescribeDelegationToken, API key 41: the tokens that the user may see, by owner (KIP-48).
 
 v2  flexible
-v3  who asked for each token (KIP-373)
+v3  who requested each token (KIP-373)
 """
 
 from __future__ import annotations

@@ -41,6 +41,6 @@ class Response:
     error_message: String | None = field(default=None)
     endpoint_type: Int8 = field(since=1, default=1)
     cluster_id: String
-    controller_id: Int32 = field(default=-1)  #: a KRaft broker names any broker here: clients send it what is for a controller
+    controller_id: Int32 = field(default=-1)  #: a KRaft broker returns any broker: clients send it requests for the controller
     brokers: list[Broker]
-    cluster_authorized_operations: Int32 = field(default=-(2**31))  #: bit n is AclOperation n; the default: not asked for
+    cluster_authorized_operations: Int32 = field(default=-(2**31))  #: bit n is AclOperation n; the default: not requested

@@ -3,7 +3,7 @@
 v0  flexible from the start; the broker chooses a member id for who has none
 v1  subscribed_topic_regex; the member chooses its id itself (KIP-1082)
 
-Null and -1 in a request mean: as in the last one. The first one, and one after an error, says everything.
+Null and -1 in a request mean: as in the last request. The first request, and one after an error, contains everything.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Group:
     assignment_epoch: Int32
     assignor_name: String
     members: list[Member]
-    authorized_operations: Int32 = field(default=-(2**31))  #: bit n is AclOperation n; the default: not asked for
+    authorized_operations: Int32 = field(default=-(2**31))  #: bit n is AclOperation n; the default: not requested
 
 
 @struct

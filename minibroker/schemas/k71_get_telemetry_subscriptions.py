@@ -26,7 +26,7 @@ class Response:
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     client_instance_id: Uuid
-    subscription_id: Int32  #: changes with what the client is asked to push
+    subscription_id: Int32  #: changes with the metrics that the client should push
     accepted_compression_types: list[Int8]  #: the broker's favourite first
     push_interval_ms: Int32
     telemetry_max_bytes: Int32  #: of one push, compressed

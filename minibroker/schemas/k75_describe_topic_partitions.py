@@ -2,7 +2,7 @@
 
 v0  flexible from the start
 
-Topics are answered in the order of their names. When the limit is reached, next_cursor says where the next page begins.
+Topics are answered in the order of their names. When the limit is reached, next_cursor is where the next page starts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Cursor:
 class Request:
     topics: list[Topic]  #: empty asks for all
     response_partition_limit: Int32 = field(default=2000)
-    cursor: Cursor | None = field(default=None)  #: where to begin
+    cursor: Cursor | None = field(default=None)  #: where to start
 
 
 @struct
@@ -44,7 +44,7 @@ class PartitionResult:
     leader_epoch: Int32 = field(default=-1)
     replica_nodes: list[Int32]
     isr_nodes: list[Int32]
-    eligible_leader_replicas: list[Int32] | None = field(default=None)  #: not in sync, but known to hold all committed records
+    eligible_leader_replicas: list[Int32] | None = field(default=None)  #: not in sync, but known to have all committed records
     last_known_elr: list[Int32] | None = field(default=None)
     offline_replicas: list[Int32]
 
@@ -56,7 +56,7 @@ class TopicResult:
     topic_id: TopicId = field(default=NIL_UUID)
     is_internal: Bool = field(default=False)
     partitions: list[PartitionResult]
-    topic_authorized_operations: Int32 = field(default=-(2**31))  #: bit n is AclOperation n; the default: not asked for
+    topic_authorized_operations: Int32 = field(default=-(2**31))  #: bit n is AclOperation n; the default: not requested
 
 
 @struct

@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets, API key 90: where share groups begin to read each partition (KIP-932).
+"""DescribeShareGroupOffsets, API key 90: where share groups start to read each partition (KIP-932).
 
 v0  flexible from the start
 v1  lag (KIP-1226)

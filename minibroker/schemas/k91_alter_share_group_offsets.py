@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets, API key 91: let a share group without members begin elsewhere (KIP-932).
+"""AlterShareGroupOffsets, API key 91: change where a share group without members starts to read (KIP-932).
 
 v0  flexible from the start
 """

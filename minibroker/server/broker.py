@@ -110,7 +110,7 @@ class Broker:
         return [
             str(advertised) if leads_to(advertised, bound) else f"{advertised} (listens on {bound})"
             for node in self.nodes
-            for advertised, bound in zip(node.node.listeners, node.node.wanted, strict=True)
+            for advertised, bound in zip(node.node.listeners, node.node.configured, strict=True)
         ]
 
     async def start(self) -> None:

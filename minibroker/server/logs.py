@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from typing import Final, TextIO
 
 FORMATS: Final = ("text", "json")
@@ -38,7 +39,6 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return time (UTC, with milliseconds), level, logger, message, and the traceback if there is one."""
         import json  # noqa: PLC0415  text logs do not need it
-        import time  # noqa: PLC0415
 
         entry = {
             "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z",

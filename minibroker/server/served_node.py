@@ -47,7 +47,7 @@ class ServedNode:
         self._ports: dict[str, int] = {}  #: by listener's name, those that were bound once
         self._secured: dict[str, Reconfigurable] = {}  #: by listener's name, those with TLS
         if port:
-            self._ports[self.node.wanted[0].name] = port
+            self._ports[self.node.configured[0].name] = port
 
     @property
     def node(self) -> Node:
@@ -80,24 +80,24 @@ class ServedNode:
         """
         counts, config = ConnectionCounts(watchdog_of(clock)), self.services.config
         backlog = config.socket_listen_backlog_size if _holds(config, "socket.listen.backlog.size") else _BACKLOG
-        for wanted in self.node.wanted:
+        for configured in self.node.configured:
             listener = Listener(
-                wanted.name,
+                configured.name,
                 self._dispatcher,
                 clock,
-                partial(self._limits, wanted.name),
+                partial(self._limits, configured.name),
                 self._make_connection,
                 counts,
                 self._connection_throttle_ms,
             )
-            listener.security_protocol = wanted.protocol
-            if wanted.protocol in {"SASL_PLAINTEXT", "SASL_SSL"}:
-                listener.sasl = self._sasl(wanted.name, clock)
-            listener.peer_watch = PeerWatch(wanted.name, partial(self._advertised, wanted.name), unawaited)
+            listener.security_protocol = configured.protocol
+            if configured.protocol in {"SASL_PLAINTEXT", "SASL_SSL"}:
+                listener.sasl = self._sasl(configured.name, clock)
+            listener.peer_watch = PeerWatch(configured.name, partial(self._advertised, configured.name), unawaited)
             try:
-                if wanted.protocol in _WITH_TLS:
+                if configured.protocol in _WITH_TLS:
                     self._secure(listener)
-                await listener.open(wanted.host, self._ports.get(wanted.name, wanted.port), backlog)
+                await listener.open(configured.host, self._ports.get(configured.name, configured.port), backlog)
             except ConfigurationError as error:
                 listener.stop_accepting()
                 self.cut()
@@ -105,11 +105,11 @@ class ServedNode:
             except OSError as error:
                 listener.stop_accepting()
                 self.cut()
-                raise ConfigurationError(f"listeners: cannot listen on {wanted}: {error.strerror or error}") from error
+                raise ConfigurationError(f"listeners: cannot listen on {configured}: {error.strerror or error}") from error
             self.listeners.append(listener)
-            self._ports[wanted.name] = listener.port
-            self.node.set_bound_port(wanted.name, listener.port)
-        for bound, advertised in zip(self.node.wanted, self.node.listeners, strict=True):
+            self._ports[configured.name] = listener.port
+            self.node.set_bound_port(configured.name, listener.port)
+        for bound, advertised in zip(self.node.configured, self.node.listeners, strict=True):
             if bound.protocol == "PLAINTEXT":
                 probe(bound, advertised, lambda: self.services.cluster.cluster_id, unawaited)
 

@@ -100,7 +100,7 @@ class TransactionIndex:
         self._entries = list(entries)
         self._is_known = True
 
-    def believe(self) -> None:
+    def trust(self) -> None:
         """Trust a missing file: this process wrote the segment, so the file never existed."""
         self._is_known = True
 

@@ -122,7 +122,7 @@ def test_a_directory_without_its_siblings(tmp_path: Path) -> None:
     cluster.create_topic("orders", partition_count=2)
     cluster.close()
     (problem,) = told(tmp_path / "a", exit_code=1)["problems"]
-    assert problem.startswith("1 partitions lie in other directories, orders-")
+    assert problem.startswith("1 partitions are in other directories, orders-")
     assert told(tmp_path / "a", tmp_path / "b")["problems"] == []
     result = run("info", tmp_path / "b", "--server-properties")
     assert (result.exit_code, result.stdout) == (1, "")

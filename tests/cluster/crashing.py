@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from minibroker.background import InlineBackground
 from minibroker.clock import ManualClock
 from minibroker.cluster.cluster import Cluster
-from minibroker.cluster.metadata.operation import run
+from minibroker.cluster.metadata.frame import run
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.storage.files import READ_ONLY, RealFiles
 from tests.support.log_batches import batch_of, read_values

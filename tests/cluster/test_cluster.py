@@ -12,8 +12,8 @@ import pytest
 from minibroker.background import InlineBackground
 from minibroker.clock import ManualClock
 from minibroker.cluster.cluster import Cluster
+from minibroker.cluster.metadata.frame import MetadataOperation, run
 from minibroker.cluster.metadata.metadata_log import FOLDER, METADATA_TOPIC_ID, MetadataLog
-from minibroker.cluster.metadata.operation import MetadataOperation, run
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import (
     ConfigurationError,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.cluster.metadata.operation import run
+from minibroker.cluster.metadata.frame import run
 from minibroker.schemas import k10_find_coordinator as k10
 from minibroker.schemas import k57_update_features as k57
 from minibroker.schemas import k68_consumer_group_heartbeat as schema

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from minibroker.cluster.metadata.frame import STEP_RECORDS, run
 from minibroker.cluster.metadata.metadata_image import partition_records
-from minibroker.cluster.metadata.operation import STEP_RECORDS, run
 from minibroker.errors import NONE, InvalidPartitions, InvalidTopicException, TopicAlreadyExists, UnknownTopicOrPartition
 from minibroker.records.record import encode_record
 from minibroker.schemas import k19_create_topics as k19
@@ -66,7 +66,7 @@ def test_partitions_are_prepared_in_steps_and_created_atomically(
         encode_record(*arguments)
 
     monkeypatch.setattr("minibroker.cluster.cluster.partition_records", make)
-    monkeypatch.setattr("minibroker.cluster.metadata.operation.encode_record", encode)
+    monkeypatch.setattr("minibroker.cluster.metadata.frame.encode_record", encode)
     before = partition_count(broker, name)
     pending = broker.begin(request_of((name, before + COUNT)))
     done, counts = sum(work), {partition_count(broker, name)}

@@ -403,7 +403,7 @@ def test_clean_start_detects_a_truncated_log(segment_bytes: int, open_log: OpenL
     data[-(len(batch_of(b"x" * 60)))] ^= 0x10  # of the last batch's base offset, which no CRC is over
     path.write_bytes(data)
     again = open_log(segment_bytes=segment_bytes, clean_shutdown=True, recovery_point=4)
-    assert "at its stop it ended at 4" in caplog.text
+    assert "it ended at 4 when the broker stopped" in caplog.text
     assert again.log_end_offset == 3
     assert list(read_values(again)) == [0, 1, 2]
 

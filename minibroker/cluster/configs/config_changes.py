@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from minibroker.cluster.cluster import Cluster
-from minibroker.cluster.configs.broker_configs import refuse_dynamic
 from minibroker.cluster.configs.broker_loggers import change_levels
+from minibroker.cluster.configs.cluster_configs import refuse_dynamic
 from minibroker.cluster.configs.config_entries import topic_entries
 from minibroker.cluster.metadata.features import ELIGIBLE_LEADERS_FEATURE
 from minibroker.cluster.metadata.metadata_image import (
@@ -36,7 +36,8 @@ from minibroker.errors import InvalidConfig, InvalidRequest, KafkaError, Unknown
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 _REPORTERS = "metric.reporters"
-#: Clients must not make the broker read a file or ask a server of their choice (CVE-2025-27817): with every prefix it is fixed.
+#: Clients must not make the broker read a file or send a request to a server of their choice
+#: (CVE-2025-27817): it is fixed, with every prefix.
 _KEY_SET: Final = "sasl.oauthbearer.jwks.endpoint.url"
 _CORDONED = "cordoned.log.dirs"
 
@@ -149,8 +150,8 @@ def _alter(cluster: Cluster, resource_type: int, name: str, changes: Sequence[Co
     after = _apply(config, resource_type, before, changes)
     if resource_type == BROKER_RESOURCE:
         _check_broker(config, name, {change.name: after[change.name] for change in changes if change.operation != DELETE})
-        unsaid = [IN_SYNC_MIN] if is_full and IN_SYNC_MIN in cluster.image.config_of(resource_type, name) else []
-        _check_replicas_in_sync(cluster, name, [*changes, *(ConfigChange(each, DELETE, None) for each in unsaid if each not in after)])
+        kept = [IN_SYNC_MIN] if is_full and IN_SYNC_MIN in cluster.image.config_of(resource_type, name) else []
+        _check_replicas_in_sync(cluster, name, [*changes, *(ConfigChange(each, DELETE, None) for each in kept if each not in after)])
     if resource_type == TOPIC_RESOURCE:
         cluster.configs.alter_topic(name, after, validate_only=validate_only)
     elif resource_type == GROUP_RESOURCE:

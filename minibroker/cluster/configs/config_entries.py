@@ -4,7 +4,8 @@ Rules are ConfigHelper's of Apache Kafka 4.3.1. Entries of brokers are in handle
 
     a topic's synonyms    its override, then the broker property with the same meaning: dynamic for this broker, dynamic for all, static,
                           default. Properties of the same meaning (log.retention.ms, .minutes, .hours) follow each other within each of
-                          these. What comes before the first mention of the name itself is left out.
+                          these. Everything before the first mention of the name itself
+                          is left out.
     a group's             its override, then the broker property with the same meaning, else the default
     client metrics        the override
     loggers               none

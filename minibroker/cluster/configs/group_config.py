@@ -1,6 +1,6 @@
 """The configs of groups: checks of changes, and the values in force, within the broker's limits.
 
-Rules and messages are GroupConfig's of Apache Kafka 4.3.1. A change must lie within `group.*.min.*` and `group.*.max.*` and fit the
+Rules and messages are GroupConfig's of Apache Kafka 4.3.1. A change must be within `group.*.min.*` and `group.*.max.*` and fit the
 broker's other values. A value that was stored before those limits changed is brought within them, with a warning.
 """
 

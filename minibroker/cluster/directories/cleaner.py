@@ -7,7 +7,7 @@ record is older than `max.compaction.lag.ms`. At most `log.cleaner.threads` logs
 
     waiting   --dirtiest--> running: log.compaction.plan ... plan.run(files) elsewhere ... log.compaction.swap_in
     running   --swapped in--> waiting, its offset checkpointed
-              --compaction disabled, log closed--> given up: the process is killed
+              --compaction disabled, log closed--> cancelled: the process is killed
               --discarded, no space, process lost--> resting until the next interval
               --lost RETRIES times, or any other failure--> set aside, with an error in the log, until the next start
               --a failing disk--> the log directory goes offline
@@ -32,7 +32,7 @@ from minibroker.cluster.directories.log_directory import DISK_ERRORS, LogDirecto
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import CorruptLogError, KafkaError, KafkaStorageError
 from minibroker.log.partition_log import PartitionLog
-from minibroker.storage.files import Files, RealFiles
+from minibroker.storage.files import Files, RealFiles, ThrottledFiles
 
 if TYPE_CHECKING:
     from minibroker.log.compaction_round import Compacted, CompactionPlan
@@ -56,7 +56,7 @@ class _Run:
         self.log = log
         self.plan = plan
         self.log_start_offset = log.log_start_offset
-        self.give_up: Callable[[], None] = _nothing
+        self.cancel: Callable[[], None] = _nothing
 
 
 class Cleaner:
@@ -80,7 +80,7 @@ class Cleaner:
         self._on_storage_error = on_storage_error
         self._queue: list[tuple[float, int, LogDirectory, PartitionLog]] = []  #: due at the last check, the dirtiest last
         self._running: dict[PartitionLog, _Run] = {}
-        self._leaving: set[PartitionLog] = set()  #: their last plan was given up or failed, and its files are not removed yet
+        self._leaving: set[PartitionLog] = set()  #: their last plan was cancelled or failed, and its files are not removed yet
         self._resting: set[PartitionLog] = set()
         self._set_aside: set[PartitionLog] = set()
         self._paused: set[PartitionLog] = set()  #: logs that move to another directory
@@ -106,17 +106,17 @@ class Cleaner:
         self._schedule(min(self._backoff_ms, _FIRST_CHECK_MS))
 
     def stop(self) -> None:
-        """Start no more compactions, and give up the running ones."""
+        """Start no more compactions, and cancel the running ones."""
         self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
         for log in list(self._running):
-            self.give_up(log)
+            self.cancel(log)
 
     def reconsider(self) -> None:
-        """Check again because configs have changed, and give up logs that are no longer compacted."""
+        """Check again because configs have changed, and stop compacting logs that are no longer compacted."""
         for log in [log for log in self._running if not log.config.is_compacted]:
-            self.give_up(log)
+            self.cancel(log)
         self._schedule(0)
 
     def compact(self, logs: Iterable[PartitionLog]) -> None:
@@ -124,19 +124,19 @@ class Cleaner:
         self._requested.update(log for log in logs if log.config.is_compacted)
         self._check()
 
-    def give_up(self, log: PartitionLog) -> None:
+    def cancel(self, log: PartitionLog) -> None:
         """Stop compacting a log that will be closed or deleted, or must not be compacted. The result of a running plan is discarded."""
         run = self._running.pop(log, None)
         if run is not None:
             self._leaving.add(log)
-            run.give_up()
+            run.cancel()
         for logs in (self._resting, self._set_aside, self._requested):
             logs.discard(log)
         self._lost.pop(log, None)
 
     def pause(self, log: PartitionLog) -> None:
         """Do not compact a log until `resume`. The result of a running plan is discarded."""
-        self.give_up(log)
+        self.cancel(log)
         self._queue = [each for each in self._queue if each[3] is not log]
         self._paused.add(log)
 
@@ -240,8 +240,8 @@ class Cleaner:
         run = self._running[log] = _Run(directory, log, plan)
         if not _is_announced(run):
             self._background.submit(directory.cleaner_offsets.write, _warn_of_error)
-        give_up = self._background.submit_process(partial(plan.run, self._throttled()), partial(self._finished, run))
-        run.give_up = give_up
+        cancel = self._background.submit_process(partial(plan.run, self._throttled()), partial(self._finished, run))
+        run.cancel = cancel
 
     def _offset_map_bytes(self) -> int:
         """Return the size of one offset map: all threads share the buffer, which is never filled completely."""
@@ -251,18 +251,16 @@ class Cleaner:
     def _throttled(self) -> Files:
         share = self._config.log_cleaner_io_max_bytes_per_second / max(self._config.log_cleaner_threads, 1)
         if 0 < share < _UNTHROTTLED and type(self._files) is RealFiles:
-            from minibroker.storage.files import ThrottledFiles  # noqa: PLC0415  most brokers do not throttle
-
             return ThrottledFiles(share)
         return self._files
 
     def _finished(self, run: _Run, result: Compacted | BaseException) -> None:
         if self._running.get(run.log) is not run:
-            self._discard(run)  # it was given up
+            self._discard(run)  # it was cancelled
             return
         if run.log.failures.offline_cause is not None:
             del self._running[run.log]
-            return  # the folder may have another name, or the disk is gone
+            return  # the folder may have another name, or the disk does not answer
         if not isinstance(result, BaseException) and not _is_announced(run):
             # The write that was started with the run has failed, or is still running.
             again = run.directory.cleaner_offsets.write
@@ -346,7 +344,7 @@ def _is_announced(run: _Run) -> bool:
 
 
 def _checkpoint(run: _Run) -> None:
-    """Write the checkpoint, in a worker thread. The renames must be on the disk first."""
+    """Write the checkpoint, in a worker thread. The renames must be on disk first."""
     run.directory.files.sync_directory(run.log.directory)
     run.directory.cleaner_offsets.write()
 

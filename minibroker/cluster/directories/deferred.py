@@ -14,7 +14,7 @@ Rename the folders of deleted logs a few in each turn of the loop, so that delet
     removed from its partition and directory --its turn, or a new log of its name--> closed, its folder renamed; its files are removed later
 
 The deletion is final before that: no client finds the log, and the metadata log has the topic's id as a deleted one. If the broker dies,
-the next start removes the folders by this id. A snapshot does not hold such ids, so none is taken before the last folder is renamed.
+the next start removes the folders by this id. A snapshot does not contain such ids, so none is taken before the last folder is renamed.
 """
 
 from __future__ import annotations

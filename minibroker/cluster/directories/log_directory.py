@@ -5,7 +5,7 @@ meta.properties                    cluster.id, node.id, directory.id
 .kafka_cleanshutdown               exists only while no broker runs, after the last one stopped in order
 recovery-point-offset-checkpoint   recovery of a log starts here after an unclean stop
 log-start-offset-checkpoint        log start offsets (of DeleteRecords; after retention the first segment has it)
-replication-offset-checkpoint      high watermarks; for Apache Kafka, and to report how much is missing when a log is gone
+replication-offset-checkpoint      high watermarks; for Apache Kafka, and to report how much is missing when a log was removed
 cleaner-offset-checkpoint          how far each log is compacted (`CleanerOffsets`)
 topic-partition/                   logs
 topic-partition.<id>-delete/       logs of deleted topics, and logs that moved to another directory: removed at start
@@ -144,7 +144,7 @@ class LogDirectory:
         self.cleaner_offsets.load()
 
     def forget(self, key: tuple[str, int]) -> None:
-        """Remove an earlier log of this topic and partition from the checkpoints, on the disk as well, before a new one is created.
+        """Remove an earlier log of this topic and partition from the checkpoints, on disk as well, before a new one is created.
 
         Its offsets would hide the new log's records, or truncate them after a crash. May raise OSError.
         """
@@ -183,7 +183,7 @@ class LogDirectory:
             self.cleaner_offsets.remove(key)
 
     def lose(self, key: tuple[str, int], log: PartitionLog) -> None:
-        """Close a log whose files are gone, and keep its offsets in the checkpoints for the next start."""
+        """Close a log whose files were removed, and keep its offsets in the checkpoints for the next start."""
         del self.logs[key]
         self.recovery_points[key] = log.flusher.recovery_point
         self.high_watermarks[key] = log.high_watermark
@@ -216,7 +216,7 @@ class LogDirectory:
             try:
                 self.files.sync_directory(self.path)
             except OSError as error:
-                _LOG.warning("%s: names of deleted partitions may come back after a power loss: %s", self.path, error)
+                _LOG.warning("%s: names of deleted partitions may exist again after a power loss: %s", self.path, error)
 
     def settle(self, known: Container[tuple[str, int]]) -> None:
         """Remove partitions that are not `known` from the checkpoints, after all known ones were opened or failed to.
@@ -332,7 +332,7 @@ def random_uuid() -> UUID:
 def open_directories(
     files: Files, log_dirs: Sequence[str], *, metadata_dir: str | None = None, cluster_id: str | None, node_id: int, clock: Clock
 ) -> list[LogDirectory]:
-    """Lock and claim directories. The first of `log_dirs` has the metadata log unless `metadata_dir` is given.
+    """Lock and claim directories. The first of `log_dirs` has the metadata log unless `metadata_dir` is set.
 
     Raises:
         ConfigurationError: They belong to different clusters, or one that is needed cannot be used. No lock is held.
@@ -383,7 +383,7 @@ class CleanerOffsets:
     """`cleaner-offset-checkpoint`: how far each log of a directory is compacted. Only `write` may run in a worker thread.
 
     The offset of a log is its first dirty one: the cleaner has compacted everything below it. An offset that is too low only costs work. So
-    a log is entered with its start offset before its first compaction: recovery must know that offsets may be missing in it, even if its
+    a log is entered with its start offset before its first compaction: recovery must expect missing offsets in it, even if its
     policy changes later. An entry of a deleted topic would keep records of a new topic of that name uncompacted forever. It is removed,
     from the disk as well, before the new log is created (`forget`).
     """

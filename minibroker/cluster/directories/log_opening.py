@@ -5,10 +5,10 @@ What the start does with each folder in a log directory:
     named like a partition of the metadata log, with its topic id     opened
     the same, with the id of a deleted topic                          removed: the broker died between the record and the removal
     the same, with an id that the metadata log never had              the partition is offline, and the foreign data is not touched
-    the same, and the log begins in a snapshot                        renamed to ...-stray, as Apache Kafka does: the id may be that of a
+    the same, and the log starts with a snapshot                      renamed to ...-stray, as Apache Kafka does: the id may be that of a
                                                                       topic that was deleted before the snapshot
     named like no partition, with the id of a deleted topic           removed
-    named like no partition otherwise                                 left alone, with a warning
+    named like no partition otherwise                                 not touched, with a warning
     ...-delete                                                        removed in the background
     ...-future, where the metadata log says that the partition is     replaces the partition's folder: the broker died during a move
     ...-future elsewhere                                              removed, and the move starts again (replica_moves.py)
@@ -58,7 +58,7 @@ class LogOpener:
         self._directories = directories
         self._homes: dict[str, LogDirectory] = {}  #: folder name -> the directory that had it at start
         self._created: dict[str, UUID] = {}  #: path -> topic id: folders created for new partitions whose logs are not open yet
-        self.misses_removed_ids = False  #: the log begins in a snapshot, so some ids of deleted topics are unknown
+        self.misses_removed_ids = False  #: the log starts with a snapshot, so some ids of deleted topics are unknown
         self.interrupted_moves: list[tuple[Partition, LogDirectory]] = []  #: moves that a stop or a crash interrupted
         self._preferred: dict[tuple[str, int], LogDirectory] = {}  #: of partitions that do not exist yet
         self._placed: dict[str, int] = {directory.path: 0 for directory in directories}  #: number of partitions of each
@@ -113,7 +113,7 @@ class LogOpener:
             if partition is not None and is_its_own and partition.directory_id == directory.directory_id:
                 home = f"{directory.path}/{name}"
                 if not self._files.exists(home):
-                    _LOG.warning("%s takes the place of the partition: the broker died while it moved here", path)
+                    _LOG.warning("%s becomes the folder of the partition: the broker died while the partition was moved here", path)
                     self._put_away_source(name, directory)
                     self._files.rename(path, home)
                     continue
@@ -177,7 +177,7 @@ class LogOpener:
         try:
             key = partition.topic, partition.index
             if (expected := directory.expected_offset(key)) and not self._files.exists(path):
-                _LOG.warning("%s is gone, its log ended at offset %d or later: partition %s starts again, empty", path, expected, name)
+                _LOG.warning("%s is missing, its log ended at offset %d or later: partition %s is empty now", path, expected, name)
             is_new = home is None and self._created.get(path) != partition.topic_id
             if not self._own(path, partition.topic_id, removed_topic_ids, is_new=is_new):
                 directory.forget(key)
@@ -259,7 +259,7 @@ class LogOpener:
         parent, _, name = path.rpartition("/")
         renamed = folder_name_on_its_way(name, uuid4().hex, suffix)
         if suffix == STRAY_FOLDER:
-            _LOG.warning("%s is of no topic that the metadata log knows: it is set aside as %s", path, renamed)
+            _LOG.warning("%s belongs to no topic of the metadata log: it is set aside as %s", path, renamed)
         self._files.rename(path, f"{parent}/{renamed}")
 
     def _stray(self, directory: LogDirectory, name: str, removed_topic_ids: set[UUID]) -> list[str]:
@@ -271,7 +271,7 @@ class LogOpener:
             renamed = folder_name_on_its_way(name, uuid4().hex, DELETE_FOLDER)
             self._files.rename(f"{directory.path}/{name}", f"{directory.path}/{renamed}")
             return [renamed]
-        _LOG.warning("%s/%s belongs to no topic of the metadata log: it is left alone", directory.path, name)
+        _LOG.warning("%s/%s belongs to no topic of the metadata log: it is not touched", directory.path, name)
         return []
 
     @staticmethod

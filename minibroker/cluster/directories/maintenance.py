@@ -162,7 +162,7 @@ class Maintenance:
             _LOG.warning("%s: retention: %s", log.name, error)
             return 0
         if count:
-            _LOG.info("%s: %d segments deleted by retention, it begins at offset %d now", log.name, count, log.log_start_offset)
+            _LOG.info("%s: %d segments deleted by retention, it starts at offset %d now", log.name, count, log.log_start_offset)
             partition.wake()
         return count
 

@@ -36,7 +36,7 @@ from minibroker.cluster.topic import Topic
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import CorruptLogError, KafkaError, KafkaStorageError, UnknownTopicOrPartition
 from minibroker.log.flusher import Flush
-from minibroker.log.partition_log import PartitionLog
+from minibroker.log.partition_log import PartitionLog, truncated
 from minibroker.storage.files import Files
 
 if TYPE_CHECKING:
@@ -177,9 +177,9 @@ class PartitionLogs:
             log = partition.online_log
             partition.take_offline(UnknownTopicOrPartition())
             if self._moves is not None:
-                self._moves.give_up(key)
+                self._moves.cancel(key)
             if log is not None:
-                self.cleaner.give_up(log)
+                self.cleaner.cancel(log)
             for directory in self.directories:
                 if directory.remove(key) is log is not None:
                     self._late_removal.add(key, directory, log)
@@ -228,12 +228,10 @@ class PartitionLogs:
         log = partition.online_log
         if log is None or end_offset >= log.log_end_offset:
             return
-        from minibroker.log.partition_log import truncated  # noqa: PLC0415  most brokers never truncate
-
         key = partition.topic, partition.index
         directory = next(each for each in self.directories if each.logs.get(key) is log)
         _LOG.warning("%s loses offsets %d to %d: its new leader does not have them", log.name, end_offset, log.log_end_offset - 1)
-        self.cleaner.give_up(log)
+        self.cleaner.cancel(log)
         try:
             left = truncated(
                 log,
@@ -301,8 +299,8 @@ class PartitionLogs:
         _LOG.error("%s is offline until the next start, its log ended at offset %d: %s", log.name, log.log_end_offset, error)
         key = log.topic, log.partition
         if self._moves is not None:
-            self._moves.give_up(key)
-        self.cleaner.give_up(log)
+            self._moves.cancel(key)
+        self.cleaner.cancel(log)
         directory.lose(key, log)
         self._store.image.topics[log.topic].partitions[log.partition].take_offline(KafkaStorageError(f"{log.name} is offline: {error}"))
 
@@ -311,10 +309,10 @@ class PartitionLogs:
         topics = self._store.image.topics
         lost = [topics[topic].partitions[index] for topic, index in directory.logs]
         for each in directory.logs.values():
-            self.cleaner.give_up(each)
+            self.cleaner.cancel(each)
         directory.take_offline(error)
         if self._moves is not None:
-            self._moves.give_up_with(directory)
+            self._moves.cancel_moves_of(directory)
         for partition in lost:
             partition.take_offline(KafkaStorageError(f"{directory.path} is offline: {error}"))
         if all(each.offline_cause is not None for each in self.directories):

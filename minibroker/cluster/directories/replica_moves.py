@@ -9,7 +9,7 @@ The last piece, the decision and the swap happen in one turn of the loop. After 
 next start removes the copy and starts again, where Apache Kafka continues the copy. After the decision the next start finishes the swap
 (log_opening.py), and so does Apache Kafka's. Sources: ReplicaManager.alterReplicaLogDirs, LogManager, AssignmentsManager.
 
-A failed move is logged and given up: the partition stays where it is. A destination whose disk fails goes offline.
+A failed move is logged and cancelled: the partition stays where it is. A destination whose disk fails goes offline.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class ReplicaMove:
         self.source = source
         self.destination = destination
         self.copy = copy
-        self.is_durable = False  #: whether the copy's folder is on the disk
-        self.is_given_up = False
+        self.is_durable = False  #: whether the copy's folder is on disk
+        self.is_cancelled = False
 
     @property
     def log(self) -> PartitionLog:
@@ -97,13 +97,13 @@ class ReplicaMoves:
         return {key: move.copy for key, move in self._moves.items() if move.destination is directory}
 
     def begin(self, partition: Partition, source: LogDirectory, destination: LogDirectory) -> None:
-        """Start to move a partition, and give up its earlier move. Raise KafkaStorageError if the copy cannot be created."""
+        """Start to move a partition, and cancel its earlier move. Raise KafkaStorageError if the copy cannot be created."""
         key = partition.topic, partition.index
         current = self._moves.get(key)
         if current is not None:
             if current.destination is destination:
                 return
-            self.give_up(key)
+            self.cancel(key)
         if source is destination:
             return
         log = partition.log
@@ -116,12 +116,12 @@ class ReplicaMoves:
         self._moves[key] = ReplicaMove(partition, source, destination, copy)
         self._go_on()
 
-    def give_up(self, key: Key) -> None:
+    def cancel(self, key: Key) -> None:
         """Leave a partition where it is, and remove its copy. Harmless if it does not move."""
         move = self._moves.pop(key, None)
         if move is None:
             return
-        move.is_given_up = True
+        move.is_cancelled = True
         self._cleaner.resume(move.log)
         if move.destination.offline_cause is not None:
             return  # the next start removes the copy
@@ -134,10 +134,10 @@ class ReplicaMoves:
         if trash is not None:
             self._remove(trash, delay_ms=0)
 
-    def give_up_with(self, directory: LogDirectory) -> None:
-        """Give up all moves from or to a directory that goes offline."""
+    def cancel_moves_of(self, directory: LogDirectory) -> None:
+        """Cancel all moves from or to a directory that goes offline."""
         for key in [key for key, move in self._moves.items() if directory in {move.source, move.destination}]:
-            self.give_up(key)
+            self.cancel(key)
 
     def stop(self) -> None:
         """Stop copying. The next start starts the moves again."""
@@ -177,14 +177,14 @@ class ReplicaMoves:
     def _folder_synced(self, key: Key, move: ReplicaMove, result: object) -> None:
         self._is_copying = False
         move.is_durable = True
-        if isinstance(result, BaseException) and not move.is_given_up and not self._is_stopped:
+        if isinstance(result, BaseException) and not move.is_cancelled and not self._is_stopped:
             self._failed(key, move, result)
         self._go_on()
 
     def _copied(self, key: Key, move: ReplicaMove, piece: Piece, result: object) -> None:
         self._is_copying = False
         delay_ms = 0
-        if move.is_given_up or self._is_stopped:
+        if move.is_cancelled or self._is_stopped:
             pass
         elif isinstance(result, FileNotFoundError) and piece.base_offset < move.log.segments.nth(0).base_offset:
             move.copy.forget(piece)  # retention has deleted the segment
@@ -203,7 +203,7 @@ class ReplicaMoves:
         if not isinstance(error, OSError | KafkaError):
             raise error
         _LOG.error("%s stays in %s, it could not be moved to %s: %s", move.log.name, move.source.path, move.destination.path, error)
-        self.give_up(key)
+        self.cancel(key)
         if isinstance(error, OSError) and error.errno not in _FULL and move.destination.offline_cause is None:
             self._on_disk_error(move.destination, error)
         self._go_on()
@@ -252,7 +252,7 @@ class ReplicaMoves:
         return target
 
     def _remove(self, path: str, *, delay_ms: int, after: str | None = None) -> None:
-        """Remove a folder in the background, once the names in the directory `after` are on the disk."""
+        """Remove a folder in the background, once the names in the directory `after` are on disk."""
 
         def work() -> None:
             if after is not None:

@@ -352,7 +352,7 @@ class StorageCheck:
                 if offset:
                     # The checkpoint may still have a deleted topic of that name.
                     severity = WARNING if self._image.removed_topic_ids and not found.was_clean else ERROR
-                    self._findings.add(severity, path, f"is missing, but everything up to offset {offset} was on the disk once")
+                    self._findings.add(severity, path, f"is missing, but everything up to offset {offset} was on disk")
                 else:
                     self._findings.add(WARNING, path, "does not exist; the next start creates the partition, empty")
 

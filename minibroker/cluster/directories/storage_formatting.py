@@ -34,7 +34,7 @@ from minibroker.storage.directory_files import (
 )
 from minibroker.storage.files import Files
 
-_DYNAMIC_VOTERS_SINCE = 21  #: metadata.version 3.9-IV0: older brokers do not know kraft.version
+_DYNAMIC_VOTERS_SINCE = 21  #: metadata.version 3.9-IV0: older brokers do not support kraft.version
 
 
 class _Beginning(NamedTuple):

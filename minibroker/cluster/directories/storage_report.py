@@ -1,7 +1,7 @@
 """Report the contents of a node's log directories without changing them: `minibroker storage info`.
 
 It reads directories of minibroker and of Apache Kafka, also while a broker uses them, and on read-only volumes. Contradictions are reported
-as problems, one line each. With most of them a broker would refuse to start.
+as problems, one line each. With most of them a broker does not start.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ def report_storage(files: Files, paths: Sequence[str]) -> StorageReport:
     metas = {path: _meta(files, path, problems) for path in paths}
     sizes: dict[tuple[str, int], int] = {}
     directories = [_directory(files, path, metas[path], sizes) for path in paths]
-    for what in ("cluster_id", "node_id"):
-        owners = {str(getattr(meta, what)): path for path, meta in metas.items() if meta is not None}
+    for field in ("cluster_id", "node_id"):
+        owners = {str(getattr(meta, field)): path for path, meta in metas.items() if meta is not None}
         if len(owners) > 1:
             listed = ", ".join(f"{path} to {value}" for value, path in owners.items())
-            problems.append(f"the directories belong to different {what.removesuffix('_id')}s: {listed}")
+            problems.append(f"the directories belong to different {field.removesuffix('_id')}s: {listed}")
     known = [meta for meta in metas.values() if meta is not None]
     cluster_id = next((meta.cluster_id for meta in known if meta.cluster_id), None)
     node_id = next((meta.node_id for meta in known if meta.node_id is not None), None)
@@ -155,9 +155,7 @@ def _compare(image: MetadataImage, metadata: dict[str, Any] | None, node_id: int
         problems += problems_of(image.features)
     others = [voter for voter in metadata["voters"] if voter != node_id] if metadata is not None else []
     if others:
-        problems.append(
-            f"the metadata log belongs to a quorum with node {', '.join(map(str, others))}: one node alone cannot go on with it"
-        )
+        problems.append(f"the metadata log belongs to a quorum with node {', '.join(map(str, others))}: one node alone cannot continue it")
     elsewhere = [
         f"{topic.name}-{partition.index}"
         for topic in image.topics.values()
@@ -181,7 +179,7 @@ def _compare_places(image: MetadataImage, directory_ids: Sequence[str | None], n
         and format_uuid(partition.directory_id) not in directory_ids
     ]
     if elsewhere:
-        problems.append(f"{len(elsewhere)} partitions lie in other directories, {elsewhere[0]} is the first: name all log.dirs of the node")
+        problems.append(f"{len(elsewhere)} partitions are in other directories, {elsewhere[0]} is the first: name all log.dirs of the node")
 
 
 def _topic(topic: Topic, image: MetadataImage, sizes: dict[tuple[str, int], int]) -> dict[str, Any]:

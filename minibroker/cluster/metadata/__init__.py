@@ -1,1 +1,1 @@
-"""The metadata log, which is the only source of truth, and what its records say."""
+"""The metadata log, which is the only source of truth, and the state that its records describe."""

@@ -1,7 +1,7 @@
 """The access control entries of the metadata log (AccessControlEntryRecord), and the authorizer that decides by them.
 
-Each entry is one record with a random id. An entry that exists makes no second record. Checks and messages are those of Apache Kafka 4.3.1
-(AclControlManager, AclApis). For numbers that only filters have, Kafka 4.3.1 answers UNKNOWN_SERVER_ERROR; here it is INVALID_REQUEST.
+Each entry is one record with a random id. An entry that exists is not written again. Checks and messages are those of Apache Kafka 4.3.1
+(AclControlManager, AclApis). For numbers that only filters may have, Kafka 4.3.1 answers UNKNOWN_SERVER_ERROR; here it is INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FILTERS_ONLY: Final = 2  #: resource types, operations and permissions below it
 
 
 class StoredAcls:
-    """The entries of a cluster. Changes hold when they are on the disk."""
+    """The entries of a cluster. Changes are in force when they are on disk."""
 
     def __init__(
         self, records: Iterable[AccessControlEntryRecord], commit: Callable[[Sequence[Any]], None], authorizer: Authorizer

@@ -1,7 +1,7 @@
 """The delegation tokens of the metadata log (DelegationTokenRecord), found by id and by HMAC, and the removal of expired ones.
 
-A record holds no HMAC: `delegation.token.secret.key` must stay the same, or the passwords of all tokens change.
-Changes hold when they are on the disk. The rules are in security/tokens.py.
+A record does not contain the HMAC: `delegation.token.secret.key` must stay the same, or the passwords of all tokens change.
+Changes are in force when they are on disk. The rules are in security/tokens.py.
 """
 
 from __future__ import annotations

@@ -154,10 +154,10 @@ def _refusal(features: Mapping[str, int], update: FeatureUpdate, node_id: int) -
     elif update.name == KRAFT_VERSION_FEATURE and update.level < current:
         reason = "Can't downgrade the version of this feature."
     elif update.name == METADATA_VERSION_FEATURE and any(update.level < each <= current for each in _CHANGES_OF_RECORDS):
-        why = (
+        details = (
             "Unsafe metadata downgrade is not supported in this version."
             if update.upgrade_type == UNSAFE_DOWNGRADE
             else "Refusing to perform the requested downgrade because it might delete metadata information."
         )
-        return f"Unsupported metadata.version downgrade from {current} to {update.level}. {why}"
+        return f"Unsupported metadata.version downgrade from {current} to {update.level}. {details}"
     return None if reason is None else f"Invalid update version {update.level} for feature {update.name}. {reason}"

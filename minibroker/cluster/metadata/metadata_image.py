@@ -239,12 +239,12 @@ def _is_small(config: Mapping[str, str]) -> bool:
 
 def _changed(before: PartitionRecord, change: PartitionChangeRecord) -> PartitionRecord:
     """Return a partition after a change, as PartitionRegistration.merge does."""
-    given = {name: getattr(change, name) for name in _LISTS if getattr(change, name) is not None}
+    changed = {name: getattr(change, name) for name in _LISTS if getattr(change, name) is not None}
     if change.leader != UNCHANGED_LEADER:
-        given |= {"leader": change.leader, "leader_epoch": before.leader_epoch + 1}
+        changed |= {"leader": change.leader, "leader_epoch": before.leader_epoch + 1}
     if change.leader_recovery_state != _UNCHANGED_RECOVERY_STATE:
-        given["leader_recovery_state"] = change.leader_recovery_state
-    return replace(before, partition_epoch=before.partition_epoch + 1, **given)
+        changed["leader_recovery_state"] = change.leader_recovery_state
+    return replace(before, partition_epoch=before.partition_epoch + 1, **changed)
 
 
 def topic_records(name: str, topic_id: UUID, overrides: Mapping[str, str]) -> list[Any]:

@@ -4,7 +4,7 @@
     00000000000000000124-0000000001.checkpoint   snapshots (snapshot.py)
     quorum-state                                 leader and epoch
     partition.metadata                           the reserved topic id 00000000-0000-0000-0000-000000000001
-    leader-epoch-checkpoint                      where each epoch begins
+    leader-epoch-checkpoint                      where each epoch starts
 
 Invariants:
 - A record is applied to memory only after its batch was fsynced, so an administrator's answer survives a power loss. These operations are
@@ -27,15 +27,14 @@ from typing import Any
 from uuid import UUID
 
 from minibroker.clock import Clock
-from minibroker.cluster.metadata.frame import METADATA_VERSION, encode_frame
+from minibroker.cluster.metadata.frame import METADATA_VERSION, MetadataOperation, encode_frame
 from minibroker.cluster.metadata.metadata_reader import FOLDER, MetadataReader
-from minibroker.cluster.metadata.operation import MetadataOperation
 from minibroker.cluster.metadata.quorum import QUORUM_STATE, Quorum, leader_change, quorum_of, read_quorum_state, write_quorum_state
 from minibroker.cluster.metadata.snapshot import PART_SUFFIX, SnapshotId
 from minibroker.errors import ConfigurationError, KafkaStorageError
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
-from minibroker.schemas.internal.log_records import AbortTransactionRecord
+from minibroker.schemas.internal.metadata_records import AbortTransactionRecord
 from minibroker.storage.checkpoint_file import LEADER_EPOCHS, LeaderEpochCheckpoint
 from minibroker.storage.directory_files import PARTITION_METADATA, write_topic_id
 from minibroker.storage.files import APPEND, Files, write_all
@@ -171,7 +170,7 @@ class MetadataLog:
         self.roll_next = False
 
     def take_offline(self, cause: OSError) -> None:
-        """Reject appends until the next start, because the files are gone."""
+        """Reject appends until the next start, because the files were removed."""
         self._failure = cause
 
     def close(self) -> None:
@@ -189,7 +188,7 @@ class MetadataLog:
         if voters - {self._node_id}:
             raise ConfigurationError(
                 f"{self.folder} belongs to a quorum of node{'s' * (len(voters) > 1)} {', '.join(map(str, sorted(voters)))}: "
-                f"node {self._node_id} alone cannot go on with it"
+                f"node {self._node_id} alone cannot continue it"
             )
         is_new = reader.log_end_offset == 0
         has_static_voters = state is not None and state.data_version == 0
@@ -243,7 +242,7 @@ class MetadataLog:
         data = build_batch(controls, base_offset=offset, is_control=True, partition_leader_epoch=epoch)
         offset += len(controls)
         if self._must_abort:
-            abort = encode_frame(AbortTransactionRecord(reason="the leader that began it is gone"), self.metadata_version)
+            abort = encode_frame(AbortTransactionRecord(reason="the leader that began it stopped"), self.metadata_version)
             data += build_batch([Record(0, now_ms, None, abort, ())], base_offset=offset, partition_leader_epoch=epoch)
             offset += 1
         return data, offset
@@ -260,7 +259,7 @@ class MetadataLog:
                 self._files.remove(path)
 
     def _note_epoch(self, epoch: int, start_offset: int) -> None:
-        """Write the epoch file. An error is only logged: the batch is on the disk, and the file is rebuilt from it."""
+        """Write the epoch file. An error is only logged: the batch is on disk, and the file is rebuilt from it."""
         try:
             self._epochs.assign(epoch, start_offset)
         except OSError as error:

@@ -19,7 +19,7 @@ from minibroker.cluster.metadata.quorum import Quorum
 from minibroker.cluster.metadata.snapshot import Snapshot, SnapshotId, parse_snapshot_name, read_snapshot
 from minibroker.errors import ConfigurationError
 from minibroker.records.batch import RecordBatch
-from minibroker.schemas.internal.log_records import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
+from minibroker.schemas.internal.metadata_records import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
 from minibroker.storage.files import Files, read_all
 from minibroker.storage.log_file_names import LOG, file_name, parse_file_name
 
@@ -69,8 +69,8 @@ class MetadataReader:
         self.segments = sorted(file[0] for file in files if file is not None and file[1] == LOG)
         snapshots = (parse_snapshot_name(name) for name in names)
         self.snapshots = sorted(snapshot for snapshot in snapshots if snapshot is not None)
-        begin = self.segments[0] if self.segments else None
-        snapshot = self._newest_snapshot(begin)
+        start = self.segments[0] if self.segments else None
+        snapshot = self._newest_snapshot(start)
         if snapshot is not None:
             self.quorum, self.last_timestamp = snapshot.quorum, snapshot.last_contained_log_timestamp
             yield from snapshot.records
@@ -79,10 +79,10 @@ class MetadataReader:
         if self.ends_before_snapshot and self.snapshot is not None:
             _LOG.warning("%s ends at offset %d, before its snapshot %s", self._folder, self.log_end_offset, self.snapshot.name)
 
-    def _newest_snapshot(self, begin: int | None) -> Snapshot | None:
+    def _newest_snapshot(self, start: int | None) -> Snapshot | None:
         problem = ""
         for snapshot_id in reversed(self.snapshots):
-            if begin is not None and snapshot_id.end_offset < begin:
+            if start is not None and snapshot_id.end_offset < start:
                 break
             path = f"{self._folder}/{snapshot_id.name}"
             try:
@@ -94,9 +94,9 @@ class MetadataReader:
             self.snapshot = snapshot_id
             self.leader_epoch = snapshot_id.epoch
             return found
-        if begin:
-            raise ConfigurationError(f"{self._folder} begins at offset {begin}, and no snapshot has what was before{problem}")
-        if self.snapshots and begin is None and self.snapshots[-1].end_offset > 0:
+        if start:
+            raise ConfigurationError(f"{self._folder} starts at offset {start}, and no snapshot contains what was before{problem}")
+        if self.snapshots and start is None and self.snapshots[-1].end_offset > 0:
             raise ConfigurationError(f"{self._folder} has no log and no whole snapshot{problem}")
         return None
 
@@ -106,7 +106,7 @@ class MetadataReader:
             self.log_end_offset = self._next_base = following[0]
             return
         if self._next_base not in {None, base_offset}:
-            raise ConfigurationError(f"{self._folder}: a segment ends at offset {self._next_base}, the next begins at {base_offset}")
+            raise ConfigurationError(f"{self._folder}: a segment ends at offset {self._next_base}, the next starts at {base_offset}")
         path = f"{self._folder}/{file_name(base_offset, LOG)}"
         data = memoryview(read_all(self._files, path))
         position = position_before(data, known_end)

@@ -1,4 +1,4 @@
-"""`MetadataStore`: the metadata log and its image, changed together. A record is in the image exactly when it is on the disk.
+"""`MetadataStore`: the metadata log and its image, changed together. A record is in the image exactly when it is on disk.
 
 It also writes changes of configs and features, leader epochs and blocks of producer ids, which consist only of records.
 
@@ -16,11 +16,10 @@ from uuid import UUID
 from minibroker.background import Background
 from minibroker.clock import Clock
 from minibroker.cluster.metadata.features import ELIGIBLE_LEADERS_FEATURE, check_levels, default_levels
-from minibroker.cluster.metadata.frame import METADATA_VERSION, METADATA_VERSION_FEATURE
+from minibroker.cluster.metadata.frame import METADATA_VERSION, METADATA_VERSION_FEATURE, MetadataOperation
 from minibroker.cluster.metadata.metadata_image import ALL_BROKERS, BROKER_RESOURCE, IN_SYNC_MIN, MetadataImage, config_records
 from minibroker.cluster.metadata.metadata_log import RECORDS_IN_BATCH_MAX, SEGMENT_BYTES, MetadataLog
 from minibroker.cluster.metadata.metadata_reader import FOLDER
-from minibroker.cluster.metadata.operation import MetadataOperation
 from minibroker.cluster.metadata.snapshot import BOOTSTRAP, read_snapshot
 from minibroker.cluster.metadata.trimming import MetadataTrimmer, TrimmingLimits
 from minibroker.cluster.partition import Partition

@@ -144,7 +144,7 @@ def read_quorum_state(files: Files, path: str) -> QuorumState | None:
 
 
 def write_quorum_state(files: Files, path: str, *, node_id: int, leader_epoch: int, data_version: int) -> None:
-    """Replace the file, synced. It must be on the disk before the epoch's first batch."""
+    """Replace the file, synced. It must be on disk before the epoch's first batch."""
     state: dict[str, Any] = {"leaderId": node_id, "leaderEpoch": leader_epoch, "votedId": -1}
     if data_version == 0:
         state = {"clusterId": "", **state, "appliedOffset": 0, "currentVoters": [{"voterId": node_id}]}

@@ -6,9 +6,11 @@ Limits under Kafka's names, with Kafka's defaults:
     metadata.log.max.snapshot.interval.ms             time after the last snapshot at which the next is due (0: never), if anything changed
     metadata.max.retention.bytes, .ms                 when the oldest snapshot and the log before the next one are removed
 
-A snapshot is taken before an operation is written, when the file changes of all operations in it are done. What it does not hold, such as
-the ids of deleted topics, is not needed any more. Its records are gathered on the owner's thread. The background encodes and writes them.
-As in Apache Kafka, the newest snapshot stays, and the log from the one before it on (KafkaMetadataLog.maybeClean).
+A snapshot is taken before an operation is written, when the file changes of all operations in it
+are done. What it does not contain, such as the ids of deleted topics, is not needed any more. Its
+records are gathered on the owner's thread. The background encodes and writes them. As in Apache
+Kafka, the newest snapshot stays, and the log from the one before it on
+(KafkaMetadataLog.maybeClean).
 """
 
 from __future__ import annotations
@@ -86,20 +88,20 @@ class MetadataTrimmer:
         self._failed_at = 0
         log.roll_next = True
         self._background.submit(
-            self._removal(), partial(warn_of_error, _LOG, "could not remove what a snapshot of the metadata log replaced: %s")
+            self._removal(), partial(warn_of_error, _LOG, "could not remove files that a snapshot of the metadata log replaces: %s")
         )
 
     def _removal(self) -> Callable[[], None]:
         """Decide what to remove, and return the function that removes it."""
         log = self._log
-        begin = log.segments[0]
-        gone = []
+        start = log.segments[0]
+        outdated = []
         while len(log.snapshots) > 1 and self._may_go(log.snapshots[0]):
-            gone.append(log.snapshots.pop(0).name)
-            begin = log.snapshots[0].end_offset
-        while len(log.segments) > 1 and log.segments[1] <= begin:
+            outdated.append(log.snapshots.pop(0).name)
+            start = log.snapshots[0].end_offset
+        while len(log.segments) > 1 and log.segments[1] <= start:
             log.segments.pop(0)
-        return partial(_remove, self._files, log.folder, gone, log.segments[0])
+        return partial(_remove, self._files, log.folder, outdated, log.segments[0])
 
     def _may_go(self, snapshot: SnapshotId) -> bool:
         log = self._log
@@ -114,11 +116,11 @@ class MetadataTrimmer:
         return age_ms > self._limits.retention_ms > 0
 
 
-def _remove(files: Files, folder: str, snapshots: list[str], begin: int) -> None:
-    """Remove snapshots, then the segments before `begin`; oldest first, so that a crash leaves no gap."""
+def _remove(files: Files, folder: str, snapshots: list[str], start: int) -> None:
+    """Remove snapshots, then the segments before `start`; oldest first, so that a crash leaves no gap."""
     for name in snapshots:
         files.remove(f"{folder}/{name}")
     for name in sorted(files.names(folder)):
         found = parse_file_name(name)
-        if found is not None and found[0] < begin:
+        if found is not None and found[0] < start:
             files.remove(f"{folder}/{name}")

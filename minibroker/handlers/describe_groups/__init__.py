@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from minibroker.cluster.authorized_operations import GROUP_OPERATIONS, NOT_ASKED_FOR
+from minibroker.cluster.topic_rules import GROUP_OPERATIONS, NOT_ASKED_FOR
 from minibroker.errors import InvalidGroupId, KafkaError
 
 G = TypeVar("G")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from minibroker.cluster.authorized_operations import GROUP_OPERATIONS, NOT_ASKED_FOR
+from minibroker.cluster.topic_rules import GROUP_OPERATIONS, NOT_ASKED_FOR
 from minibroker.coordinator.group.classic.group import ClassicGroup
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces

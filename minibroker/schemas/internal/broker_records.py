@@ -1,4 +1,4 @@
-"""Metadata records about nodes: brokers and controllers that come, change and go.
+"""Metadata records about nodes: brokers and controllers that register, change and are removed.
 
 RegisterBrokerRecord                          BrokerRegistrationChangeRecord
   v1  in_controlled_shutdown (KIP-841)          v1  in_controlled_shutdown (KIP-841)
@@ -16,7 +16,7 @@ from minibroker.wire.schema import Bool, Int8, Int16, Int32, Int64, String, UInt
 
 @struct
 class Endpoint:
-    """An address of a node under the name of its listener."""
+    """The address of one listener of a node."""
 
     name: String
     host: String
@@ -64,7 +64,7 @@ class BrokerRegistrationChangeRecord:
 
 @struct
 class UnregisterBrokerRecord:
-    """A broker is gone for good."""
+    """A broker was removed."""
 
     broker_id: Int32
     broker_epoch: Int64

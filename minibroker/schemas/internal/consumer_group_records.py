@@ -1,6 +1,6 @@
 """Records of `__consumer_offsets`: consumer groups of KIP-848. Keys and values have only v0; only values are flexible.
 
-A member's target assignment is its target, its current assignment what it has been given so far.
+A member's target assignment is what it should get, its current assignment what it has so far.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PartitionRacks:
 
 @struct
 class SubscribedTopic:
-    """A topic as the group saw it last; Kafka's name is TopicMetadata."""
+    """A topic when the group last used its metadata; Kafka's name is TopicMetadata."""
 
     topic_id: Uuid
     topic_name: String

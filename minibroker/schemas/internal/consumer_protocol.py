@@ -1,4 +1,4 @@
-"""The messages that consumers of a classic group exchange through the broker, which only passes them on: the embedded protocol "consumer".
+"""The messages that consumers of a classic group exchange through the broker, which only forwards them: the embedded protocol "consumer".
 
 Each is preceded by its version, an int16, and none is flexible.
 

@@ -1,17 +1,17 @@
 """Control records: records that brokers write into a log and consumers skip.
 
-A control record's key is `ControlRecordKey`; its type says which struct the value holds (Kafka's ControlRecordType):
+A control record's key is `ControlRecordKey`; its type decides the struct of the value (Kafka's ControlRecordType):
 
   0  ABORT            EndTxnMarker           the producer's transaction is aborted
   1  COMMIT           EndTxnMarker           it is committed
-  2  LEADER_CHANGE    LeaderChangeMessage    metadata log: a leader begins its epoch
+  2  LEADER_CHANGE    LeaderChangeMessage    metadata log: a leader starts its epoch
   3  SNAPSHOT_HEADER  SnapshotHeaderRecord   first in a snapshot of the metadata log
   4  SNAPSHOT_FOOTER  SnapshotFooterRecord   last in it
   5  KRAFT_VERSION    KRaftVersionRecord     metadata log: the level of the kraft.version feature (KIP-853)
   6  KRAFT_VOTERS     VotersRecord           metadata log: the set of voters (KIP-853)
 
-The key and the marker are not flexible. An Int16 before each is its version, 0.
-The other values are flexible; Kafka 4.3.1 writes and reads all of them at version 0 (ControlRecordUtils), and so must we.
+The key and the marker are not flexible. Each follows an Int16 with its version, 0.
+The other values are flexible. Kafka 4.3.1 writes and reads all of them at version 0 (ControlRecordUtils), so minibroker does the same.
 
 LeaderChangeMessage
   v1  voter_directory_id (KIP-853), known to Kafka 4.3.1 and not yet written
@@ -81,7 +81,7 @@ class KRaftVersionRecord:
 
 @struct
 class VoterEndpoint:
-    """An address of a voter under the name of its listener."""
+    """The address of one listener of a voter."""
 
     name: String
     host: String

@@ -1,8 +1,8 @@
-"""The record types of `__transaction_state`, `__consumer_offsets` and `__share_group_state`, as Kafka 4.3.1 knows them.
+"""The record types of `__transaction_state`, `__consumer_offsets` and `__share_group_state`, as in Kafka 4.3.1.
 
 Each topic numbers its types by itself. A record is framed as
   key    Int16 record type, the tables below | the key's struct, v0, not flexible
-  value  Int16 version | the value's struct, flexible from `flexible_since` on; or no value at all: a tombstone
+  value  Int16 version | the value's struct, flexible from `flexible_since` on; or no value: a tombstone
 
 Types 10 to 15 are share groups' (KIP-932), 17 to 23 streams groups' (KIP-1071).
 """

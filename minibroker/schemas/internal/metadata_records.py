@@ -1,4 +1,4 @@
-"""Every record type of the metadata log, as Kafka 4.3.1 knows them.
+"""Every record type of the metadata log, as in Kafka 4.3.1.
 
 A record's value in `__cluster_metadata-0` is framed as
   frame version   unsigned varint, 1
@@ -6,8 +6,8 @@ A record's value in `__cluster_metadata-0` is framed as
   record version  unsigned varint, 0 to max_version
   the struct, always in the flexible encoding
 
-Which version a writer picks follows from the metadata.version feature of the log, not from max_version (Kafka's MetadataVersion).
-Ids 6, 13 and 16 belonged to records that no released version reads any more.
+The metadata.version feature of the log, not max_version, decides in which version a record is written (Kafka's MetadataVersion).
+Ids 6, 13 and 16 belonged to records that no released version still reads.
 """
 
 from __future__ import annotations
@@ -21,13 +21,6 @@ from minibroker.schemas.internal.broker_records import (
     RegisterControllerRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
-)
-from minibroker.schemas.internal.log_records import (
-    AbortTransactionRecord,
-    BeginTransactionRecord,
-    EndTransactionRecord,
-    NoOpRecord,
-    ZkMigrationStateRecord,
 )
 from minibroker.schemas.internal.security_records import (
     AccessControlEntryRecord,
@@ -45,6 +38,38 @@ from minibroker.schemas.internal.topic_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from minibroker.wire.schema import Int8, String, field, struct
+
+
+@struct
+class NoOpRecord:
+    """Written while nothing happens, so that followers see that an idle controller is alive (KIP-835)."""
+
+
+@struct
+class BeginTransactionRecord:
+    """Starts a transaction: later records take effect with its EndTransactionRecord (KIP-868)."""
+
+    name: String | None = field(tag=0, default=None)  #: for readers
+
+
+@struct
+class EndTransactionRecord:
+    """Ends a transaction: the records since BeginTransactionRecord take effect."""
+
+
+@struct
+class AbortTransactionRecord:
+    """Aborts a transaction: the records since BeginTransactionRecord have no effect."""
+
+    reason: String | None = field(tag=0, default=None)  #: for readers
+
+
+@struct
+class ZkMigrationStateRecord:
+    """How far a move from ZooKeeper has come; logs begun under Kafka 3 have it, Kafka 4 only reads it."""
+
+    zk_migration_state: Int8  #: 0 none, 1 migration, 2 pre-migration, 3 post-migration
 
 
 class RecordType(NamedTuple):

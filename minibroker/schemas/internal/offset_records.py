@@ -1,7 +1,7 @@
 """Records of `__consumer_offsets`: committed offsets, and classic groups with their members.
 
 OffsetCommitValue
-  v1  expire_timestamp, written only for a commit that asks for a retention time (OffsetCommit 2 to 4)
+  v1  expire_timestamp, written only for a commit with a retention time (OffsetCommit 2 to 4)
   v3  leader_epoch (KIP-320)
   v4  flexible; topic_id
 
@@ -53,7 +53,7 @@ class OffsetCommitValue:
     metadata: String
     commit_timestamp: Int64  #: ms since 1970
     expire_timestamp: Int64 = field(since=1, until=1, default=-1)  #: ms since 1970, -1 leaves it to the broker
-    topic_id: Uuid = field(since=4, tag=0, default=NIL_UUID)  #: what was committed under another id of this name counts no longer
+    topic_id: Uuid = field(since=4, tag=0, default=NIL_UUID)  #: offsets committed for another topic id with this name are ignored
 
 
 @struct

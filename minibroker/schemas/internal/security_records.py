@@ -24,7 +24,7 @@ class AccessControlEntryRecord:
 
 @struct
 class RemoveAccessControlEntryRecord:
-    """One ACL is gone."""
+    """One ACL was deleted."""
 
     id: Uuid
 
@@ -43,7 +43,7 @@ class UserScramCredentialRecord:
 
 @struct
 class RemoveUserScramCredentialRecord:
-    """A user's credential for one mechanism is gone."""
+    """A user's credential for one mechanism was deleted."""
 
     name: String
     mechanism: Int8
@@ -64,6 +64,6 @@ class DelegationTokenRecord:
 
 @struct
 class RemoveDelegationTokenRecord:
-    """A delegation token is gone."""
+    """A delegation token was removed."""
 
     token_id: String

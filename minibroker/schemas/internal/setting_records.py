@@ -20,7 +20,7 @@ class ConfigRecord:
 
 @struct
 class FeatureLevelRecord:
-    """The finalized level of a feature; the first record of a log names metadata.version, so this record always has v0."""
+    """The finalized level of a feature; the first record of a log is that of metadata.version, so this record always has v0."""
 
     name: String
     feature_level: Int16  #: 0 takes the feature away

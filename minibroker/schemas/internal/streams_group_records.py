@@ -161,7 +161,7 @@ class TopicConfig:
 
 @struct
 class TopologyTopic:
-    """A topic that the broker makes for the application; Kafka's name is TopicInfo."""
+    """A topic that the broker creates for the application; Kafka's name is TopicInfo."""
 
     name: String
     partitions: Int32  #: 0: as many as its source has

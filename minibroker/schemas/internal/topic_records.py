@@ -22,7 +22,7 @@ class TopicRecord:
 
 @struct
 class RemoveTopicRecord:
-    """A topic is gone, and its partitions with it."""
+    """A topic was deleted, with its partitions."""
 
     topic_id: Uuid
 

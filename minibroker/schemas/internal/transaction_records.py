@@ -1,4 +1,4 @@
-"""Records of `__transaction_state`: one transactional id each, the last record of a key is its state.
+"""Records of `__transaction_state`: one key for each transactional id, whose last record is its state.
 
 TransactionLogValue
   v0  transaction.version 0

@@ -275,7 +275,7 @@ def nodes_of(config: BrokerConfig, own: Node, broker_count: int, racks: Iterable
     further = [
         Node(config, number=number, port_step=step, rack=names[number % len(names)] if names else None) for number in range(1, broker_count)
     ]
-    for listener in further[-1].wanted if further else ():
+    for listener in further[-1].configured if further else ():
         if listener.port > PORT_MAX:
             raise ConfigurationError(f"listeners: {listener} would be that of node {further[-1].node_id}: give lower ports, or 0")
     return [own, *further]

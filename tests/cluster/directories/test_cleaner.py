@@ -446,7 +446,7 @@ def test_compaction_of_a_deleted_log_is_cancelled(tmp_path: Path) -> None:
     log, other = room.log("orders"), room.log("other")
     room.clock.advance(1000)
     assert room.running() == [log]
-    room.cleaner.give_up(cast(PartitionLog, log))
+    room.cleaner.cancel(cast(PartitionLog, log))
     log.close()
     del room.directory.logs["orders", 0]
     assert processes.given_up == 1

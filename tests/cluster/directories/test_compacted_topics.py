@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.cluster.metadata.operation import run
+from minibroker.cluster.metadata.frame import run
 from minibroker.cluster.topic import Topic
 from minibroker.errors import KafkaStorageError
 from minibroker.log.compaction import LogCompaction

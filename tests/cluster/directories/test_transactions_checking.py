@@ -65,7 +65,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
             each._replace(current_txn_first_offset=3) if each.current_txn_first_offset < 0 and each.coordinator_epoch >= 0 else each
             for each in entries
         ],
-        "has first offset of a transaction 3, the log says -1",
+        "has first offset of a transaction 3, but -1 in the log",
     ),
     "another offset": (
         lambda entries: [
@@ -76,7 +76,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
     ),
     "another coordinator": (
         lambda entries: [each._replace(coordinator_epoch=9) if each.last_sequence < 0 else each for each in entries],
-        "has coordinator epoch 9, the log says 0",
+        "has coordinator epoch 9, but 0 in the log",
     ),
 }
 

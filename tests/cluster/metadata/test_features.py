@@ -9,9 +9,9 @@ import pytest
 
 from minibroker.clock import ManualClock
 from minibroker.cluster.metadata.features import SERVED, check_levels, default_levels
+from minibroker.cluster.metadata.frame import MetadataOperation
 from minibroker.cluster.metadata.metadata_log import MetadataLog
 from minibroker.cluster.metadata.metadata_reader import FOLDER
-from minibroker.cluster.metadata.operation import MetadataOperation
 from minibroker.errors import ConfigurationError
 from minibroker.schemas.internal.setting_records import FeatureLevelRecord
 from minibroker.storage.files import RealFiles

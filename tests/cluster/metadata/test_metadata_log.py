@@ -13,14 +13,13 @@ from uuid import UUID
 import pytest
 
 from minibroker.clock import ManualClock
-from minibroker.cluster.metadata.frame import decode_frame
+from minibroker.cluster.metadata.frame import MetadataOperation, decode_frame
 from minibroker.cluster.metadata.metadata_log import METADATA_TOPIC_ID, MetadataLog
 from minibroker.cluster.metadata.metadata_reader import MetadataReader
-from minibroker.cluster.metadata.operation import MetadataOperation
 from minibroker.errors import ConfigurationError, KafkaStorageError
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.batch import RecordBatch, assign_offsets
-from minibroker.schemas.internal.log_records import AbortTransactionRecord, BeginTransactionRecord
+from minibroker.schemas.internal.metadata_records import AbortTransactionRecord, BeginTransactionRecord
 from minibroker.schemas.internal.setting_records import FeatureLevelRecord, ProducerIdsRecord
 from minibroker.storage.directory_files import read_topic_id
 from minibroker.storage.files import RealFiles
@@ -216,7 +215,7 @@ def test_outdated_kafka_indexes_are_removed(tmp_path: Path) -> None:
 
 def test_gap_before_the_log_is_refused(tmp_path: Path) -> None:
     (tmp_path / "00000000000000000100.log").write_bytes(b"")
-    with pytest.raises(ConfigurationError, match="begins at offset 100, and no snapshot has what was before"):
+    with pytest.raises(ConfigurationError, match="starts at offset 100, and no snapshot contains what was before"):
         opened(tmp_path)
 
 

@@ -6,9 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from minibroker.cluster.metadata.frame import encode_frame
+from minibroker.cluster.metadata.frame import STEP_RECORDS, MetadataOperation, encode_frame, run
 from minibroker.cluster.metadata.metadata_image import partition_records, topic_records
-from minibroker.cluster.metadata.operation import STEP_RECORDS, MetadataOperation, run
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 

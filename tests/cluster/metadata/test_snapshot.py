@@ -270,7 +270,7 @@ def test_truncated_log_without_a_valid_snapshot_is_refused(tmp_path: Path) -> No
     store.log.close()
     for name in names(tmp_path, ".checkpoint"):
         (metadata(tmp_path) / name).write_bytes(b"nonsense")
-    with pytest.raises(ConfigurationError, match=r"begins at offset \d+, and no snapshot has what was before; .*checkpoint: damaged"):
+    with pytest.raises(ConfigurationError, match=r"starts at offset \d+, and no snapshot contains what was before; .*checkpoint: damaged"):
         store_in(tmp_path)
 
 

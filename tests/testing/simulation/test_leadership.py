@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.cluster.metadata.operation import run
+from minibroker.cluster.metadata.frame import run
 from minibroker.cluster.nodes import NO_LEADER, PartitionNodes
 from minibroker.errors import (
     ElectionNotNeeded,

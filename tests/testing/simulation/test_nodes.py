@@ -38,7 +38,7 @@ def test_a_free_port_is_one_for_every_node() -> None:
     config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0"})
     nodes = nodes_of(config, Node(config), 2, racks=["a", "b", "c"])
 
-    assert [listener.port for node in nodes for listener in node.wanted] == [0, 0]
+    assert [listener.port for node in nodes for listener in node.configured] == [0, 0]
     assert [(node.node_id, node.rack) for node in nodes] == [(1, "a"), (2, "b")]
 
 
