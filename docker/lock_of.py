@@ -9,6 +9,7 @@ import re
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 BUILD = ["hatchling"]
 EXTRAS = ["console", "lab", "metrics", "security"]  #: of the project, in the image
@@ -18,14 +19,25 @@ def main(*arguments: str) -> None:
     """Print the entries of what is wanted, and of all that it needs."""
     lock_file, project_file = [each for each in arguments if each != "--build"]
     project = tomllib.loads(Path(project_file).read_text(encoding="utf-8"))["project"]
-    extras = [each for extra in EXTRAS for each in project["optional-dependencies"][extra]]
     text = Path(lock_file).read_text(encoding="utf-8")
     entries = {name_of(entry): entry for entry in re.split(r"\n(?=\S)", text) if entry[:1].isalnum()}
-    wanted = set(BUILD if "--build" in arguments else map(name_of, [*project["dependencies"], *extras]))
+    wanted = set(BUILD if "--build" in arguments else map(name_of, [*project["dependencies"], *required_by(EXTRAS, project)]))
     while more := {name for name in entries if name not in wanted and wanted & needed_by(entries[name])}:
         wanted |= more
     for name in sorted(wanted):
         print(entries[name])
+
+
+def required_by(extras: list[str], project: dict[str, Any]) -> list[str]:
+    """Return the requirements of extras. One of them may be the project itself with other extras: minibroker[metrics]."""
+    found = []
+    for extra in extras:
+        for each in project["optional-dependencies"][extra]:
+            if name_of(each) == project["name"]:
+                found += required_by(each.partition("[")[2].partition("]")[0].replace(" ", "").split(","), project)
+            else:
+                found.append(each)
+    return found
 
 
 def name_of(requirement: str) -> str:
