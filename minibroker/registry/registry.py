@@ -12,7 +12,7 @@ from minibroker.registry.requests import SchemaRequest, config_json, content_jso
 from minibroker.registry.schemas import ParsedSchemas, Schemas, find_version, replace_context
 from minibroker.registry.settings import Settings
 from minibroker.registry.state import ContextIds, RegistryState
-from minibroker.registry.stored_schema import AVRO, JSON, SchemaContent, StoredSchema
+from minibroker.registry.stored_schema import AVRO, JSON, PROTOBUF, SchemaContent, StoredSchema
 from minibroker.registry.subjects import DEFAULT_CONTEXT, Subject, matches_prefix, parse_subject
 from minibroker.registry.topic import SchemasTopic, Services
 
@@ -29,7 +29,13 @@ def _json(text: str, references: Iterable[ReferencedSchema], *, is_new: bool) ->
     return JsonSchema(text, tuple(references), is_new=is_new)
 
 
-_PARSERS: Final[Mapping[str, SchemaParser]] = {AVRO: _avro, JSON: _json}
+def _protobuf(text: str, references: Iterable[ReferencedSchema], *, is_new: bool) -> ParsedSchema:
+    from minibroker.registry.protobuf_schema import ProtobufSchema  # noqa: PLC0415  likewise
+
+    return ProtobufSchema(text, tuple(references), is_new=is_new)
+
+
+_PARSERS: Final[Mapping[str, SchemaParser]] = {AVRO: _avro, JSON: _json, PROTOBUF: _protobuf}
 
 
 def parser_of(schema_type: str) -> SchemaParser:

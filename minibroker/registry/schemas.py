@@ -30,7 +30,7 @@ from minibroker.registry.records import context_key, context_value, schema_key, 
 from minibroker.registry.requests import SchemaRequest
 from minibroker.registry.settings import Settings, with_defaults
 from minibroker.registry.state import RegistryState
-from minibroker.registry.stored_schema import SchemaContent, StoredSchema
+from minibroker.registry.stored_schema import PROTOBUF, SchemaContent, StoredSchema
 from minibroker.registry.subjects import DEFAULT_CONTEXT, Subject, parse_subject, with_parent
 from minibroker.registry.topic import Change, SchemasTopic
 
@@ -63,7 +63,8 @@ class ParsedSchemas:
     async def parse_later(self, content: SchemaContent, references: tuple[ReferencedSchema, ...], *, is_new: bool = False) -> ParsedSchema:
         """Parse a schema, in a thread if it is long. Raises RegistryError (42201)."""
         key = (content.schema_type, content.text, references, is_new)
-        if key not in self._parsed and _size_of(content.text, references) >= _THREAD_FROM:
+        is_slow = content.schema_type == PROTOBUF or _size_of(content.text, references) >= _THREAD_FROM
+        if key not in self._parsed and is_slow:
             parser = self._parser_of(content.schema_type)
             self._keep(key, await asyncio.to_thread(parser, content.text, references, is_new=is_new))
         return self.parse(content, references, is_new=is_new)

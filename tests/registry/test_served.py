@@ -15,7 +15,9 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.confluent import Consumer, Producer
@@ -74,6 +76,20 @@ def test_json_is_written_read_and_refused_by_confluents_client(broker: BrokerPro
     with pytest.raises(SchemaRegistryError, match="PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL") as refused:
         JSONSerializer(json.dumps({**closed, "properties": {}}), client)({}, context)
     assert refused.value.http_status_code == 409
+
+
+def test_protobuf_is_written_and_read_by_confluents_client(broker: BrokerProcess) -> None:
+    client = SchemaRegistryClient({"url": url_of(broker)})
+    context = SerializationContext("times", MessageField.VALUE)
+    serializer = ProtobufSerializer(Timestamp, client, {"use.deprecated.format": False})
+    deserializer = ProtobufDeserializer(Timestamp, {"use.deprecated.format": False})
+    assert deserializer(serializer(Timestamp(seconds=7), context), context) == Timestamp(seconds=7)
+    registered = client.get_latest_version("times-value").schema
+    assert registered.schema_type == "PROTOBUF"
+    assert "message Timestamp {\n  int64 seconds = 1;" in registered.schema_str
+    changed = registered.schema_str.replace("int64 seconds", "string seconds")
+    with pytest.raises(SchemaRegistryError, match="FIELD_SCALAR_KIND_CHANGED"):
+        client.register_schema("times-value", Schema(changed, "PROTOBUF"))
 
 
 def register(url: str, subject: str, schema: Any) -> int | None:

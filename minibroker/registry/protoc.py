@@ -1,0 +1,62 @@
+"""Compile .proto texts by protoc, in a child process with limits of time and memory.
+
+protoc is that of grpcio-tools, with Google's well-known types. The child reads and writes only a
+temporary folder. It needs about 0.1 s.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+CPU_MAX_S: Final = 5
+MEMORY_MAX_BYTES: Final = 1 << 30
+_TIMEOUT_S: Final = 30  #: also counts the time in which other processes have the processor
+_ERRORS_MAX: Final = 2_000  #: characters
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
+_PROGRAM: Final = f"""
+import resource, sys
+resource.setrlimit(resource.RLIMIT_CPU, ({CPU_MAX_S}, {CPU_MAX_S}))
+resource.setrlimit(resource.RLIMIT_AS, ({MEMORY_MAX_BYTES}, {MEMORY_MAX_BYTES}))
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+from importlib.resources import files
+from grpc_tools import protoc
+sys.exit(protoc.main(["protoc", *sys.argv[1:], "-I" + str(files("grpc_tools") / "_proto")]))
+"""
+
+
+class ProtocError(ValueError):
+    """protoc refuses a text; the message has its reasons."""
+
+
+def compile_proto(files: Mapping[str, str], main: str) -> bytes:
+    """The descriptors of the file `main` and all that it imports, as an encoded FileDescriptorSet.
+
+    `files` are texts by the names under which they are imported. Raises ProtocError.
+    """
+    for name in files:
+        if not _NAME.fullmatch(name) or len(name) > 200:
+            raise ProtocError(f"{name!r} is not a name of a file that can be imported")
+    with tempfile.TemporaryDirectory(prefix="minibroker-protoc-") as folder:
+        for name, text in files.items():
+            path = Path(folder, "in", name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        output = Path(folder, "out")
+        arguments = [f"--descriptor_set_out={output}", "--include_imports", f"-I{folder}/in", main]
+        try:
+            done = subprocess.run(  # noqa: S603  our own program; names are checked
+                [sys.executable, "-I", "-c", _PROGRAM, *arguments],
+                cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TIMEOUT_S, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise ProtocError(f"protoc did not end within {_TIMEOUT_S} s") from None
+        if done.returncode:
+            reasons = done.stderr.decode(errors="replace").replace(f"{folder}/in/", "").strip()[:_ERRORS_MAX]
+            raise ProtocError(reasons or f"protoc ended with {done.returncode}: it may use {CPU_MAX_S} s and {MEMORY_MAX_BYTES >> 20} MB")
+        return output.read_bytes()
