@@ -4,7 +4,7 @@ A client of an SSL listener has logged in when its TLS handshake is done, one of
 connection is counted by what it costs at most, before that memory is allocated:
 
     CONNECTED  nothing but the connection: no handshake has started, or there is no TLS
-    HANDSHAKE  OpenSSL has its first bytes. A hello whose header claims 130 kB makes it allocate as much
+    HANDSHAKE  OpenSSL has its first bytes. It allocates the size that the header of a hello claims, which counts as well
     OPEN       TLS is open, and SASL has not finished. A torn record of 16 kB takes its size twice
     + bytes    that have arrived and are not served. A connection with more than `LARGE` of them belongs to a group of large requests
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from enum import IntEnum
+from enum import IntEnum, unique
 from typing import Final, NamedTuple, Protocol
 
 from minibroker.dispatch.context import ConnectionInfo
@@ -30,12 +30,13 @@ LARGE: Final = 8 * 1024  #: bytes of a request; those of honest logins are small
 _LOGGED_EVERY_MS: Final = 1_000
 
 
+@unique  # equal sizes would make one stage of two
 class Stage(IntEnum):
     """How far a connection is, and the bytes that it costs then (measured: `benchmarks/attacks.py --attack 'TLS*'`)."""
 
     CONNECTED = 6 * 1024
     OPEN = 56 * 1024
-    HANDSHAKE = 200 * 1024
+    HANDSHAKE = 60 * 1024
 
 
 class WaitingConnection(Protocol):
@@ -49,7 +50,7 @@ class WaitingConnection(Protocol):
 
 class _Place(NamedTuple):
     stage: Stage
-    unserved: int  #: bytes that have arrived
+    unserved: int  #: bytes that have arrived, or that a hello claims
 
     @property
     def size(self) -> int:
@@ -83,9 +84,9 @@ class LoginMemory:
         self._unlogged = 0
         self._logged_ms = 0.0
 
-    def enter(self, connection: WaitingConnection, stage: Stage) -> None:
+    def enter(self, connection: WaitingConnection, stage: Stage, unserved: int = 0) -> None:
         """Count a new connection, or one that has reached the next stage."""
-        self._put(connection, _Place(stage, 0))
+        self._put(connection, _Place(stage, unserved))
 
     def holds(self, connection: WaitingConnection, unserved: int) -> None:
         """Take note of the bytes of an unserved request. Does nothing after the login."""

@@ -34,6 +34,9 @@ log = logging.getLogger(__name__)
 _PIECE: Final = 64 * 1024  #: bytes that are encrypted or decrypted at a time
 _READ_SIZE: Final = 64 * 1024
 _HELLO_SIZE: Final = 16 * 1024  #: bytes that are read at a time before the handshake is over
+_HELLO_MAX: Final = 131_396  #: bytes of a ClientHello, by OpenSSL (CLIENT_HELLO_MAX_LENGTH)
+_HELLO_HEADER_SIZE: Final = 9
+_HANDSHAKE_RECORD: Final = 22
 _TURN_S: Final = 0.002  #: time for handshakes in one turn of the loop
 HANDSHAKE_TIMEOUT_MS: Final = 20_000
 _LOGGED_EVERY_MS: Final = 1_000
@@ -204,6 +207,7 @@ class TlsProtocol(asyncio.BufferedProtocol):
         self._timer: Timer | None = None
         self._is_open = False  #: the handshake is over
         self._area = memoryview(b"")
+        self._hello_size = 0  #: that the client's first bytes claim
 
     # -- called by the event loop -----------------------------------------------------------------------------------
 
@@ -232,14 +236,15 @@ class TlsProtocol(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Decrypt, or continue the handshake."""
-        self._incoming.write(self._area[:nbytes])
-        self._area = memoryview(b"")  # an idle connection keeps none
+        area, self._area = self._area[:nbytes], memoryview(b"")  # an idle connection keeps none
+        self._incoming.write(area)
         if self._is_open:
             self._feed()
         elif self._raw is not None:
             self._raw.pause_reading()  # one piece at a time: a client cannot fill memory before its handshake
             is_new = self._object is None
             if is_new:
+                self._hello_size = _claimed_size(area)
                 self._handshakes.memory.holds(self._connection, nbytes)
             self._handshakes.wants_turn(self, is_new=is_new)
 
@@ -262,7 +267,7 @@ class TlsProtocol(asyncio.BufferedProtocol):
         if self._raw is None or self._raw.is_closing():
             return
         if self._object is None:
-            self._handshakes.memory.enter(self._connection, Stage.HANDSHAKE)
+            self._handshakes.memory.enter(self._connection, Stage.HANDSHAKE, self._hello_size)
             if self._raw.is_closing():  # it was the oldest itself
                 return
             self._object = self._tls.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
@@ -381,6 +386,13 @@ class TlsProtocol(asyncio.BufferedProtocol):
                 log.warning("closing the connection of %s on %s: %s", info.client_host, info.listener_name, _reason(error))
             return size, True, True
         return size, False, False
+
+
+def _claimed_size(data: memoryview) -> int:
+    """Return the size of a ClientHello by its header: record (type, version, size), then handshake (type, 24-bit size)."""
+    if len(data) < _HELLO_HEADER_SIZE or data[0] != _HANDSHAKE_RECORD:
+        return _HELLO_MAX
+    return min(int.from_bytes(data[6:_HELLO_HEADER_SIZE], "big"), _HELLO_MAX)
 
 
 def _reason(error: ssl.SSLError) -> str:

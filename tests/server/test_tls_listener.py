@@ -237,7 +237,7 @@ def counts_with(limit: int) -> ConnectionCounts:
 
 def test_only_so_many_handshakes_are_under_way(on_loop: OnLoop, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     hello = hello_of(folder)
-    counts = counts_with(5 * Stage.HANDSHAKE + 10 * Stage.CONNECTED)
+    counts = counts_with(5 * Stage.HANDSHAKE + 6 * Stage.CONNECTED)
 
     async def main() -> None:
         async with listening(counts=counts, secure=secured(folder)) as listener:
@@ -253,10 +253,27 @@ def test_only_so_many_handshakes_are_under_way(on_loop: OnLoop, folder: Path, ca
             honest.send(b"hello")
             assert await honest.receive() == b"hello"
             assert len(listener.connections) == 5  # the fourth made room while the honest one shook hands
-            assert counts.login_memory.size == 4 * Stage.HANDSHAKE
+            assert counts.login_memory.size == 4 * (Stage.HANDSHAKE + len(hello) - 9)
 
     on_loop(main())
     assert "and it is the oldest with an unfinished TLS handshake" in caplog.text
+
+
+def test_a_hello_counts_by_the_size_that_it_claims(on_loop: OnLoop, folder: Path) -> None:
+    hello = hello_of(folder)
+    large = b"\x16\x03\x01\x00\x40\x01\x01\xff\x00" + bytes(20)
+    counts = ConnectionCounts()
+
+    async def main() -> None:
+        async with listening(counts=counts, secure=secured(folder)) as listener:
+            for first, size in ((hello, len(hello) - 9), (large, 0x1FF00), (hello[:8], tls_transport._HELLO_MAX)):
+                client = await Client.connect(listener)
+                client.writer.write(first)
+                await until(lambda size=size: counts.login_memory.size == Stage.HANDSHAKE + size)  # type: ignore[misc]
+                client.writer.close()
+                await until(lambda: counts.login_memory.size == 0)
+
+    on_loop(main())
 
 
 class HandshakeSteps:
