@@ -65,6 +65,12 @@ class Scraper:
         await self._in_slices(state.read())
         return state
 
+    def log_directories(self) -> dict[str, str | None]:
+        """Return why each log directory failed; None for one that works."""
+        return {
+            each.path: None if each.offline_cause is None else str(each.offline_cause) for each in self._broker().cluster.log_directories
+        }
+
     async def series(self, name: str) -> list[dict[str, Any]]:
         """Return the samples with a name: `labels` and `value`. LookupError: there is no such name."""
         found = [each for each in self._families if name == each.name or name.removeprefix(each.name) in each.suffixes]

@@ -1,4 +1,7 @@
-"""/metrics over HTTP: Prometheus text 0.0.4, or OpenMetrics 1.0 if the client prefers it; compressed if it accepts gzip."""
+"""/metrics and /health over HTTP.
+
+/metrics is Prometheus text 0.0.4, or OpenMetrics 1.0 if the client prefers it, and compressed if it accepts gzip.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ except ImportError:  # the HTTP server says so
     web = None  # type: ignore[assignment]
 
 from minibroker.http.access import Pages
-from minibroker.http.server import Routes, json_failure
+from minibroker.http.server import Routes, json_failure, json_response
 from minibroker.metrics.scrape import Scraper, scraper_of
 
 __all__ = ("MetricsSite", "scraper_of")
@@ -35,8 +38,14 @@ class MetricsSite:
     failure = staticmethod(json_failure)
 
     def add_routes(self, routes: Routes) -> None:
-        """Add /metrics."""
+        """Add /metrics and /health."""
         routes.get("/metrics", self._metrics)
+        routes.get("/health", self._health)
+
+    async def _health(self, _request: web.Request) -> web.Response:
+        """Answer with 200 if all log directories work, else 503. That it answers shows that the loop runs."""
+        failed = {path: cause for path, cause in self._scraper.log_directories().items() if cause is not None}
+        return json_response(503 if failed else 200, {"status": "log directories failed" if failed else "ok", "failed": failed})
 
     async def _metrics(self, request: web.Request) -> web.Response:
         is_open_metrics = prefers_open_metrics(request.headers.get("Accept", ""))

@@ -88,7 +88,22 @@ def test_serve_with_metrics(tmp_path: Path) -> None:
         assert "redpanda_cluster_topics 0" in text
         assert "kafka_log_log_size" not in text
         assert get(f"{url}/")[0] == 404
+        assert get(f"{url}/health") == (200, '{"status": "ok", "failed": {}}\n')
         assert process.stop() == 0
+
+
+async def test_health_of_a_failed_disk(broker: Broker) -> None:
+    server = HttpServer()
+    server.mount(MetricsSite(scraper_of(lambda: broker._hosted.broker, broker._hosted.meter, ["minibroker"])), Place())
+    await server.start()
+    try:
+        (directory,) = broker._hosted.broker.cluster.log_directories
+        directory.take_offline(OSError(5, "Input/output error"))
+        async with aiohttp.ClientSession() as session, session.get(f"{server.url('metrics')}/health") as answer:
+            assert answer.status == 503
+            assert await answer.json() == {"status": "log directories failed", "failed": {directory.path: "[Errno 5] Input/output error"}}
+    finally:
+        await server.stop()
 
 
 def test_the_property_and_a_token(tmp_path: Path) -> None:
