@@ -178,6 +178,26 @@ def test_a_search_that_finds_enough_can_be_continued(filled: ServedConsole) -> N
     assert seen == list(range(end))
 
 
+def test_a_search_for_the_newest_goes_backwards(filled: ServedConsole) -> None:
+    post(filled.url, "topics/create", name="long", partitions="1")
+    for number in range(6):
+        post(filled.url, "produce", topic="long", value=f"round {number}", copies=1000)
+    seen: list[int] = []
+    cursor = ""
+    for _ in range(100):
+        found = get(filled.url, f"/records.json?topic=long&q=round&count=100&cursor={cursor}")
+        offsets = [row["offset"] for row in found["rows"]]
+        assert offsets == sorted(offsets, reverse=True)
+        seen += offsets
+        cursor = found["cursor"]
+        if found["is_complete"]:
+            break
+    assert seen == list(range(5_999, -1, -1))
+    found = get(filled.url, "/records.json?topic=long&q=" + quote("round 2") + "&count=5")
+    assert [row["offset"] for row in found["rows"]] == [2_999, 2_998, 2_997, 2_996, 2_995]
+    post(filled.url, "topics/delete", name="long")
+
+
 def test_every_legal_name_has_a_page(filled: ServedConsole) -> None:
     assert get(filled.url, f"/topic.json?name={LEGAL}")["name"] == LEGAL
     name = "a.json"

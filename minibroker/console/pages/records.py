@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from typing import Any, Final
 
 from minibroker.cluster.partition import Partition
@@ -12,8 +10,8 @@ from minibroker.console.filters import Filter, FilterError, parse_json_path
 from minibroker.console.page import NotFoundError, Page, QueryError, Visit
 from minibroker.console.pages.topics import quoted
 from minibroker.console.reading import batches_of
+from minibroker.console.searching import Search, parse_cursor
 from minibroker.console.times import parse_time
-from minibroker.errors import KafkaError
 from minibroker.records.any_format import decode_records
 from minibroker.records.record import Record
 from minibroker.schemas import k02_list_offsets
@@ -22,7 +20,6 @@ from minibroker.security.acl import Operation, ResourceType
 _COUNT: Final = 25  #: records of a page
 _COUNT_MAX: Final = 200
 _PARTITIONS_MAX: Final = 200  #: of a topic that are read together
-SEARCH_S: Final = 2.0  #: of one search; it says where it stopped
 
 STARTS: Final = ("newest", "oldest", "offset", "time")
 
@@ -36,9 +33,10 @@ async def records(visit: Visit) -> dict[str, Any]:
         raise QueryError(f"from must be one of {', '.join(STARTS)}, got {start!r}")
     wanted, count = filter_of(visit), visit.number("count", _COUNT, least=1, most=_COUNT_MAX)
     partitions = partitions_of(visit, topic)
+    search = Search(visit.host.reader, wanted, count)
     positions = await _positions(visit, topic, partitions, start, count, is_search=not wanted.is_empty)
-    found = await _search(visit, partitions, positions, count, wanted)
-    rows = sorted(found["rows"], key=lambda row: (row.get("timestamp_ms", 0), row["partition"], row["offset"]), reverse=start == "newest")
+    await (search.backwards if start == "newest" and not wanted.is_empty else search.forwards)(partitions, positions)
+    rows = sorted(search.rows, key=lambda row: (row.get("timestamp_ms", 0), row["partition"], row["offset"]), reverse=start == "newest")
     return {
         "topic": topic.name,
         "partition": visit.text("partition"),
@@ -53,9 +51,9 @@ async def records(visit: Visit) -> dict[str, Any]:
         "count": count,
         "is_filtered": not wanted.is_empty,
         "rows": rows[:count] if start == "newest" and wanted.is_empty else rows,
-        "record_count": found["record_count"],
-        "is_complete": found["is_complete"],
-        "cursor": found["cursor"],
+        "record_count": search.record_count,
+        "is_complete": not search.left,
+        "cursor": search.cursor,
         "older": _older(partitions, rows, start) if wanted.is_empty else None,
         "may_write": not visit.is_read_only and visit.may(Operation.WRITE, ResourceType.TOPIC, topic.name),
         "command": _command(topic.name, visit, start),
@@ -85,12 +83,17 @@ def partitions_of(visit: Visit, topic: Topic) -> list[Partition]:
 
 
 async def _positions(visit: Visit, topic: Topic, partitions: list[Partition], start: str, count: int, *, is_search: bool) -> dict[int, int]:
-    """Return the first offset to read, by partition."""
+    """Return the first offset to read, by partition; of a search for the newest records, the offset after the last one."""
     cursor = visit.text("cursor")
     if cursor:
-        return _parse_cursor(cursor)
+        try:
+            return parse_cursor(cursor)
+        except ValueError:
+            raise QueryError("the cursor is not one of this page") from None
     logs = {each.index: log for each in partitions if (log := each.online_log) is not None}
-    if start == "newest" and not is_search:
+    if start == "newest" and is_search:
+        return {index: log.log_end_offset for index, log in logs.items()}
+    if start == "newest":
         return {index: max(log.log_start_offset, log.log_end_offset - count) for index, log in logs.items()}
     if start == "offset":
         offset = visit.number("offset", 0)
@@ -106,46 +109,6 @@ async def _at_time(visit: Visit, topic: Topic, indexes: list[int], moment_ms: in
     request = k02_list_offsets.Request(replica_id=-1, topics=[k02_list_offsets.Topic(name=topic.name, partitions=asked)])
     response = await visit.ask(request)
     return {each.partition_index: each.offset for each in response.topics[0].partitions if not each.error_code and each.offset >= 0}
-
-
-def _parse_cursor(text: str) -> dict[int, int]:
-    try:
-        pairs = [each.split(":") for each in text.split(",")]
-        return {int(index): int(offset) for index, offset in pairs}
-    except ValueError:
-        raise QueryError("the cursor is not one of this page") from None
-
-
-async def _search(visit: Visit, partitions: list[Partition], positions: dict[int, int], count: int, wanted: Filter) -> dict[str, Any]:
-    """Read one partition after another. Stops after `count` matches or SEARCH_S; the cursor says where."""
-    reader, deadline_s = visit.host.reader, time.monotonic() + SEARCH_S
-    rows: list[dict[str, Any]] = []
-    looked_at = 0
-    left: dict[int, int] = {}
-    for partition in partitions:
-        offset = positions.get(partition.index)
-        log = partition.online_log
-        if offset is None or log is None:
-            continue
-        room = count if wanted.is_empty else count - len(rows)
-        while room > 0 and (now_s := time.monotonic()) < deadline_s:
-            try:
-                found, size = await reader.find_rows(partition, offset, room, None if wanted.is_empty else wanted)
-            except KafkaError as error:
-                rows.append({"partition": partition.index, "offset": offset, "error": str(error)})
-                size = 0
-            if not size:
-                break
-            rows += found.rows
-            room -= len(found.rows)
-            looked_at += found.record_count
-            offset = found.next_offset
-            if not wanted.is_empty:
-                await asyncio.sleep(time.monotonic() - now_s)  # rests as long as it works: other threads wait for the interpreter's lock
-        if offset < log.log_end_offset:
-            left[partition.index] = offset
-    cursor = ",".join(f"{index}:{offset}" for index, offset in left.items())
-    return {"rows": rows, "record_count": looked_at, "is_complete": not left, "cursor": cursor}
 
 
 def _older(partitions: list[Partition], rows: list[dict[str, Any]], start: str) -> dict[str, int] | None:

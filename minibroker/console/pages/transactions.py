@@ -64,7 +64,7 @@ async def _open(visit: Visit) -> list[dict[str, Any]]:
     """Return the oldest open transaction of each partition that has one: readers of committed records wait for it."""
     found: list[dict[str, Any]] = []
     async for topic in paced(list(visit.host.cluster.topics.values())):
-        if not visit.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+        if not visit.may(Operation.READ, ResourceType.TOPIC, topic.name):  # as DescribeProducers
             continue
         for partition in topic.partitions:
             log = partition.online_log
