@@ -1,4 +1,4 @@
-"""The HTTP sites of `minibroker serve`: their options, who may reach them, and the server that has them.
+"""The HTTP sites of `minibroker serve`: their options, which machines may reach them, and their server.
 
 Each site has `--NAME-port`, `--NAME-host` and `--NAME-name`. A new site is a row of `_SITES`; its module is imported only if its port is
 set.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 LOOPBACK: Final = "127.0.0.1"
-_GIVEN: Final = "minibroker.cli.http_sites"  #: the key of the options in the context
+_OPTIONS_KEY: Final = "minibroker.cli.http_sites"  #: the key of the options in the context
 
 
 class Site(NamedTuple):
@@ -42,7 +42,7 @@ class Site(NamedTuple):
     power: str  #: what other machines get from the site: "lets other machines {power}"
     advice: str = ""  #: what to do beside a secured listener; "": leave it on loopback
     host_name_option: str = ""  #: adds a host name, if it is not --NAME-name
-    asks_for_login: bool = False  #: whether it asks visitors who they are, beside a listener that does
+    asks_for_login: bool = False  #: whether visitors must log in if a listener is secured
 
     @property
     def names_option(self) -> str:
@@ -64,7 +64,7 @@ def _registry(broker: Served, _options: Mapping[str, Any], _meter: Meter | None)
 
 
 def _running(broker: Served) -> Broker:
-    """The broker of the moment: a lab may replace it."""
+    """Return the current broker: a lab may replace it."""
     hosted = getattr(broker, "hosted", None)
     return cast("Broker", broker if hosted is None else hosted.broker)
 
@@ -127,7 +127,7 @@ _SITES: Final = (
 
 def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     if value not in (None, ()) and value is not False:  # port 0 is a value
-        ctx.meta.setdefault(_GIVEN, {})[param.name] = value
+        ctx.meta.setdefault(_OPTIONS_KEY, {})[param.name] = value
 
 
 def _option(*names: str, **attributes: Any) -> Callable[[Command], Command]:
@@ -171,7 +171,7 @@ class HttpSites:
     @classmethod
     def of_command(cls, ctx: click.Context) -> HttpSites:
         """Return the sites of the options of a command. UsageError: an option of a site without its port."""
-        options = ctx.meta.get(_GIVEN, {})
+        options = ctx.meta.get(_OPTIONS_KEY, {})
         for site in _SITES:
             for option, value in ((f"--{site.name}-host", f"{site.name}_host"), (site.names_option, f"{site.name}_name")):
                 if site.name != "metrics" and f"{site.name}_port" not in options and value in options:  # a property may have its port
@@ -193,7 +193,7 @@ class HttpSites:
         return f"{name}_port" in self._options
 
     def check(self, config: BrokerConfig) -> None:
-        """Refuse sites that other machines can reach, beside a listener that checks who its clients are: a site does not.
+        """Refuse sites that other machines can reach, if a listener authenticates clients: a site does not.
 
         Raises:
             ConfigurationError: the message names the option.
@@ -210,7 +210,7 @@ class HttpSites:
                 raise ConfigurationError(f"--{site.name}-host: {host} lets other machines {site.power}, but {what}: {advice}")
 
     def observer(self) -> RequestObserver | None:
-        """Return what looks at the requests of the broker for the console; None without a console."""
+        """Return the observer of requests for the console, or None without a console."""
         if "console" not in self:
             return None
         if _OBSERVER not in self._options:
@@ -236,7 +236,7 @@ class HttpSites:
         return hooks
 
     async def start(self, broker: Served) -> None:
-        """Serve the sites of a running broker. ConfigurationError says why they cannot listen."""
+        """Serve the sites of a running broker. ConfigurationError: they cannot listen."""
         sites = [site for site in _SITES if site.name in self]
         if not sites:
             return

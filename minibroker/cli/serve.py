@@ -3,8 +3,8 @@
 Prints one line when it serves. SIGTERM or Ctrl-C stops it: it answers open requests and closes logs cleanly. A second
 signal ends it immediately, as a crash would, and the next start recovers.
 
-When the last log directory goes offline the process exits with code 1, as Apache Kafka does. With a lab it goes on, so that a test
-can let disks fail.
+When the last log directory goes offline the process exits with code 1, as Apache Kafka does. With a lab it continues, so that a
+test can let disks fail.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from minibroker.server.broker import Broker
     from minibroker.testing.lab.lab_broker import LabBroker
 
-_BROKERS_HELP = "Show so many brokers to clients, with ids and ports one after the other, to test clients with: nothing is replicated."
+_BROKERS_HELP = "Show this many brokers to clients, with consecutive ids and ports, to test clients: nothing is replicated."
 _TELEMETRY_HELP = f"Let clients push their own metrics, or not: {TELEMETRY}. Without the option it is on."
 _LIKE_KAFKA_HELP = f"Behave as Apache Kafka does wherever minibroker deliberately differs: {LIKE_KAFKA}=true. See docs/differences.md."
 _SASL_HELP = (
@@ -148,7 +148,7 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
         sites.follow(config)
         sites.check(config)
         security.prepare(config)
-        run(_serve(config, broker_count, names, sites, security, says_it_like_kafka=ready_lines == "kafka"))
+        run(_serve(config, broker_count, names, sites, security, has_kafka_ready_lines=ready_lines == "kafka"))
     except ConfigurationError as error:
         raise click.ClickException(f"{error}{_advice(error)}") from error
 
@@ -184,7 +184,7 @@ async def _serve(
     sites: HttpSites,
     security: SecurityOptions,
     *,
-    says_it_like_kafka: bool,
+    has_kafka_ready_lines: bool,
 ) -> None:
     stop, all_offline = asyncio.Event(), asyncio.Event()
 
@@ -192,7 +192,7 @@ async def _serve(
         all_offline.set()
         stop.set()
 
-    def told_to_stop() -> None:
+    def request_stop() -> None:
         if stop.is_set():
             os._exit(130)
         stop.set()
@@ -210,12 +210,12 @@ async def _serve(
     settle_garbage_collection()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told_to_stop)
+        loop.add_signal_handler(number, request_stop)
     try:
         if security.new_password is not None:
             click.echo(f"user {ADMIN}, password {security.new_password} (shown once; {security.admin_file} has it for clients)")
-        _say_ready(broker, config.log_dirs, broker_count, sites.urls)
-        if says_it_like_kafka:
+        _print_ready(broker, config.log_dirs, broker_count, sites.urls)
+        if has_kafka_ready_lines:
             from minibroker.cli.container.settings import kafka_ready_lines  # noqa: PLC0415  for the container image only
 
             click.echo("\n".join(kafka_ready_lines(config.node_id)))
@@ -251,13 +251,13 @@ def _make_broker(config: BrokerConfig, broker_count: int, racks: list[str], part
         from minibroker.testing.simulation.broker import SimulatedBroker  # noqa: PLC0415  one broker does not need it
 
         return SimulatedBroker(config, broker_count=broker_count, racks=racks, **parts)
-    from minibroker.server.broker import Broker  # noqa: PLC0415  a wrong configuration is told without it
+    from minibroker.server.broker import Broker  # noqa: PLC0415  a wrong configuration is reported without it
 
     return Broker(config, **parts)
 
 
-def _say_ready(broker: Broker | LabBroker, log_dirs: tuple[str, ...], broker_count: int, sites: Mapping[str, str]) -> None:
-    """The one line that `serve` prints."""
+def _print_ready(broker: Broker | LabBroker, log_dirs: tuple[str, ...], broker_count: int, sites: Mapping[str, str]) -> None:
+    """Print the one line of `serve`."""
     directories = ", ".join(str(Path(log_dir).absolute()) for log_dir in log_dirs)
     several = f", {broker_count} brokers to clients and one in fact: nothing is replicated" if broker_count > 1 else ""
     urls = "".join(f", {name} {url}" for name, url in sites.items())
@@ -269,5 +269,5 @@ def _running_s() -> float:
     try:
         started_ticks = int(Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()[19])
     except (OSError, ValueError, IndexError):
-        return time.perf_counter() - _IMPORTED  # not Linux: the best that is known without other libraries
+        return time.perf_counter() - _IMPORTED  # not Linux: the best estimate without other libraries
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started_ticks / os.sysconf("SC_CLK_TCK")
