@@ -87,7 +87,7 @@ def test_commands_that_are_wrong(pipelines: Commands, broker: BrokerProcess, tmp
     for arguments, code, words in [
         (("report", "nobody", *at), 1, "there is no topic nobody"),
         (("report", "orders", *at, "--picture", f"{tmp_path}/a.pdf"), 1, "a picture is a .png or an .svg"),
-        (("report", "orders", *at, "--time", "yesterday"), 2, "'yesterday' is no time"),
+        (("report", "orders", *at, "--time", "yesterday"), 2, "'yesterday' is not a time"),
         (("report", "--pattern", "(", *at), 1, "not a regular expression"),
         (("report", "--data-dir", str(tmp_path)), 1, "is not a Kafka log directory"),
     ]:
