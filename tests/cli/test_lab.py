@@ -9,11 +9,16 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import UUID
 
 import pytest
+from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
+from minibroker.schemas import k71_get_telemetry_subscriptions as k71
+from minibroker.schemas import k72_push_telemetry as k72
 from tests.cli.conftest import Commands
 from tests.support.broker_process import BrokerProcess
+from tests.support.kafka_users import KafkaUser
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +73,28 @@ def test_each_kind_of_fault_is_added_listed_and_removed(lab: Commands, arguments
     assert lab("faults", "list", "-o", "name").lines == [number]
     lab("faults", "remove", number)
     assert lab("faults", "list", "-o", "name").lines == []
+
+
+def test_clients_are_shown_with_what_they_pushed(lab: Commands, served: tuple[str, str]) -> None:
+    assert lab("clients", "-o", "jsonl").lines == []
+    message = MetricsData()
+    point = message.resource_metrics.add().scope_metrics.add().metrics.add(name="latency", unit="ms").gauge.data_points.add(as_double=1.5)
+    point.attributes.add(key="node").value.string_value = "1"
+    with KafkaUser(int(served[0].rpartition(":")[2]), "") as client:
+        subscription = client.ask(k71.Request(client_instance_id=UUID(int=0)), client_id="orders")
+        push = k72.Request(
+            client_instance_id=subscription.client_instance_id,
+            subscription_id=subscription.subscription_id,
+            terminating=False,
+            compression_type=0,
+            metrics=message.SerializeToString(),
+        )
+        assert client.ask(push, client_id="orders").error_code == 0
+        (shown,) = map(json.loads, lab("clients", "-o", "jsonl").lines)
+    assert (shown["client_id"], shown["push_count"], shown["is_connected"], shown["metrics"]) == ("orders", 1, True, 1)
+    header, row = lab("clients", "--metrics").lines
+    assert header.split() == ["CLIENT", "ID", "NAME", "LABELS", "VALUE", "UNIT"]
+    assert row.split() == ["orders", "latency", "node=1", "1.5", "ms"]
 
 
 def test_a_proxy_is_for_other_places(lab: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
