@@ -246,15 +246,15 @@ class Data:
             ), None
         if 0.95 < trick < 0.96:
             return self._fetch(version, self._asked(version, self.places(2)), session_id=(1, 1), session_epoch=epoch), None
-        asked = self._asked(version, self.places(2)) if draw.random() < 0.5 else {}
+        requested = self._asked(version, self.places(2)) if draw.random() < 0.5 else {}
         forgotten = self.places(2) if draw.random() < 0.2 else {}
-        return self._fetch(version, asked, session_id=session.ids, session_epoch=epoch, forgotten=forgotten), session
+        return self._fetch(version, requested, session_id=session.ids, session_epoch=epoch, forgotten=forgotten), session
 
     def _asked(self, version: int, places: dict[str, list[int]], *, is_limited: bool = False) -> dict[str, list[k01_fetch.Partition]]:
         draw = self.random
         if version < 10:
             places = {topic: indexes for topic, indexes in places.items() if topic != ZSTD_TOPIC} or {"plain": [0]}
-        asked: dict[str, list[k01_fetch.Partition]] = {}
+        requests: dict[str, list[k01_fetch.Partition]] = {}
         for topic, indexes in places.items():
             for index in indexes:
                 fields: dict[str, Any] = {}
@@ -266,8 +266,8 @@ class Data:
                 partition = k01_fetch.Partition(
                     partition=index, fetch_offset=self.offset(topic, index), partition_max_bytes=limit, **fields
                 )
-                asked.setdefault(topic, []).append(partition)
-        return asked
+                requests.setdefault(topic, []).append(partition)
+        return requests
 
     def _fetch(
         self,

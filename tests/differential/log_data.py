@@ -112,22 +112,22 @@ class LogData(Data):
         """At odd offsets, with odd limits; from version 10 on, where zstd can be read."""
         draw = self.random
         version = draw.randint(10, 18)
-        asked = {
+        partition = {
             topic: [
                 k01_fetch.Partition(partition=index, fetch_offset=self.offset(topic, index), partition_max_bytes=draw.choice(_LIMITS))
                 for index in indexes
             ]
             for topic, indexes in self.places(draw.choice((1, 1, 4))).items()
         }
-        return self._fetch(version, asked, session_id=(0, 0), session_epoch=-1)
+        return self._fetch(version, partition, session_id=(0, 0), session_epoch=-1)
 
     def fetch_of(self, topic: str, index: int, offset: int) -> Operation:
         """Everything from one offset on that one answer gives."""
-        asked = {topic: [k01_fetch.Partition(partition=index, fetch_offset=offset, partition_max_bytes=1_048_576)]}
+        partition = {topic: [k01_fetch.Partition(partition=index, fetch_offset=offset, partition_max_bytes=1_048_576)]}
         fields: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 52_428_800, "isolation_level": 0, "session_epoch": -1}
 
         def make(side: int) -> k01_fetch.Request:
-            topics = [k01_fetch.Topic(partitions=partitions, **self._named(name, 12, side)) for name, partitions in asked.items()]
+            topics = [k01_fetch.Topic(partitions=partitions, **self._named(name, 12, side)) for name, partitions in partition.items()]
             return k01_fetch.Request(topics=topics, session_id=0, **fields)
 
         return Operation(k01_fetch, 12, make, note=f"read {topic}-{index} from {offset} on")

@@ -134,8 +134,8 @@ class LogRun(Run):
 
     def _list_offsets(self) -> None:
         operation = self.data.list_offsets()
-        asked = [(topic.name, each.partition_index) for topic in operation.make(OURS).topics for each in topic.partitions]
-        if any(self.data.starts.get(key) for key in asked):
+        requests = [(topic.name, each.partition_index) for topic in operation.make(OURS).topics for each in topic.partitions]
+        if any(self.data.starts.get(key) for key in requests):
             operation = operation._replace(note=f"behind the log start {operation.note}")
         self.compare(operation)
 
@@ -264,7 +264,7 @@ def segments(folder: Path) -> dict[int, int]:
 
 
 def is_first_due(folder: Path, config: str, value: int) -> bool:
-    """Whether retention has its first segment to take yet: what is left is as large or as young as asked for when it has not."""
+    """Whether retention has a segment to delete. If not, the log is within the limits of size and age."""
     sizes = segments(folder)
     first = min(sizes, default=None)
     if first is None:

@@ -217,9 +217,9 @@ class Run:
     def _create_partitions(self) -> None:
         operation = self.admin.create_partitions()
         answers = self.compare(operation)
-        (wanted, *_), is_draft = operation.make(OURS).topics, operation.make(OURS).validate_only
+        (requested, *_), is_draft = operation.make(OURS).topics, operation.make(OURS).validate_only
         if answers and CLOSED not in answers and not is_draft and [each.results[0].error_code for each in answers] == [0, 0]:
-            self._learn(wanted.name, wanted.count)
+            self._learn(requested.name, requested.count)
 
     # -- configs ----------------------------------------------------------------------------------------------------
 
@@ -242,8 +242,8 @@ class Run:
             )
 
     def _configs(self, name: str) -> list[Any]:
-        asked = k32_describe_configs.Resource(resource_type=2, resource_name=name, configuration_keys=None)
-        answers = self.twins.ask(k32_describe_configs, 4, lambda _: k32_describe_configs.Request(resources=[asked]))
+        requested = k32_describe_configs.Resource(resource_type=2, resource_name=name, configuration_keys=None)
+        answers = self.twins.ask(k32_describe_configs, 4, lambda _: k32_describe_configs.Request(resources=[requested]))
         return [sorted((each.name, each.value) for each in answer.results[0].configs if each.config_source == 1) for answer in answers]
 
     def _describe_configs(self) -> None:

@@ -181,7 +181,7 @@ class TransactionData(Data):
         transactional_id = name if draw.random() < 0.97 else None
         is_transactional = draw.random() < 0.95
         batches: dict[tuple[str, int], tuple[bytes, bytes]] = {}
-        told = []
+        results = []
         self.sent = {}
         places = self.some_places(2)
         is_transactional |= any((topic, index) not in producer.next for topic, indexes in places.items() for index in indexes)
@@ -196,7 +196,7 @@ class TransactionData(Data):
                     sequence = max(0, sequence - draw.choice((1, 2, 3)))
                 elif trick < 0.1 or not is_transactional:  # what is taken outside of a transaction confuses Kafka's later verification
                     sequence += draw.choice((1, 5))
-                told.append(f"{topic}-{index} at {sequence} x {len(records)}")
+                results.append(f"{topic}-{index} at {sequence} x {len(records)}")
                 self.sent[topic, index] = sequence + len(records)
                 ours, kafkas = (
                     bytes(
@@ -224,7 +224,7 @@ class TransactionData(Data):
             ]
             return k00_produce.Request(transactional_id=transactional_id, acks=-1, timeout_ms=10_000, topic_data=data)
 
-        note = f"{transactional_id} {ids}:{epoch} {'' if is_transactional else 'not '}transactional {told}"
+        note = f"{transactional_id} {ids}:{epoch} {'' if is_transactional else 'not '}transactional {results}"
         return Operation(k00_produce, version, make, note=note)
 
     def _rows(self) -> list[Record]:
@@ -308,8 +308,8 @@ class TransactionData(Data):
                 )
                 for name, indexes in places.items()
             ]
-            asked = [k09_offset_fetch.Group(group_id=each, topics=None if is_all else named) for each in groups]
-            return k09_offset_fetch.Request(groups=asked, **fields)
+            requested_groups = [k09_offset_fetch.Group(group_id=each, topics=None if is_all else named) for each in groups]
+            return k09_offset_fetch.Request(groups=requested_groups, **fields)
 
         note = f"{groups} stable {require_stable} {'all' if is_all else places}"
         return Operation(k09_offset_fetch, version, make, note=note)

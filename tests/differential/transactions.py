@@ -1,4 +1,4 @@
-"""The run over transactions: each transactional id is asked again only when Kafka has written its markers, so that both are in one state.
+"""The run over transactions: a transactional id waits until Kafka has written its markers, so that both are in one state.
 
 Kafka answers CONCURRENT_TRANSACTIONS while it writes markers, and to an InitProducerId that aborts; we do both in one go, so Kafka is asked
 again. After every request the state of its transactional id and the ends of all partitions are compared too.
@@ -65,7 +65,7 @@ class TransactionRun(Run):
         return super().compare(operation)
 
     def answers(self, operation: Operation) -> tuple[Any, Any]:
-        """Both, asked again while either says that it will do so in a moment."""
+        """Both answers; the request is repeated while either has a retriable error."""
         ours, kafkas = (self._patiently(operation, side) for side in SIDES)
         return ours, kafkas
 
@@ -214,7 +214,7 @@ class TransactionRun(Run):
         self._look()
 
     def _ended(self) -> None:
-        """Some transaction may have ended: nobody knows whose."""
+        """A transaction of an unknown client may have ended."""
         for each in self.data.owners:
             each.written.clear()
 

@@ -1,4 +1,4 @@
-"""Two brokers that are asked the same: raw connections, pairs of ids, and answers with what is free masked.
+"""Two brokers that get the same requests: raw connections, pairs of ids, and answers whose free values are masked.
 
 What each broker draws for itself is a pair, ours and Apache Kafka's, found by a name: topic ids, producer ids, session ids. A request is
 made for each side from its half of the pairs; an answer is made plain (dicts and lists), and its ids turn into the names again.

@@ -1,4 +1,4 @@
-"""An answer to a request that failed as a whole names everything that was asked for, in every API and version."""
+"""An answer to a request that failed as a whole has every part of the request, in every API and version."""
 
 from __future__ import annotations
 
@@ -114,8 +114,8 @@ def test_a_null_list_has_no_answers() -> None:
 
 
 def test_error_answer_repeats_only_identifiers() -> None:
-    asked = k02_list_offsets.Topic(name="orders", partitions=[k02_list_offsets.Partition(partition_index=3, timestamp=-2)])
-    answer = error_answer(k02_list_offsets.Response, k02_list_offsets.Request(replica_id=-1, topics=[asked]), UnknownServerError(), 3)
+    topic = k02_list_offsets.Topic(name="orders", partitions=[k02_list_offsets.Partition(partition_index=3, timestamp=-2)])
+    answer = error_answer(k02_list_offsets.Response, k02_list_offsets.Request(replica_id=-1, topics=[topic]), UnknownServerError(), 3)
     (partition,) = answer.topics[0].partitions
     assert (partition.partition_index, partition.timestamp, partition.offset) == (3, -1, -1)
 

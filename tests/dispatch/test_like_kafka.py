@@ -1,4 +1,4 @@
-"""With minibroker.like.kafka: topics that come later than they were asked for, ends of transactions, and versions that Kafka 4 dropped.
+"""With minibroker.like.kafka: topics that are created after the answer, ends of transactions, and versions that Kafka 4 dropped.
 
 The answers are those that an Apache Kafka 4.3.1 gave to the same requests.
 """
@@ -152,8 +152,11 @@ def test_a_broker_that_dies_between_the_answer_and_the_markers_writes_them_when_
 def test_versions_that_kafka_4_dropped_are_not_served() -> None:
     broker, usual = broker_like_kafka(), BrokerInMemory()
     (least, own) = (
-        {each.api_key: each.min_version for each in asked.ask(k18.Request(client_software_name="a", client_software_version="1")).api_keys}
-        for asked in (broker, usual)
+        {
+            each.api_key: each.min_version
+            for each in requested.ask(k18.Request(client_software_name="a", client_software_version="1")).api_keys
+        }
+        for requested in (broker, usual)
     )
     assert {key: version for key, version in least.items() if own[key] != version} == MIN_VERSIONS
     request = k00.Request(acks=1, timeout_ms=1000, topic_data=[])

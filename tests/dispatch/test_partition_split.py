@@ -363,8 +363,8 @@ def test_an_overlay_puts_errors_over_an_answer(name: str) -> None:
     for group in getattr(answer, "groups", []):
         group.error_code = 0
     failed = dict.fromkeys(places[::2], NotLeaderOrFollower("later"))
-    told = errors_in(overlay(answer, lambda *place: failed.get(Place(*place)), version))
-    assert told == {place: NotLeaderOrFollower.code if place in failed else CorruptMessage.code for place in places}
+    result = errors_in(overlay(answer, lambda *place: failed.get(Place(*place)), version))
+    assert result == {place: NotLeaderOrFollower.code if place in failed else CorruptMessage.code for place in places}
 
 
 def test_overlays_replace_topics_or_partitions() -> None:

@@ -1,4 +1,4 @@
-"""Administration requests, asked of Apache Kafka by `captures/admin.py` and of us by tests/handlers: the answers must be equal.
+"""Administration requests, sent to Apache Kafka by `captures/admin.py` and to minibroker by tests/handlers: the answers must be equal.
 
 One scenario for each API, in order; each begins on a broker with the topics `one` (1 partition, retention.ms=5000) and `two` (2 partitions).
 """
@@ -45,8 +45,10 @@ def delete(*topics: tuple[str | None, UUID]) -> k20.Request:
 
 
 def records_of(*topics: tuple[str, list[tuple[int, int]]]) -> k21.Request:
-    wanted = [(name, [k21.Partition(partition_index=index, offset=offset) for index, offset in parts]) for name, parts in topics]
-    return k21.Request(topics=[k21.Topic(name=name, partitions=partitions) for name, partitions in wanted], timeout_ms=1000)
+    requested_partitions = [
+        (name, [k21.Partition(partition_index=index, offset=offset) for index, offset in parts]) for name, parts in topics
+    ]
+    return k21.Request(topics=[k21.Topic(name=name, partitions=partitions) for name, partitions in requested_partitions], timeout_ms=1000)
 
 
 def producer(transactional_id: str | None = None, producer_id: int = -1, epoch: int = -1) -> k22.Request:

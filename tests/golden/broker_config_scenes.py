@@ -1,4 +1,4 @@
-"""Changes of a broker's configs, asked of Apache Kafka by `captures/broker_configs.py` and of minibroker by tests/handlers.
+"""Changes of a broker's configs, sent to Apache Kafka by `captures/broker_configs.py` and to minibroker by tests/handlers.
 
 `ATTEMPTS` are only validated. `STEPS` are done, one after the other; each is followed by DescribeConfigs of the broker and of "", the
 default of all brokers, with the names in `SEEN`.

@@ -25,9 +25,9 @@ def batches_of(log: Buffer, group: str, names: Names) -> list[list[str]]:
     """What a log says of a group, offsets apart; `names` are those of members, and of topics by their ids in base64."""
     found = []
     for batch in split_batches(log):
-        told = [] if batch.is_control else sorted(_told(batch, group, names))
-        if told:
-            found.append(told)
+        results = [] if batch.is_control else sorted(_told(batch, group, names))
+        if results:
+            found.append(results)
     return found
 
 
@@ -41,8 +41,8 @@ def _told(batch: Any, group: str, names: Names) -> Iterator[str]:
         key, value = decoded
         if key["type"] in _OF_OFFSETS or group not in {key["data"].get("groupId"), key["data"].get("group")}:
             continue
-        said = "gone" if value is None else json.dumps(_plain(value["data"], names), sort_keys=True)
-        yield f"{key['type']} {json.dumps(_plain(key['data'], names), sort_keys=True)}: {said}"
+        result = "gone" if value is None else json.dumps(_plain(value["data"], names), sort_keys=True)
+        yield f"{key['type']} {json.dumps(_plain(key['data'], names), sort_keys=True)}: {result}"
 
 
 def _plain(said: Any, names: Names) -> Any:

@@ -1,4 +1,4 @@
-"""Members of groups told in requests, of both protocols, at any broker: what scenes of online migration are played with.
+"""Members of groups, of both protocols, at any broker, as sequences of requests: for scenes of online migration.
 
 A scene writes down what it asked and what it was told, with member ids by the names that it gives them.
 """
@@ -109,8 +109,8 @@ class Scene:
 
     def remove(self, *members: Classic | New, version: int = 5) -> None:
         """LeaveGroup."""
-        asked = [k13.Member(member_id=each.member_id, group_instance_id=each.instance) for each in members]
-        answer = self.ask("admin", k13, k13.Request(group_id=self.group_id, members=asked), version)
+        requests = [k13.Member(member_id=each.member_id, group_instance_id=each.instance) for each in members]
+        answer = self.ask("admin", k13, k13.Request(group_id=self.group_id, members=requests), version)
         found = ", ".join(f"{self.name(each.member_id)} {each.group_instance_id} {code(each.error_code)}" for each in answer.members)
         self.note(f"LeaveGroup {'+'.join(each.name for each in members)}", f"{code(answer.error_code)} [{found}]")
 
@@ -200,7 +200,7 @@ class Classic:
         self.end("joins" if owned is None else f"joins owning {said(owned)}")
 
     def enter(self) -> None:
-        """Join twice: the first time it is told its id."""
+        """Join twice: the first answer has its id."""
         self.join()
         self.join()
 

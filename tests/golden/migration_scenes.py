@@ -241,7 +241,7 @@ def static(scene: Scene) -> None:
 
 
 def static_in_company(scene: Scene) -> None:
-    """Others are there; what the one that comes back wants to read may be something else."""
+    """A member comes back to a group with others, with the same or with another subscription."""
     old, new = Classic(scene, "old", instance="one"), New(scene, "new", instance="two")
     old.join()
     old.lead()
@@ -266,7 +266,7 @@ def static_in_company(scene: Scene) -> None:
 
 
 def static_unchanged(scene: Scene) -> None:
-    """As above, and it wants to read the same: nobody needs to join again."""
+    """As above, with the same subscription: no member has to join again."""
     old, new = Classic(scene, "old", instance="one"), New(scene, "new", instance="two")
     old.join()
     old.lead()
@@ -336,7 +336,7 @@ def sessions(scene: Scene) -> None:
 
 
 def too_slow(scene: Scene) -> None:
-    """Classic members that are alive and do not do what they are told."""
+    """Classic members that send heartbeats and do not rebalance."""
     old, new = Classic(scene, "old", rebalance_ms=SHORT_MS), New(scene, "new")
     old.enter()
     old.lead()
@@ -371,7 +371,7 @@ def too_many(scene: Scene) -> None:
 
 
 def empty(scene: Scene) -> None:
-    """A group that nobody is in is what the next member makes of it."""
+    """The next member determines the protocol of an empty group."""
     new, old = New(scene, "new"), Classic(scene, "old")
     new.join()
     new.leave()

@@ -1,4 +1,4 @@
-"""Requests about share groups, asked of Apache Kafka by `captures/share_groups.py` and of us by tests/handlers: the answers must be equal.
+"""Requests about share groups, to Apache Kafka by `captures/share_groups.py` and minibroker by tests/handlers: answers must be equal.
 
 Where a member needs several heartbeats to get its partitions (there, states of partitions are made behind the request) it is asked until it
 has some; which partitions those are, ids, epochs of groups and members are masked, and lists are sorted.
@@ -50,15 +50,15 @@ def describe(*groups: str, operations: bool = False) -> k77.Request:
 
 
 def offsets(group: str, topics: dict[str, list[int]] | None = None) -> k90.Request:
-    asked = None if topics is None else [k90.Topic(topic_name=name, partitions=each) for name, each in topics.items()]
-    return k90.Request(groups=[k90.Group(group_id=group, topics=asked)])
+    topic = None if topics is None else [k90.Topic(topic_name=name, partitions=each) for name, each in topics.items()]
+    return k90.Request(groups=[k90.Group(group_id=group, topics=topic)])
 
 
 def alter(group: str, topics: dict[str, dict[int, int]]) -> k91.Request:
-    asked = {
+    partition = {
         name: [k91.Partition(partition_index=index, start_offset=each) for index, each in starts.items()] for name, starts in topics.items()
     }
-    return k91.Request(group_id=group, topics=[k91.Topic(topic_name=name, partitions=each) for name, each in asked.items()])
+    return k91.Request(group_id=group, topics=[k91.Topic(topic_name=name, partitions=each) for name, each in partition.items()])
 
 
 def forget(group: str, *topics: str) -> k92.Request:
@@ -190,24 +190,24 @@ EMPTY_GROUP = [
 
 def scenario(ask: Ask, settle: Callable[[str, int], k76.Response]) -> list[Step]:
     """Name and answer of each step. `settle(member id, partition count)` sends heartbeats until the member has so many partitions."""
-    told = [(_name(request), plain(ask(request))) for request in BAD_REQUESTS]
-    told.append(("the first member", plain(settle(A, 4))))
+    results = [(_name(request), plain(ask(request))) for request in BAD_REQUESTS]
+    results.append(("the first member", plain(settle(A, 4))))
     settle(B, 2)
-    told.append(("two members", plain(settle(A, 2))))
-    told += [(_name(request), plain(ask(request))) for request in LIVE_GROUP]
-    told += [(_name(request), plain(ask(request))) for request in OTHER_APIS]
+    results.append(("two members", plain(settle(A, 2))))
+    results += [(_name(request), plain(ask(request))) for request in LIVE_GROUP]
+    results += [(_name(request), plain(ask(request))) for request in OTHER_APIS]
     settle(A, 2)
     topic_id = ask(k03.Request(topics=[k03.Topic(name="t")])).topics[0].topic_id
     for group in ("s", "simple"):
-        told.append((f"a commit to {group}", plain(ask(commit(group, topic_id)))))
-    told += [(_name(request), plain(ask(request))) for request in EMPTY_GROUP + OF_OTHER_KINDS]
-    return told
+        results.append((f"a commit to {group}", plain(ask(commit(group, topic_id)))))
+    results += [(_name(request), plain(ask(request))) for request in EMPTY_GROUP + OF_OTHER_KINDS]
+    return results
 
 
 def _name(request: Any) -> str:
     api = type(request).__module__.rpartition(".")[2]
-    said = {field.name: getattr(request, field.name) for field in fields_of(type(request))}
-    return f"{api} {next(iter(said.values()))}"
+    fields = {field.name: getattr(request, field.name) for field in fields_of(type(request))}
+    return f"{api} {next(iter(fields.values()))}"
 
 
 _EPOCHS = {"member_epoch", "group_epoch", "assignment_epoch"}

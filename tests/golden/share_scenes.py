@@ -1,4 +1,4 @@
-"""Share partitions told in requests: who gets which records, what is said of them, what the coordinator keeps. Any broker can play it.
+"""Scenes of requests about share partitions: acquired records, acknowledgements, the stored state. Any broker can play them.
 
 Each scene has a share group and topics of its own. It writes down what it asked and what it was told, topics by their names. What Apache
 Kafka 4.3.1 said is in share_scenes_kafka_4.3.1.json (captures/share_scenes.py).
@@ -88,8 +88,8 @@ class Scene:
         key = f"{self.group_id}:{base64.urlsafe_b64encode(found.topic_id.bytes).rstrip(b'=').decode()}:0"
         while self.ask("admin", k10, k10.Request(coordinator_keys=[key], key_type=2), 6).coordinators[0].error_code:
             self.let_pass(100)
-        asked = k87.Topic(topic_id=found.topic_id, partitions=[k87.Partition(partition=partitions - 1, leader_epoch=-1)])
-        while self.ask("admin", k87, k87.Request(group_id=self.group_id, topics=[asked]), 1).results[0].partitions[0].error_code:
+        requested_topic = k87.Topic(topic_id=found.topic_id, partitions=[k87.Partition(partition=partitions - 1, leader_epoch=-1)])
+        while self.ask("admin", k87, k87.Request(group_id=self.group_id, topics=[requested_topic]), 1).results[0].partitions[0].error_code:
             self.let_pass(50)  # a coordinator hears of a topic later than others
         self.let_pass(500)
         for index in range(partitions) if is_initialized else ():
@@ -121,7 +121,7 @@ class Scene:
         **fields: int,
     ) -> Callable[[], None]:
         """ShareFetch; what is returned writes the answer down, and is called here unless it has to be waited for."""
-        asked = {("t", 0): said} if isinstance(said, Sequence) else said
+        requested = {("t", 0): said} if isinstance(said, Sequence) else said
         defaults = {"max_wait_ms": WAIT_MS, "min_bytes": 1, "max_bytes": 1 << 20, "max_records": 500, "batch_size": 500}
         request = k78.Request(
             group_id=self.group_id,
@@ -134,13 +134,13 @@ class Scene:
                     topic_id=self.topic_ids[topic],
                     partitions=[k78.Partition(partition_index=index, acknowledgement_batches=batches(k78, each))],
                 )
-                for (topic, index), each in asked.items()
+                for (topic, index), each in requested.items()
             ],
             forgotten_topics_data=[k78.ForgottenTopic(topic_id=self.topic_ids[topic], partitions=[index]) for topic, index in forgotten],
         )
         sent = self.exchange.send(member or "null", k78, request, version)
         how = "".join(f" {name}={value}" for name, value in fields.items())
-        what = f"{member} fetches {epoch}{shown(asked)}{how}{' renew' if is_renew else ''}"
+        what = f"{member} fetches {epoch}{shown(requested)}{how}{' renew' if is_renew else ''}"
 
         def answer() -> None:
             response = sent.answer()
@@ -150,8 +150,8 @@ class Scene:
                 for topic in response.responses
                 for each in topic.partitions
             ]
-            told = f"{code(response.error_code, response.error_message)} {response.acquisition_lock_timeout_ms} {sorted(parts)}"
-            self.note(what, told + " with endpoints" * bool(response.node_endpoints))
+            result = f"{code(response.error_code, response.error_message)} {response.acquisition_lock_timeout_ms} {sorted(parts)}"
+            self.note(what, result + " with endpoints" * bool(response.node_endpoints))
 
         return answer
 
@@ -168,7 +168,7 @@ class Scene:
     def acknowledge(
         self, member: str | None, epoch: int, said: Asked | Sequence[Said] = (), *, version: int = 2, is_renew: bool = False
     ) -> None:
-        asked = {("t", 0): said} if isinstance(said, Sequence) else said
+        requested = {("t", 0): said} if isinstance(said, Sequence) else said
         request = k79.Request(
             group_id=self.group_id,
             member_id=member,
@@ -179,7 +179,7 @@ class Scene:
                     topic_id=self.topic_ids[topic],
                     partitions=[k79.Partition(partition_index=index, acknowledgement_batches=batches(k79, each))],
                 )
-                for (topic, index), each in asked.items()
+                for (topic, index), each in requested.items()
             ],
         )
         response = self.ask(member or "null", k79, request, version)
@@ -188,9 +188,9 @@ class Scene:
             for topic in response.responses
             for each in topic.partitions
         ]
-        told = f"{code(response.error_code, response.error_message)} {response.acquisition_lock_timeout_ms} {sorted(parts)}"
-        told += " with endpoints" * bool(response.node_endpoints)
-        self.note(f"{member} acknowledges {epoch}{shown(asked)}{' renew' if is_renew else ''}", told)
+        result = f"{code(response.error_code, response.error_message)} {response.acquisition_lock_timeout_ms} {sorted(parts)}"
+        result += " with endpoints" * bool(response.node_endpoints)
+        self.note(f"{member} acknowledges {epoch}{shown(requested)}{' renew' if is_renew else ''}", result)
 
     # What brokers ask
 
@@ -204,17 +204,17 @@ class Scene:
         is_noted: bool = True,
         group: str | None = None,
     ) -> None:
-        asked = k83.Partition(partition=index, state_epoch=state_epoch, start_offset=start_offset)
+        partition = k83.Partition(partition=index, state_epoch=state_epoch, start_offset=start_offset)
         request = k83.Request(
-            group_id=self.group_id if group is None else group, topics=[k83.Topic(topic_id=self.topic_ids[topic], partitions=[asked])]
+            group_id=self.group_id if group is None else group, topics=[k83.Topic(topic_id=self.topic_ids[topic], partitions=[partition])]
         )
         response = self.ask("admin", k83, request, 0)
         if is_noted:
             self.note(f"initialize {topic}-{index} epoch {state_epoch} at {start_offset}", self.results(response, lambda _: ""))
 
     def read(self, topic: str = "t", index: int = 0, leader_epoch: int = -1) -> None:
-        asked = k84.Topic(topic_id=self.topic_ids[topic], partitions=[k84.Partition(partition=index, leader_epoch=leader_epoch)])
-        response = self.ask("admin", k84, k84.Request(group_id=self.group_id, topics=[asked]), 0)
+        requested_topic = k84.Topic(topic_id=self.topic_ids[topic], partitions=[k84.Partition(partition=index, leader_epoch=leader_epoch)])
+        response = self.ask("admin", k84, k84.Request(group_id=self.group_id, topics=[requested_topic]), 0)
 
         def known(each: Any) -> str:
             found = [f"{b.first_offset}-{b.last_offset} {b.delivery_state}x{b.delivery_count}" for b in each.state_batches]
@@ -226,18 +226,20 @@ class Scene:
         values = {"state_epoch": 1, "leader_epoch": 0, "start_offset": -1, "delivery_complete_count": 0} | fields
         names = ("first_offset", "last_offset", "delivery_state", "delivery_count")
         found = [k85.StateBatch(**dict(zip(names, each, strict=True))) for each in states]
-        asked = k85.Topic(topic_id=self.topic_ids[topic], partitions=[k85.Partition(partition=index, state_batches=found, **values)])
-        response = self.ask("admin", k85, k85.Request(group_id=self.group_id, topics=[asked]), version)
+        requested_topic = k85.Topic(
+            topic_id=self.topic_ids[topic], partitions=[k85.Partition(partition=index, state_batches=found, **values)]
+        )
+        response = self.ask("admin", k85, k85.Request(group_id=self.group_id, topics=[requested_topic]), version)
         self.note(f"write {topic}-{index} {states} {fields}", self.results(response, lambda _: ""))
 
     def delete(self, topic: str = "t", index: int = 0) -> None:
-        asked = k86.Topic(topic_id=self.topic_ids[topic], partitions=[k86.Partition(partition=index)])
-        response = self.ask("admin", k86, k86.Request(group_id=self.group_id, topics=[asked]), 0)
+        requested_topic = k86.Topic(topic_id=self.topic_ids[topic], partitions=[k86.Partition(partition=index)])
+        response = self.ask("admin", k86, k86.Request(group_id=self.group_id, topics=[requested_topic]), 0)
         self.note(f"delete {topic}-{index}", self.results(response, lambda _: ""))
 
     def summary(self, topic: str = "t", index: int = 0) -> None:
-        asked = k87.Topic(topic_id=self.topic_ids[topic], partitions=[k87.Partition(partition=index, leader_epoch=-1)])
-        response = self.ask("admin", k87, k87.Request(group_id=self.group_id, topics=[asked]), 1)
+        requested_topic = k87.Topic(topic_id=self.topic_ids[topic], partitions=[k87.Partition(partition=index, leader_epoch=-1)])
+        response = self.ask("admin", k87, k87.Request(group_id=self.group_id, topics=[requested_topic]), 1)
         fields = ("state_epoch", "leader_epoch", "start_offset", "delivery_complete_count")
         self.note(f"summary {topic}-{index}", self.results(response, lambda each: f" {[getattr(each, name) for name in fields]}"))
 
@@ -258,8 +260,8 @@ def batches(schema: Any, said: Sequence[Said]) -> list[Any]:
 
 def shown(asked: Asked) -> str:
     parts = [
-        f"{topic}-{index}{''.join(f' {first}-{last}:{list(types)}' for first, last, types in said)}"
-        for (topic, index), said in asked.items()
+        f"{topic}-{index}{''.join(f' {first}-{last}:{list(types)}' for first, last, types in result)}"
+        for (topic, index), result in asked.items()
     ]
     return f" [{', '.join(parts)}]"
 
@@ -269,8 +271,8 @@ def acknowledged(result: k78.PartitionResult) -> str:
 
 
 def leader(result: Any) -> str:
-    told = result.current_leader
-    return f" leader {told.leader_id} {told.leader_epoch}" if told.leader_id or told.leader_epoch else ""
+    response = result.current_leader
+    return f" leader {response.leader_id} {response.leader_epoch}" if response.leader_id or response.leader_epoch else ""
 
 
 def records_of(data: Any) -> str:
@@ -368,8 +370,8 @@ def acknowledgements(scene: Scene) -> None:
         [(5, 9, [ACCEPT])], [(0, 9, [ACCEPT])], [(12, 13, [ACCEPT])], [(3, 11, [ACCEPT])], [(0, 4, [7])], [(0, 4, [ACCEPT, ACCEPT])],
         [(4, 0, [ACCEPT])], [(0, 4, [])], [(3, 4, [ACCEPT]), (0, 1, [ACCEPT])], [(0, 4, [RENEW])], [(0, 2, [ACCEPT]), (2, 3, [ACCEPT])],
     )  # fmt: skip
-    for said in wrong:
-        scene.acknowledge("a", next(epochs), said)
+    for result in wrong:
+        scene.acknowledge("a", next(epochs), result)
     scene.acknowledge("a", next(epochs), [(0, 4, [RELEASE, ACCEPT, RELEASE, REJECT, GAP])])
     scene.acknowledge("a", next(epochs), [(0, 4, [ACCEPT])])
     scene.acknowledge("a", next(epochs), [(1, 1, [ACCEPT])])
@@ -397,7 +399,7 @@ def renewals(scene: Scene) -> None:
 
 
 def deliveries(scene: Scene) -> None:
-    """The last deliveries of records that nobody can take are made alone."""
+    """Records near their last delivery attempt are delivered one by one."""
     scene.topic()
     scene.produce(16, 4)
     scene.take("a", 0, max_records=1)
@@ -553,7 +555,7 @@ def states(scene: Scene) -> None:
 
 
 def fenced(scene: Scene) -> None:
-    """Another leader asked for the state."""
+    """Another leader reads the state."""
     scene.topic()
     scene.produce(4)
     scene.take("a", 0)

@@ -1,4 +1,4 @@
-"""Streams groups (KIP-1071) told in requests, in scenes that any broker can play.
+"""Scenes of requests about streams groups (KIP-1071), which any broker can play.
 
 A scene writes down what it asked and what it was told. What Apache Kafka 4.3.1 was told is in streams_scenes_kafka_4.3.1.json
 (captures/streams_scenes.py). Members and instances have ids of one letter, so that Kafka's hash tables take them in their order.
@@ -171,8 +171,8 @@ class Scene:
             )
             tags = [(e.key, e.value) for e in member.client_tags]
             endpoint = member.user_endpoint and (member.user_endpoint.host, member.user_endpoint.port)
-            said = f"{member.member_epoch} {member.rack_id} {member.process_id} {member.topology_epoch} {endpoint} {tags}"
-            self.note(f"  {member.member_id}", f"{said} {member.is_classic} has {has}, shall have {shall_have}")
+            result = f"{member.member_epoch} {member.rack_id} {member.process_id} {member.topology_epoch} {endpoint} {tags}"
+            self.note(f"  {member.member_id}", f"{result} {member.is_classic} has {has}, shall have {shall_have}")
         old = self.ask(k15, k15.Request(groups=[self.group_id], include_authorized_operations=False), 6).groups[0]
         self.note("described as classic", f"{code(old.error_code)} {old.error_message} {old.group_state}")
 
@@ -312,9 +312,9 @@ def refused(scene: Scene) -> None:
         {"member_epoch": 1, "standby_tasks": None},
         {"member_epoch": 1},
     ]
-    for said in wrong:
-        scene.note("with", str(sorted(said)))
-        scene.join("a", **said)
+    for result in wrong:
+        scene.note("with", str(sorted(result)))
+        scene.join("a", **result)
     scene.look()
 
 
@@ -465,7 +465,7 @@ def wrongly_partitioned(scene: Scene) -> None:
 
 
 def internal_topics_that_are_made(scene: Scene) -> None:
-    """How many partitions they get; told when they are there."""
+    """The numbers of partitions that they get, when they exist."""
     made = topology(
         subtopology("0", ["left"], repartition_sink_topics=["made-by-left"]),
         subtopology("1", ["right"], repartition_sink_topics=["made-by-right", "made-of-seven"]),
@@ -481,7 +481,7 @@ def internal_topics_that_are_made(scene: Scene) -> None:
     scene.let_pass(SETTLING_MS)
     scene.beat("a", 2)
     scene.look()
-    scene.told = [told for told in scene.told if told.startswith("  ") and not told.startswith("  a:")]
+    scene.told = [result for result in scene.told if result.startswith("  ") and not result.startswith("  a:")]
     scene.note("tasks", " ".join(map(spelled, [scene.join("a", of=made).active_tasks])))
     scene.told.pop(-2)
 
@@ -572,7 +572,7 @@ SCENES: Final[list[Callable[[Scene], None]]] = [
 
 
 def play(scene: Callable[[Scene], None], exchange: Exchange) -> list[str]:
-    """What was asked and told."""
+    """The requests and answers."""
     playing = Scene(scene.__name__, exchange)
     scene(playing)
     return playing.told

@@ -278,7 +278,7 @@ def changes(scenes: Scenes) -> None:
 
 
 def selectors(scenes: Scenes) -> None:
-    """Which subscriptions a client matches, and what it is asked for then."""
+    """Which subscriptions a client matches, and which metrics it gets."""
     scenes.get(A, instance(11))
     matches = [
         "client_id=app-a",

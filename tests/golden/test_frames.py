@@ -62,8 +62,8 @@ def reads_compiled(golden: Golden, data: bytes) -> object:
 def test_every_served_version_has_a_request_and_a_response(stem: str) -> None:
     low, high = SERVED[stem]
     captured = {(golden.version, golden.direction) for golden in FRAMES if golden.stem == stem}
-    wanted = {(version, direction) for version in range(low, high + 1) for direction in ("request", "response")}
-    assert wanted <= captured
+    expected = {(version, direction) for version in range(low, high + 1) for direction in ("request", "response")}
+    assert expected <= captured
 
 
 @each_api

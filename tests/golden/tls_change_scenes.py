@@ -274,4 +274,4 @@ class Scene:
 
 def written(found: Mapping[str, Any]) -> str:
     """Return outcomes as JSON, a line each."""
-    return ",\n".join(f"{json.dumps(name)}: {json.dumps(said)}" for name, said in found.items())
+    return ",\n".join(f"{json.dumps(name)}: {json.dumps(result)}" for name, result in found.items())

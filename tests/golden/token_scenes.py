@@ -44,9 +44,9 @@ class Scenes:
         self, user: str, *renewers: str, version: int = 3, owner: tuple[str | None, str | None] = (None, None), lifetime_ms: int = -1
     ) -> int:
         """Note the answer; return the number of the token."""
-        wanted = [k38.Renewer(principal_type=kind, principal_name=name) for kind, _, name in (each.partition(":") for each in renewers)]
+        requested = [k38.Renewer(principal_type=kind, principal_name=name) for kind, _, name in (each.partition(":") for each in renewers)]
         about = {} if version < 3 else {"owner_principal_type": owner[0], "owner_principal_name": owner[1]}
-        answer = self._ask(user, k38.Request(renewers=wanted, max_lifetime_ms=lifetime_ms, **about), version)
+        answer = self._ask(user, k38.Request(renewers=requested, max_lifetime_ms=lifetime_ms, **about), version)
         issued = answer.issue_timestamp_ms
         times = [answer.expiry_timestamp_ms - issued, answer.max_timestamp_ms - issued] if issued > 0 else [issued]
         if not answer.error_code:
@@ -80,8 +80,8 @@ class Scenes:
         self._pass_time(50)  # an expiry of now is over
 
     def describe(self, user: str, owners: list[str] | None, version: int = 3) -> None:
-        wanted = None if owners is None else [k41.Owner(principal_type="User", principal_name=owner) for owner in owners]
-        answer = self._ask(user, k41.Request(owners=wanted), version)
+        requested = None if owners is None else [k41.Owner(principal_type="User", principal_name=owner) for owner in owners]
+        answer = self._ask(user, k41.Request(owners=requested), version)
         numbers = {token_id: number for number, (token_id, _) in enumerate(self._tokens)}
         assert all(each.hmac == dict(self._tokens)[each.token_id] for each in answer.tokens)
         found = sorted(
@@ -190,7 +190,7 @@ def play_without_key(scenes: Scenes) -> Notes:
 
 
 def play_odd_owners(scenes: Scenes) -> Notes:
-    """Owners that are not users, asked for by a super user: minibroker differs."""
+    """Tokens for owners that are not users, requested by a super user: minibroker differs."""
     scenes.create(ADMIN, owner=("Group", "staff"))
     scenes.create(ADMIN, owner=("", "staff"))
     return scenes.notes

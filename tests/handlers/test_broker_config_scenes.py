@@ -41,12 +41,12 @@ def deliberate(name: str, row: list[Any]) -> list[Any]:
 
 
 def test_every_kafka_config_is_described_like_kafka() -> None:
-    asked = broker()
-    asked.ask(change(ALL, [("min.insync.replicas", SET, "1")]))  # which Kafka stores when it formats its directory
-    ours = rows(asked.ask(describe(NODE)))
+    requested = broker()
+    requested.ask(change(ALL, [("min.insync.replicas", SET, "1")]))  # which Kafka stores when it formats its directory
+    ours = rows(requested.ask(describe(NODE)))
     assert set(DESCRIBED) - set(ours) == set()
     assert set(ours) - set(DESCRIBED) == NOT_KAFKAS - DESCRIBED_IF_SET
-    own = asked.config.static.keys() - STATIC.keys() - {"broker.id"}  # what every broker in memory sets
+    own = requested.config.static.keys() - STATIC.keys() - {"broker.id"}  # what every broker in memory sets
     assert "log.dirs" in own < set(DESCRIBED)
     assert len(own) < 10
     for name in set(DESCRIBED) - own:
@@ -65,28 +65,28 @@ def test_documentation_of_supported_configs_is_our_own() -> None:
 def test_changes_are_accepted_or_refused_like_kafka(
     name: str, value: str, for_one: list[Any], for_all: list[Any], whole: list[Any]
 ) -> None:
-    asked = broker()
-    assert refusal(asked.ask(change(NODE, [(name, SET, value)], validate_only=True))) == for_one
-    assert refusal(asked.ask(change(ALL, [(name, SET, value)], validate_only=True))) == for_all
-    assert refusal(asked.ask(replace(NODE, {name: value}, validate_only=True))) == whole
+    requested = broker()
+    assert refusal(requested.ask(change(NODE, [(name, SET, value)], validate_only=True))) == for_one
+    assert refusal(requested.ask(change(ALL, [(name, SET, value)], validate_only=True))) == for_all
+    assert refusal(requested.ask(replace(NODE, {name: value}, validate_only=True))) == whole
 
 
 def test_stored_configs_are_described_like_kafka_after_a_restart() -> None:
-    asked = broker()
+    requested = broker()
     for request, (answer, of_one, of_all) in zip(scenes.STEPS, STEPS, strict=True):
-        assert refusal(asked.ask(step(*request))) == answer
+        assert refusal(requested.ask(step(*request))) == answer
         for _ in range(2):
-            assert rows(asked.ask(describe(NODE, SEEN))) == of_one
-            assert rows(asked.ask(describe(ALL, SEEN))) == of_all
-            asked = asked.restart(clean=False)
+            assert rows(requested.ask(describe(NODE, SEEN))) == of_one
+            assert rows(requested.ask(describe(ALL, SEEN))) == of_all
+            requested = requested.restart(clean=False)
 
 
 def test_configs_without_effect_are_described_from_the_properties_file() -> None:
-    asked = BrokerInMemory(
+    requested = BrokerInMemory(
         config={"sasl.enabled.mechanisms": "PLAIN", "ssl.key.password": "secret", "my.plugin": "x", "replica.fetch.max.bytes": "x"}
     )
     names = ["sasl.enabled.mechanisms", "ssl.key.password", "my.plugin", "replica.fetch.max.bytes"]
-    found = {each.name: each for each in asked.ask(describe(NODE, names)).results[0].configs}
+    found = {each.name: each for each in requested.ask(describe(NODE, names)).results[0].configs}
     assert {name: (each.value, each.config_source, each.is_sensitive) for name, each in found.items()} == {
         "sasl.enabled.mechanisms": ("PLAIN", SOURCE_STATIC_BROKER, False),
         "ssl.key.password": (None, SOURCE_STATIC_BROKER, True),

@@ -33,11 +33,11 @@ def test_second_member_waits_for_the_assignment_interval() -> None:
 
 def test_regex_is_resolved_after_its_first_request() -> None:
     broker = broker_with_consumers(config=SWITCHED)
-    said = {"subscribed_topic_names": [], "subscribed_topic_regex": "t.*"}
-    assert told(broker, join(broker, "a", **said)) == (1, {})
+    fields = {"subscribed_topic_names": [], "subscribed_topic_regex": "t.*"}
+    assert told(broker, join(broker, "a", **fields)) == (1, {})
     broker.clock.advance(0)
     assert told(broker, beat(broker, "a", 1)) == (2, {"t": [0, 1, 2, 3]})
-    assert told(broker, join(broker, "b", **said)) == (2, {})  # it is known, and the assignment is younger than its interval
+    assert told(broker, join(broker, "b", **fields)) == (2, {})  # it is known, and the assignment is younger than its interval
 
 
 def test_known_regex_is_resolved_every_ten_seconds() -> None:
@@ -57,13 +57,13 @@ def test_known_regex_is_resolved_every_ten_seconds() -> None:
 
 def test_new_group_does_not_reuse_the_regex_result_of_another() -> None:
     broker = broker_with_consumers(config=SWITCHED)
-    said = {"subscribed_topic_names": [], "subscribed_topic_regex": "t.*"}
-    join(broker, "a", group="earlier", **said)
+    fields = {"subscribed_topic_names": [], "subscribed_topic_regex": "t.*"}
+    join(broker, "a", group="earlier", **fields)
     broker.clock.advance(0)
     assert told(broker, beat(broker, "a", 1, group="earlier")) == (2, {"t": [0, 1, 2, 3]})
     broker.cluster.delete_topic("t")
     broker.cluster.create_topic("t2", partition_count=1)
-    assert told(broker, join(broker, "b", **said)) == (1, {})
+    assert told(broker, join(broker, "b", **fields)) == (1, {})
     broker.clock.advance(0)
     assert told(broker, beat(broker, "b", 1)) == (2, {"t2": [0]})
 

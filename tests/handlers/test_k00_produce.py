@@ -65,11 +65,11 @@ def end(broker: BrokerInMemory, index: int = 0) -> int:
 @pytest.mark.parametrize("version", range(schema.VERSIONS[0], schema.VERSIONS[1] + 1))
 @pytest.mark.parametrize("acks", [1, -1])
 def test_every_version_appends(broker: BrokerInMemory, version: int, acks: int) -> None:
-    wanted = request(records(3), acks=acks)
+    requested = request(records(3), acks=acks)
     if version >= 13:
-        topic = schema.Topic(topic_id=broker.cluster.topic("orders").topic_id, partition_data=wanted.topic_data[0].partition_data)
-        wanted = schema.Request(acks=acks, timeout_ms=1000, topic_data=[topic])
-    first, second = (result_of(broker.ask(wanted, version)) for _ in range(2))
+        topic = schema.Topic(topic_id=broker.cluster.topic("orders").topic_id, partition_data=requested.topic_data[0].partition_data)
+        requested = schema.Request(acks=acks, timeout_ms=1000, topic_data=[topic])
+    first, second = (result_of(broker.ask(requested, version)) for _ in range(2))
     assert (first.error_code, first.base_offset, first.log_append_time_ms) == (0, 0, -1)
     assert second.base_offset == 3
     assert first.log_start_offset == (0 if version >= 5 else -1)
@@ -78,8 +78,8 @@ def test_every_version_appends(broker: BrokerInMemory, version: int, acks: int) 
 
 def test_each_partition_has_its_own_result(broker: BrokerInMemory) -> None:
     partitions = [schema.Partition(index=index, records=BATCH) for index in (0, 7, 1)]
-    wanted = schema.Request(acks=-1, timeout_ms=1, topic_data=[schema.Topic(name="orders", partition_data=partitions)])
-    results = broker.ask(wanted, 9).responses[0].partition_responses
+    own_request = schema.Request(acks=-1, timeout_ms=1, topic_data=[schema.Topic(name="orders", partition_data=partitions)])
+    results = broker.ask(own_request, 9).responses[0].partition_responses
     assert [(result.index, result.error_code, result.base_offset) for result in results] == [(0, 0, 0), (7, 3, -1), (1, 0, 0)]
     assert (end(broker), end(broker, 1)) == (1, 1)
 
@@ -237,8 +237,8 @@ def test_old_format_batch_is_not_transactional(broker: BrokerInMemory) -> None:
     old = bytearray(BATCH)
     old[16], old[22] = 1, 0x10  # in format v1 part of a timestamp
     first, second = schema.Partition(index=0, records=bytes(old)), schema.Partition(index=1, records=BATCH)
-    wanted = schema.Request(acks=-1, timeout_ms=1000, topic_data=[schema.Topic(name="orders", partition_data=[first, second])])
-    results = broker.ask(wanted, 12).responses[0].partition_responses
+    own_request = schema.Request(acks=-1, timeout_ms=1000, topic_data=[schema.Topic(name="orders", partition_data=[first, second])])
+    results = broker.ask(own_request, 12).responses[0].partition_responses
     assert [each.error_code for each in results] == [InvalidRecord.code, 0]
 
 

@@ -188,8 +188,8 @@ def test_a_zombie(producer: Producer, version: int) -> None:
 def test_two_producer_ids_fail_the_whole_request(producer: Producer, version: int) -> None:
     plain = Batch(2, records(1))
     results = producer.produce(version, producer.batch(0), producer.batch(1, producer_id=77, epoch=0), plain)
-    told = {(result.error_code, result.error_message) for result in results}
-    assert told == {(InvalidProducerIdMapping.code, "Transactional records contained more than one producer ID")}
+    received = {(result.error_code, result.error_message) for result in results}
+    assert received == {(InvalidProducerIdMapping.code, "Transactional records contained more than one producer ID")}
     assert producer.reached == (TransactionState.EMPTY, set())
     assert [producer.broker.cluster.partition(TOPIC, index).log.log_end_offset for index in range(3)] == [0, 0, 0]
 
@@ -281,8 +281,8 @@ def test_coordinator_error(producer: Producer, version: int, error: type[KafkaEr
     if error is ConcurrentTransactions and version >= ADDED_SINCE:
         assert (result.error_code, result.error_message) == (ConcurrentTransactions.code, None)
     else:
-        told = f"Unable to verify the partition has been added to the transaction. Underlying error: {error.name}"
-        assert (result.error_code, result.error_message) == (NotEnoughReplicas.code, told if version >= 8 else None)
+        response = f"Unable to verify the partition has been added to the transaction. Underlying error: {error.name}"
+        assert (result.error_code, result.error_message) == (NotEnoughReplicas.code, response if version >= 8 else None)
 
 
 class TestSyncs:

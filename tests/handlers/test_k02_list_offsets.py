@@ -165,10 +165,10 @@ def test_errors_by_partition(broker: BrokerInMemory) -> None:
 
 
 def test_duplicate_partition_is_refused_once(broker: BrokerInMemory) -> None:
-    wanted = request(-1)
-    wanted.topics[0].partitions.append(schema.Partition(partition_index=0, timestamp=-2))
-    wanted.topics[0].partitions.append(schema.Partition(partition_index=1, timestamp=-2))
-    assert [result.error_code for result in broker.ask(wanted, 5).topics[0].partitions] == [InvalidRequest.code, 0]
+    expected = request(-1)
+    expected.topics[0].partitions.append(schema.Partition(partition_index=0, timestamp=-2))
+    expected.topics[0].partitions.append(schema.Partition(partition_index=1, timestamp=-2))
+    assert [result.error_code for result in broker.ask(expected, 5).topics[0].partitions] == [InvalidRequest.code, 0]
 
 
 def test_unknown_isolation_level_fails_the_request(broker: BrokerInMemory) -> None:
@@ -195,11 +195,11 @@ class TestVersion0:
 
     @staticmethod
     def offsets(broker: BrokerInMemory, timestamp: int, count: int, index: int = 0) -> list[int]:
-        wanted = request(timestamp, index)
-        wanted = replace(
-            wanted, topics=[replace(wanted.topics[0], partitions=[replace(wanted.topics[0].partitions[0], max_num_offsets=count)])]
+        requested = request(timestamp, index)
+        requested = replace(
+            requested, topics=[replace(requested.topics[0], partitions=[replace(requested.topics[0].partitions[0], max_num_offsets=count)])]
         )
-        result = ask(broker, wanted, 0)
+        result = ask(broker, requested, 0)
         assert result.error_code == 0
         return list(result.old_style_offsets)
 
@@ -244,11 +244,11 @@ class TestVersion0:
         assert ask(old, request(-1, topic="nope"), 0).error_code == UnknownTopicOrPartition.code
         assert ask(old, request(-1, 7), 0).error_code == UnknownTopicOrPartition.code
         assert ask(old, request(-3), 0).error_code == UnsupportedVersion.code
-        wanted = request(-1)
-        wanted.topics[0].partitions[0] = schema.Partition(partition_index=0, timestamp=-1, max_num_offsets=-1)
-        assert ask(old, wanted, 0).error_code == -1
+        expected = request(-1)
+        expected.topics[0].partitions[0] = schema.Partition(partition_index=0, timestamp=-1, max_num_offsets=-1)
+        assert ask(old, expected, 0).error_code == -1
 
     def test_duplicate_partition_is_answered_twice(self, old: BrokerInMemory) -> None:
-        wanted = request(-1)
-        wanted.topics[0].partitions.append(schema.Partition(partition_index=0, timestamp=-2))
-        assert [result.old_style_offsets for result in old.ask(wanted, 0).topics[0].partitions] == [[8], [0]]
+        expected = request(-1)
+        expected.topics[0].partitions.append(schema.Partition(partition_index=0, timestamp=-2))
+        assert [result.old_style_offsets for result in old.ask(expected, 0).topics[0].partitions] == [[8], [0]]

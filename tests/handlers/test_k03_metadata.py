@@ -150,9 +150,9 @@ def test_metadata_topic_cannot_be_created(broker: BrokerInMemory) -> None:
 
 
 def test_authorized_operations_of_an_unknown_topic(broker: BrokerInMemory) -> None:
-    wanted = schema.Request(
+    request = schema.Request(
         topics=[schema.Topic(name="nope"), schema.Topic(name=None, topic_id=ANY_ID)],
         allow_auto_topic_creation=False,
         include_topic_authorized_operations=True,
     )
-    assert [topic.topic_authorized_operations for topic in broker.ask(wanted, 13).topics] == [3576, schema.OPERATIONS_NOT_ASKED_FOR]
+    assert [topic.topic_authorized_operations for topic in broker.ask(request, 13).topics] == [3576, schema.OPERATIONS_NOT_ASKED_FOR]

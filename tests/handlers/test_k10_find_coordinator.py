@@ -39,8 +39,8 @@ def ask(broker: BrokerInMemory, key_type: int, version: int, *keys: str) -> list
     answer = broker.ask(schema.Request(**given), version)
     if version >= 4:
         return list(answer.coordinators)
-    told = {name: getattr(answer, name) for name in ("node_id", "host", "port", "error_code", "error_message")}
-    return [schema.Coordinator(key=keys[0], **told)]
+    results = {name: getattr(answer, name) for name in ("node_id", "host", "port", "error_code", "error_message")}
+    return [schema.Coordinator(key=keys[0], **results)]
 
 
 def place(coordinator: schema.Coordinator) -> tuple[int, str, int]:
@@ -63,8 +63,8 @@ def test_first_request_creates_the_internal_topic(version: int, key_type: int, n
         pytest.skip("version 0 knows groups alone")
     broker = BrokerInMemory(config={"transaction.state.log.num.partitions": "7", "offsets.topic.num.partitions": "7"})
     for _ in range(2):
-        (told,) = ask(broker, key_type, version, "shop")
-        assert (told.error_code, place(told), told.error_message) == (0, NODE, "" if version in {0, *VERSIONS[4:]} else "NONE")
+        (result,) = ask(broker, key_type, version, "shop")
+        assert (result.error_code, place(result), result.error_message) == (0, NODE, "" if version in {0, *VERSIONS[4:]} else "NONE")
     topic = broker.cluster.topic(name)
     assert (len(topic.partitions), topic.is_internal) == (7, True)
     assert list(broker.cluster.topics) == [name]
@@ -73,8 +73,8 @@ def test_first_request_creates_the_internal_topic(version: int, key_type: int, n
 def test_several_or_no_keys() -> None:
     broker = BrokerInMemory(config={"transaction.state.log.num.partitions": "2"})
     assert ask(broker, schema.TRANSACTION, 6) == []
-    told = ask(broker, schema.TRANSACTION, 6, "", "a", "b")
-    assert [(each.key, each.error_code, place(each)) for each in told] == [("", 0, NODE), ("a", 0, NODE), ("b", 0, NODE)]
+    result = ask(broker, schema.TRANSACTION, 6, "", "a", "b")
+    assert [(each.key, each.error_code, place(each)) for each in result] == [("", 0, NODE), ("a", 0, NODE), ("b", 0, NODE)]
 
 
 @pytest.mark.parametrize("version", VERSIONS[1:])
@@ -84,9 +84,9 @@ def test_unknown_key_type(version: int, key_type: int, key: str) -> None:
     broker = BrokerInMemory()
     if key_type == schema.SHARE and version == 6 and ":" in key:
         pytest.skip("a share partition")
-    (told,) = ask(broker, key_type, version, key)
+    (result,) = ask(broker, key_type, version, key)
     message = "" if version >= 4 and key_type == schema.SHARE else MALFORMED
-    assert (told.error_code, place(told), told.error_message) == (InvalidRequest.code, NOBODY, message)
+    assert (result.error_code, place(result), result.error_message) == (InvalidRequest.code, NOBODY, message)
     assert list(broker.cluster.topics) == []
 
 
@@ -94,16 +94,16 @@ def test_unknown_key_type(version: int, key_type: int, key: str) -> None:
 def test_share_partitions(key: str) -> None:
     broker = BrokerInMemory(config={"share.coordinator.state.topic.num.partitions": "3"})
     for _ in range(2):
-        (told,) = ask(broker, schema.SHARE, 6, key)
-        assert (told.error_code, place(told), told.error_message) == (0, NODE, "")
+        (result,) = ask(broker, schema.SHARE, 6, key)
+        assert (result.error_code, place(result), result.error_message) == (0, NODE, "")
     assert {name: len(topic.partitions) for name, topic in broker.cluster.topics.items()} == {"__share_group_state": 3}
 
 
 @pytest.mark.parametrize("key", ["", ":", "s:0", "s:AAAA:0", " :AAAAAAAAAAAAAAAAAAAAAQ:0", "s:AAAAAAAAAAAAAAAAAAAAAQ:x", "s:!:0"])
 def test_invalid_share_partition_key(key: str) -> None:
     broker = BrokerInMemory()
-    (told,) = ask(broker, schema.SHARE, 6, key)
-    assert (told.error_code, place(told), told.error_message) == (InvalidRequest.code, NOBODY, "")
+    (result,) = ask(broker, schema.SHARE, 6, key)
+    assert (result.error_code, place(result), result.error_message) == (InvalidRequest.code, NOBODY, "")
     assert list(broker.cluster.topics) == []
 
 
@@ -115,8 +115,8 @@ def test_offline_partition_has_no_coordinator(version: int, key_type: int, name:
     lost = partition_of("a", 2)
     broker.cluster.partition(name, lost).take_offline(KafkaStorageError())
     other = next(key for key in "bcdefgh" if partition_of(key, 2) != lost)
-    (told,) = ask(broker, key_type, version, "a")
+    (result,) = ask(broker, key_type, version, "a")
     message = "The coordinator is not available." if version < 4 else ""
-    assert (told.error_code, place(told), told.error_message) == (CoordinatorNotAvailable.code, NOBODY, message)
-    (told,) = ask(broker, key_type, version, other)
-    assert (told.error_code, place(told)) == (0, NODE)
+    assert (result.error_code, place(result), result.error_message) == (CoordinatorNotAvailable.code, NOBODY, message)
+    (result,) = ask(broker, key_type, version, other)
+    assert (result.error_code, place(result)) == (0, NODE)

@@ -37,9 +37,9 @@ def test_two_members() -> None:
     waits = begin_join(broker, join(broker).member_id)
     assert not waits.is_done
     assert heartbeat(broker, first) == 27
-    told = join(broker, first.member_id)
+    result = join(broker, first.member_id)
     second = waits.answer()
-    assert (told.generation_id, len(told.members), second.generation_id, second.members) == (2, 2, 2, [])
+    assert (result.generation_id, len(result.members), second.generation_id, second.members) == (2, 2, 2, [])
     assert second.leader == first.member_id
 
 

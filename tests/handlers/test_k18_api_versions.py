@@ -39,11 +39,11 @@ def by_name(feature: schema.FinalizedFeature | schema.SupportedFeature) -> str:
 def test_features_match_kafka(broker: BrokerInMemory, version: int) -> None:
     kafka = golden(f"k18_api_versions_v{version}_response_franz_go_1.22.2").decode()
     response = broker.ask(NAMED, version)
-    for told, all_of_kafka in (
+    for result, all_of_kafka in (
         (response.supported_features, kafka.supported_features),
         (response.finalized_features, kafka.finalized_features),
     ):
-        assert sorted(told, key=by_name) == sorted(all_of_kafka, key=by_name)
+        assert sorted(result, key=by_name) == sorted(all_of_kafka, key=by_name)
     assert response.finalized_features_epoch == broker.cluster.metadata.last_offset
 
 
@@ -51,8 +51,8 @@ def test_older_cluster_reports_its_own_feature_levels(monkeypatch: pytest.Monkey
     broker = BrokerInMemory()
     for levels in ({"metadata.version": 25, "transaction.version": 1, "group.version": 1}, {"metadata.version": 30}):
         monkeypatch.setattr(broker.cluster.image, "features", levels)
-        told = {feature.name: (feature.min_version_level, feature.max_version_level) for feature in broker.ask(NAMED).finalized_features}
-        assert told == {name: (level, level) for name, level in (levels | {"kraft.version": 1}).items()}
+        results = {feature.name: (feature.min_version_level, feature.max_version_level) for feature in broker.ask(NAMED).finalized_features}
+        assert results == {name: (level, level) for name, level in (levels | {"kraft.version": 1}).items()}
 
 
 def test_client_software_is_stored(broker: BrokerInMemory) -> None:

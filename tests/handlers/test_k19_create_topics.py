@@ -116,9 +116,9 @@ def test_partition_limit_of_one_request() -> None:
 
 @pytest.mark.parametrize(("name", "retention_ms", "error"), [("..", "1", InvalidTopicException), ("a", "soon", InvalidConfig)])
 def test_name_and_configs_are_validated_before_assignments(name: str, retention_ms: str, error: type[KafkaError]) -> None:
-    wanted = request(name, count=1, retention_ms=retention_ms)  # a count beside assignments is wrong too
-    wanted.topics[0].assignments.append(schema.Assignment(partition_index=0, broker_ids=[1]))
-    (answer,) = BrokerInMemory().ask(wanted).topics
+    requested = request(name, count=1, retention_ms=retention_ms)  # a count beside assignments is wrong too
+    requested.topics[0].assignments.append(schema.Assignment(partition_index=0, broker_ids=[1]))
+    (answer,) = BrokerInMemory().ask(requested).topics
     assert answer.error_code == error.code
 
 
@@ -144,10 +144,10 @@ def test_internal_segment_bytes_behaves_like_apache_kafka() -> None:
 
     assert {each.name: each.value for each in small.configs if "segment.bytes" in each.name} == {name: "100", "segment.bytes": "2000000"}
     for _ in range(2):
-        for topic, wanted in (("small", [(name, "100", 1, False, 3)]), ("plain", [])):
+        for topic, expected in (("small", [(name, "100", 1, False, 3)]), ("plain", [])):
             resource = k32.Resource(resource_type=2, resource_name=topic, configuration_keys=[name])
             configs = broker.ask(k32.Request(resources=[resource])).results[0].configs
-            assert [(each.name, each.value, each.config_source, each.read_only, each.config_type) for each in configs] == wanted
+            assert [(each.name, each.value, each.config_source, each.read_only, each.config_type) for each in configs] == expected
         assert broker.cluster.partition("small", 0).log.config.segment_bytes == 100
         assert broker.cluster.partition("plain", 0).log.config.segment_bytes == 1 << 30
         broker = broker.restart(clean=False)

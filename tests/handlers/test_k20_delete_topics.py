@@ -194,8 +194,8 @@ def test_deletion_disabled(version: int, error_code: int) -> None:
 
     answer = broker.ask(request, version)
 
-    asked = [("a", NIL_UUID), (None, b_id)] if version >= 6 else [("a", NIL_UUID), ("nope", NIL_UUID)]
-    assert [(result.name, result.topic_id) for result in answer.responses] == asked
+    requests = [("a", NIL_UUID), (None, b_id)] if version >= 6 else [("a", NIL_UUID), ("nope", NIL_UUID)]
+    assert [(result.name, result.topic_id) for result in answer.responses] == requests
     assert {result.error_code for result in answer.responses} == {error_code}
     assert set(broker.cluster.topics) == {"a", "b"}
 

@@ -32,11 +32,11 @@ def ask(broker: BrokerInMemory, *topics: schema.Topic) -> Told:
 @pytest.mark.parametrize("client", CLIENTS)
 def test_golden_requests_get_kafka_bytes(client: str) -> None:
     request = golden(f"k21_delete_records_v2_request_{client}")
-    asked, told = request.decode().topics[0], answer_of(request).topics[0]
-    is_gone = told.partitions[0].error_code != 0  # librdkafka's program had sent DeleteTopics right behind
-    broker = kafka_like(topics={} if is_gone else {asked.name: 3})
-    for result in [] if is_gone else told.partitions:
-        broker.append(asked.name, result.partition_index, records(result.low_watermark))
+    requested, response = request.decode().topics[0], answer_of(request).topics[0]
+    is_gone = response.partitions[0].error_code != 0  # librdkafka's program had sent DeleteTopics right behind
+    broker = kafka_like(topics={} if is_gone else {requested.name: 3})
+    for result in [] if is_gone else response.partitions:
+        broker.append(requested.name, result.partition_index, records(result.low_watermark))
 
     assert serve(broker, request) == kafka_answer(request)
 
@@ -165,8 +165,8 @@ def test_failing_partition_does_not_affect_others() -> None:
 def test_duplicate_partition_uses_its_last_offset() -> None:
     broker = BrokerInMemory(topics={"orders": 2})
     broker.append("orders", 0, records(10))
-    told = ask(broker, topic("orders", (0, 50), (0, 6)), topic("orders", (1, 0)), topic("orders"))
-    assert told == [("orders", 0, 6, 0), ("orders", 1, 0, 0)]
+    result = ask(broker, topic("orders", (0, 50), (0, 6)), topic("orders", (1, 0)), topic("orders"))
+    assert result == [("orders", 0, 6, 0), ("orders", 1, 0, 0)]
 
 
 def test_empty_request_gets_an_empty_answer() -> None:
@@ -182,8 +182,8 @@ def test_new_log_start_offset_is_visible_and_survives_a_restart() -> None:
 
     for is_restarted in (False, True):
         each = broker.restart() if is_restarted else broker
-        wanted = k02_list_offsets.Partition(partition_index=0, timestamp=-2)
-        answer = each.ask(k02_list_offsets.Request(replica_id=-1, topics=[k02_list_offsets.Topic(name="orders", partitions=[wanted])]))
+        partition = k02_list_offsets.Partition(partition_index=0, timestamp=-2)
+        answer = each.ask(k02_list_offsets.Request(replica_id=-1, topics=[k02_list_offsets.Topic(name="orders", partitions=[partition])]))
         assert answer.topics[0].partitions[0].offset == 4
         with pytest.raises(OffsetOutOfRange):
             each.cluster.partition("orders", 0).log.read(3, 1000, isolation=IsolationLevel.READ_UNCOMMITTED)

@@ -27,8 +27,8 @@ def broker() -> Iterator[BrokerInMemory]:
 def ask(
     broker: BrokerInMemory, epoch: int, *, current: int = -1, topic: str = "orders", index: int = 0, version: int = 4
 ) -> schema.PartitionResult:
-    wanted = schema.Partition(partition=index, current_leader_epoch=current, leader_epoch=epoch)
-    request = schema.Request(replica_id=-1, topics=[schema.Topic(topic=topic, partitions=[wanted])])
+    partition = schema.Partition(partition=index, current_leader_epoch=current, leader_epoch=epoch)
+    request = schema.Request(replica_id=-1, topics=[schema.Topic(topic=topic, partitions=[partition])])
     response: schema.Response = broker.ask(request, version)
     ((result,),) = [each.partitions for each in response.topics]
     return result

@@ -52,19 +52,19 @@ def _codes(results: Iterable[schema.TopicResult]) -> Codes:
 
 def _as_it_was(request: Golden) -> BrokerInMemory:
     """A broker with the topics and the transactional ids that the answer tells of."""
-    asked, answer = request.decode(), answer_of(request)
+    requested, answer = request.decode(), answer_of(request)
     if request.version < 4:
-        owner = (asked.v3_and_below_producer_id, asked.v3_and_below_producer_epoch)
-        told = [(asked.v3_and_below_transactional_id, owner, answer.results_by_topic_v3_and_below)]
+        owner = (requested.v3_and_below_producer_id, requested.v3_and_below_producer_epoch)
+        received = [(requested.v3_and_below_transactional_id, owner, answer.results_by_topic_v3_and_below)]
     else:
-        told = [
+        received = [
             (each.transactional_id, (each.producer_id, each.producer_epoch), result.topic_results)
-            for each, result in zip(asked.transactions, answer.results_by_transaction, strict=True)
+            for each, result in zip(requested.transactions, answer.results_by_transaction, strict=True)
         ]
-    topics = {topic.name: 2 for _, _, results in told for topic in results}
+    topics = {topic.name: 2 for _, _, results in received for topic in results}
     states = [
         state
-        for name, owner, results in told
+        for name, owner, results in received
         for state in state_that_answers(next(iter(_codes(results).values())), name, owner, _codes(results))
     ]
     return broker_that_knows(kafka_like(topics), states)
@@ -113,12 +113,12 @@ def test_unknown_partition_fails_the_whole_request(version: int, unknown: tuple[
 def test_internal_topics_are_refused(version: int, internal: str) -> None:
     broker = BrokerInMemory(topics={"a": 1})
     ids = init_producer(broker)
-    asked = [("a", 0), (internal, 0), ("nonsense", 0)]
+    requests = [("a", 0), (internal, 0), ("nonsense", 0)]
 
-    codes = ask(broker, ids, asked, version=version)
+    codes = ask(broker, ids, requests, version=version)
 
-    said = 29 if version < 4 else 55 if internal == "__transaction_state" else 3  # brokers may
-    assert codes == {("a", 0): 55, (internal, 0): said, ("nonsense", 0): 3}
+    result = 29 if version < 4 else 55 if internal == "__transaction_state" else 3  # brokers may
+    assert codes == {("a", 0): 55, (internal, 0): result, ("nonsense", 0): 3}
     state = coordinator_of(broker).get("payments")
     assert state is not None
     assert not state.partitions

@@ -24,8 +24,10 @@ def ask(broker: BrokerInMemory, ids: ProducerIdAndEpoch, group_id: str = "g", *,
 @pytest.mark.parametrize("name", REQUESTS)
 def test_golden_requests_get_kafka_bytes(name: str) -> None:
     request = golden(name)
-    asked = request.decode()
-    states = state_that_answers(answer_of(request).error_code, asked.transactional_id, (asked.producer_id, asked.producer_epoch))
+    requested = request.decode()
+    states = state_that_answers(
+        answer_of(request).error_code, requested.transactional_id, (requested.producer_id, requested.producer_epoch)
+    )
     assert serve(broker_that_knows(kafka_like(), states), request) == kafka_answer(request)
 
 

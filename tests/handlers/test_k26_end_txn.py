@@ -23,8 +23,10 @@ def end(broker: BrokerInMemory, ids: ProducerIdAndEpoch, *, version: int = 5, co
 @pytest.mark.parametrize("name", REQUESTS)
 def test_golden_requests_get_kafka_bytes(name: str) -> None:
     request = golden(name)
-    asked = request.decode()
-    states = state_that_answers(answer_of(request).error_code, asked.transactional_id, (asked.producer_id, asked.producer_epoch))
+    requested = request.decode()
+    states = state_that_answers(
+        answer_of(request).error_code, requested.transactional_id, (requested.producer_id, requested.producer_epoch)
+    )
     assert serve(broker_that_knows(kafka_like(), states), request) == kafka_answer(request)
 
 
@@ -37,8 +39,8 @@ def test_end_can_be_retried(version: int, commit: bool) -> None:
 
     answers = [end(broker, ids, version=version, commit=commit) for _ in range(2)]
 
-    told = (0, ids.producer_id, ids.producer_epoch + 1) if version == 5 else (0, -1, -1)
-    assert [(each.error_code, each.producer_id, each.producer_epoch) for each in answers] == [told, told]
+    result = (0, ids.producer_id, ids.producer_epoch + 1) if version == 5 else (0, -1, -1)
+    assert [(each.error_code, each.producer_id, each.producer_epoch) for each in answers] == [result, result]
 
 
 @pytest.mark.parametrize(("version", "error_code"), [(0, 47), (1, 47), (2, 90), (3, 90), (4, 90), (5, 90)])

@@ -87,8 +87,8 @@ def test_invalid_producer_id_or_epoch(producer_id: int, epoch: int) -> None:
 def test_transaction_version_2_markers_have_a_new_epoch(epoch: int, transaction_version: int, code: int) -> None:
     broker = BrokerInMemory(topics={"a": 1})
     open_transaction(broker, 7, "a", 0)
-    asked = marker(7, ("a", [0]), producer_epoch=epoch, transaction_version=transaction_version)
-    assert ask(broker, asked) == {7: [("a", 0, code)]}
+    requested = marker(7, ("a", [0]), producer_epoch=epoch, transaction_version=transaction_version)
+    assert ask(broker, requested) == {7: [("a", 0, code)]}
 
 
 def test_marker_is_answered_after_the_sync() -> None:

@@ -27,10 +27,10 @@ def broker_of(folder: Path, **config: str) -> tuple[BrokerInMemory, list[str]]:
 
 def listed(broker: BrokerInMemory, index: int) -> dict[str, list[tuple[int, int, bool]]]:
     """Of a partition of `golden`: name of the directory -> size, offset_lag and is_future_key."""
-    wanted = [k35.Topic(topic="golden", partitions=[index])]
+    topics = [k35.Topic(topic="golden", partitions=[index])]
     return {
         Path(result.log_dir).name: [(each.partition_size, each.offset_lag, each.is_future_key) for each in topic.partitions]
-        for result in broker.ask(k35.Request(topics=wanted)).results
+        for result in broker.ask(k35.Request(topics=topics)).results
         for topic in result.topics
     }
 
@@ -46,11 +46,11 @@ def test_answers_as_apache_kafka_does(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", REQUESTS)
 def test_requests_of_clients_are_answered(name: str, tmp_path: Path) -> None:
     frame = all_golden()[name]
-    wanted: schema.Request = frame.decode()
+    requested_values: schema.Request = frame.decode()
     broker, _ = broker_of(tmp_path)
-    answer = broker.ask(wanted, frame.version)
-    asked = {(topic.name, index) for each in wanted.dirs for topic in each.topics for index in topic.partitions}
-    assert {(topic.topic_name, each.partition_index) for topic in answer.results for each in topic.partitions} == asked
+    answer = broker.ask(requested_values, frame.version)
+    requested = {(topic.name, index) for each in requested_values.dirs for topic in each.topics for index in topic.partitions}
+    assert {(topic.topic_name, each.partition_index) for topic in answer.results for each in topic.partitions} == requested
 
 
 def test_every_version_has_golden_frames() -> None:

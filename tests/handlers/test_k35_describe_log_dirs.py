@@ -26,8 +26,8 @@ class UnknownVolumes(RealFiles):
 
 
 def ask(broker: BrokerInMemory, topics: dict[str, list[int]] | None, version: int = 5) -> schema.Response:
-    wanted = None if topics is None else [schema.Topic(topic=name, partitions=indexes) for name, indexes in topics.items()]
-    answer: schema.Response = broker.ask(schema.Request(topics=wanted), version)
+    topic = None if topics is None else [schema.Topic(topic=name, partitions=indexes) for name, indexes in topics.items()]
+    answer: schema.Response = broker.ask(schema.Request(topics=topic), version)
     return answer
 
 

@@ -33,11 +33,11 @@ def count_of(broker: BrokerInMemory, name: str) -> int:
 @pytest.mark.parametrize("client", CLIENTS)
 def test_golden_requests_get_kafka_bytes(client: str) -> None:
     request = golden(f"k37_create_partitions_{client}")
-    (asked,) = request.decode().topics
-    broker = kafka_like(topics={asked.name: 1})
+    (requested,) = request.decode().topics
+    broker = kafka_like(topics={requested.name: 1})
 
     assert serve(broker, request) == kafka_answer(request)
-    assert count_of(broker, asked.name) == asked.count
+    assert count_of(broker, requested.name) == requested.count
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
@@ -122,8 +122,8 @@ def test_duplicate_topic_is_answered_once(name: str) -> None:
 
 def test_failing_topic_does_not_affect_others() -> None:
     broker = BrokerInMemory(topics={"i": 2, "j": 2})
-    told = ask(broker, topic("i", 1), topic("nope", 4), topic("j", 4), version=2)
-    assert [result[:2] for result in told] == [("i", 37), ("nope", 3), ("j", 0)]
+    response = ask(broker, topic("i", 1), topic("nope", 4), topic("j", 4), version=2)
+    assert [result[:2] for result in response] == [("i", 37), ("nope", 3), ("j", 0)]
     assert (count_of(broker, "i"), count_of(broker, "j")) == (2, 4)
 
 

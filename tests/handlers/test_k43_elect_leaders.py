@@ -72,8 +72,8 @@ def test_unknown_election_type(kind: int) -> None:
 def test_offline_partition_has_no_leader(kind: int, code: int) -> None:
     broker = BrokerInMemory(topics={"t": 2})
     broker.cluster.partition("t", 1).take_offline(KafkaStorageError())
-    for asked in ({"t": [1]}, None):
-        error_code, found = ask(broker, kind, asked)
+    for requested in ({"t": [1]}, None):
+        error_code, found = ask(broker, kind, requested)
         assert (error_code, [each[:2] for each in found["t"]]) == (0, [(1, code)])
 
 

@@ -17,8 +17,10 @@ Outcome = tuple[int, int, str | None]  #: partition, error code, message
 
 
 def ask(broker: BrokerInMemory, topic: str, *partitions: tuple[int, list[int] | None], allow: bool = True) -> list[Outcome]:
-    asked = schema.Topic(name=topic, partitions=[schema.Partition(partition_index=index, replicas=nodes) for index, nodes in partitions])
-    answer = broker.ask(schema.Request(topics=[asked], allow_replication_factor_change=allow))
+    requested_topic = schema.Topic(
+        name=topic, partitions=[schema.Partition(partition_index=index, replicas=nodes) for index, nodes in partitions]
+    )
+    answer = broker.ask(schema.Request(topics=[requested_topic], allow_replication_factor_change=allow))
     assert (answer.error_code, answer.error_message, answer.allow_replication_factor_change) == (0, None, allow)
     assert [each.name for each in answer.responses] == [topic]
     return [(each.partition_index, each.error_code, each.error_message) for each in answer.responses[0].partitions]

@@ -15,8 +15,8 @@ REQUESTS = sorted(name for name, frame in all_golden().items() if frame.stem == 
 
 
 def ask(broker: BrokerInMemory, topics: dict[str, list[int]] | None) -> dict[str, list[schema.PartitionResult]]:
-    asked = None if topics is None else [schema.Topic(name=name, partition_indexes=indexes) for name, indexes in topics.items()]
-    answer = broker.ask(schema.Request(topics=asked))
+    requested_topic = None if topics is None else [schema.Topic(name=name, partition_indexes=indexes) for name, indexes in topics.items()]
+    answer = broker.ask(schema.Request(topics=requested_topic))
     assert (answer.error_code, answer.error_message) == (0, None)
     return {topic.name: topic.partitions for topic in answer.topics}
 

@@ -22,13 +22,13 @@ ADDRESS: Entity = (("ip", "1.2.3.4"),)
 
 def broker_with_quotas() -> BrokerInMemory:
     broker = BrokerInMemory()
-    asked = [
+    requests = [
         entry(BOTH, (CONSUME, 5)),
         entry(CLIENT, (CONSUME, 5), ("request_percentage", 10.5), (PRODUCE, 2)),
         entry(USER, (PRODUCE, 1)),
         entry(ADDRESS, ("connection_creation_rate", 7)),
     ]
-    assert {code for _, code, _ in alter(broker, *asked)} == {0}
+    assert {code for _, code, _ in alter(broker, *requests)} == {0}
     return broker
 
 
@@ -101,6 +101,6 @@ def test_filters(components: list[tuple[str, int, str | None]], strict: bool, fo
     ],
 )
 def test_invalid_filters(components: list[tuple[str, int, str | None]], message: str) -> None:
-    asked = [schema.Component(entity_type=each, match_type=match_type, match=match) for each, match_type, match in components]
-    answer = broker_with_quotas().ask(schema.Request(components=asked, strict=False))
+    requests = [schema.Component(entity_type=each, match_type=match_type, match=match) for each, match_type, match in components]
+    answer = broker_with_quotas().ask(schema.Request(components=requests, strict=False))
     assert (answer.error_code, answer.error_message, answer.entries) == (42, message, None)

@@ -68,8 +68,8 @@ def test_unchanged_quotas_write_nothing(validate_only: bool) -> None:
     broker = BrokerInMemory()
     alter(broker, entry(USER, (PRODUCE, 1)))
     end = broker.cluster.metadata.last_offset
-    asked = [entry(USER, (PRODUCE, 1), (CONSUME, None))] + ([entry(ADDRESS, (CONNECT, 9))] if validate_only else [entry(ADDRESS)])
-    assert alter(broker, *asked, validate_only=validate_only) == [(USER, 0, None), (ADDRESS, 0, None)]
+    requests = [entry(USER, (PRODUCE, 1), (CONSUME, None))] + ([entry(ADDRESS, (CONNECT, 9))] if validate_only else [entry(ADDRESS)])
+    assert alter(broker, *requests, validate_only=validate_only) == [(USER, 0, None), (ADDRESS, 0, None)]
     assert broker.cluster.metadata.last_offset == end
 
 
@@ -138,6 +138,6 @@ def test_last_name_of_an_entity_type_wins() -> None:
 
 def test_request_larger_than_a_metadata_batch_is_refused() -> None:
     broker = BrokerInMemory()
-    asked = [entry((("user", str(number)),), (PRODUCE, 1)) for number in range(10_001)]
-    assert {code for _, code, _ in alter(broker, *asked)} == {44}
+    requests = [entry((("user", str(number)),), (PRODUCE, 1)) for number in range(10_001)]
+    assert {code for _, code, _ in alter(broker, *requests)} == {44}
     assert describe(broker) == {}

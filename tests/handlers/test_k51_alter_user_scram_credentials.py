@@ -81,9 +81,9 @@ def test_credentials_are_kept_until_deleted() -> None:
 
 def test_refused_user_does_not_affect_others() -> None:
     broker = BrokerInMemory()
-    asked = [upsertion("a"), upsertion("c", SHA_256, 16385), upsertion("d", SHA_512, 4095), upsertion(""), upsertion("f", 9, 1)]
+    requests = [upsertion("a"), upsertion("c", SHA_256, 16385), upsertion("d", SHA_512, 4095), upsertion(""), upsertion("f", 9, 1)]
     refused = {"c": MANY, "d": FEW, "": NO_NAME, "f": NO_MECHANISM}
-    assert alter(broker, asked, [("e", SHA_256)]) == {"a": DONE, "e": ABSENT} | refused
+    assert alter(broker, requests, [("e", SHA_256)]) == {"a": DONE, "e": ABSENT} | refused
     assert describe(broker) == {"a": [(SHA_256, 4096)]}
     assert alter(broker, (), [("", 0), ("a", SHA_512), ("f", 0)]) == {"": NO_NAME, "a": ABSENT, "f": NO_MECHANISM}
     assert alter(broker) == {}
@@ -118,8 +118,8 @@ def test_password_is_not_stored() -> None:
 
 def test_refused_request_lists_every_user() -> None:
     broker = BrokerInMemory()
-    asked = [upsertion(str(number)) for number in range(10_001)]
-    answer = broker.ask(schema.Request(deletions=[], upsertions=asked))
+    requests = [upsertion(str(number)) for number in range(10_001)]
+    answer = broker.ask(schema.Request(deletions=[], upsertions=requests))
     assert {each.error_code for each in answer.results} == {44}
     assert len(answer.results) == 10_001
     assert describe(broker) == {}

@@ -40,10 +40,10 @@ def like(monkeypatch: pytest.MonkeyPatch, response: Golden) -> BrokerInMemory:
 
 
 def ask(broker: BrokerInMemory, *topics: tuple[str, list[int]], version: int = 2) -> Any:
-    asked = [
+    partitions = [
         schema.Topic(topic_name=name, partitions=[schema.Partition(partition_index=each) for each in indexes]) for name, indexes in topics
     ]
-    return broker.ask(schema.Request(topics=asked), version)
+    return broker.ask(schema.Request(topics=partitions), version)
 
 
 @pytest.mark.parametrize("name", RESPONSES)

@@ -49,10 +49,10 @@ Asked = tuple[str, int, int]  #: feature, level, upgrade type
 
 def ask(broker: BrokerInMemory, *updates: Asked, version: int = 2, validate_only: bool = False) -> tuple[int, str | None]:
     """Code and message; the results are those of the version."""
-    asked = [schema.FeatureUpdate(feature=name, max_version_level=level, upgrade_type=kind) for name, level, kind in updates]
-    answer = broker.ask(schema.Request(feature_updates=asked, validate_only=validate_only), version)
-    told = [(name, 0, "NONE") for name, _, _ in updates] if version < 2 and answer.error_code == 0 else []
-    assert [(each.feature, each.error_code, each.error_message) for each in answer.results] == told
+    requests = [schema.FeatureUpdate(feature=name, max_version_level=level, upgrade_type=kind) for name, level, kind in updates]
+    answer = broker.ask(schema.Request(feature_updates=requests, validate_only=validate_only), version)
+    results = [(name, 0, "NONE") for name, _, _ in updates] if version < 2 and answer.error_code == 0 else []
+    assert [(each.feature, each.error_code, each.error_message) for each in answer.results] == results
     return answer.error_code, answer.error_message
 
 
@@ -196,11 +196,11 @@ def test_unsupported_feature_can_only_be_removed() -> None:
 def test_features_of_a_release() -> None:
     """As `kafka-features upgrade --release-version 4.3` asks for them."""
     broker = BrokerInMemory()
-    wanted = default_levels() | {KRAFT: 1}
+    expected = default_levels() | {KRAFT: 1}
     end = broker.cluster.metadata.last_offset
     for kind in (UPGRADE, SAFE):
-        assert ask(broker, *((name, level, kind) for name, level in wanted.items())) == (0, None)
-    assert (finalized(broker), broker.cluster.metadata.last_offset) == (wanted, end)
+        assert ask(broker, *((name, level, kind) for name, level in expected.items())) == (0, None)
+    assert (finalized(broker), broker.cluster.metadata.last_offset) == (expected, end)
     older = [(METADATA, 25, SAFE), (ELIGIBLE, 0, SAFE), (KRAFT, 1, SAFE)]
     refused = f"{FAILED}Unsupported metadata.version downgrade from 30 to 25. {REFUSING}"
     assert ask(broker, *older) == (95, refused)

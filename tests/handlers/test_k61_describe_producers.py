@@ -1,4 +1,4 @@
-"""DescribeProducers: golden frames, and what is told of a producer as it goes on."""
+"""DescribeProducers: golden frames, and the states of a producer."""
 
 from __future__ import annotations
 

@@ -45,9 +45,9 @@ def with_ids() -> BrokerInMemory:
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_golden_requests_match_kafka(name: str) -> None:
-    """Of the ids that Kafka had then, those that pass; in which order is nobody's business."""
+    """The ids that Kafka had then and that the filter passes, in any order."""
     request = golden(name)
-    asked = request.decode()
+    requested = request.decode()
     every = max((frame.decode().transaction_states for frame in FRAMES.values() if frame.direction == "response"), key=len)
     names = {state.kafka_name: state for state in TransactionState}
     begun_ms = kafka_like().clock.now_ms() - 1_000
@@ -62,13 +62,13 @@ def test_golden_requests_match_kafka(name: str) -> None:
     expected = [
         (each.transactional_id, each.producer_id, each.transaction_state)
         for each in every
-        if (not asked.state_filters or each.transaction_state in asked.state_filters)
-        and (not asked.producer_id_filters or each.producer_id in asked.producer_id_filters)
-        and (not asked.transactional_id_pattern or each.transactional_id.startswith("golden-2"))
+        if (not requested.state_filters or each.transaction_state in requested.state_filters)
+        and (not requested.producer_id_filters or each.producer_id in requested.producer_id_filters)
+        and (not requested.transactional_id_pattern or each.transactional_id.startswith("golden-2"))
     ]
-    told = [(each.transactional_id, each.producer_id, each.transaction_state) for each in answer.transaction_states]
-    assert sorted(told) == sorted(expected)
-    assert answer.unknown_state_filters == [each for each in asked.state_filters if each == "Nonsense"]
+    results = [(each.transactional_id, each.producer_id, each.transaction_state) for each in answer.transaction_states]
+    assert sorted(results) == sorted(expected)
+    assert answer.unknown_state_filters == [each for each in requested.state_filters if each == "Nonsense"]
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -137,5 +137,5 @@ def test_listed_fields_of_an_id() -> None:
     broker = BrokerInMemory(topics={"a": 1})
     ids = init_producer(broker)
     begin(broker, ids, ("a", 0))
-    (told,) = ask(broker).transaction_states
-    assert told == schema.TransactionState(transactional_id="payments", producer_id=ids.producer_id, transaction_state="Ongoing")
+    (result,) = ask(broker).transaction_states
+    assert result == schema.TransactionState(transactional_id="payments", producer_id=ids.producer_id, transaction_state="Ongoing")

@@ -210,8 +210,8 @@ def test_topics_are_created_grown_and_deleted() -> None:
 
 def test_regex_follows_the_topics() -> None:
     broker = broker_with_consumers()
-    said = {"subscribed_topic_names": None, "subscribed_topic_regex": "orders-.*"}
-    assert told(broker, join(broker, "a", **said)) == (2, {})
+    fields = {"subscribed_topic_names": None, "subscribed_topic_regex": "orders-.*"}
+    assert told(broker, join(broker, "a", **fields)) == (2, {})
     broker.cluster.create_topic("orders-1", partition_count=1)
     broker.clock.advance(10_000)
     assert told(broker, beat(broker, "a", 2)) == (3, {"orders-1": [0]})

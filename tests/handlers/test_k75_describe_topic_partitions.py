@@ -53,8 +53,8 @@ def test_sorted_unique_topic_names() -> None:
     names = ["z-9", "m10", "Z", "m1", "m2", "a_1", "m1"]
     expected = [("Z", 0, [0]), ("a_1", 0, [0]), ("m1", 0, [0, 1, 2]), ("m10", 0, [0]), ("m2", 0, [0, 1]), ("z-9", 0, [0, 1])]
     broker = BrokerInMemory(topics=TOPICS)
-    for asked in (names, []):
-        answer = ask(broker, asked)
+    for requested in (names, []):
+        answer = ask(broker, requested)
         assert page(answer) == expected
         assert next_of(answer) is None
 

@@ -29,13 +29,15 @@ def broker() -> Iterator[BrokerInMemory]:
 
 
 def create(*topics: tuple[str, int]) -> Any:
-    wanted = [k19.Topic(name=name, num_partitions=count, replication_factor=-1, assignments=[], configs=[]) for name, count in topics]
-    return k19.Request(topics=wanted, timeout_ms=1000, validate_only=False)
+    requested_topics = [
+        k19.Topic(name=name, num_partitions=count, replication_factor=-1, assignments=[], configs=[]) for name, count in topics
+    ]
+    return k19.Request(topics=requested_topics, timeout_ms=1000, validate_only=False)
 
 
 def grow(*topics: tuple[str, int]) -> Any:
-    wanted = [k37.Topic(name=name, count=count, assignments=None) for name, count in topics]
-    return k37.Request(topics=wanted, timeout_ms=1000, validate_only=False)
+    requested_topics = [k37.Topic(name=name, count=count, assignments=None) for name, count in topics]
+    return k37.Request(topics=requested_topics, timeout_ms=1000, validate_only=False)
 
 
 def partition_count(broker: BrokerInMemory, name: str) -> int:

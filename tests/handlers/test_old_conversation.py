@@ -102,7 +102,7 @@ def test_the_messages_are_in_the_log_in_the_newest_format() -> None:
 
 
 def read_all(broker: BrokerInMemory) -> bytes:
-    wanted = k01_fetch.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-    request = k01_fetch.Request(max_wait_ms=0, min_bytes=1, topics=[k01_fetch.Topic(topic="old", partitions=[wanted])])
+    partition = k01_fetch.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    request = k01_fetch.Request(max_wait_ms=0, min_bytes=1, topics=[k01_fetch.Topic(topic="old", partitions=[partition])])
     records: Buffer = broker.ask(request, 12).responses[0].partitions[0].records
     return bytes(records)

@@ -56,12 +56,12 @@ def test_session_grows_too_large() -> None:
 @pytest.mark.parametrize(("over", "code"), [(0, ShareSessionNotFound.code), (1, InvalidRequest.code)])
 def test_too_many_acknowledgements_in_a_request(schema: Any, over: int, code: int) -> None:
     broker = BrokerInMemory()
-    asked = request(schema, 1, 1)
+    requested = request(schema, 1, 1)
     types = [1] * (SHARE_ELEMENTS_MAX - 3 + over)  # a topic, a partition and a range are elements, too
-    asked.topics[0].partitions[0].acknowledgement_batches = [
+    requested.topics[0].partitions[0].acknowledgement_batches = [
         schema.AcknowledgementBatch(first_offset=0, last_offset=len(types) - 1, acknowledge_types=types)
     ]
-    pending = broker.begin(asked)
+    pending = broker.begin(requested)
     broker.clock.advance(0)
     assert pending.answer().error_code == code
 
@@ -74,9 +74,9 @@ def test_acknowledging_cost_is_linear() -> None:
             in_flight = InFlightRecords(0)
             runs = [Run(offset, offset, RecordState.ACQUIRED, 1, member_id="m") for offset in range(count)]
             in_flight.add(InFlightBatch(run) for run in runs)
-            said = Acknowledgement(0, count - 1, [1 + offset % 2 for offset in range(count)])
+            result = Acknowledgement(0, count - 1, [1 + offset % 2 for offset in range(count)])
             work = Acknowledging(in_flight, "m", delivery_count_limit=5, may_renew=False)
-            return lambda: work.plan([said])
+            return lambda: work.plan([result])
 
         return make
 
@@ -105,11 +105,11 @@ def test_each_step_acknowledges_one_partition(schema: Any) -> None:
         return sum(share.records.start_offset == 2 for share in shares)
 
     shortest_slices(broker)
-    asked = request(schema, PARTITIONS, 1)
-    asked.topics[0].topic_id = topic_id
-    for partition in asked.topics[0].partitions:
+    requested = request(schema, PARTITIONS, 1)
+    requested.topics[0].topic_id = topic_id
+    for partition in requested.topics[0].partitions:
         partition.acknowledgement_batches = [schema.AcknowledgementBatch(first_offset=0, last_offset=1, acknowledge_types=[1])]
-    pending = broker.begin(asked)
+    pending = broker.begin(requested)
     before = acknowledged()
     assert before <= 1
     for _ in turns(broker, pending):
@@ -128,10 +128,10 @@ def test_share_fetch_does_not_open_unused_logs() -> None:
     coordinators = broker.services.coordinators
     coordinators.share_persister.ensure_topic()
     coordinators.share_persister.initialize("g", [InitialState(topic.topic_id, index, 1, -1) for index in range(PARTITIONS)])
-    asked = request(k78_share_fetch, PARTITIONS, 0)
-    asked.topics[0].topic_id = topic.topic_id
-    asked.max_bytes, asked.max_records, asked.max_wait_ms = 1 << 20, 500, 500
-    pending = broker.begin(asked)
+    requested = request(k78_share_fetch, PARTITIONS, 0)
+    requested.topics[0].topic_id = topic.topic_id
+    requested.max_bytes, requested.max_records, requested.max_wait_ms = 1 << 20, 500, 500
+    pending = broker.begin(requested)
     assert all(each.is_unopened for each in topic.partitions)
     broker.append("orders", 3, records(2))
     broker.clock.advance(500)

@@ -1,4 +1,4 @@
-"""What a partition knows of a producer is looked at before its coordinator is asked, as Apache Kafka 4.3.1 was seen to do."""
+"""A partition checks its own state of a producer before it verifies with the coordinator, as Apache Kafka 4.3.1 does."""
 
 from __future__ import annotations
 

@@ -73,28 +73,28 @@ def served(broker: BrokerInMemory, unopened: Unopened, begin: Callable[[], Pendi
 
 
 def list_offsets() -> Any:
-    asked = [k02_list_offsets.Partition(partition_index=index, timestamp=EARLIEST) for index in range(PARTITIONS)]
-    return k02_list_offsets.Request(replica_id=-1, topics=[k02_list_offsets.Topic(name="orders", partitions=asked)])
+    partitions = [k02_list_offsets.Partition(partition_index=index, timestamp=EARLIEST) for index in range(PARTITIONS)]
+    return k02_list_offsets.Request(replica_id=-1, topics=[k02_list_offsets.Topic(name="orders", partitions=partitions)])
 
 
 def old_list_offsets() -> Any:
-    asked = [k02_list_offsets.Partition(partition_index=index, timestamp=EARLIEST, max_num_offsets=1) for index in range(PARTITIONS)]
-    return k02_list_offsets.Request(replica_id=-1, topics=[k02_list_offsets.Topic(name="orders", partitions=asked)])
+    partitions = [k02_list_offsets.Partition(partition_index=index, timestamp=EARLIEST, max_num_offsets=1) for index in range(PARTITIONS)]
+    return k02_list_offsets.Request(replica_id=-1, topics=[k02_list_offsets.Topic(name="orders", partitions=partitions)])
 
 
 def fetch() -> Any:
-    asked = [k01_fetch.Partition(partition=index, fetch_offset=0, partition_max_bytes=1000) for index in range(PARTITIONS)]
-    return k01_fetch.Request(max_wait_ms=0, min_bytes=1, topics=[k01_fetch.Topic(topic="orders", partitions=asked)])
+    partitions = [k01_fetch.Partition(partition=index, fetch_offset=0, partition_max_bytes=1000) for index in range(PARTITIONS)]
+    return k01_fetch.Request(max_wait_ms=0, min_bytes=1, topics=[k01_fetch.Topic(topic="orders", partitions=partitions)])
 
 
 def delete_records() -> Any:
-    asked = [k21_delete_records.Partition(partition_index=index, offset=0) for index in range(PARTITIONS)]
-    return k21_delete_records.Request(topics=[k21_delete_records.Topic(name="orders", partitions=asked)], timeout_ms=1000)
+    partitions = [k21_delete_records.Partition(partition_index=index, offset=0) for index in range(PARTITIONS)]
+    return k21_delete_records.Request(topics=[k21_delete_records.Topic(name="orders", partitions=partitions)], timeout_ms=1000)
 
 
 def offset_for_leader_epoch() -> Any:
-    asked = [k23_offset_for_leader_epoch.Partition(partition=index, leader_epoch=0) for index in range(PARTITIONS)]
-    return k23_offset_for_leader_epoch.Request(topics=[k23_offset_for_leader_epoch.Topic(topic="orders", partitions=asked)])
+    partitions = [k23_offset_for_leader_epoch.Partition(partition=index, leader_epoch=0) for index in range(PARTITIONS)]
+    return k23_offset_for_leader_epoch.Request(topics=[k23_offset_for_leader_epoch.Topic(topic="orders", partitions=partitions)])
 
 
 def write_txn_markers() -> Any:
@@ -141,9 +141,9 @@ def test_transactional_produce_opens_few_logs_per_step(broker: BrokerInMemory) -
 
 @pytest.mark.parametrize("wait_ms", [0, 500])
 def test_a_fetch_of_new_partitions_waits_for_records(broker: BrokerInMemory, unopened: Unopened, wait_ms: int) -> None:
-    asked = fetch()
-    asked.max_wait_ms = wait_ms
-    pending = broker.begin(asked, 12)
+    requested = fetch()
+    requested.max_wait_ms = wait_ms
+    pending = broker.begin(requested, 12)
     broker.clock.advance(0)
     assert pending.is_done == (not wait_ms)
     broker.clock.advance(wait_ms)
@@ -159,11 +159,11 @@ def test_failing_log_is_an_error_of_its_partition(broker: BrokerInMemory, unopen
 
 def test_waiting_fetch_opens_few_logs_of_a_topic_created_meanwhile(broker: BrokerInMemory) -> None:
     """Partitions that did not exist when the waiting began, and all of them in the turn that ends it."""
-    asked = fetch()
-    clicks = k01_fetch.Topic(topic="clicks", partitions=asked.topics[0].partitions)
-    asked.topics = [k01_fetch.Topic(topic="orders", partitions=asked.topics[0].partitions[:1]), clicks]
-    asked.max_wait_ms = 500
-    pending = broker.begin(asked, 12)
+    requested = fetch()
+    clicks = k01_fetch.Topic(topic="clicks", partitions=requested.topics[0].partitions)
+    requested.topics = [k01_fetch.Topic(topic="orders", partitions=requested.topics[0].partitions[:1]), clicks]
+    requested.max_wait_ms = 500
+    pending = broker.begin(requested, 12)
     broker.cluster.create_topics([broker.cluster.new_topic("clicks", partition_count=PARTITIONS)], at_first_use=True)
     partitions = broker.cluster.topic("clicks").partitions
     broker.cluster.partition("orders", 0).wake()

@@ -464,14 +464,14 @@ class Transactions(RuleBasedStateMachine):
         assert bool(batches) == (offset < answer.last_stable_offset)
         upto = batches[-1].next_offset if batches else offset
         assert upto <= answer.last_stable_offset
-        told = [(each.producer_id, each.first_offset) for each in answer.aborted_transactions]
+        results = [(each.producer_id, each.first_offset) for each in answer.aborted_transactions]
         expected = [
             (each.producer_id, each.first[index])
             for each in self.ended
             if batches and not each.outcome and index in each.first and each.first[index] < upto and each.last[index] >= offset
         ]
-        assert sorted(told) == sorted(expected), f"aborted within {offset} to {upto} of {index}: {told}, not {expected}"
-        return self.filtered(batches, offset, told), upto
+        assert sorted(results) == sorted(expected), f"aborted within {offset} to {upto} of {index}: {results}, not {expected}"
+        return self.filtered(batches, offset, results), upto
 
     def filtered(self, batches: list[Any], offset: int, told: list[tuple[int, int]]) -> dict[int, bytes | None]:
         """As consumers leave out the records of aborted transactions."""

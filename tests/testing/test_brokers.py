@@ -334,9 +334,9 @@ def test_invalid_options_are_one_line_errors(tmp_path: Path) -> None:
         form(data_dir=tmp_path).start()
     with pytest.raises(BrokerError, match=r"^the broker does not start: Invalid value many for configuration num.partitions"):
         form(config={"num.partitions": "many"}).start()
-    with pytest.warns(UserWarning, match=r"^config: unknown property num.partitons is ignored: did you mean num.partitions\?$") as told:
+    with pytest.warns(UserWarning, match=r"^config: unknown property num.partitons is ignored: did you mean num.partitions\?$") as result:
         form(config={"num.partitons": 3})
-    assert [Path(each.filename).name for each in told] == ["test_brokers.py"]
+    assert [Path(each.filename).name for each in result] == ["test_brokers.py"]
     broken = form(topics=["no name"], data_dir=tmp_path)
     for _ in range(2):  # nothing of it is left
         with pytest.raises(BrokerError, match=r"^topics: 'no name' cannot be created: "):

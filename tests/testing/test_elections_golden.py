@@ -16,8 +16,8 @@ from tests.support.kafka_cluster import RACKS
 @pytest.mark.parametrize(("what", "talk"), [("answers", converse), ("without_eligible", converse_without_eligible)])
 def test_leader_changes_match_three_kafka_brokers(what: str, talk: Callable[[Elections], dict[str, Any]]) -> None:
     with BrokerThread(brokers=3, racks=RACKS) as broker:
-        said = talk(Elections([*broker.nodes.addresses.values()], broker.nodes.stop, broker.nodes.start))
+        result = talk(Elections([*broker.nodes.addresses.values()], broker.nodes.stop, broker.nodes.start))
 
     expected = json.loads(GOLDEN.read_text())[what]
-    assert said.keys() == expected.keys()
-    assert {what: (answer, expected[what]) for what, answer in said.items() if answer != expected[what]} == {}
+    assert result.keys() == expected.keys()
+    assert {what: (answer, expected[what]) for what, answer in result.items() if answer != expected[what]} == {}

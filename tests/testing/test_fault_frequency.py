@@ -26,9 +26,9 @@ def test_each_form_of_frequency() -> None:
 
 
 def test_the_same_seed_hits_the_same_calls() -> None:
-    said = {"probability": 0.3, "seed": 7}
-    assert hits(said, 1000) == hits(said, 1000) != hits({"probability": 0.3, "seed": 8}, 1000)
-    assert 200 < sum(hits(said, 1000)) < 400
+    fields = {"probability": 0.3, "seed": 7}
+    assert hits(fields, 1000) == hits(fields, 1000) != hits({"probability": 0.3, "seed": 8}, 1000)
+    assert 200 < sum(hits(fields, 1000)) < 400
 
 
 @pytest.mark.parametrize(("said", "over"), [({"times": 1}, [False, True, True]), ({"call": 2}, [False, False, True]), ({}, [False] * 3)])

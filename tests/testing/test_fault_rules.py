@@ -65,8 +65,10 @@ class Faulty(BrokerInMemory):
         return self.cluster.topics[topic].partitions[partition].log.log_end_offset
 
     def produce(self, *partitions: int, topic: str = "orders", version: int = 9, acks: int = -1, client_id: str = "test") -> Any:
-        asked = [k00_produce.Partition(index=index, records=records(1)) for index in partitions]
-        request = k00_produce.Request(acks=acks, timeout_ms=100, topic_data=[k00_produce.Topic(name=topic, partition_data=asked)])
+        requested_partitions = [k00_produce.Partition(index=index, records=records(1)) for index in partitions]
+        request = k00_produce.Request(
+            acks=acks, timeout_ms=100, topic_data=[k00_produce.Topic(name=topic, partition_data=requested_partitions)]
+        )
         response = self.ask(request, version, client_id=client_id)
         return response and [BY_CODE[code].name if code else "" for code in codes_of(response)]
 
@@ -77,8 +79,8 @@ def codes_of(response: k00_produce.Response) -> list[int]:
 
 
 def list_offsets(*partitions: int, topic: str = "orders") -> k02_list_offsets.Request:
-    asked = [k02_list_offsets.Partition(partition_index=index, timestamp=-1) for index in partitions]
-    return k02_list_offsets.Request(replica_id=-1, topics=[k02_list_offsets.Topic(name=topic, partitions=asked)])
+    requested_partitions = [k02_list_offsets.Partition(partition_index=index, timestamp=-1) for index in partitions]
+    return k02_list_offsets.Request(replica_id=-1, topics=[k02_list_offsets.Topic(name=topic, partitions=requested_partitions)])
 
 
 @pytest.fixture
@@ -319,8 +321,8 @@ def test_a_fetch_has_errors_of_partitions_there_and_of_its_session_as_a_whole(br
 
 
 def test_a_fetch_that_waits_already_is_answered_and_the_next_one_meets_the_fault(broker: Faulty) -> None:
-    asked = k01_fetch.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-    request = k01_fetch.Request(max_wait_ms=60_000, min_bytes=1, topics=[k01_fetch.Topic(topic="orders", partitions=[asked])])
+    partition = k01_fetch.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    request = k01_fetch.Request(max_wait_ms=60_000, min_bytes=1, topics=[k01_fetch.Topic(topic="orders", partitions=[partition])])
     broker.parked.append(broker.begin(request, 12))
     broker.inject("error", "Produce", error=NOT_LEADER, topic="other")
     assert not broker.parked[0].is_done, "that is not its fault"

@@ -1,4 +1,4 @@
-"""Random faults under clients of four makes: what producers were told is what read_committed reads, exactly once and in order.
+"""Random faults under clients of four makes: read_committed reads the acknowledged records, exactly once and in order.
 
 Each make writes idempotently and in transactions, by turns, while its requests fail, are late, and lose their answers, leaders move,
 brokers stop or are killed; groups of the same make read along. What must be there behind it: tests/support/fault_model.py; how it is
@@ -33,10 +33,10 @@ def makes() -> Iterator[Mapping[str, Clients]]:
 
 
 def seeds() -> list[int]:
-    """Of the rounds: what is asked for, new ones in a soak, and else one whose faults are known to be met by each client."""
-    asked = os.environ.get("MINIBROKER_FAULT_SEED")
-    if asked:
-        return [int(asked)]
+    """Return the seeds: that of the environment, new ones in a soak, else one whose faults hit each client."""
+    requested = os.environ.get("MINIBROKER_FAULT_SEED")
+    if requested:
+        return [int(requested)]
     return [secrets.randbelow(10**6) for _ in range(SOAK_ROUNDS)] if IS_SOAK else [USUAL_SEED]
 
 

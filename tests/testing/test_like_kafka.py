@@ -21,8 +21,8 @@ LONG_MS = 60_000
 
 def begin_fetch_and_look(connection: Connection, deadline: Deadline) -> None:
     """A Fetch that waits for a record, and a request after it."""
-    wanted = k01.Partition(partition=0, fetch_offset=0, partition_max_bytes=1_000_000)
-    fetch = k01.Request(replica_id=-1, max_wait_ms=LONG_MS, min_bytes=1, topics=[k01.Topic(topic="orders", partitions=[wanted])])
+    partition = k01.Partition(partition=0, fetch_offset=0, partition_max_bytes=1_000_000)
+    fetch = k01.Request(replica_id=-1, max_wait_ms=LONG_MS, min_bytes=1, topics=[k01.Topic(topic="orders", partitions=[partition])])
     connection.send(k01, fetch, deadline, most=12)
     last = k02.Partition(partition_index=0, timestamp=-1)
     connection.send(k02, k02.Request(replica_id=-1, topics=[k02.Topic(name="orders", partitions=[last])]), deadline, most=5)

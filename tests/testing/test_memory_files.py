@@ -1,4 +1,4 @@
-"""MemoryFiles behaves as the file system of the machine does: every rule is asked of both."""
+"""MemoryFiles behaves as the file system of the machine does: every test runs on both."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_pickled_it_is_the_same_files_with_other_handles() -> None:
 
 
 def test_a_whole_broker_in_memory_survives_its_death(tmp_path: Path) -> None:
-    """Segments roll, retention deletes, compaction swaps, a topic is deleted, the next start recovers: nothing is asked of the disk."""
+    """Segments roll, retention deletes, compaction swaps, a topic is deleted, the next start recovers, without calls to the disk."""
     files = MemoryFiles()
     folder = tmp_path / "not-there"
     settings = {"log.segment.bytes": "1000", "log.cleaner.min.cleanable.ratio": "0.01"}

@@ -28,8 +28,8 @@ def broker() -> Iterator[BrokerThread]:
 def fetch(broker: BrokerThread) -> list[str]:
     """A Fetch of version 10 that waits for long; the errors of its answer."""
     connection = connect(parse_bootstrap(broker.bootstrap_servers)[0], Deadline(60_000))
-    asked = k01_fetch.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-    request = k01_fetch.Request(max_wait_ms=PATIENT_MS, min_bytes=1, topics=[k01_fetch.Topic(topic=TOPIC, partitions=[asked])])
+    partition = k01_fetch.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    request = k01_fetch.Request(max_wait_ms=PATIENT_MS, min_bytes=1, topics=[k01_fetch.Topic(topic=TOPIC, partitions=[partition])])
     answer = connection.ask(k01_fetch, request, Deadline(60_000), most=10)
     connection.close()
     return [BY_CODE[each.error_code].name for topic in answer.responses for each in topic.partitions if each.error_code]

@@ -94,10 +94,10 @@ def test_failure_report_lists_the_requests(suite: pytest.Pytester) -> None:
     ran.assert_outcomes(failed=3, passed=1)
     sections = ran.stdout.str().split(" minibroker requests ")[1:]
     assert len(sections) == 2
-    asked = [line for line in sections[0].splitlines() if "CreateTopics" in line]
-    assert len(asked) == 2
-    assert re.fullmatch(r"\d\d:\d\d:\d\d\.\d{3}  till  CreateTopics v\d  orders  \d+\.\d ms", asked[0])
-    assert re.search(r"till  CreateTopics v\d  orders  -> TOPIC_ALREADY_EXISTS  \d", asked[1])
+    requests = [line for line in sections[0].splitlines() if "CreateTopics" in line]
+    assert len(requests) == 2
+    assert re.fullmatch(r"\d\d:\d\d:\d\d\.\d{3}  till  CreateTopics v\d  orders  \d+\.\d ms", requests[0])
+    assert re.search(r"till  CreateTopics v\d  orders  -> TOPIC_ALREADY_EXISTS  \d", requests[1])
     assert sections[1].splitlines()[1] == "none"
     with_ini(suite, "minibroker_request_lines = 0")
     assert "minibroker requests" not in suite.runpytest_inprocess().stdout.str()
@@ -354,7 +354,7 @@ GIVEN = """
 
 @pytest.fixture(scope="module", params=["minibroker", pytest.param("kafka", marks=pytest.mark.java)])
 def given(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A Kafka that has a topic of somebody else, in use."""
+    """A Kafka with a topic of another user."""
     if request.param == "kafka":
         with tempfile.TemporaryDirectory() as folder, KafkaProcess(Path(folder)) as kafka:
             yield kafka.bootstrap

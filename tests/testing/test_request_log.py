@@ -47,8 +47,8 @@ def produce(client: Client, topic: str, index: int, *, acks: int = -1) -> None:
 
 def fetch(client: Client, *topics: str, max_wait_ms: int = 0) -> k01_fetch.Request:
     partition = k01_fetch.Partition(partition=0, fetch_offset=0, partition_max_bytes=1000)
-    wanted = [k01_fetch.Topic(topic_id=each.topic_id, partitions=[partition]) for each in client.metadata(list(topics)).topics]
-    return k01_fetch.Request(max_wait_ms=max_wait_ms, min_bytes=1, topics=wanted)
+    requested_topics = [k01_fetch.Topic(topic_id=each.topic_id, partitions=[partition]) for each in client.metadata(list(topics)).topics]
+    return k01_fetch.Request(max_wait_ms=max_wait_ms, min_bytes=1, topics=requested_topics)
 
 
 def test_topics_groups_and_errors_are_logged(broker: BrokerThread, client: Client) -> None:

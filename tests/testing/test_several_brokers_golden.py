@@ -11,6 +11,6 @@ from tests.support.kafka_cluster import RACKS
 
 def test_conversation_matches_three_kafka_brokers() -> None:
     with BrokerThread(brokers=3, racks=RACKS) as broker:
-        said = converse(Cluster([*broker.nodes.addresses.values()], broker.nodes.stop))
+        result = converse(Cluster([*broker.nodes.addresses.values()], broker.nodes.stop))
 
-    assert said == json.loads(GOLDEN.read_text())["answers"]
+    assert result == json.loads(GOLDEN.read_text())["answers"]

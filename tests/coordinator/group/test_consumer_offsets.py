@@ -83,8 +83,8 @@ def test_offset_fetch_checks_the_member_epoch(member_id: str | None, epoch: int,
     two_members(broker)
     codes(broker, "a", 3)
     topic = k09.GroupTopic(name="t", partition_indexes=[0])
-    asked = k09.Group(group_id="readers", member_id=member_id, member_epoch=epoch, topics=[topic])
-    (found,) = broker.ask(k09.Request(groups=[asked]), 9).groups
+    group = k09.Group(group_id="readers", member_id=member_id, member_epoch=epoch, topics=[topic])
+    (found,) = broker.ask(k09.Request(groups=[group]), 9).groups
     assert (found.error_code, len(found.topics)) == (code, 0 if code else 1)
 
 

@@ -79,10 +79,10 @@ def test_join_group_of_a_new_member(request_: Golden, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("request_", frames("k12_heartbeat", lambda _, told: told.error_code in {0, 25}))
 def test_heartbeat(request_: Golden) -> None:
-    asked, told = request_.decode(), answer_of(request_)
+    requested, told = request_.decode(), answer_of(request_)
     known = {}
     if told.error_code == 0:
-        known[asked.group_id] = generation(asked.generation_id, member(asked.member_id, asked.group_instance_id))
+        known[requested.group_id] = generation(requested.generation_id, member(requested.member_id, requested.group_instance_id))
     assert serve(broker_that_knows(**known), request_) == kafka_answer(request_)
 
 
@@ -128,7 +128,7 @@ def test_describe_groups(request_: Golden) -> None:
 
 
 def is_listed(asked: Any, told: Any) -> bool:
-    """Groups that can be put into the log as they were: of the older versions it is not told what they were."""
+    """Groups that can be written to the log: answers of older versions lack some of their properties."""
     return all(not asked.states_filter or group.group_state in asked.states_filter for group in told.groups) and all(
         group.group_state in {"Stable", "Empty"} and group.group_type in {"classic", ""} for group in told.groups
     )
@@ -151,15 +151,15 @@ def is_left(asked: Any, told: Any) -> bool:
 
 @pytest.mark.parametrize("request_", frames("k13_leave_group", is_left))
 def test_leave_group(request_: Golden) -> None:
-    asked, told = request_.decode(), answer_of(request_)
-    codes = [each.error_code for each in told.members] if request_.version >= 3 else [told.error_code]
-    leaving = asked.members if request_.version >= 3 else [asked]
+    requested, result = request_.decode(), answer_of(request_)
+    codes = [each.error_code for each in result.members] if request_.version >= 3 else [result.error_code]
+    leaving = requested.members if request_.version >= 3 else [requested]
     members = [
         member(each.member_id or "its-id", getattr(each, "group_instance_id", None))
         for each, code in zip(leaving, codes, strict=True)
         if code == 0
     ]
-    assert serve(broker_that_knows(**{asked.group_id: generation(1, *members)}), request_) == kafka_answer(request_)
+    assert serve(broker_that_knows(**{requested.group_id: generation(1, *members)}), request_) == kafka_answer(request_)
 
 
 @pytest.mark.parametrize(

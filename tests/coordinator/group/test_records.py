@@ -63,7 +63,7 @@ def test_same_commits_write_the_same_bytes(batch: RecordBatch) -> None:
 
 
 def test_kafka_offsets_topic_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its groups lie in the partitions where Kafka put them; the last offsets are those that Kafka's clients were told."""
+    """Groups are in the same partitions as in Kafka, and the last offsets are those in the answers of Kafka."""
     broker = BrokerInMemory(config={"offsets.topic.num.partitions": "3"})
     groups_of(broker)
     ids = {found.value.topic_id.int: found.key.topic for batch in batches() for found in records(batch) if found.value.topic_id.int}

@@ -1,4 +1,4 @@
-"""What becomes of offsets that nobody asks for. Tombstones as Apache Kafka 4.3.1 wrote them with offsets.retention.minutes=1."""
+"""Offsets expire. Tombstones as Apache Kafka 4.3.1 wrote them with offsets.retention.minutes=1."""
 
 from __future__ import annotations
 

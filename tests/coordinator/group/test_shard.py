@@ -1,4 +1,4 @@
-"""What the records of one partition say of groups: Apache Kafka's own log comes to what Apache Kafka told of its groups."""
+"""The groups in the records of one partition: the log of Apache Kafka has the groups that Apache Kafka described."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def test_loaded_groups_match_kafkas_descriptions() -> None:
             for record in decode_records(batch) if not batch.is_control else ():
                 if (found := CONSUMER_OFFSETS.decode(record.key, record.value)) is not None:
                     shard.replay(found, record.offset)
-    told = golden("k69_consumer_group_describe_v1_response_java_4.3.1_group_tools").decode().groups
-    empty = {each.group_id: each for each in told if each.group_state == "Empty" and each.group_id in shard.groups}
+    result = golden("k69_consumer_group_describe_v1_response_java_4.3.1_group_tools").decode().groups
+    empty = {each.group_id: each for each in result if each.group_state == "Empty" and each.group_id in shard.groups}
     assert len(empty) >= 5
     for group_id, kafka in empty.items():
         image = shard.groups[group_id].image
         assert (shard.groups[group_id].group_type, image.members) == (GroupType.CONSUMER, {})
         assert (image.epoch, image.assignment_epoch) == (kafka.group_epoch, kafka.assignment_epoch)
-    others = {each.group_id for each in told if "is not a consumer group" in (each.error_message or "")} & shard.groups.keys()
+    others = {each.group_id for each in result if "is not a consumer group" in (each.error_message or "")} & shard.groups.keys()
     assert others
     assert all(shard.groups[each].is_classic for each in others)
 

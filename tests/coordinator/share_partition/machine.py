@@ -1,4 +1,4 @@
-"""A share partition alone: its log is a list of batches, what it persists is kept, its clock stands still until told."""
+"""A share partition alone: its log is a list of batches, what it persists is kept, its clock moves only when a test moves it."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ OFFSET: Place = ("offset of the group", 0)  #: no place of records: what the gro
 
 
 class Outcome(Enum):
-    """Of a transaction, as its client was told."""
+    """The outcome of a transaction in the answer to its client."""
 
     OPEN = "open"
     COMMITTED = "committed"
@@ -142,7 +142,7 @@ class Producer:
         self._reached: set[Place] = set()
 
     def take_over(self) -> None:
-        """InitProducerId: whoever had the id is fenced, and its transaction aborted."""
+        """InitProducerId: the previous owner of the id is fenced, and its transaction aborted."""
         self._note(Outcome.ABORTED)
         answer = self.shop.ask(k22.Request(transactional_id=self.transactional_id, transaction_timeout_ms=TIMEOUT_MS), 4)
         assert answer.error_code == 0
@@ -199,7 +199,7 @@ class Producer:
         return self.shop.produce(place, bytes(batch), 11 if self.is_old else 12, self.transactional_id)
 
     def end(self, *, commit: bool) -> None:
-        """The client is told how its transaction ended."""
+        """The client receives the outcome of its transaction."""
         self._note(Outcome.COMMITTED if commit else Outcome.ABORTED)
         answer = self.ask_for_end(commit=commit)
         assert answer.error_code == 0

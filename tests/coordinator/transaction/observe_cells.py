@@ -95,19 +95,19 @@ class Kafka:
         while True:
             match kind, rest:
                 case "init", [who]:
-                    said = ids.of(who, lambda: self.current(name))
-                    answer = self.peer.ask(k22, 5, _init(name, said))
+                    response = ids.of(who, lambda: self.current(name))
+                    answer = self.peer.ask(k22, 5, _init(name, response))
                     outcome = answer.error_code, (answer.producer_id, answer.producer_epoch)
                 case "add", [version, who, topic]:
                     outcome = self._add(int(version), name, ids.of(who, lambda: self.current(name)), topic, is_asked=False), (-1, -1)
                 case "verify", [who, topic]:
                     outcome = self._add(5, name, ids.of(who, lambda: self.current(name)), topic, is_asked=True), (-1, -1)
                 case "end", [version, result, who]:
-                    said = ids.of(who, lambda: self.current(name))
+                    response = ids.of(who, lambda: self.current(name))
                     request = k26.Request(
                         transactional_id=name,
-                        producer_id=said.producer_id,
-                        producer_epoch=said.producer_epoch,
+                        producer_id=response.producer_id,
+                        producer_epoch=response.producer_epoch,
                         committed=result == "commit",
                     )
                     answer = self.peer.ask(k26, int(version), request)

@@ -52,7 +52,7 @@ class SteppingClock(ManualClock):
                 callback()
 
     def forget(self) -> None:
-        """The broker that asked for these is gone."""
+        """The broker that sent these requests has stopped."""
         self._timers.clear()
 
 

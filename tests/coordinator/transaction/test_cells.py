@@ -44,12 +44,12 @@ class Ours:
     def _decide(self, kind: str, *rest: str) -> states.Decision:
         match kind, rest:
             case "init", [who]:
-                said = self._ids(who)
+                response = self._ids(who)
                 return states.init_producer_id(
                     self.state,
                     "0",
                     TIMEOUT_MS,
-                    states.expected_ids(*said),
+                    states.expected_ids(*response),
                     now_ms=NOW_MS,
                     transaction_version=self.transaction_version,
                     allocate_producer_id=lambda: next(self.new_producer_ids),

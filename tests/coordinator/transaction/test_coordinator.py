@@ -533,11 +533,11 @@ def test_loading_ids_answer_coordinator_load_in_progress(monkeypatch: pytest.Mon
 
     broker = broker.restart()
 
-    told: list[int] = []
-    while not told or told[-1] != 0:
-        told.append(broker.ask(k66.Request(state_filters=[], producer_id_filters=[])).error_code)
+    results: list[int] = []
+    while not results or results[-1] != 0:
+        results.append(broker.ask(k66.Request(state_filters=[], producer_id_filters=[])).error_code)
         broker.clock.advance(0)
-    assert set(told) == {14, 0}
+    assert set(results) == {14, 0}
     assert len(broker.services.coordinators.transactions.all()) == 31
 
 

@@ -290,10 +290,10 @@ def test_added_partitions_accumulate_and_keep_the_start_time() -> None:
 
 
 def test_verification() -> None:
-    wanted = frozenset({("orders", 0), ("other", 0)})
+    expected = frozenset({("orders", 0), ("other", 0)})
     ids = ProducerIdAndEpoch(7, 5)
-    assert verify_partitions(metadata(ONGOING), ids, wanted) == {("orders", 0): None, ("other", 0): TransactionAbortable}
-    assert set(verify_partitions(metadata(EMPTY), ids, wanted).values()) == {TransactionAbortable}
+    assert verify_partitions(metadata(ONGOING), ids, expected) == {("orders", 0): None, ("other", 0): TransactionAbortable}
+    assert set(verify_partitions(metadata(EMPTY), ids, expected).values()) == {TransactionAbortable}
     for current, error in (
         (None, InvalidProducerIdMapping),
         (metadata(ONGOING, producer_id=8), InvalidProducerIdMapping),
@@ -301,7 +301,7 @@ def test_verification() -> None:
         (metadata(PREPARE_COMMIT), ConcurrentTransactions),
     ):
         with pytest.raises(error):
-            verify_partitions(current, ids, wanted)
+            verify_partitions(current, ids, expected)
 
 
 # EndTxn

@@ -1,4 +1,4 @@
-"""The settings under which both brokers are asked."""
+"""The settings of both brokers."""
 
 from __future__ import annotations
 

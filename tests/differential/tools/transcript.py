@@ -77,11 +77,11 @@ class Side:
         Not `ordered`: its lines come out of a hash map. `free`: columns of its table that are not compared.
         `figures`: it measures, so numbers are not compared. `drop`: a pattern of what else is not.
         """
-        said = self._tools.run(tool, *self._arguments(arguments, offline), stdin=stdin)
-        self._keep(tool, arguments, said, ordered, free, drop=r"\d+(\.\d+)?" if figures else drop)
-        if tool == "TopicCommand" and "--create" in arguments and said.exit_code == 0:
+        result = self._tools.run(tool, *self._arguments(arguments, offline), stdin=stdin)
+        self._keep(tool, arguments, result, ordered, free, drop=r"\d+(\.\d+)?" if figures else drop)
+        if tool == "TopicCommand" and "--create" in arguments and result.exit_code == 0:
             self._wait_for_topic(arguments[arguments.index("--topic") + 1])
-        return said
+        return result
 
     def _wait_for_topic(self, topic: object) -> None:
         """Kafka answers before its broker has taken in what the controller decided."""
@@ -94,10 +94,10 @@ class Side:
         """Run a tool again and again until it says what is waited for; only the last time is kept."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
-            said = self._tools.run(tool, *self._arguments(arguments, offline=False))
-            if enough(said) or time.monotonic() > deadline:
-                self._keep(tool, arguments, said, ordered, free)
-                return said
+            result = self._tools.run(tool, *self._arguments(arguments, offline=False))
+            if enough(result) or time.monotonic() > deadline:
+                self._keep(tool, arguments, result, ordered, free)
+                return result
 
     def start(self, handle: str, tool: str, *arguments: object, stdin: str = "") -> None:
         """Begin to run a tool; what it says is kept when it is stopped."""
@@ -107,16 +107,16 @@ class Side:
         """Until a started tool has said enough, or has ended."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
-            said = self._tools.said(handle)
-            if enough(said) or said.exit_code is not None or time.monotonic() > deadline:
-                return said
+            result = self._tools.said(handle)
+            if enough(result) or result.exit_code is not None or time.monotonic() > deadline:
+                return result
             time.sleep(0.02)
 
     def stop(self, handle: str, *, ordered: bool = True) -> Said:
         """End a started tool as Ctrl-C would."""
-        said = self._tools.stop(handle)
-        self._keep(f"(stop) {handle}", (), said, ordered, ())
-        return said
+        result = self._tools.stop(handle)
+        self._keep(f"(stop) {handle}", (), result, ordered, ())
+        return result
 
     def file(self, name: str, text: str) -> Path:
         """A file for a tool to read."""

@@ -40,8 +40,10 @@ def broker(*acls: str, topics: tuple[str, ...] = ("orders", "secret"), **config:
 
 def fetch(*topics: Any, **changes: Any) -> k01.Request:
     fields: dict[str, Any] = {"max_wait_ms": 500, "min_bytes": 1, "session_id": 0, "session_epoch": 0}
-    asked = [k01.Topic(topic_id=each, partitions=[k01.Partition(partition=0, fetch_offset=0, partition_max_bytes=1000)]) for each in topics]
-    return k01.Request(**(fields | {"topics": asked} | changes))
+    partitions = [
+        k01.Topic(topic_id=each, partitions=[k01.Partition(partition=0, fetch_offset=0, partition_max_bytes=1000)]) for each in topics
+    ]
+    return k01.Request(**(fields | {"topics": partitions} | changes))
 
 
 def codes(response: k01.Response, made: BrokerInMemory) -> dict[str, int]:
@@ -224,8 +226,8 @@ def test_middleware_does_not_see_denied_resources() -> None:
 
     made.services.registry = wrapped(registry.load(), watch)
     made.dispatcher = Dispatcher(made.services)
-    asked = k03.Request(topics=[k03.Topic(name="orders"), k03.Topic(name="secret")], allow_auto_topic_creation=True)
-    answer = made.ask(asked)
+    own_request = k03.Request(topics=[k03.Topic(name="orders"), k03.Topic(name="secret")], allow_auto_topic_creation=True)
+    answer = made.ask(own_request)
     assert {topic.name: topic.error_code for topic in answer.topics} == {"orders": 0, "secret": 29}
     assert [[topic.name for topic in request.topics] for request in seen] == [["orders"]]
     assert made.ask(k50.Request(users=None)).error_code == 31

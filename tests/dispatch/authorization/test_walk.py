@@ -59,9 +59,9 @@ def _without_ids(outcome: str) -> str:
 
 def test_every_api_is_covered() -> None:
     setting = Setting(dict.fromkeys(("seen", "secret", "seen-lost", "secret-lost"), UUID(int=5)), 0)
-    asked = {int(type(case.request(setting)).__module__.rpartition(".")[2][1:3]) for case in CASES}
+    requested = {int(type(case.request(setting)).__module__.rpartition(".")[2][1:3]) for case in CASES}
     served = {api.key for api in registry.load().apis() if api.authorizes != UNRESTRICTED}
-    assert served - asked <= ELSEWHERE
+    assert served - requested <= ELSEWHERE
 
 
 def test_every_special_rule_has_its_function() -> None:

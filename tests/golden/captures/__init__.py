@@ -10,14 +10,49 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from minibroker.errors import WireError
 from tests.golden import FRAMES, Golden, Provenance, stem_of
 from tests.support import java
-from tests.support.capture_proxy import Captured
+from tests.support.capture_proxy import Captured, CaptureProxy
+from tests.support.kafka_process import KafkaProcess
+from tests.support.ports import free_port
+
+#: by the label of the frames: a function that runs the client against an address, the client's name and version, the command
+Catalogue = Mapping[str, tuple[Callable[[str], None], str, str]]
+
+
+@contextmanager
+def kafka_behind_proxy(settings: Mapping[str, str]) -> Iterator[tuple[KafkaProcess, CaptureProxy]]:
+    """Run an Apache Kafka that advertises the address of a proxy, which keeps the frames."""
+    port = free_port()
+    advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+    with tempfile.TemporaryDirectory() as folder, KafkaProcess(Path(folder), settings={**settings, **advertised}) as kafka:
+        proxy = CaptureProxy(port, ("127.0.0.1", kafka.port))
+        try:
+            yield kafka, proxy
+        finally:
+            proxy.close()
+
+
+def drive_clients(proxy: CaptureProxy, catalogue: Catalogue, *, keeps_going: bool = False) -> None:
+    """Run each client against the proxy, and print the number of its frames. `keeps_going`: also after a client that fails."""
+    for label, (drive, client, _) in catalogue.items():
+        proxy.label = label
+        before = len(proxy.frames)
+        print(f"{label} ...", flush=True)
+        try:
+            drive(f"127.0.0.1:{proxy.port}")
+        except Exception as error:
+            if not keeps_going:
+                raise
+            print(f"FAILED: {error!r}", flush=True)
+        print(f"{client}: {len(proxy.frames) - before} frames", flush=True)
 
 
 def write_frames(entries_of: Mapping[str, list[Any]], suffix: str = "") -> None:

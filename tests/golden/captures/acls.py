@@ -8,17 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from tests.golden.captures import write_frames
+from tests.golden.captures import drive_clients, kafka_behind_proxy, write_frames
 from tests.golden.captures.clients import ACL_KEYS, HERE, keep
 from tests.support import java
-from tests.support.capture_proxy import CaptureProxy
-from tests.support.kafka_process import KafkaProcess
-from tests.support.ports import free_port
 
 ACL_COMMAND = "org.apache.kafka.tools.AclCommand"
 
@@ -98,16 +93,7 @@ def clients() -> dict[str, tuple[Callable[[str], None], str, str]]:
 
 
 def capture() -> None:
-    proxy_port = free_port()
     catalogue = clients()
-    with tempfile.TemporaryDirectory() as folder:
-        settings = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy_port}"}
-        with KafkaProcess(Path(folder), settings=settings) as kafka:
-            proxy = CaptureProxy(proxy_port, ("127.0.0.1", kafka.port))
-            for label, (drive, client, _) in catalogue.items():
-                proxy.label = label
-                before = len(proxy.frames)
-                drive(f"127.0.0.1:{proxy_port}")
-                print(f"{client}: {len(proxy.frames) - before} frames", flush=True)
-            proxy.close()
+    with kafka_behind_proxy({}) as (_, proxy):
+        drive_clients(proxy, catalogue)
     write_frames(keep(proxy.frames, catalogue, ACL_KEYS))

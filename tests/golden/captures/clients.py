@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.golden import SCHEMAS, stem_of
-from tests.golden.captures import write_frames
+from tests.golden.captures import drive_clients, write_frames
 from tests.support import java
 from tests.support.capture_proxy import Captured, CaptureProxy
 
@@ -144,8 +144,10 @@ def librdkafka(bootstrap: str) -> None:
     admin.incremental_alter_configs([changed])[changed].result()
     replaced = ConfigResource(ConfigResource.Type.TOPIC, name, set_config={"retention.ms": "6000"})
     admin.alter_configs([replaced])[replaced].result()
-    asked = TopicPartition(name, 0)
-    admin.list_offsets({asked: OffsetSpec.max_timestamp()}, isolation_level=IsolationLevel.READ_COMMITTED)[asked].result()
+    requested_partition = TopicPartition(name, 0)
+    admin.list_offsets({requested_partition: OffsetSpec.max_timestamp()}, isolation_level=IsolationLevel.READ_COMMITTED)[
+        requested_partition
+    ].result()
     admin.describe_cluster().result()
     admin.delete_records([TopicPartition(name, 0, 3)])
     admin.delete_topics([name])[name].result()
@@ -175,9 +177,9 @@ def java_tools(bootstrap: str) -> None:
     java.run_tool(java.CONFIG_COMMAND, *at, *config, "--alter", "--add-config", "max.message.bytes=4000")
     java.run_tool(java.CONFIG_COMMAND, *at, *config, "--describe")
     java.run_tool(java.LOG_DIRS_COMMAND, *at, "--describe", "--topic-list", "java")
-    wanted = Path(tempfile.gettempdir()) / "minibroker-capture.json"
-    wanted.write_text(json.dumps({"partitions": [{"topic": "java", "partition": 0, "offset": 1}], "version": 1}))
-    java.run_tool(java.DELETE_RECORDS_COMMAND, *at, "--offset-json-file", str(wanted))
+    requested = Path(tempfile.gettempdir()) / "minibroker-capture.json"
+    requested.write_text(json.dumps({"partitions": [{"topic": "java", "partition": 0, "offset": 1}], "version": 1}))
+    java.run_tool(java.DELETE_RECORDS_COMMAND, *at, "--offset-json-file", str(requested))
     java.run_tool(java.BROKER_API_VERSIONS_COMMAND, *at)
     java.run_tool(java.TOPIC_COMMAND, *at, "--delete", "--topic", "java")
 
@@ -245,10 +247,6 @@ def keep(
 def capture(broker_port: int, proxy_port: int) -> None:
     proxy = CaptureProxy(proxy_port, ("127.0.0.1", broker_port))
     catalogue = clients()
-    for label, (drive, client, _) in catalogue.items():
-        before = len(proxy.frames)
-        proxy.label = label
-        drive(f"127.0.0.1:{proxy_port}")
-        print(f"{client}: {len(proxy.frames) - before} frames", flush=True)
+    drive_clients(proxy, catalogue)
     write_frames(keep(proxy.frames, catalogue, KEYS))
     proxy.close()

@@ -18,7 +18,7 @@ from typing import Any
 
 from minibroker.schemas import k30_create_acls as k30
 from tests.golden import token_scenes
-from tests.golden.captures import write_frames
+from tests.golden.captures import drive_clients, write_frames
 from tests.golden.captures.clients import HERE, TOKEN_KEYS, keep
 from tests.golden.token_scenes import ACLS, ADMIN, ALICE, ANSWERS, PLAIN, SECRET, USERS, Notes, Scenes
 from tests.support import java
@@ -119,11 +119,7 @@ def capture_frames(sasl_port: int, proxy_port: int) -> None:
     """Write the frames of the clients."""
     proxy = CaptureProxy(proxy_port, ("127.0.0.1", sasl_port))
     catalogue = clients()
-    for label, (drive, client, _) in catalogue.items():
-        proxy.label = label
-        before = len(proxy.frames)
-        drive(f"127.0.0.1:{proxy_port}")
-        print(f"{client}: {len(proxy.frames) - before} frames", flush=True)
+    drive_clients(proxy, catalogue)
     proxy.close()
     write_frames(keep(proxy.frames, catalogue, TOKEN_KEYS))
 

@@ -69,8 +69,8 @@ class Elections(Cluster):
         self.until(self._brokers, lambda found: node in found)
 
         def is_settled() -> bool:
-            led = [told for _, told in self.partitions() if told["leader"] >= 0]
-            return all({*told["in_sync"], *told["offline"]} == {*told["replicas"]} for told in led)
+            led = [result for _, result in self.partitions() if result["leader"] >= 0]
+            return all({*result["in_sync"], *result["offline"]} == {*result["replicas"]} for result in led)
 
         self.until(is_settled, bool)
 
@@ -98,8 +98,8 @@ class Elections(Cluster):
 
     def note_partitions(self, what: str) -> None:
         """All topics' partitions, as they are now."""
-        for name, told in self.partitions():
-            self.note(f"{what}: {name}", told)
+        for name, result in self.partitions():
+            self.note(f"{what}: {name}", result)
 
     def finalize(self, level: int) -> None:
         """Take eligible leader replicas to a level."""
@@ -109,14 +109,14 @@ class Elections(Cluster):
         self.note(f"{ELIGIBLE_LEADERS} {level}", (answer.error_code, answer.error_message))
 
         def finalized() -> int:
-            told = self.ask(1, k18_api_versions.Request(client_software_name="a", client_software_version="1")).finalized_features
-            return next((each.max_version_level for each in told if each.name == ELIGIBLE_LEADERS), 0)
+            result = self.ask(1, k18_api_versions.Request(client_software_name="a", client_software_version="1")).finalized_features
+            return next((each.max_version_level for each in result if each.name == ELIGIBLE_LEADERS), 0)
 
         self.until(finalized, lambda found: found == level)
 
     def elect(self, election_type: int) -> Any:
-        asked = [k43_elect_leaders.Topic(topic=name, partitions=[0]) for name in TOPICS]
-        found = self.ask(1, k43_elect_leaders.Request(election_type=election_type, topic_partitions=asked, timeout_ms=10_000))
+        topics = [k43_elect_leaders.Topic(topic=name, partitions=[0]) for name in TOPICS]
+        found = self.ask(1, k43_elect_leaders.Request(election_type=election_type, topic_partitions=topics, timeout_ms=10_000))
         results = {
             each.topic: (each.partition_result[0].error_code, each.partition_result[0].error_message)
             for each in found.replica_election_results
@@ -125,7 +125,7 @@ class Elections(Cluster):
 
 
 def converse(cluster: Elections) -> dict[str, Any]:
-    """Everything that is asked, with what was answered."""
+    """Send all requests, and return the answers."""
     make_topics(cluster)
     ask_quorum(cluster)
     ask_configs(cluster)
@@ -198,7 +198,9 @@ def make_topics(cluster: Elections) -> None:
     for name, (replicas, configs) in TOPICS.items():
         made = create(cluster, name, replicas=[replicas], **configs)  # type: ignore[arg-type]  # names of configs are none of its own
         assert not made.error_code, made
-    cluster.until(lambda: [told["leader"] for _, told in cluster.partitions()], lambda found: len(found) == len(TOPICS) and min(found) > 0)
+    cluster.until(
+        lambda: [result["leader"] for _, result in cluster.partitions()], lambda found: len(found) == len(TOPICS) and min(found) > 0
+    )
 
 
 def ask_quorum(cluster: Elections) -> None:
@@ -207,9 +209,14 @@ def ask_quorum(cluster: Elections) -> None:
 
     def ids(node: int, version: int) -> Any:
         answer = cluster.ask(node, request, version)
-        told = answer.topics[0].partitions[0]
-        observers = sorted(each.replica_id for each in told.observers)
-        return told.leader_id, [each.replica_id for each in told.current_voters], observers, sorted(each.node_id for each in answer.nodes)
+        result = answer.topics[0].partitions[0]
+        observers = sorted(each.replica_id for each in result.observers)
+        return (
+            result.leader_id,
+            [each.replica_id for each in result.current_voters],
+            observers,
+            sorted(each.node_id for each in answer.nodes),
+        )
 
     cluster.until(lambda: ids(1, 2)[2], lambda observers: observers == [2, 3])
     for node in (1, 2):
@@ -255,7 +262,7 @@ def ask_for_more(cluster: Elections) -> None:
         cluster.note(f"create {what}", (made.error_code, made.error_message))
         if not made.error_code:
             cluster.until(partial(_is_known, cluster, made.name), bool)
-            cluster.note(f"made {what}", [told for _, told in cluster.partitions([made.name])])
+            cluster.note(f"made {what}", [result for _, result in cluster.partitions([made.name])])
     for what, brokers in (("on 3 alone", [3]), ("on 2", [2])):
         assignment = k37_create_partitions.Assignment(broker_ids=brokers)
         topic = k37_create_partitions.Topic(name="single", count=2, assignments=[assignment])
@@ -265,7 +272,8 @@ def ask_for_more(cluster: Elections) -> None:
     cluster.note("create everywhere", (made.error_code, made.error_message))
     cluster.until(lambda: [*cluster.partitions(["spread"])], lambda found: len(found) == 2)
     cluster.note(
-        "made everywhere", [(sorted(told["replicas"]), told["in_sync"], told["offline"]) for _, told in cluster.partitions(["spread"])]
+        "made everywhere",
+        [(sorted(result["replicas"]), result["in_sync"], result["offline"]) for _, result in cluster.partitions(["spread"])],
     )
 
 
@@ -274,7 +282,7 @@ def _is_known(cluster: Elections, topic: str) -> bool:
 
 
 def ask_session(cluster: Elections) -> None:
-    """A consumer in a session that says its rack later: it is told of the replica there whether or not there is news."""
+    """A consumer in a session that sends its rack later: the answer names the replica there, with or without new records."""
     topic_id = cluster.ask(1, k03_metadata.Request(topics=[k03_metadata.Topic(name="one")])).topics[0].topic_id
     partition = k01_fetch.Partition(partition=0, fetch_offset=0, partition_max_bytes=1000)
     topic = k01_fetch.Topic(topic="one", topic_id=topic_id, partitions=[partition])
@@ -285,15 +293,15 @@ def ask_session(cluster: Elections) -> None:
             max_wait_ms=300, min_bytes=1, topics=[], session_id=opened.session_id, session_epoch=epoch, rack_id=rack
         )
         answer = cluster.ask(2, request)
-        told = [(each.error_code, each.preferred_read_replica, each.high_watermark) for t in answer.responses for each in t.partitions]
-        cluster.note(f"Fetch {epoch} of the session, rack {rack or 'unsaid'}", (answer.error_code, told))
+        results = [(each.error_code, each.preferred_read_replica, each.high_watermark) for t in answer.responses for each in t.partitions]
+        cluster.note(f"Fetch {epoch} of the session, rack {rack or 'unsaid'}", (answer.error_code, results))
 
 
 def capture() -> None:
     """Ask three Kafkas, and write down what they say."""
-    said = {}
+    answers = {}
     for what, talk in (("answers", converse), ("without_eligible", converse_without_eligible)):
         with KafkaCluster(SETTINGS, voters=(1,)) as kafka:
-            said[what] = talk(Elections(kafka.addresses, kafka.stop, kafka.start))
+            answers[what] = talk(Elections(kafka.addresses, kafka.stop, kafka.start))
     provenance = f"Apache Kafka {KAFKA_VERSION}, three brokers, tests/golden/captures/elections.py"
-    GOLDEN.write_text(json.dumps({"provenance": provenance} | said, indent=1) + "\n")
+    GOLDEN.write_text(json.dumps({"provenance": provenance} | answers, indent=1) + "\n")

@@ -112,7 +112,7 @@ def told(result: k01_fetch.PartitionResult) -> dict[str, Any]:
 def converse(ask: Ask) -> dict[str, Any]:
     """Everything."""
     fill(ask)
-    return {what: fetch(ask, *asked) for what, asked in FETCHES.items()}
+    return {what: fetch(ask, *requested) for what, requested in FETCHES.items()}
 
 
 def asking(host: str, port: int) -> Ask:

@@ -20,12 +20,10 @@ from typing import Any
 
 from minibroker.errors import WireError
 from tests.golden import Golden, Provenance, stem_of
-from tests.golden.captures import dumped, write_frames, write_wire_log
+from tests.golden.captures import drive_clients, dumped, kafka_behind_proxy, write_frames, write_wire_log
 from tests.golden.captures.clients import GROUP_KEYS, STREAMS_KEYS, keep
 from tests.support import java
-from tests.support.capture_proxy import Captured, CaptureProxy
-from tests.support.kafka_process import KafkaProcess
-from tests.support.ports import free_port
+from tests.support.capture_proxy import Captured
 
 HERE = Path(__file__).parents[1]
 LOGS = HERE / "records" / "groups_kafka_4.3.1.json"
@@ -265,8 +263,8 @@ def looked_at(bootstrap: str) -> Iterator[None]:
 
 def tool(bootstrap: str, name: str, *arguments: str, server: str = "--bootstrap-server") -> None:
     """One call of a tool of Kafka, whose failure is worth seeing, too."""
-    said = java.run_tool(name if name.startswith("kafka.") else TOOLS + name, server, bootstrap, *arguments, check=False)
-    print(f"$ {name} {' '.join(arguments)}\n{said}", flush=True)
+    result = java.run_tool(name if name.startswith("kafka.") else TOOLS + name, server, bootstrap, *arguments, check=False)
+    print(f"$ {name} {' '.join(arguments)}\n{result}", flush=True)
 
 
 def java_group_tools(bootstrap: str) -> None:
@@ -417,31 +415,17 @@ def is_whole(frame: Captured) -> bool:
 
 def capture(wire_log: str = "", *wanted: str) -> None:
     catalogue = clients()
-    proxy_port = free_port()
-    with tempfile.TemporaryDirectory() as folder:
-        settings = SETTINGS | {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy_port}"}
-        with KafkaProcess(Path(folder), settings=settings) as kafka:
-            proxy = CaptureProxy(proxy_port, ("127.0.0.1", kafka.port))
-            bootstrap = f"127.0.0.1:{proxy_port}"
-            prepare(bootstrap)
-            proxy.frames.clear()
-            for label, (drive, client, _) in catalogue.items():
-                if wanted and label not in wanted:
-                    continue
-                before = len(proxy.frames)
-                proxy.label = label
-                print(f"{label} ...", flush=True)
-                try:
-                    drive(bootstrap)
-                except Exception as error:  # noqa: BLE001  what was said before is worth keeping; someone reads this output
-                    print(f"FAILED: {error!r}", flush=True)
-                print(f"{client}: {len(proxy.frames) - before} frames", flush=True)
-            frames = [frame for frame in proxy.frames if frame.client_id != BACKGROUND and not frame.client_id.startswith("broker-")]
-            if wire_log:
-                write_wire_log(wire_log, frames, SHOWN_KEYS)
-            proxy.close()
-            kafka.stop()
-            logs = {} if wanted else dumped(kafka.data_dir)
+    with kafka_behind_proxy(SETTINGS) as (kafka, proxy):
+        bootstrap = f"127.0.0.1:{proxy.port}"
+        prepare(bootstrap)
+        proxy.frames.clear()
+        chosen = {label: entry for label, entry in catalogue.items() if not wanted or label in wanted}
+        drive_clients(proxy, chosen, keeps_going=True)
+        frames = [frame for frame in proxy.frames if frame.client_id != BACKGROUND and not frame.client_id.startswith("broker-")]
+        if wire_log:
+            write_wire_log(wire_log, frames, SHOWN_KEYS)
+        kafka.stop()
+        logs = {} if wanted else dumped(kafka.data_dir)
     if wanted:
         return
     frames = [frame for frame in frames if frame.api_key in GROUP_KEYS and is_whole(frame)]

@@ -55,7 +55,7 @@ _SLOW = {  # a node that is stopped stays in the in-sync sets
 
 
 class Asking:
-    """Requests to the leader of TOPIC; each answer is a row, what was asked first."""
+    """Requests to the leader of TOPIC; each answer is a row, which starts with the request."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self._addresses = addresses
@@ -88,15 +88,15 @@ class Asking:
         self.rows.append(["produce", acks, *row])
 
     def offset_at(self, timestamp: int, isolation: int = 0, most: int = 8) -> None:
-        asked = k02_list_offsets.Partition(partition_index=MAIN, timestamp=timestamp)
-        topic = k02_list_offsets.Topic(name=TOPIC, partitions=[asked])
+        partition = k02_list_offsets.Partition(partition_index=MAIN, timestamp=timestamp)
+        topic = k02_list_offsets.Topic(name=TOPIC, partitions=[partition])
         answer = self._ask(k02_list_offsets, k02_list_offsets.Request(replica_id=-1, isolation_level=isolation, topics=[topic]), most)
         ((found,),) = [each.partitions for each in answer.topics]
         self.rows.append(["offset_at", timestamp, isolation, found.error_code, found.offset, found.leader_epoch])
 
     def fetch(self, offset: int, isolation: int, partition: int = MAIN) -> None:
-        asked = k01_fetch.Partition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
-        topic = k01_fetch.Topic(topic=TOPIC, partitions=[asked])
+        requested_partition = k01_fetch.Partition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+        topic = k01_fetch.Topic(topic=TOPIC, partitions=[requested_partition])
         answer = self._ask(k01_fetch, k01_fetch.Request(max_wait_ms=10, min_bytes=1, isolation_level=isolation, topics=[topic]), 12)
         ((found,),) = [each.partitions for each in answer.responses]
         row = [found.error_code, found.high_watermark, found.last_stable_offset, len(found.records or b"")]
@@ -105,8 +105,8 @@ class Asking:
     def delete_below(
         self, offset: int, partition: int = MAIN, timeout_ms: int = IMPATIENT_MS, connection: Connection | None = None
     ) -> None:
-        asked = k21_delete_records.Partition(partition_index=partition, offset=offset)
-        topic = k21_delete_records.Topic(name=TOPIC, partitions=[asked])
+        requested_partition = k21_delete_records.Partition(partition_index=partition, offset=offset)
+        topic = k21_delete_records.Topic(name=TOPIC, partitions=[requested_partition])
         began_s = time.monotonic()
         answer = self._ask(k21_delete_records, k21_delete_records.Request(topics=[topic], timeout_ms=timeout_ms), 2, connection)
         waited = time.monotonic() - began_s >= timeout_ms / 1000
@@ -114,14 +114,14 @@ class Asking:
         self.rows.append(["delete_below", offset, found.error_code, found.low_watermark, waited])
 
     def end_of_epoch(self, epoch: int) -> None:
-        asked = k23_offset_for_leader_epoch.Partition(partition=MAIN, leader_epoch=epoch)
-        topic = k23_offset_for_leader_epoch.Topic(topic=TOPIC, partitions=[asked])
+        partition = k23_offset_for_leader_epoch.Partition(partition=MAIN, leader_epoch=epoch)
+        topic = k23_offset_for_leader_epoch.Topic(topic=TOPIC, partitions=[partition])
         answer = self._ask(k23_offset_for_leader_epoch, k23_offset_for_leader_epoch.Request(replica_id=-1, topics=[topic]), 4)
         ((found,),) = [each.partitions for each in answer.topics]
         self.rows.append(["end_of_epoch", epoch, found.error_code, found.end_offset])
 
     def write_marker(self, producer_id: int) -> None:
-        """An operator's, of a producer that nobody knows."""
+        """A WriteTxnMarkers of an operator, for an unknown producer."""
         topic = k27_write_txn_markers.Topic(name=TOPIC, partition_indexes=[MAIN])
         marker = k27_write_txn_markers.Marker(
             producer_id=producer_id, producer_epoch=0, transaction_result=False, topics=[topic], coordinator_epoch=0
@@ -134,8 +134,8 @@ class Asking:
     # Administrators
 
     def reassign(self, partition: int, replicas: list[int]) -> None:
-        asked = k45_alter_partition_reassignments.Partition(partition_index=partition, replicas=replicas)
-        topic = k45_alter_partition_reassignments.Topic(name=TOPIC, partitions=[asked])
+        requested_partition = k45_alter_partition_reassignments.Partition(partition_index=partition, replicas=replicas)
+        topic = k45_alter_partition_reassignments.Topic(name=TOPIC, partitions=[requested_partition])
         answer = self._ask(
             k45_alter_partition_reassignments, k45_alter_partition_reassignments.Request(timeout_ms=PATIENT_MS, topics=[topic]), 1
         )
@@ -152,8 +152,8 @@ class Asking:
 
     def until_led_in_epoch(self, epoch: int) -> None:
         """Wait until the leader itself knows of its new epoch."""
-        asked = k23_offset_for_leader_epoch.Partition(partition=MAIN, current_leader_epoch=epoch, leader_epoch=epoch)
-        topic = k23_offset_for_leader_epoch.Topic(topic=TOPIC, partitions=[asked])
+        partition = k23_offset_for_leader_epoch.Partition(partition=MAIN, current_leader_epoch=epoch, leader_epoch=epoch)
+        topic = k23_offset_for_leader_epoch.Topic(topic=TOPIC, partitions=[partition])
         request = k23_offset_for_leader_epoch.Request(replica_id=-1, topics=[topic])
         assert becomes(lambda: not self._ask(k23_offset_for_leader_epoch, request, 4).topics[0].partitions[0].error_code)
 
@@ -178,11 +178,11 @@ class Asking:
     def _ends_of(self, partition: int) -> tuple[int, int]:
         """Log start and log end, as the leader has them."""
         earliest = k02_list_offsets.Partition(partition_index=partition, timestamp=-2)
-        asked = k02_list_offsets.Request(replica_id=-1, topics=[k02_list_offsets.Topic(name=TOPIC, partitions=[earliest])])
+        request = k02_list_offsets.Request(replica_id=-1, topics=[k02_list_offsets.Topic(name=TOPIC, partitions=[earliest])])
         latest = k23_offset_for_leader_epoch.Partition(partition=partition, leader_epoch=0)
         topic = k23_offset_for_leader_epoch.Topic(topic=TOPIC, partitions=[latest])
         end = self._ask(k23_offset_for_leader_epoch, k23_offset_for_leader_epoch.Request(replica_id=-1, topics=[topic]), 4)
-        return self._ask(k02_list_offsets, asked, 8).topics[0].partitions[0].offset, end.topics[0].partitions[0].end_offset
+        return self._ask(k02_list_offsets, request, 8).topics[0].partitions[0].offset, end.topics[0].partitions[0].end_offset
 
 
 TRANSACTIONAL_ID = "till"

@@ -65,7 +65,7 @@ def codes(answer: Any) -> dict[str, dict[str, int]]:
 
 
 def reassignment(directory: str) -> str:
-    """What the tool is told: both partitions to one directory."""
+    """The plan of the tool: both partitions to one directory."""
     partitions = [{"topic": "golden", "partition": index, "replicas": [1], "log_dirs": [directory]} for index in (0, 1)]
     return json.dumps({"version": 1, "partitions": partitions})
 

@@ -80,7 +80,7 @@ class Sockets:
 
 def capture() -> None:
     """Broker by broker: the one of all scenes, and one of each policy."""
-    said: dict[str, list[str]] = {}
+    answers: dict[str, list[str]] = {}
     written: dict[str, list[list[str]]] = {}
     for setting in ("bidirectional", *POLICIES):
         settings = SETTINGS | {"group.consumer.migration.policy": setting}
@@ -91,10 +91,10 @@ def capture() -> None:
             for scene, each in zip(scenes, SCENES if setting == "bidirectional" else [policy], strict=True):
                 print(scene.group_id, file=sys.stderr, flush=True)
                 each(scene)
-                said[each.__name__ if setting == "bidirectional" else f"policy {setting}"] = scene.told
+                answers[each.__name__ if setting == "bidirectional" else f"policy {setting}"] = scene.told
             kafka.stop()
             if setting == "bidirectional":
                 (log,) = (kafka.data_dir / "__consumer_offsets-0").glob("*.log")
                 written = {each.__name__: batches_of(log.read_bytes(), each.__name__, names_of(scenes)) for each in RECORDED}
     provenance = {"broker": "Apache Kafka 4.3.1", "command": "python -m tests.golden capture migrations"}
-    GOLDEN.write_text(json.dumps(provenance | {"scenes": said, "records": written}, indent=1) + "\n")
+    GOLDEN.write_text(json.dumps(provenance | {"scenes": answers, "records": written}, indent=1) + "\n")

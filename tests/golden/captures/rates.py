@@ -38,8 +38,8 @@ def capture() -> None:
     for settings, events in tried:
         lines += [" ".join(map(str, settings)), *(f"{now_ms} {value}" for now_ms, value in events)]
     command = ["java", "-cp", f"{kafka_jars()}/*", str(FILE.parent / "Rates.java")]
-    said = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=True).stdout.split()
-    answers = iter(zip(map(int, said[::2]), map(int, said[1::2]), strict=True))
+    result = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=True).stdout.split()
+    answers = iter(zip(map(int, result[::2]), map(int, result[1::2]), strict=True))
     rows = [[*settings, [[now_ms - START_MS, value, *next(answers)] for now_ms, value in events]] for settings, events in tried]
     provenance = "Apache Kafka 4.3.1: Rate and TokenBucket of kafka-clients; asked by python -m tests.golden capture rates"
     FILE.write_text(json.dumps({"provenance": provenance, "clients": rows}, separators=(",", ":")).replace("]]],", "]]],\n"))

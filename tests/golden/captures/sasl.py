@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from minibroker.schemas import k17_sasl_handshake, k36_sasl_authenticate
-from tests.golden.captures import write_frames
+from tests.golden.captures import drive_clients, write_frames
 from tests.golden.captures.clients import HERE, keep
 from tests.golden.sasl_scenes import Ports, answers, make_users, properties
 from tests.support import java
@@ -101,15 +101,11 @@ def capture() -> None:
     with tempfile.TemporaryDirectory() as folder, KafkaProcess(Path(folder), settings=settings, port=plain):
         make_users(ports)
         proxy = CaptureProxy(proxy_port, ("127.0.0.1", sasl))
-        for label, (drive, client, _) in catalogue.items():
-            proxy.label = label
-            before = len(proxy.frames)
-            drive(f"127.0.0.1:{proxy_port}")
-            print(f"{client}: {len(proxy.frames) - before} frames", flush=True)
+        drive_clients(proxy, catalogue)
         proxy.close()
         frames = proxy.frames + every_version(plain_proxy, plain)
         found = answers(ports)
     write_frames(keep(frames, catalogue | {FRANZ_GO[0]: (lambda _: None, *FRANZ_GO[1:])}, KEYS))
     provenance = "Apache Kafka 4.3.1, one KRaft node; asked by python -m tests.golden capture sasl"
-    written = ",\n".join(f"{json.dumps(name)}: {json.dumps(said)}" for name, said in found.items())
+    written = ",\n".join(f"{json.dumps(name)}: {json.dumps(result)}" for name, result in found.items())
     FILE.write_text(f'{{"provenance": {json.dumps(provenance)}, "answers": {{\n{written}\n}}}}\n')

@@ -201,8 +201,8 @@ def capture() -> None:
     tried = cases(now_s)
     lines = [" ".join([kind, *(base64.b64encode(each.encode()).decode() for each in texts)]) for kind, texts in tried]
     command = ["java", "-cp", f"{kafka_jars()}/*", str(FILE.parent / "SaslAnswers.java")]
-    said = subprocess.run(command, input="\n".join(lines) + "\n", capture_output=True, text=True, check=True).stdout.splitlines()
+    result = subprocess.run(command, input="\n".join(lines) + "\n", capture_output=True, text=True, check=True).stdout.splitlines()
     provenance = "Apache Kafka 4.3.1: JaasConfig and the SaslServers of kafka-clients; asked by python -m tests.golden capture sasl_answers"
-    rows = [[kind, texts, answer] for (kind, texts), answer in zip(tried, said, strict=True)]
+    rows = [[kind, texts, answer] for (kind, texts), answer in zip(tried, result, strict=True)]
     written = ",\n".join(json.dumps(row) for row in rows)
     FILE.write_text(f'{{"provenance": {json.dumps(provenance)}, "now_s": {now_s}, "cases": [\n{written}\n]}}\n')

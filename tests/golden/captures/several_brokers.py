@@ -54,7 +54,7 @@ REPLICAS = ([1, 2], [2, 3], [3, 1])  #: of the topic's partitions
 
 
 class Cluster:
-    """Three brokers by their addresses, asked over sockets."""
+    """Three brokers by their addresses, over sockets."""
 
     def __init__(self, addresses: Sequence[str], stop: Callable[[int], None]) -> None:
         self.addresses = dict(enumerate(addresses, 1))
@@ -104,7 +104,7 @@ def metadata(cluster: Cluster, topic: str, node: int = 1) -> Any:
 
 
 def converse(cluster: Cluster) -> dict[str, Any]:
-    """Everything that is asked, with what was answered."""
+    """Send all requests, and return the answers."""
     made = create(cluster, "orders", replicas=REPLICAS, min_insync_replicas="2")
     for what, refused in {
         "four replicas": create(cluster, "no", partitions=1, factor=4),
@@ -142,11 +142,11 @@ def all_left(found: Any, node: int) -> bool:
 
 def note_partitions(cluster: Cluster, what: str) -> None:
     found = metadata(cluster, "orders")
-    told = [
+    results = [
         (each.partition_index, each.leader_id, each.replica_nodes, each.isr_nodes, each.offline_replicas, each.error_code)
         for each in sorted(found.topics[0].partitions, key=lambda each: int(each.partition_index))
     ]
-    cluster.note(what, (told, [(each.node_id, each.rack) for each in sorted(found.brokers, key=lambda each: int(each.node_id))]))
+    cluster.note(what, (results, [(each.node_id, each.rack) for each in sorted(found.brokers, key=lambda each: int(each.node_id))]))
 
 
 def produce(topic_id: Any, *indexes: int, acks: int = 1) -> k00_produce.Request:
@@ -173,13 +173,19 @@ def ask_leaders(cluster: Cluster, topic_id: Any) -> None:
         topic = k01_fetch.Topic(topic="orders", topic_id=topic_id, partitions=[partition])
         answer = cluster.ask(node, k01_fetch.Request(max_wait_ms=500, min_bytes=1, topics=[topic], **more), version)
         result = answer.responses[0].partitions[0]
-        told = (result.error_code, result.high_watermark, result.preferred_read_replica, bool(result.records), result.aborted_transactions)
-        cluster.note(f"Fetch {what}", (answer.error_code, told, result.current_leader, answer.node_endpoints))
+        response = (
+            result.error_code,
+            result.high_watermark,
+            result.preferred_read_replica,
+            bool(result.records),
+            result.aborted_transactions,
+        )
+        cluster.note(f"Fetch {what}", (answer.error_code, response, result.current_leader, answer.node_endpoints))
     offsets = k02_list_offsets.Topic(name="orders", partitions=[k02_list_offsets.Partition(partition_index=0, timestamp=-1)])
     cluster.note("ListOffsets", cluster.ask(3, k02_list_offsets.Request(replica_id=-1, topics=[offsets])))
     place = k23_offset_for_leader_epoch.Partition(partition=0, leader_epoch=0, current_leader_epoch=-1)
-    asked = k23_offset_for_leader_epoch.Topic(topic="orders", partitions=[place])
-    cluster.note("OffsetForLeaderEpoch", cluster.ask(3, k23_offset_for_leader_epoch.Request(replica_id=-1, topics=[asked])))
+    requested_topic = k23_offset_for_leader_epoch.Topic(topic="orders", partitions=[place])
+    cluster.note("OffsetForLeaderEpoch", cluster.ask(3, k23_offset_for_leader_epoch.Request(replica_id=-1, topics=[requested_topic])))
 
 
 def ask_followers(cluster: Cluster, topic_id: Any) -> None:
@@ -195,8 +201,8 @@ def ask_followers(cluster: Cluster, topic_id: Any) -> None:
     names = {2: "leader", 3: "follower", 1: "stranger"}
 
     def offsets(node: int, replica_id: int, timestamp: int, epoch: int = -1, version: int | None = None) -> Any:
-        asked = k02_list_offsets.Partition(partition_index=1, timestamp=timestamp, current_leader_epoch=epoch)
-        topic = k02_list_offsets.Topic(name="orders", partitions=[asked])
+        partition = k02_list_offsets.Partition(partition_index=1, timestamp=timestamp, current_leader_epoch=epoch)
+        topic = k02_list_offsets.Topic(name="orders", partitions=[partition])
         return cluster.ask(node, k02_list_offsets.Request(replica_id=replica_id, topics=[topic]), version).topics[0].partitions[0]
 
     cluster.until(lambda: offsets(3, DEBUGGING, LATEST).offset, lambda offset: offset >= 3)
@@ -207,16 +213,16 @@ def ask_followers(cluster: Cluster, topic_id: Any) -> None:
         for epoch in (0, 5):
             cluster.note(f"ListOffsets in epoch {epoch} of a debugging replica at the {who}", offsets(node, DEBUGGING, LATEST, epoch))
         for version in (1, 4):
-            told = offsets(node, DEBUGGING, LATEST, version=version)
-            cluster.note(f"ListOffsets {version} of a debugging replica at the {who}", told)
+            result = offsets(node, DEBUGGING, LATEST, version=version)
+            cluster.note(f"ListOffsets {version} of a debugging replica at the {who}", result)
         place = k23_offset_for_leader_epoch.Partition(partition=1, leader_epoch=0, current_leader_epoch=-1)
-        asked = k23_offset_for_leader_epoch.Topic(topic="orders", partitions=[place])
-        told = cluster.ask(node, k23_offset_for_leader_epoch.Request(replica_id=DEBUGGING, topics=[asked]))
-        cluster.note(f"OffsetForLeaderEpoch of a debugging replica at the {who}", told)
-        wanted = k61_describe_producers.Topic(name="orders", partition_indexes=[1, 9])
+        partition = k23_offset_for_leader_epoch.Topic(topic="orders", partitions=[place])
+        result = cluster.ask(node, k23_offset_for_leader_epoch.Request(replica_id=DEBUGGING, topics=[partition]))
+        cluster.note(f"OffsetForLeaderEpoch of a debugging replica at the {who}", result)
+        requested_topic = k61_describe_producers.Topic(name="orders", partition_indexes=[1, 9])
         unknown = k61_describe_producers.Topic(name="absent", partition_indexes=[0])
-        told = cluster.ask(node, k61_describe_producers.Request(topics=[wanted, unknown]))
-        found = str({topic.name: sorted(topic.partitions, key=lambda each: int(each.partition_index)) for topic in told.topics})
+        result = cluster.ask(node, k61_describe_producers.Request(topics=[requested_topic, unknown]))
+        found = str({topic.name: sorted(topic.partitions, key=lambda each: int(each.partition_index)) for topic in result.topics})
         cluster.note(f"DescribeProducers at the {who}", found.replace(f"producer_id={producer_id},", "producer_id=P,"))
 
 
@@ -230,8 +236,8 @@ def describe_cluster(cluster: Cluster, when: str) -> None:
 
 def stranger(cluster: Cluster, key_type: int, key: str) -> int:
     """A broker that does not coordinate `key`."""
-    asked = k10_find_coordinator.Request(key_type=key_type, coordinator_keys=[key])
-    found = cluster.until(lambda: cluster.ask(1, asked).coordinators[0], lambda each: not each.error_code)
+    request = k10_find_coordinator.Request(key_type=key_type, coordinator_keys=[key])
+    found = cluster.until(lambda: cluster.ask(1, request).coordinators[0], lambda each: not each.error_code)
     return next(node for node in cluster.addresses if node != found.node_id)
 
 
@@ -252,8 +258,8 @@ def ask_coordinators(cluster: Cluster) -> None:
 
 
 def elect(cluster: Cluster, index: int, election_type: int) -> Any:
-    asked = [k43_elect_leaders.Topic(topic="orders", partitions=[index])]
-    return cluster.ask(1, k43_elect_leaders.Request(election_type=election_type, topic_partitions=asked, timeout_ms=5000))
+    topics = [k43_elect_leaders.Topic(topic="orders", partitions=[index])]
+    return cluster.ask(1, k43_elect_leaders.Request(election_type=election_type, topic_partitions=topics, timeout_ms=5000))
 
 
 def ask_controller(cluster: Cluster) -> None:
@@ -280,6 +286,6 @@ def capture() -> None:
         "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
     }
     with KafkaCluster(settings) as kafka:
-        said = converse(Cluster(kafka.addresses, kafka.stop))
+        result = converse(Cluster(kafka.addresses, kafka.stop))
     provenance = f"Apache Kafka {KAFKA_VERSION}, three brokers, tests/golden/captures/several_brokers.py"
-    GOLDEN.write_text(json.dumps({"provenance": provenance, "answers": said}, indent=1) + "\n")
+    GOLDEN.write_text(json.dumps({"provenance": provenance, "answers": result}, indent=1) + "\n")

@@ -64,6 +64,6 @@ def capture() -> None:
             time.sleep(0.2)
             return ask(kafka.port, request)
 
-        told = scenario(slowly, lambda member_id, count: settle(kafka.port, member_id, count))
+        result = scenario(slowly, lambda member_id, count: settle(kafka.port, member_id, count))
     provenance = "Apache Kafka 4.3.1, one KRaft node; asked by python -m tests.golden capture share_groups"
-    FILE.write_text(json.dumps({"broker": provenance, "settings": SETTINGS, "steps": told}, indent=1) + "\n")
+    FILE.write_text(json.dumps({"broker": provenance, "settings": SETTINGS, "steps": result}, indent=1) + "\n")

@@ -20,13 +20,13 @@ LOGS = Path(__file__).parents[1] / "records" / "share_state_kafka_4.3.1.json"
 
 
 def capture() -> None:
-    said: dict[str, list[str]] = {}
+    answers: dict[str, list[str]] = {}
     provenance = {"broker": "Apache Kafka 4.3.1", "command": "python -m tests.golden capture share_scenes"}
     with tempfile.TemporaryDirectory() as folder, KafkaProcess(Path(folder), settings=SETTINGS) as kafka:
         for each in SCENES:
             print(each.__name__, file=sys.stderr, flush=True)
-            said[each.__name__] = play(each, Sockets(kafka.port))
+            answers[each.__name__] = play(each, Sockets(kafka.port))
         kafka.stop()
-        GOLDEN.write_text(json.dumps(provenance | {"scenes": said}, indent=1) + "\n")
+        GOLDEN.write_text(json.dumps(provenance | {"scenes": answers}, indent=1) + "\n")
         logs = dumped(kafka.data_dir, "__share_group_state", "--share-group-state-decoder")
     LOGS.write_text(json.dumps(provenance | {"decoded by": "DumpLogSegments", "segments": logs}, indent=1) + "\n")

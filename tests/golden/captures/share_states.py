@@ -6,17 +6,11 @@ Kafka's ShareGroupCommand describes and deletes the group. franz-go sends every 
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
 from tests.clients.share_members import EXPLICIT, ShareMembers
-from tests.golden.captures import write_frames
+from tests.golden.captures import drive_clients, kafka_behind_proxy, write_frames
 from tests.golden.captures.clients import BROKER_KEYS, keep
 from tests.golden.captures.groups import franz_go, tool
 from tests.support import java
-from tests.support.capture_proxy import CaptureProxy
-from tests.support.kafka_process import KafkaProcess
-from tests.support.ports import free_port
 
 SETTINGS = {"offsets.topic.num.partitions": "1", "share.coordinator.state.topic.num.partitions": "1"}
 GROUP, TOPIC = "golden-readers", "golden-read"
@@ -50,15 +44,8 @@ def capture() -> None:
         "kafka_4.3.1_itself": (itself, "Apache Kafka 4.3.1 itself", "captures.share_states.itself"),
         "franz_go_1.22.2_share_states": (franz_go("share_states"), "franz-go 1.22.2", "tests/golden/franz_go share_states"),
     }
-    proxy_port = free_port()
-    with tempfile.TemporaryDirectory() as folder:
-        settings = SETTINGS | {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy_port}"}
-        with KafkaProcess(Path(folder), settings=settings) as kafka:
-            proxy = CaptureProxy(proxy_port, ("127.0.0.1", kafka.port))
-            for label, (drive, _, _) in catalogue.items():
-                proxy.label = label
-                drive(f"127.0.0.1:{proxy_port}")
-            frames = list(proxy.frames)
-            proxy.close()
+    with kafka_behind_proxy(SETTINGS) as (_, proxy):
+        drive_clients(proxy, catalogue)
+        frames = list(proxy.frames)
     assert java.KAFKA_VERSION == "4.3.1"
     write_frames(keep(frames, catalogue, BROKER_KEYS))

@@ -23,9 +23,9 @@ def create_topics(bootstrap: str) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
     topics = {"rolled": SMALL_SEGMENTS, "idempotent": SMALL_SEGMENTS, "one-segment": {}, "empty": {}}
-    wanted = [NewTopic(name, num_partitions=1, replication_factor=1, config=config) for name, config in topics.items()]
+    requested_topics = [NewTopic(name, num_partitions=1, replication_factor=1, config=config) for name, config in topics.items()]
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    for future in admin.create_topics(wanted).values():
+    for future in admin.create_topics(requested_topics).values():
         future.result(30)
 
 

@@ -14,13 +14,10 @@ import time
 from pathlib import Path
 
 from tests.clients.spoken_clients import HERE as CLIENTS
-from tests.golden.captures import dumped, write_frames, write_wire_log
+from tests.golden.captures import dumped, kafka_behind_proxy, write_frames, write_wire_log
 from tests.golden.captures.clients import STREAMS_KEYS, keep
 from tests.golden.captures.groups import SHOWN_KEYS, tool
 from tests.support import java
-from tests.support.capture_proxy import CaptureProxy
-from tests.support.kafka_process import KafkaProcess
-from tests.support.ports import free_port
 
 LOGS = Path(__file__).parents[1] / "records" / "streams_kafka_4.3.1.json"
 PROGRAM = CLIENTS / "java" / "WordCount.java"
@@ -116,22 +113,17 @@ def capture(wire_log: str = "") -> None:
         ),
     }
     labels = list(catalogue)
-    proxy_port = free_port()
-    with tempfile.TemporaryDirectory() as folder:
-        settings = SETTINGS | {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy_port}"}
-        with KafkaProcess(Path(folder), settings=settings) as kafka:
-            proxy = CaptureProxy(proxy_port, ("127.0.0.1", kafka.port))
-            bootstrap = f"127.0.0.1:{proxy_port}"
-            prepare(bootstrap)
-            proxy.frames.clear()
-            proxy.label = labels[0]
-            application(Path(folder), bootstrap)
-            proxy.label = labels[1]
-            tools(bootstrap)
-            frames = list(proxy.frames)
-            proxy.close()
-            kafka.stop()
-            logs = dumped(kafka.data_dir)
+    with tempfile.TemporaryDirectory() as folder, kafka_behind_proxy(SETTINGS) as (kafka, proxy):
+        bootstrap = f"127.0.0.1:{proxy.port}"
+        prepare(bootstrap)
+        proxy.frames.clear()
+        proxy.label = labels[0]
+        application(Path(folder), bootstrap)
+        proxy.label = labels[1]
+        tools(bootstrap)
+        frames = list(proxy.frames)
+        kafka.stop()
+        logs = dumped(kafka.data_dir)
     if wire_log:
         write_wire_log(wire_log, frames, SHOWN_KEYS)
     write_frames(keep(frames, catalogue, STREAMS_KEYS))

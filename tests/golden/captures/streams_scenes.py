@@ -13,12 +13,12 @@ from tests.support.kafka_process import KafkaProcess
 
 
 def capture() -> None:
-    said: dict[str, list[str]] = {}
+    answers: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory() as folder, KafkaProcess(Path(folder), settings=SETTINGS) as kafka:
         sockets = Sockets(kafka.port)
         sockets.prepare(PARTITION_COUNTS)
         for scene in SCENES:
             print(scene.__name__, file=sys.stderr, flush=True)
-            said[scene.__name__] = play(scene, sockets)
+            answers[scene.__name__] = play(scene, sockets)
     provenance = {"broker": "Apache Kafka 4.3.1", "command": "python -m tests.golden capture streams_scenes"}
-    GOLDEN.write_text(json.dumps(provenance | {"scenes": said}, indent=1) + "\n")
+    GOLDEN.write_text(json.dumps(provenance | {"scenes": answers}, indent=1) + "\n")

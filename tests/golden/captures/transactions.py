@@ -13,17 +13,14 @@ import asyncio
 import json
 import re
 import subprocess
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.golden import FRAMES
-from tests.golden.captures import dumped, write_wire_log
+from tests.golden.captures import drive_clients, dumped, kafka_behind_proxy, write_wire_log
 from tests.golden.captures.clients import TRANSACTION_KEYS, keep
 from tests.support import java
-from tests.support.capture_proxy import Captured, CaptureProxy
-from tests.support.kafka_process import KafkaProcess
-from tests.support.ports import free_port
+from tests.support.capture_proxy import Captured
 
 HERE = Path(__file__).parents[1]
 LOGS = HERE / "records" / "coordinators_kafka_4.3.1.json"
@@ -57,9 +54,9 @@ def kafka_tools(bootstrap: str) -> None:
     java.run_tool(TRANSACTIONS_COMMAND, *at, "list")
     java.run_tool(TRANSACTIONS_COMMAND, *at, "list", "--duration-filter", "1", "--transactional-id-pattern", "java-.*")
     java.run_tool(TRANSACTIONS_COMMAND, *at, "describe", "--transactional-id", "java-open")
-    said = java.run_tool(TRANSACTIONS_COMMAND, *at, "describe-producers", "--topic", "java-open", "--partition", "0")
+    result = java.run_tool(TRANSACTIONS_COMMAND, *at, "describe-producers", "--topic", "java-open", "--partition", "0")
     java.run_tool(TRANSACTIONS_COMMAND, *at, "find-hanging", "--broker-id", "1", "--max-transaction-timeout", "0", check=False)
-    start_offset = said.splitlines()[-1].split()[-1]
+    start_offset = result.splitlines()[-1].split()[-1]
     where = ("--topic", "java-open", "--partition", "0", "--start-offset", start_offset)
     java.run_tool(TRANSACTIONS_COMMAND, *at, "abort", *where)
     java.run_tool(CONSUMER_GROUP_COMMAND, *at, "--describe", "--all-groups", check=False)
@@ -254,38 +251,28 @@ def named_after_broker(frame: Captured) -> Captured:
 
 def capture(wire_log: str = "") -> None:
     catalogue = clients()
-    proxy_port = free_port()
-    with tempfile.TemporaryDirectory() as folder:
-        settings = SETTINGS | {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy_port}"}
-        with KafkaProcess(Path(folder), settings=settings) as kafka:
-            proxy = CaptureProxy(proxy_port, ("127.0.0.1", kafka.port))
-            bootstrap = f"127.0.0.1:{proxy_port}"
-            prepare(bootstrap)
-            proxy.frames.clear()
-            for label, (drive, client, _) in catalogue.items():
-                before = len(proxy.frames)
-                proxy.label = label
-                print(f"{label} ...", flush=True)
-                drive(bootstrap)
-                print(f"{client}: {len(proxy.frames) - before} frames", flush=True)
-            frames = list(map(named_after_broker, proxy.frames))
-            for level in ("0", "1"):  # and how transaction.version 0 and 1 are stored
-                proxy.label = f"java_{java.KAFKA_VERSION}_at_transaction_version_{level}"
-                java.run_tool(
-                    FEATURE_COMMAND,
-                    "--bootstrap-server",
-                    bootstrap,
-                    "downgrade" if level == "0" else "upgrade",
-                    "--feature",
-                    f"transaction.version={level}",
-                )
-                kafka_java(java.KAFKA_VERSION, "transactional", f"java-{'fenced' if level == '0' else 'open'}")(bootstrap)
-            everything = list(map(named_after_broker, proxy.frames))
-            if wire_log:
-                write_wire_log(wire_log, everything, TRANSACTION_KEYS | SHARED_KEYS)
-            proxy.close()
-            kafka.stop()
-            logs = dumped(kafka.data_dir, "__transaction_state", "--transaction-log-decoder") | dumped(kafka.data_dir)
+    with kafka_behind_proxy(SETTINGS) as (kafka, proxy):
+        bootstrap = f"127.0.0.1:{proxy.port}"
+        prepare(bootstrap)
+        proxy.frames.clear()
+        drive_clients(proxy, catalogue)
+        frames = list(map(named_after_broker, proxy.frames))
+        for level in ("0", "1"):  # and how transaction.version 0 and 1 are stored
+            proxy.label = f"java_{java.KAFKA_VERSION}_at_transaction_version_{level}"
+            java.run_tool(
+                FEATURE_COMMAND,
+                "--bootstrap-server",
+                bootstrap,
+                "downgrade" if level == "0" else "upgrade",
+                "--feature",
+                f"transaction.version={level}",
+            )
+            kafka_java(java.KAFKA_VERSION, "transactional", f"java-{'fenced' if level == '0' else 'open'}")(bootstrap)
+        everything = list(map(named_after_broker, proxy.frames))
+        if wire_log:
+            write_wire_log(wire_log, everything, TRANSACTION_KEYS | SHARED_KEYS)
+        kafka.stop()
+        logs = dumped(kafka.data_dir, "__transaction_state", "--transaction-log-decoder") | dumped(kafka.data_dir)
     catalogue["broker_4.3.1"] = (franz_go, "Apache Kafka 4.3.1, the broker itself", "with the clients of captures/transactions.py")
     for stem, entries in keep(frames, catalogue, TRANSACTION_KEYS | SHARED_KEYS).items():
         name = f"{stem}.transactions.jsonl" if int(stem[1:3]) in SHARED_KEYS else f"{stem}.jsonl"

@@ -104,8 +104,8 @@ def other_cases(now_ms: int) -> Iterator[Case]:
     yield "all_have_keys", "compacted", 2, bytes(build_message_set([r._replace(key=b"k") for r in honest(now_ms)], 1))
     yield "too_late", "bounded-time", 2, bytes(build_message_set(timed(honest(now_ms), now_ms + 2 * HOUR_MS), 1))
     yield "too_early_in_a_set", "bounded-time", 2, bytes(build_message_set(timed(honest(now_ms), 5), 1, compression=CODECS[3]))
-    said = bytes(build_message_set(timed(honest(now_ms), now_ms), 1, timestamp_type=TimestampType(1)))
-    yield "append_time_said_to_append_time", "append-time", 2, said
+    result = bytes(build_message_set(timed(honest(now_ms), now_ms), 1, timestamp_type=TimestampType(1)))
+    yield "append_time_said_to_append_time", "append-time", 2, result
     yield "too_large", "small", 2, bytes(build_message_set([Record(0, now_ms, None, bytes(MAX_MESSAGE_BYTES))], 1))
     yield "too_large_together", "small", 2, bytes(build_message_set([Record(0, now_ms, None, bytes(400))] * 3, 1))
     yield "too_large_when_unpacked", "small", 2, bytes(build_message_set([Record(0, now_ms, None, bytes(2000))], 1, compression=CODECS[1]))

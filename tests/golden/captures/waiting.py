@@ -122,7 +122,7 @@ FETCHES: Mapping[str, Mapping[str, Fetching]] = {
 
 def fetch_of(each: Fetching, topics: Sequence[str], ids: Mapping[str, UUID], offset: int, **more: Any) -> k01_fetch.Request:
     """The request."""
-    asked = [
+    partitions = [
         k01_fetch.Topic(
             topic=name if each.version < 13 else "",
             topic_id=ids[name] if each.version >= 13 else UUID(int=0),
@@ -132,8 +132,8 @@ def fetch_of(each: Fetching, topics: Sequence[str], ids: Mapping[str, UUID], off
         )
         for name in topics
     ]
-    said = {"max_wait_ms": WAIT_MS, "session_epoch": -1} | more
-    return k01_fetch.Request(min_bytes=each.min_bytes, isolation_level=each.isolation, topics=asked, **said)
+    fields = {"max_wait_ms": WAIT_MS, "session_epoch": -1} | more
+    return k01_fetch.Request(min_bytes=each.min_bytes, isolation_level=each.isolation, topics=partitions, **fields)
 
 
 def begin(brokers: Brokers, each: Fetching, topic: str, ids: Mapping[str, UUID]) -> Waiting:
@@ -148,8 +148,8 @@ def begin(brokers: Brokers, each: Fetching, topic: str, ids: Mapping[str, UUID])
 
 
 def row(answer: Any, topic_of: Mapping[object, str]) -> list[Any]:
-    """Its error, and of each partition what is told, with the brokers that are named."""
-    told = [
+    """Return the error, the result of each partition, and the brokers in the answer."""
+    results = [
         [
             topic_of[topic.topic or topic.topic_id],
             result.error_code,
@@ -161,7 +161,7 @@ def row(answer: Any, topic_of: Mapping[object, str]) -> list[Any]:
         for topic in answer.responses
         for result in topic.partitions
     ]
-    return [answer.error_code, told, sorted(each.node_id for each in answer.node_endpoints)]
+    return [answer.error_code, results, sorted(each.node_id for each in answer.node_endpoints)]
 
 
 def create(brokers: Brokers) -> dict[str, UUID]:
@@ -207,8 +207,8 @@ def _until(is_so: Callable[[], bool]) -> None:
 def reassign(brokers: Brokers, topic: str, replicas: list[int]) -> None:
     """Other replicas, and done when this returns."""
     partition = k45_alter_partition_reassignments.Partition(partition_index=0, replicas=replicas)
-    asked = k45_alter_partition_reassignments.Topic(name=topic, partitions=[partition])
-    answer = brokers.ask(1, k45_alter_partition_reassignments.Request(timeout_ms=10_000, topics=[asked]))
+    requested_topic = k45_alter_partition_reassignments.Topic(name=topic, partitions=[partition])
+    answer = brokers.ask(1, k45_alter_partition_reassignments.Request(timeout_ms=10_000, topics=[requested_topic]))
     assert answer.responses[0].partitions[0].error_code == 0, answer
     look = k03_metadata.Request(topics=[k03_metadata.Topic(name=topic)])
     _until(lambda: list(brokers.ask(1, look).topics[0].partitions[0].replica_nodes) == replicas)
@@ -217,8 +217,8 @@ def reassign(brokers: Brokers, topic: str, replicas: list[int]) -> None:
 def move(brokers: Brokers, topic: str, replicas: list[int]) -> None:
     """The first of these replicas leads."""
     reassign(brokers, topic, replicas)
-    asked = [k43_elect_leaders.Topic(topic=topic, partitions=[0])]
-    answer = brokers.ask(1, k43_elect_leaders.Request(election_type=0, topic_partitions=asked, timeout_ms=10_000))
+    topics = [k43_elect_leaders.Topic(topic=topic, partitions=[0])]
+    answer = brokers.ask(1, k43_elect_leaders.Request(election_type=0, topic_partitions=topics, timeout_ms=10_000))
     assert answer.error_code == 0, answer
 
 
@@ -238,7 +238,7 @@ def converse(brokers: Brokers) -> dict[str, Any]:
         "shrunk": lambda: reassign(brokers, "shrunk", [1, 2]),
         "deleted": lambda: delete(brokers, "deleted"),
     }
-    said: dict[str, Any] = {}
+    answers: dict[str, Any] = {}
     for topic, act in acts.items():
         waiting = {what: begin(brokers, each, topic, ids) for what, each in FETCHES[topic].items()}
         act()
@@ -246,13 +246,13 @@ def converse(brokers: Brokers) -> dict[str, Any]:
         come = {what: each.is_done for what, each in waiting.items()}
         brokers.let_pass(WAIT_MS)
         for what, each in waiting.items():
-            said[f"{topic}: {what}"] = ["at once" if come[what] else "in the end", *row(each.answer(), topic_of)]
-    return said | ask_by_epoch(brokers, ids["moved"])
+            answers[f"{topic}: {what}"] = ["at once" if come[what] else "in the end", *row(each.answer(), topic_of)]
+    return answers | ask_by_epoch(brokers, ids["moved"])
 
 
 def ask_by_epoch(brokers: Brokers, topic_id: UUID) -> dict[str, Any]:
     """At the leader before, and at a broker without a replica; the leader epoch is 1."""
-    said: dict[str, Any] = {}
+    answers: dict[str, Any] = {}
     for where, node in (("the leader before", 1), ("a stranger", 3)):
         for epoch in (-1, 0, 1, 2):
             at = k02_list_offsets.Partition(partition_index=0, current_leader_epoch=epoch, timestamp=-1)
@@ -262,12 +262,12 @@ def ask_by_epoch(brokers: Brokers, topic_id: UUID) -> dict[str, Any]:
                 replica_id=-1, topics=[k23_offset_for_leader_epoch.Topic(topic="moved", partitions=[end])]
             )
             fetching = fetch_of(Fetching(node, 10, epoch), ["moved"], {"moved": topic_id}, 0, max_wait_ms=0)
-            said[f"{where}, asked in epoch {epoch}"] = [
+            answers[f"{where}, asked in epoch {epoch}"] = [
                 brokers.ask(node, fetching, 10).responses[0].partitions[0].error_code,
                 brokers.ask(node, listing).topics[0].partitions[0].error_code,
                 brokers.ask(node, asking).topics[0].partitions[0].error_code,
             ]
-    return said
+    return answers
 
 
 class _Sent:
@@ -313,7 +313,7 @@ def capture() -> None:
     from tests.support.kafka_cluster import KafkaCluster
 
     with KafkaCluster(voters=[1]) as kafka:
-        said = converse(_Kafkas(kafka.addresses))
-    lines = ",\n".join(f"  {json.dumps(what)}: {json.dumps(found)}" for what, found in said.items())
+        result = converse(_Kafkas(kafka.addresses))
+    lines = ",\n".join(f"  {json.dumps(what)}: {json.dumps(found)}" for what, found in result.items())
     provenance = f"Apache Kafka {KAFKA_VERSION}, three brokers, tests/golden/captures/waiting.py"
     ANSWERS.write_text(f'{{\n "provenance": {json.dumps(provenance)},\n "answers": {{\n{lines}\n }}\n}}\n')

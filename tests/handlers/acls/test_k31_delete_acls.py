@@ -35,5 +35,5 @@ def test_a_number_of_0_closes_the_connection(field: str) -> None:
 def test_each_filter_is_refused_without_authorizer() -> None:
     odd = [matching(**{field: 99}) for field in NUMBERS] + [matching(resource_name_filter="", principal_filter="", host_filter="")]
     answer = BrokerInMemory().ask(schema.Request(filters=odd))
-    told = [(each.error_code, each.error_message, each.matching_acls) for each in answer.filter_results]
-    assert told == [(54, "No Authorizer is configured.", [])] * 5
+    results = [(each.error_code, each.error_message, each.matching_acls) for each in answer.filter_results]
+    assert results == [(54, "No Authorizer is configured.", [])] * 5

@@ -53,8 +53,8 @@ def test_denial_is_written_to_the_audit_log(monkeypatch: pytest.MonkeyPatch) -> 
 def test_lifetimes_follow_the_properties() -> None:
     limits = {"delegation.token.max.lifetime.ms": "5000", "delegation.token.expiry.time.ms": "7000"}
     broker = broker_with_tokens(limits)
-    for asked, most in ((-1, 5000), (4000, 4000), (6000, 5000)):
-        answer = create(broker, "alice", lifetime_ms=asked)
+    for requested, most in ((-1, 5000), (4000, 4000), (6000, 5000)):
+        answer = create(broker, "alice", lifetime_ms=requested)
         assert (answer.max_timestamp_ms - answer.issue_timestamp_ms, answer.expiry_timestamp_ms) == (most, answer.max_timestamp_ms)
 
 

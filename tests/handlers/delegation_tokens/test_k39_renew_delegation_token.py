@@ -30,10 +30,10 @@ def record(token_id: str, issue_ms: int) -> DelegationTokenRecord:
 def test_golden_requests_get_kafka_bytes(name: str) -> None:
     """Kafka found the token by an HMAC, which is that of its id with the key of the capture."""
     request = golden(name)
-    asked, expected = request.decode(), answer_of(request)
+    requested, expected = request.decode(), answer_of(request)
     broker = broker_with_tokens()
     broker.connection = connection_of("alice")
-    now_ms = expected.expiry_timestamp_ms - asked.renew_period_ms
+    now_ms = expected.expiry_timestamp_ms - requested.renew_period_ms
     broker.clock.jump(now_ms - broker.clock.now_ms())
-    load(broker, record(token_ids()[asked.hmac], now_ms - 1000))
+    load(broker, record(token_ids()[requested.hmac], now_ms - 1000))
     assert serve(broker, request) == kafka_answer(request)

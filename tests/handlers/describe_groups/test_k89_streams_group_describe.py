@@ -1,4 +1,4 @@
-"""StreamsGroupDescribe: what Apache Kafka's log says of a group is told as Apache Kafka 4.3.1 told it, byte for byte."""
+"""StreamsGroupDescribe: for a group in the log of Apache Kafka 4.3.1 the answer is that of Apache Kafka, byte for byte."""
 
 from __future__ import annotations
 

@@ -70,8 +70,8 @@ def fetch(broker: BrokerInMemory, wanted: schema.Request, version: int = 12) -> 
 
 @pytest.mark.parametrize("version", range(4, schema.VERSIONS[1] + 1))  # below: test_k01_fetch_old.py
 def test_every_version_reads(broker: BrokerInMemory, version: int) -> None:
-    wanted = request(partition(7))
-    result = fetch(broker, by_id(broker, wanted) if version >= 13 else wanted, version)
+    requested = request(partition(7))
+    result = fetch(broker, by_id(broker, requested) if version >= 13 else requested, version)
     assert (result.error_code, offsets(result)) == (0, [7, 8, 9])
     assert (result.high_watermark, result.last_stable_offset) == (10, 10)
 
@@ -205,10 +205,10 @@ class TestErrors:
         assert fetch(broker, schema.Request(max_wait_ms=0, min_bytes=1, topics=[unknown]), 17).error_code == UnknownTopicId.code
 
     def test_recreated_topic_has_another_id(self, broker: BrokerInMemory) -> None:
-        wanted = by_id(broker, request(partition(3)))
+        expected = by_id(broker, request(partition(3)))
         broker.cluster.delete_topic("orders")
         broker.cluster.create_topic("orders", partition_count=1)
-        assert fetch(broker, wanted, 17).error_code == UnknownTopicId.code
+        assert fetch(broker, expected, 17).error_code == UnknownTopicId.code
         assert fetch(broker, request(partition(3))).error_code == OffsetOutOfRange.code
 
     def test_leader_epochs(self, broker: BrokerInMemory) -> None:
@@ -218,9 +218,9 @@ class TestErrors:
 
     def test_fenced_leader_epoch_returns_the_current_leader(self, broker: BrokerInMemory) -> None:
         broker.cluster.partition("orders", 0).leader_epoch = 1
-        wanted = by_id(broker, request(partition(0, current_leader_epoch=0)))
-        assert fetch(broker, wanted, 15).current_leader.leader_id == -1
-        response = broker.ask(wanted, 16)
+        expected = by_id(broker, request(partition(0, current_leader_epoch=0)))
+        assert fetch(broker, expected, 15).current_leader.leader_id == -1
+        response = broker.ask(expected, 16)
         (result,) = results(response)
         assert result.error_code == FencedLeaderEpoch.code
         assert (result.current_leader.leader_id, result.current_leader.leader_epoch) == (1, 1)
@@ -240,8 +240,8 @@ class TestErrors:
 
     @pytest.mark.parametrize("version", [4, 12, 17])
     def test_unknown_isolation_level_fails_the_request(self, broker: BrokerInMemory, version: int) -> None:
-        wanted = request(partition(0), isolation_level=7)
-        response = broker.ask(by_id(broker, wanted) if version >= 13 else wanted, version)
+        requested = request(partition(0), isolation_level=7)
+        response = broker.ask(by_id(broker, requested) if version >= 13 else requested, version)
         codes = [result.error_code for result in results(response)]
         assert (codes, response.error_code) == ([], -1) if version >= 13 else (codes == [-1])
 
@@ -288,9 +288,9 @@ class TestSessions:
     @pytest.mark.parametrize("min_bytes", [1, 1 << 20])
     @pytest.mark.parametrize("version", [12, 17])
     def test_a_topic_deleted_under_a_wait(self, version: int, min_bytes: int, broker: BrokerInMemory) -> None:
-        wanted = request(partition(10), partition(0, 1), wait_ms=500, min_bytes=min_bytes)
-        wanted.topics.append(schema.Topic(topic="clicks", partitions=[partition(0)]))
-        parked = broker.begin(by_id(broker, wanted) if version > 12 else wanted, version)
+        requested = request(partition(10), partition(0, 1), wait_ms=500, min_bytes=min_bytes)
+        requested.topics.append(schema.Topic(topic="clicks", partitions=[partition(0)]))
+        parked = broker.begin(by_id(broker, requested) if version > 12 else requested, version)
         assert not parked.is_done
         broker.cluster.delete_topic("orders")
         broker.clock.advance(0)
@@ -316,9 +316,9 @@ class TestSessions:
 
 
 def test_adjacent_partitions_of_a_topic_share_an_entry(broker: BrokerInMemory) -> None:
-    wanted = request(partition(0), partition(0, 1))
-    wanted.topics.append(schema.Topic(topic="clicks", partitions=[partition(0)]))
-    response = broker.ask(wanted, 12)
+    requested = request(partition(0), partition(0, 1))
+    requested.topics.append(schema.Topic(topic="clicks", partitions=[partition(0)]))
+    response = broker.ask(requested, 12)
     assert [(topic.topic, len(topic.partitions)) for topic in response.responses] == [("orders", 2), ("clicks", 1)]
 
 

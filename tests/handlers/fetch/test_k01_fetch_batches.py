@@ -1,4 +1,4 @@
-"""Which batches an answer has, as Apache Kafka 4.3.1 was asked by tests/golden/captures/fetched_batches.py."""
+"""An answer has the same batches as that of Apache Kafka 4.3.1 (tests/golden/captures/fetched_batches.py)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_captured_answers_cover_every_fetch() -> None:
     assert set(KAFKA) == set(FETCHES)
 
 
-@pytest.mark.parametrize("what", [what for what, (_, _, asked) in FETCHES.items() if not {"plain", "other"} & set(asked)])
+@pytest.mark.parametrize("what", [what for what, (_, _, requested) in FETCHES.items() if not {"plain", "other"} & set(requested)])
 def test_every_version_gets_every_codec_like_kafka(broker: BrokerInMemory, what: str) -> None:
     ours = fetch(broker.ask, *FETCHES[what])
     theirs = KAFKA[what]
@@ -35,7 +35,7 @@ def test_every_version_gets_every_codec_like_kafka(broker: BrokerInMemory, what:
     assert ours == theirs
 
 
-@pytest.mark.parametrize("what", [what for what, (_, _, asked) in FETCHES.items() if {"plain", "other"} & set(asked)])
+@pytest.mark.parametrize("what", [what for what, (_, _, requested) in FETCHES.items() if {"plain", "other"} & set(requested)])
 def test_answer_stops_at_a_whole_batch(broker: BrokerInMemory, what: str) -> None:
     ours = fetch(broker.ask, *FETCHES[what])
     size = 1070

@@ -46,11 +46,11 @@ def broker(few: None) -> Iterator[BrokerInMemory]:
 
 def request(*, offset: int = 0, wait_ms: int = 0, count: int = PARTITIONS, **fields: Any) -> schema.Request:
     """All partitions of orders, those of clicks, and two that are not there."""
-    asked = [schema.Partition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20) for index in range(count)]
-    topics = [schema.Topic(topic="orders", partitions=asked), schema.Topic(topic="clicks", partitions=asked[:3])]
+    partitions = [schema.Partition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20) for index in range(count)]
+    topics = [schema.Topic(topic="orders", partitions=partitions), schema.Topic(topic="clicks", partitions=partitions[:3])]
     values: dict[str, Any] = {
         "min_bytes": 1,
-        "topics": [*topics, schema.Topic(topic="lost", partitions=asked[:2])],
+        "topics": [*topics, schema.Topic(topic="lost", partitions=partitions[:2])],
         "session_epoch": -1,
     } | fields
     return schema.Request(max_wait_ms=wait_ms, **values)
@@ -224,10 +224,10 @@ def test_overtaken_request_fails_with_invalid_session_epoch(broker: BrokerInMemo
 @pytest.mark.parametrize("quota", [1e9, 20.0])
 def test_quota_size_is_computed_in_slices(monkeypatch: pytest.MonkeyPatch, few: None, quota: float) -> None:
     """The larger quota is never exceeded, the smaller one by the first answer."""
-    told: list[int] = []
+    received: list[int] = []
 
     def by_topic(results: list[Any]) -> Any:
-        told.append(len(results))
+        received.append(len(results))
         return by_topic_at_once(results)
 
     by_topic_at_once = reading.by_topic
@@ -245,7 +245,7 @@ def test_quota_size_is_computed_in_slices(monkeypatch: pytest.MonkeyPatch, few: 
 
     monkeypatch.setattr(reading, "by_topic", by_topic)
     in_slices = answers(broker_of(in_slices=True))
-    assert max(told) == STEP
+    assert max(received) == STEP
     monkeypatch.undo()
     assert in_slices == answers(broker_of(in_slices=False))
     assert [bool(each.throttle_time_ms) for each in in_slices] == [quota < 1e9] * 3

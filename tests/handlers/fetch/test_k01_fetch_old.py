@@ -57,8 +57,8 @@ def test_message_sets_of_old_producers_are_returned(broker: BrokerInMemory, vers
         1: "0000000000000063000000183bf882e30100ffffffffffffffff000000016b0000000161",
     }
     data = bytes.fromhex(sets[MAGIC[version]])
-    wanted = k00_produce.Partition(index=0, records=data)
-    topics = [k00_produce.Topic(name="clicks", partition_data=[wanted])]
+    requested_partition = k00_produce.Partition(index=0, records=data)
+    topics = [k00_produce.Topic(name="clicks", partition_data=[requested_partition])]
     broker.ask(k00_produce.Request(acks=1, timeout_ms=1, topic_data=topics), min(version, 2))
     assert bytes(fetch(broker, request(partition(0), topic="clicks"), 12).records or b"")[16] == 2
     assert bytes(fetch(broker, request(partition(0), topic="clicks"), version).records or b"") == bytes(8) + data[8:]
@@ -72,8 +72,8 @@ def test_log_append_time(version: int, codec: Compression) -> None:
     data = build_message_set([Record(i, 1000 + i, b"k", b"v") for i in range(3)], 1, compression=codec)
     broker.clock.advance(12_345)
     partitions = [k00_produce.Partition(index=0, records=data)]
-    wanted = k00_produce.Request(acks=1, timeout_ms=1, topic_data=[k00_produce.Topic(name="orders", partition_data=partitions)])
-    assert broker.ask(wanted, 2).responses[0].partition_responses[0].log_append_time_ms == broker.clock.now_ms()
+    own_request = k00_produce.Request(acks=1, timeout_ms=1, topic_data=[k00_produce.Topic(name="orders", partition_data=partitions)])
+    assert broker.ask(own_request, 2).responses[0].partition_responses[0].log_append_time_ms == broker.clock.now_ms()
     batches = list(split_batches(fetch(broker, request(partition(0)), version).records or b""))
     assert {batch.attributes for batch in batches} == {(8 if MAGIC[version] else 0) | codec}
     times = [record.timestamp for batch in batches for record in decode_records(batch)]

@@ -1,4 +1,4 @@
-"""Fetch sessions do not look at partitions of which everything is told, and miss nothing that happens to them."""
+"""Fetch sessions do not read settled partitions, and notice all changes of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Told = list[tuple[str, int]]
 
 
 class Session:
-    """A consumer of all partitions of two topics, at the end of each, and what it is told."""
+    """A consumer of all partitions of two topics, at the end of each, and its answers."""
 
     def __init__(self, broker: BrokerInMemory, *, isolation_level: int = 0) -> None:
         self.broker = broker
@@ -32,9 +32,11 @@ class Session:
             if not topic.is_internal
         }
         topics = dict.fromkeys(name for name, _ in self.offsets)
-        asked = [schema.Topic(topic=name, partitions=[self.asked(*key) for key in self.offsets if key[0] == name]) for name in topics]
+        requested_topics = [
+            schema.Topic(topic=name, partitions=[self.asked(*key) for key in self.offsets if key[0] == name]) for name in topics
+        ]
         opened = broker.ask(
-            schema.Request(max_wait_ms=0, min_bytes=1, session_epoch=0, topics=asked, isolation_level=isolation_level), VERSION
+            schema.Request(max_wait_ms=0, min_bytes=1, session_epoch=0, topics=requested_topics, isolation_level=isolation_level), VERSION
         )
         self.session_id, self.epoch = opened.session_id, 0
 

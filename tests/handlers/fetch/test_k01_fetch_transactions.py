@@ -58,8 +58,8 @@ class Log:
             self.committed |= written
 
     def request(self, offset: int, *, max_bytes: int = LIMIT, wait_ms: int = 0, min_bytes: int = 1, isolation: int = 1) -> schema.Request:
-        wanted = schema.Partition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
-        topics = [schema.Topic(topic="orders", partitions=[wanted])]
+        partition = schema.Partition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
+        topics = [schema.Topic(topic="orders", partitions=[partition])]
         return schema.Request(max_wait_ms=wait_ms, min_bytes=min_bytes, isolation_level=isolation, topics=topics)
 
     def fetch(self, offset: int, max_bytes: int = LIMIT) -> schema.PartitionResult:
@@ -143,8 +143,8 @@ def test_abort_is_reported_to_a_reader_starting_inside_it(log: Log) -> None:
     log.end(producer, ControlType.ABORT)
     log.plain()
     for offset in range(first, first + 5):
-        told = log.fetch(offset).aborted_transactions
-        assert told == [schema.AbortedTransaction(producer_id=producer, first_offset=first)]
+        result = log.fetch(offset).aborted_transactions
+        assert result == [schema.AbortedTransaction(producer_id=producer, first_offset=first)]
     assert log.fetch(first + 5).aborted_transactions == []
 
 

@@ -22,13 +22,15 @@ def cache(slots: int = 1000, clock: ManualClock | None = None) -> FetchSessionCa
 
 def request(session_id: int, epoch: int, partitions: dict[int, int] | None = None, forget: list[int] | None = None) -> Request:
     """`partitions`: index -> fetch offset."""
-    asked = [Partition(partition=index, fetch_offset=offset, partition_max_bytes=1) for index, offset in (partitions or {}).items()]
+    requested_partitions = [
+        Partition(partition=index, fetch_offset=offset, partition_max_bytes=1) for index, offset in (partitions or {}).items()
+    ]
     return Request(
         max_wait_ms=0,
         min_bytes=1,
         session_id=session_id,
         session_epoch=epoch,
-        topics=[Topic(topic="orders", partitions=asked)] if asked else [],
+        topics=[Topic(topic="orders", partitions=requested_partitions)] if requested_partitions else [],
         forgotten_topics_data=[ForgottenTopic(topic="orders", partitions=forget)] if forget else [],
     )
 
@@ -45,11 +47,11 @@ def result(index: int, *, records: bytes = b"", high_watermark: int = 5, log_sta
 
 
 def ask(sessions: FetchSessionCache, wanted: Request, **changes: PartitionAnswer) -> tuple[int, list[int]]:
-    """Serve a request, every partition with nothing new unless told: (session id, indexes that are answered)."""
+    """Serve a request, with nothing new in partitions without a result: (session id, indexes that are answered)."""
     context = sessions.context(wanted, uses_topic_ids=False)
-    results = [changes.get(f"p{asked.partition}", result(asked.partition)) for _, asked in context.partitions()]
-    session_id, told = context.answer(results)
-    return session_id, [answer.partition_index for _, answer in told]
+    results = [changes.get(f"p{requested.partition}", result(requested.partition)) for _, requested in context.partitions()]
+    session_id, response = context.answer(results)
+    return session_id, [answer.partition_index for _, answer in response]
 
 
 def test_sessionless_fetch_returns_everything() -> None:
@@ -92,7 +94,7 @@ def test_partitions_are_added_changed_and_forgotten() -> None:
     sessions = cache()
     ask(sessions, request(0, 0, {0: 0, 1: 0}))
     context = sessions.context(request(1, 1, {1: 7, 2: 3}, forget=[0]), uses_topic_ids=False)
-    assert [(asked.partition, asked.fetch_offset) for _, asked in context.partitions()] == [(1, 7), (2, 3)]
+    assert [(requested.partition, requested.fetch_offset) for _, requested in context.partitions()] == [(1, 7), (2, 3)]
 
 
 def test_served_partition_moves_to_the_end_of_the_line() -> None:
@@ -100,14 +102,14 @@ def test_served_partition_moves_to_the_end_of_the_line() -> None:
     ask(sessions, request(0, 0, {0: 0, 1: 0, 2: 0}))
     ask(sessions, request(1, 1), p0=result(0, records=b"batch"))
     context = sessions.context(request(1, 2), uses_topic_ids=False)
-    assert [asked.partition for _, asked in context.partitions()] == [1, 2, 0]
+    assert [requested.partition for _, requested in context.partitions()] == [1, 2, 0]
 
 
 def test_session_may_return_to_an_earlier_offset() -> None:
     sessions = cache()
     ask(sessions, request(0, 0, {0: 100}))
     context = sessions.context(request(1, 1, {0: 5}), uses_topic_ids=False)
-    assert [asked.fetch_offset for _, asked in context.partitions()] == [5]
+    assert [requested.fetch_offset for _, requested in context.partitions()] == [5]
 
 
 def test_forgetting_all_partitions_closes_the_session() -> None:
@@ -217,14 +219,14 @@ def test_duplicate_partition_uses_its_last_offset() -> None:
     twice = request(0, -1, {0: 1})
     twice.topics.append(request(0, -1, {0: 2}).topics[0])
     context = sessions.context(twice, uses_topic_ids=False)
-    assert [asked.fetch_offset for _, asked in context.partitions()] == [2]
+    assert [requested.fetch_offset for _, requested in context.partitions()] == [2]
 
 
 def test_large_session_is_released_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = ManualClock()
     cache = FetchSessionCache(clock, 10)
-    asked = [Partition(partition=index, fetch_offset=0, partition_max_bytes=1) for index in range(7)]
-    sessions = [cache.open([("orders", each) for each in asked], False, 0) for _ in range(2)]
+    partitions = [Partition(partition=index, fetch_offset=0, partition_max_bytes=1) for index in range(7)]
+    sessions = [cache.open([("orders", each) for each in partitions], False, 0) for _ in range(2)]
     monkeypatch.setattr(fetch_sessions, "AT_ONCE_MAX", 3)
     served = [
         cluster_partition.Partition("orders", NIL_UUID, index, leader_epoch=0, partition_epoch=0, directory_id=NIL_UUID)

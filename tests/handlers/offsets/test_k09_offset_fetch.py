@@ -28,24 +28,24 @@ UNSTABLE = 88
 
 def answered_groups(request: Golden) -> list[tuple[str, Any]]:
     """Group ids with the topics of Kafka's answer."""
-    asked, answer = request.decode(), answer_of(request)
+    requested, answer = request.decode(), answer_of(request)
     if request.version >= 8:
         return [(group.group_id, group.topics) for group in answer.groups]
-    return [(asked.group_id, answer.topics)]
+    return [(requested.group_id, answer.topics)]
 
 
 def is_answered(request: Golden) -> bool:
     """Of frames that are alike in name and size the answers of two conversations may have been kept."""
     if request.version < 8:
         return True
-    asked, answer = request.decode(), answer_of(request)
-    if [group.group_id for group in asked.groups] != [group.group_id for group in answer.groups]:
+    requested, answer = request.decode(), answer_of(request)
+    if [group.group_id for group in requested.groups] != [group.group_id for group in answer.groups]:
         return False
     return all(
         group.topics is None
         or [topic.partition_indexes for topic in group.topics]
         == [[each.partition_index for each in topic.partitions] for topic in found.topics]
-        for group, found in zip(asked.groups, answer.groups, strict=True)
+        for group, found in zip(requested.groups, answer.groups, strict=True)
     )
 
 

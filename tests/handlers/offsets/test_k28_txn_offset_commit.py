@@ -23,9 +23,9 @@ VERSIONS = range(schema.VERSIONS[0], schema.VERSIONS[1] + 1)
 
 def is_answered(request: Golden) -> bool:
     """Of frames that are alike in name and size the answers of two conversations may have been kept; members come with groups."""
-    asked, answer = request.decode(), answer_of(request)
+    requested, answer = request.decode(), answer_of(request)
     count = sum(len(topic.partitions) for topic in answer.topics)
-    return asked.generation_id < 0 and count == sum(len(topic.partitions) for topic in asked.topics)
+    return requested.generation_id < 0 and count == sum(len(topic.partitions) for topic in requested.topics)
 
 
 REQUESTS = sorted(
@@ -38,15 +38,15 @@ REQUESTS = sorted(
 @pytest.mark.parametrize("name", REQUESTS)
 def test_golden_requests_get_kafka_bytes(name: str) -> None:
     request = golden(name)
-    asked = request.decode()
+    requested = request.decode()
     codes = {topic.name: topic.partitions[0].error_code for topic in answer_of(request).topics}
     broker = kafka_like(config={"offsets.topic.num.partitions": "1"})
-    partition = groups_of(broker).topic_partition(asked.group_id)
+    partition = groups_of(broker).topic_partition(requested.group_id)
     for topic, code in codes.items():
         if code != 3:
             broker.cluster.create_topic(topic, partition_count=2)
-            ids = (asked.producer_id, asked.producer_epoch)
-            broker = broker_that_knows(broker, state_that_answers(code, asked.transactional_id, ids, [partition]))
+            ids = (requested.producer_id, requested.producer_epoch)
+            broker = broker_that_knows(broker, state_that_answers(code, requested.transactional_id, ids, [partition]))
 
     assert serve(broker, request) == kafka_answer(request)
 

@@ -16,8 +16,8 @@ Codes = list[tuple[str, list[tuple[int, int]]]]
 
 
 def delete(broker: BrokerInMemory, group: str, *topics: tuple[str, int]) -> tuple[int, Codes]:
-    asked = [schema.Topic(name=name, partitions=[schema.Partition(partition_index=index)]) for name, index in topics]
-    answer = broker.ask(schema.Request(group_id=group, topics=asked), 0)
+    partitions = [schema.Topic(name=name, partitions=[schema.Partition(partition_index=index)]) for name, index in topics]
+    answer = broker.ask(schema.Request(group_id=group, topics=partitions), 0)
     return answer.error_code, [
         (topic.name, [(each.partition_index, each.error_code) for each in topic.partitions]) for topic in answer.topics
     ]
@@ -73,8 +73,8 @@ def test_request_is_refused_as_a_whole() -> None:
 def test_deletion_is_answered_after_the_sync() -> None:
     broker = broker_with_groups({"a": 1}, {"log.flush.interval.messages": "1"})
     broker.services.coordinators.groups.commit("readers", [NewOffset(("a", 0), 1)], Membership())
-    asked = [schema.Topic(name="a", partitions=[schema.Partition(partition_index=0)])]
-    pending = broker.begin(schema.Request(group_id="readers", topics=asked), 0)
+    partitions = [schema.Topic(name="a", partitions=[schema.Partition(partition_index=0)])]
+    pending = broker.begin(schema.Request(group_id="readers", topics=partitions), 0)
     assert not pending.is_done
     broker.clock.advance(0)
     assert pending.answer().topics[0].partitions[0].error_code == 0

@@ -1,4 +1,4 @@
-"""ShareFetch: golden frames, waiting, syncing, what ends with a connection; who gets what is told in tests/golden/share_scenes.py."""
+"""ShareFetch: golden frames, waiting, syncing, what ends with a connection; tests/golden/share_scenes.py has the acquired records."""
 
 from __future__ import annotations
 

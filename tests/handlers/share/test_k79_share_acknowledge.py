@@ -1,4 +1,4 @@
-"""ShareAcknowledge: golden frames, syncing, refusals; what it does is told in the scenes of tests/golden/share_scenes.py."""
+"""ShareAcknowledge: golden frames, syncing, refusals; its effects are in the scenes of tests/golden/share_scenes.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""InitializeShareGroupState: golden frames; what it does is told in the scene `states` of tests/golden/share_scenes.py."""
+"""InitializeShareGroupState: golden frames; its effects are in the scene `states` of tests/golden/share_scenes.py."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def test_answers_match_kafka(request_frame: Golden, monkeypatch: pytest.MonkeyPa
 def test_empty_request_gets_an_empty_answer() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     topic = k83.Topic(topic_id=broker.cluster.topics["orders"].topic_id, partitions=[])
-    asked = k83.Partition(partition=0, state_epoch=1, start_offset=0)
-    full = k83.Topic(topic_id=topic.topic_id, partitions=[asked])
+    partition = k83.Partition(partition=0, state_epoch=1, start_offset=0)
+    full = k83.Topic(topic_id=topic.topic_id, partitions=[partition])
     assert broker.ask(k83.Request(group_id="", topics=[full])).results == []
     assert broker.ask(k83.Request(group_id="g", topics=[])).results == []
     assert broker.ask(k83.Request(group_id="g", topics=[full, topic])).results == []
@@ -27,10 +27,10 @@ def test_empty_request_gets_an_empty_answer() -> None:
 
 def test_initialization_is_answered_after_the_sync() -> None:
     broker = BrokerInMemory(topics={"orders": 1}, config={"log.flush.interval.messages": "1"})
-    asked = k83.Topic(
+    topic = k83.Topic(
         topic_id=broker.cluster.topics["orders"].topic_id, partitions=[k83.Partition(partition=0, state_epoch=1, start_offset=0)]
     )
-    pending = broker.begin(k83.Request(group_id="g", topics=[asked]))
+    pending = broker.begin(k83.Request(group_id="g", topics=[topic]))
     assert not pending.is_done
     broker.clock.advance(0)
     assert pending.answer().results[0].partitions[0].error_code == 0

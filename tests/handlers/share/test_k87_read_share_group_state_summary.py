@@ -1,4 +1,4 @@
-"""ReadShareGroupStateSummary: golden frames; what it does is told in the scene `states` of tests/golden/share_scenes.py."""
+"""ReadShareGroupStateSummary: golden frames; its effects are in the scene `states` of tests/golden/share_scenes.py."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_programs_in_other_languages(tmp_path: Path) -> None:
             answer = json.loads(subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout)
             assert list(answer) == ["result"]
         if shutil.which("node") is not None:
-            said = subprocess.run(
+            result = subprocess.run(
                 ["node", "--input-type=module", "-e", NODE[0]],
                 env=os.environ | {"LAB": url},
                 capture_output=True,
@@ -57,4 +57,4 @@ def test_programs_in_other_languages(tmp_path: Path) -> None:
                 timeout=60,
                 check=True,
             )
-            assert "calls: 0, hits: 0" in said.stdout
+            assert "calls: 0, hits: 0" in result.stdout

@@ -165,16 +165,16 @@ def test_data_time_and_requests(served: Served) -> None:
     assert kcat(served, "-P", text="two\n").returncode == 0
     served.do("restore", name="one")
     assert kcat(served, "-C", "-e", "-q").stdout == "one\n"
-    asked = served.send("requests")[1]["result"]
-    assert asked["next"] - asked["first"] == len(asked["rows"])
-    assert "Fetch" in {dict(zip(asked["columns"], row, strict=True))["api"] for row in asked["rows"]}
-    assert served.do("requests", since=asked["next"] - 1)["first"] == asked["next"] - 1
+    requested = served.send("requests")[1]["result"]
+    assert requested["next"] - requested["first"] == len(requested["rows"])
+    assert "Fetch" in {dict(zip(requested["columns"], row, strict=True))["api"] for row in requested["rows"]}
+    assert served.do("requests", since=requested["next"] - 1)["first"] == requested["next"] - 1
     before_ms = served.send("info")[1]["result"]["now_ms"]
     served.do("advance", ms=3_600_000)
     assert served.send("info")[1]["result"]["now_ms"] - before_ms >= 3_600_000
     served.do("reset")
     after = served.send("requests")[1]["result"]
-    assert after["first"] == after["next"] >= asked["next"]  # numbers go on
+    assert after["first"] == after["next"] >= requested["next"]  # numbers go on
     assert after["rows"] == []
 
 

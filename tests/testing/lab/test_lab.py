@@ -67,12 +67,12 @@ def test_acks_all_times_out_but_the_record_is_stored(broker: Surface) -> None:
 
     from tests.support.confluent import Producer
 
-    told: list[Any] = []
+    results: list[Any] = []
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "acks": "all", "request.timeout.ms": 300, "retries": 0})
     with broker.hold_high_watermark("orders", 1) as hold:
-        producer.produce("orders", b"late", partition=1, on_delivery=lambda error, _: told.append(error))
+        producer.produce("orders", b"late", partition=1, on_delivery=lambda error, _: results.append(error))
         producer.flush(30)
-        assert [error.code() for error in told] == [KafkaError.REQUEST_TIMED_OUT]
+        assert [error.code() for error in results] == [KafkaError.REQUEST_TIMED_OUT]
         hold.release()
         hold.release()  # harmless
     assert texts(broker, partition=1) == ["late"]
@@ -130,16 +130,16 @@ def test_full_disk_takes_the_directory_offline_until_healed(broker: Surface, on:
     from tests.support.confluent import Producer
 
     broker.produce("orders", "before", partition=0)
-    told: list[Any] = []
+    results: list[Any] = []
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "acks": "all", "enable.idempotence": True, "retry.backoff.ms": 20})
     fault = broker.faults.storage("orders", 0, on=on, error="ENOSPC").once()
-    producer.produce("orders", b"after", partition=0, on_delivery=lambda error, message: told.append((error, message.offset())))
+    producer.produce("orders", b"after", partition=0, on_delivery=lambda error, message: results.append((error, message.offset())))
     assert becomes(lambda: bool(producer.poll(0.01) or broker.request_log.of("Produce", error="KAFKA_STORAGE_ERROR")))
-    assert (fault.hits, told) == (1, [])  # it asks again: the error may pass
+    assert (fault.hits, results) == (1, [])  # it asks again: the error may pass
     assert not any(broker._execute("info", {})["log_dirs"].values())
     broker.faults.heal()
     producer.flush(60)
-    ((error, offset),) = told
+    ((error, offset),) = results
     assert (error, offset) == (None, 1)
     assert texts(broker, partition=0) == ["before", "after"]  # once, though the failed sync had left it in the file
 

@@ -1,4 +1,4 @@
-"""A file system that fails as it is told, over memory and over a disk."""
+"""A file system that fails by rules, over memory and over a disk."""
 
 from __future__ import annotations
 
@@ -105,12 +105,12 @@ def test_how_often_is_counted(beneath: Files, tmp_path: Path) -> None:
 
 
 def test_a_topic_is_all_its_partitions_and_no_other_topic() -> None:
-    wanted = fault("write", partition=None)
-    assert wanted.is_for("write", "/data/orders-0/0.log")
-    assert wanted.is_for("write", "/data/orders-12/0.log")
-    assert not wanted.is_for("read", "/data/orders-0/0.log")
+    expected = fault("write", partition=None)
+    assert expected.is_for("write", "/data/orders-0/0.log")
+    assert expected.is_for("write", "/data/orders-12/0.log")
+    assert not expected.is_for("read", "/data/orders-0/0.log")
     for path in ("/data/my-orders-0/0.log", "/data/orders/0.log", "/data/orders-0.1234-delete/0.log", "/data/meta.properties"):
-        assert not wanted.is_for("write", path)
+        assert not expected.is_for("write", path)
 
 
 def test_file_operations_are_not_wrapped_without_faults() -> None:

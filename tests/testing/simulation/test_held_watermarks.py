@@ -37,14 +37,14 @@ def results(pending: Pending) -> list[tuple[int, int, int]]:
 
 
 def fetch(broker: BrokerInMemory, *, max_wait_ms: int = 0) -> Pending:
-    asked = k01_fetch.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-    topic = k01_fetch.Topic(topic="orders", partitions=[asked])
+    partition = k01_fetch.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    topic = k01_fetch.Topic(topic="orders", partitions=[partition])
     return broker.begin(k01_fetch.Request(max_wait_ms=max_wait_ms, min_bytes=1, topics=[topic]), 12)
 
 
 def latest(broker: BrokerInMemory) -> int:
-    asked = k02_list_offsets.Partition(partition_index=0, timestamp=-1)
-    topic = k02_list_offsets.Topic(name="orders", partitions=[asked])
+    partition = k02_list_offsets.Partition(partition_index=0, timestamp=-1)
+    topic = k02_list_offsets.Topic(name="orders", partitions=[partition])
     (answer,) = broker.ask(k02_list_offsets.Request(replica_id=-1, topics=[topic])).topics[0].partitions
     offset: int = answer.offset
     return offset
@@ -158,6 +158,8 @@ def test_a_sync_is_waited_for_as_well(fails: bool) -> None:
 def test_records_are_not_deleted_above_the_high_watermark(broker: BrokerInMemory) -> None:
     broker.hold_high_watermark("orders", 0)
     produce(broker, 0, acks=1)
-    asked = k21_delete_records.Partition(partition_index=0, offset=1)
-    answer: Any = broker.ask(k21_delete_records.Request(topics=[k21_delete_records.Topic(name="orders", partitions=[asked])], timeout_ms=1))
+    partition = k21_delete_records.Partition(partition_index=0, offset=1)
+    answer: Any = broker.ask(
+        k21_delete_records.Request(topics=[k21_delete_records.Topic(name="orders", partitions=[partition])], timeout_ms=1)
+    )
     assert answer.topics[0].partitions[0].error_code == 1

@@ -11,8 +11,8 @@ from minibroker.testing.simulation.broker import nodes_of
 
 
 def addresses(listeners: str, advertised: str | None = None, count: int = 3) -> list[list[str]]:
-    said = {"node.id": "5", "listeners": listeners, "listener.security.protocol.map": "HOST:PLAINTEXT,DOCKER:PLAINTEXT"}
-    config = BrokerConfig(said | ({} if advertised is None else {"advertised.listeners": advertised}))
+    fields = {"node.id": "5", "listeners": listeners, "listener.security.protocol.map": "HOST:PLAINTEXT,DOCKER:PLAINTEXT"}
+    config = BrokerConfig(fields | ({} if advertised is None else {"advertised.listeners": advertised}))
     return [[str(listener) for listener in node.listeners] for node in nodes_of(config, Node(config), count)]
 
 

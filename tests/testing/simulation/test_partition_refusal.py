@@ -1,4 +1,4 @@
-"""A broker that refuses some partitions: the others are served as ever, sessions know of it, and leaders are told as Kafka tells them."""
+"""A broker that rejects some partitions: it serves the others, sessions keep them, and answers name leaders as Kafka's do."""
 
 from __future__ import annotations
 
@@ -130,9 +130,9 @@ def test_a_fetch_without_a_session(broker: Refusing, version: int) -> None:
         broker.append("a", index, records(1))
     broker.refused = {("a", 1): NotLeaderOrFollower()}
     response = broker.ask(broker.fetch({"a": [0, 1, 2]}, version=version), version)
-    told = broker.told(response)
-    assert told["a", 1] == NOT_LEADER
-    assert told["a", 0] == told["a", 2] < -50
+    result = broker.told(response)
+    assert result["a", 1] == NOT_LEADER
+    assert result["a", 0] == result["a", 2] < -50
     leader = next(each for each in response.responses[0].partitions if each.partition_index == 1).current_leader
     assert leader.leader_id == (1 if version >= 16 else -1)
     assert len(response.node_endpoints) == (1 if version >= 16 else 0)
@@ -149,12 +149,12 @@ def test_partitions_of_a_session_count_whether_they_are_named_or_not(broker: Ref
     assert len(broker.asked) == 3
     broker.append("a", 1, records(1))
     broker.append("b", 0, records(1))
-    told = broker.told(broker.ask(broker.fetch({}, (session, 2), version=version), version))
-    assert told["a", 1] == FencedLeaderEpoch.code
-    assert told["b", 0] < -50
+    result = broker.told(broker.ask(broker.fetch({}, (session, 2), version=version), version))
+    assert result["a", 1] == FencedLeaderEpoch.code
+    assert result["b", 0] < -50
     broker.refused = {}
-    told = broker.told(broker.ask(broker.fetch({}, (session, 3), version=version), version))
-    assert told["a", 1] < -50, "served as soon as it is refused no more"
+    result = broker.told(broker.ask(broker.fetch({}, (session, 3), version=version), version))
+    assert result["a", 1] < -50, "served as soon as it is refused no more"
 
 
 def test_refused_partition_is_reported_again_without_new_records(broker: Refusing) -> None:

@@ -27,8 +27,8 @@ def four_nodes(*, like_kafka: bool = True) -> NodesInMemory:
 
 
 def alter(nodes: NodesInMemory, *replicas: int, cancel: bool = False) -> int:
-    asked = k45.Partition(partition_index=0, replicas=None if cancel else list(replicas))
-    request = k45.Request(topics=[k45.Topic(name="orders", partitions=[asked])])
+    requested_partition = k45.Partition(partition_index=0, replicas=None if cancel else list(replicas))
+    request = k45.Request(topics=[k45.Topic(name="orders", partitions=[requested_partition])])
     (topic,) = nodes.ask(request, at=1).responses
     (partition,) = topic.partitions
     return int(partition.error_code)

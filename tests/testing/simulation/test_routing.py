@@ -1,4 +1,4 @@
-"""What a broker answers that is asked for what another one has."""
+"""The answers of a broker to requests that another one has to serve."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ def results(response: Any) -> dict[int, Any]:
 def test_metadata_is_the_same_at_each_broker(nodes: NodesInMemory) -> None:
     nodes.leadership.stop(2)
     nodes.leadership.take_away(nodes.partition("orders", 1))
-    asked = k03_metadata.Request(topics=None)
+    request = k03_metadata.Request(topics=None)
 
-    first, third = nodes.ask(asked, at=1), nodes.ask(asked, at=3)
+    first, third = nodes.ask(request, at=1), nodes.ask(request, at=3)
 
     assert first == third
     assert [(broker.node_id, broker.port, broker.rack) for broker in first.brokers] == [(1, 9092, "a"), (3, 9094, "c")]
@@ -158,7 +158,7 @@ def test_a_consumer_is_sent_to_a_replica_in_its_rack(nodes: NodesInMemory) -> No
 
 
 def test_a_consumer_in_a_session_is_sent_to_a_replica_that_came_back(nodes: NodesInMemory) -> None:
-    """Also when all that there is was told, and each time until it goes there."""
+    """The leader names the replica also without new records, and in each answer until the consumer leaves."""
     leader, follower = nodes.leadership.of(nodes.partition("orders")).replicas
     rack = {1: "a", 2: "b", 3: "c"}[follower]
     nodes.leadership.stop(follower)
@@ -175,8 +175,8 @@ def test_a_consumer_in_a_session_is_sent_to_a_replica_that_came_back(nodes: Node
     nodes.broker.clock.advance(5000)
     assert waiting.answer().responses == []
     for epoch in (2, 3):
-        told = results(nodes.ask(goes_on(epoch), at=leader))[0]
-        assert (told.preferred_read_replica, told.error_code, told.high_watermark, told.records) == (follower, 0, 0, b"")
+        result = results(nodes.ask(goes_on(epoch), at=leader))[0]
+        assert (result.preferred_read_replica, result.error_code, result.high_watermark, result.records) == (follower, 0, 0, b"")
 
 
 def test_a_partition_of_a_fetch_session_that_moves_away(nodes: NodesInMemory) -> None:
@@ -194,10 +194,10 @@ def test_a_partition_of_a_fetch_session_that_moves_away(nodes: NodesInMemory) ->
 
 def test_only_leaders_answer_list_offsets(nodes: NodesInMemory) -> None:
     partitions = [k02_list_offsets.Partition(partition_index=index, timestamp=-1) for index in range(3)]
-    asked = k02_list_offsets.Request(replica_id=-1, topics=[k02_list_offsets.Topic(name="orders", partitions=partitions)])
+    request = k02_list_offsets.Request(replica_id=-1, topics=[k02_list_offsets.Topic(name="orders", partitions=partitions)])
 
     for node_id in (1, 2, 3):
-        (topic,) = nodes.ask(asked, at=node_id).topics
+        (topic,) = nodes.ask(request, at=node_id).topics
         found = {each.partition_index: each.error_code for each in topic.partitions}
         expected = {index: 0 if nodes.leader("orders", index) == node_id else NotLeaderOrFollower.code for index in range(3)}
         assert found == expected
@@ -211,8 +211,8 @@ def test_a_replica_looks_at_the_epoch_first(nodes: NodesInMemory, version: int) 
     (stranger,) = {1, 2, 3} - set(nodes.leadership.of(partition).replicas)
 
     def code(at: int, epoch: int) -> int:
-        asked = k02_list_offsets.Partition(partition_index=0, current_leader_epoch=epoch, timestamp=-1)
-        request = k02_list_offsets.Request(replica_id=-1, topics=[k02_list_offsets.Topic(name="orders", partitions=[asked])])
+        requested_partition = k02_list_offsets.Partition(partition_index=0, current_leader_epoch=epoch, timestamp=-1)
+        request = k02_list_offsets.Request(replica_id=-1, topics=[k02_list_offsets.Topic(name="orders", partitions=[requested_partition])])
         found: int = nodes.ask(request, at=at, version=version).topics[0].partitions[0].error_code
         return found
 
@@ -224,10 +224,10 @@ def test_a_replica_looks_at_the_epoch_first(nodes: NodesInMemory, version: int) 
 
 
 def coordinator(nodes: NodesInMemory, key: str, key_type: int = k10_find_coordinator.GROUP) -> int:
-    asked = k10_find_coordinator.Request(key_type=key_type, coordinator_keys=[key])
-    (found,) = nodes.ask(asked, at=1).coordinators
+    request = k10_find_coordinator.Request(key_type=key_type, coordinator_keys=[key])
+    (found,) = nodes.ask(request, at=1).coordinators
     assert found.error_code == 0
-    assert nodes.ask(asked, at=2).coordinators == [found]
+    assert nodes.ask(request, at=2).coordinators == [found]
     node_id: int = found.node_id
     return node_id
 
@@ -236,9 +236,9 @@ def test_groups_are_spread_and_served_by_their_coordinators(nodes: NodesInMemory
     groups = {f"group-{number}": coordinator(nodes, f"group-{number}") for number in range(12)}
     assert set(groups.values()) == {1, 2, 3}
     for group, node_id in groups.items():
-        asked = k12_heartbeat.Request(group_id=group, generation_id=1, member_id="m")
+        request = k12_heartbeat.Request(group_id=group, generation_id=1, member_id="m")
         for at in (1, 2, 3):
-            is_refused = nodes.ask(asked, at=at).error_code == NotCoordinator.code
+            is_refused = nodes.ask(request, at=at).error_code == NotCoordinator.code
             assert is_refused == (at != node_id)
 
 
@@ -249,8 +249,8 @@ def test_each_of_several_groups_is_answered_for_itself(nodes: NodesInMemory) -> 
     assert {each.group_id: each.error_code == NotCoordinator.code for each in described} == {
         group: node_id != 2 for group, node_id in groups.items()
     }
-    asked = [k09_offset_fetch.Group(group_id=group, topics=None) for group in groups]
-    fetched = nodes.ask(k09_offset_fetch.Request(groups=asked), at=2).groups
+    requested_groups = [k09_offset_fetch.Group(group_id=group, topics=None) for group in groups]
+    fetched = nodes.ask(k09_offset_fetch.Request(groups=requested_groups), at=2).groups
     assert {each.group_id: each.error_code for each in fetched} == {
         group: 0 if node_id == 2 else NotCoordinator.code for group, node_id in groups.items()
     }
@@ -271,10 +271,10 @@ def test_each_broker_lists_the_groups_that_it_coordinates(nodes: NodesInMemory) 
 
 def test_transactional_ids_have_coordinators(nodes: NodesInMemory) -> None:
     node_id = coordinator(nodes, "t", k10_find_coordinator.TRANSACTION)
-    asked = k22_init_producer_id.Request(transactional_id="t", transaction_timeout_ms=1000)
+    request = k22_init_producer_id.Request(transactional_id="t", transaction_timeout_ms=1000)
 
     for at in (1, 2, 3):
-        assert nodes.ask(asked, at=at).error_code == (0 if at == node_id else NotCoordinator.code)
+        assert nodes.ask(request, at=at).error_code == (0 if at == node_id else NotCoordinator.code)
         assert nodes.ask(k22_init_producer_id.Request(transactional_id=None, transaction_timeout_ms=0), at=at).error_code == 0
 
 
@@ -284,11 +284,11 @@ def test_a_coordinator_moves_with_the_leader_of_its_partition() -> None:
 
     nodes.leadership.stop(before)
 
-    asked = k10_find_coordinator.Request(key_type=0, coordinator_keys=["g"])
+    request = k10_find_coordinator.Request(key_type=0, coordinator_keys=["g"])
     other = 3 - before
-    assert nodes.ask(asked, at=other).coordinators[0].node_id == other
+    assert nodes.ask(request, at=other).coordinators[0].node_id == other
     nodes.leadership.stop(other)
-    assert nodes.ask(asked, at=other).coordinators[0].error_code == CoordinatorNotAvailable.code
+    assert nodes.ask(request, at=other).coordinators[0].error_code == CoordinatorNotAvailable.code
 
 
 def test_directories_have_the_replicas_of_their_broker(nodes: NodesInMemory) -> None:
@@ -324,11 +324,11 @@ def test_elections_and_reassignments_by_request(nodes: NodesInMemory) -> None:
 
     partition = k45_alter_partition_reassignments.Partition(partition_index=0, replicas=[3, 1, 2])
     topic = k45_alter_partition_reassignments.Topic(name="orders", partitions=[partition])
-    asked = k45_alter_partition_reassignments.Request(timeout_ms=1000, topics=[topic], allow_replication_factor_change=False)
-    (result,) = nodes.ask(asked, at=2).responses[0].partitions
+    request = k45_alter_partition_reassignments.Request(timeout_ms=1000, topics=[topic], allow_replication_factor_change=False)
+    (result,) = nodes.ask(request, at=2).responses[0].partitions
     assert (result.error_code, result.error_message) == (InvalidReplicationFactor.code, "The replication factor is changed from 2 to 3")
-    asked = k45_alter_partition_reassignments.Request(timeout_ms=1000, topics=[topic])
-    assert nodes.ask(asked, at=2).responses[0].partitions[0].error_code == 0
+    request = k45_alter_partition_reassignments.Request(timeout_ms=1000, topics=[topic])
+    assert nodes.ask(request, at=2).responses[0].partitions[0].error_code == 0
     assert nodes.leadership.of(nodes.partition("orders")).replicas == [3, 1, 2]
 
 

@@ -42,7 +42,7 @@ def begin(nodes: NodesInMemory, at: int, epoch: int, *indexes: int, max_wait_ms:
     return nodes.begin(request, at=at)
 
 
-def told(pending: Pending) -> dict[int, tuple[int, int]]:
+def acquired(pending: Pending) -> dict[int, tuple[int, int]]:
     """Error code and number of records by partition."""
     answer = pending.answer()
     assert answer.error_code == 0
@@ -55,23 +55,23 @@ def told(pending: Pending) -> dict[int, tuple[int, int]]:
 
 def test_each_broker_has_its_own_session_with_a_member(nodes: NodesInMemory) -> None:
     for index in range(3):
-        assert told(begin(nodes, nodes.leader("orders", index), 0, index)) == {index: (0, 1)}
+        assert acquired(begin(nodes, nodes.leader("orders", index), 0, index)) == {index: (0, 1)}
         nodes.broker.append("orders", index, records(1))
     for index in range(3):
-        assert told(begin(nodes, nodes.leader("orders", index), 1)) == {index: (0, 1)}, "it goes on there"
+        assert acquired(begin(nodes, nodes.leader("orders", index), 1)) == {index: (0, 1)}, "it goes on there"
 
 
 def test_closing_a_session_releases_the_records_of_its_broker(nodes: NodesInMemory) -> None:
     first, second = nodes.leader("orders", 0), nodes.leader("orders", 1)
     for index, at in enumerate((first, second)):
-        assert told(begin(nodes, at, 0, index)) == {index: (0, 1)}
+        assert acquired(begin(nodes, at, 0, index)) == {index: (0, 1)}
 
-    assert told(begin(nodes, first, -1)) == {}
+    assert acquired(begin(nodes, first, -1)) == {}
 
-    assert told(begin(nodes, first, 0, 0, member=OTHER)) == {0: (0, 1)}
-    assert told(begin(nodes, second, 0, 1, member=OTHER)) == {1: (0, 0)}, "the first one has it still"
+    assert acquired(begin(nodes, first, 0, 0, member=OTHER)) == {0: (0, 1)}
+    assert acquired(begin(nodes, second, 0, 1, member=OTHER)) == {1: (0, 0)}, "the first one has it still"
     assert begin(nodes, first, 1).answer().error_code == ShareSessionNotFound.code
-    assert told(begin(nodes, second, 1)) == {}
+    assert acquired(begin(nodes, second, 1)) == {}
 
 
 def test_member_that_left_has_no_session_on_any_broker(nodes: NodesInMemory) -> None:
@@ -83,18 +83,18 @@ def test_member_that_left_has_no_session_on_any_broker(nodes: NodesInMemory) -> 
     for index in range(2):
         at = nodes.leader("orders", index)
         assert begin(nodes, at, 1).answer().error_code == ShareSessionNotFound.code
-        assert told(begin(nodes, at, 0, index, member=OTHER)) == {index: (0, 1)}
+        assert acquired(begin(nodes, at, 0, index, member=OTHER)) == {index: (0, 1)}
 
 
 def test_waiting_fetch_is_answered_when_leadership_moves(nodes: NodesInMemory) -> None:
     leader, other = nodes.leader("orders", 0), nodes.other("orders", 0)
-    assert told(begin(nodes, leader, 0, 0)) == {0: (0, 1)}
+    assert acquired(begin(nodes, leader, 0, 0)) == {0: (0, 1)}
     pending = begin(nodes, leader, 1, max_wait_ms=60_000)
 
     nodes.leadership.move(nodes.partition("orders", 0), other)
     nodes.broker.append("orders", 0, records(1))
     nodes.broker.clock.advance(0)
 
-    assert told(pending) == {0: (NotLeaderOrFollower.code, 0)}
+    assert acquired(pending) == {0: (NotLeaderOrFollower.code, 0)}
     assert pending.answer().responses[0].partitions[0].current_leader.leader_id == other
-    assert told(begin(nodes, other, 0, 0)) == {0: (0, 1)}
+    assert acquired(begin(nodes, other, 0, 0)) == {0: (0, 1)}

@@ -62,8 +62,8 @@ def test_clients_find_out_by_the_leader_epoch() -> None:
     before = nodes.partition("orders").leader_epoch
     lose(nodes)
     write(nodes, 1)
-    asked = k23.Partition(partition=0, current_leader_epoch=-1, leader_epoch=before)
-    request = k23.Request(replica_id=-1, topics=[k23.Topic(topic="orders", partitions=[asked])])
+    partition = k23.Partition(partition=0, current_leader_epoch=-1, leader_epoch=before)
+    request = k23.Request(replica_id=-1, topics=[k23.Topic(topic="orders", partitions=[partition])])
     (topic,) = nodes.ask(request, at=3).topics
     assert [(each.error_code, each.leader_epoch, each.end_offset) for each in topic.partitions] == [(0, before, 3)]
 

@@ -15,8 +15,8 @@ T, U = UUID(int=1), UUID(int=2)
 
 def test_nonexistent_partitions_are_ignored() -> None:
     """The fuzzer found that they broke the assignment of the group (IndexError)."""
-    said = [TopicPartitions(topic="t", partitions=[0, 3, 4, -1]), TopicPartitions(topic="absent", partitions=[0])]
-    found = partitions_of(said, KnownTopics(t=4))
+    entries = [TopicPartitions(topic="t", partitions=[0, 3, 4, -1]), TopicPartitions(topic="absent", partitions=[0])]
+    found = partitions_of(entries, KnownTopics(t=4))
     assert found == {T: frozenset({0, 3})}
     members = {"a": MemberSpec(frozenset({T}), found), "b": MemberSpec(frozenset({T, U}))}
     shared = assign(UNIFORM, members, {T: 4, U: 1}, is_homogeneous=False)

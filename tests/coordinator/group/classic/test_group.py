@@ -42,10 +42,10 @@ def test_first_member_becomes_leader_of_a_single_member_group() -> None:
     answers = world.join("a", "a-1")
     assert (answers, world.state) == ([], PREPARING)
     world.let_pass(0)
-    (told,) = answers
-    assert (told.error, told.member_id, told.generation_id, told.leader) == (None, "a-1", 1, "a-1")
-    assert (told.protocol_type, told.protocol_name) == ("consumer", "range")
-    assert told.members == (JoinedMember("a-1", None, b"range of %s"),)
+    (result,) = answers
+    assert (result.error, result.member_id, result.generation_id, result.leader) == (None, "a-1", 1, "a-1")
+    assert (result.protocol_type, result.protocol_name) == ("consumer", "range")
+    assert result.members == (JoinedMember("a-1", None, b"range of %s"),)
     assert world.state is COMPLETING
 
     (assigned,) = world.sync("a-1", {"a-1": b"everything"})
@@ -124,16 +124,16 @@ def test_followers_wait_for_the_leader() -> None:
 
 def test_unchanged_follower_rejoins_without_a_rebalance() -> None:
     world, (a, b) = stable("a", "b")
-    (told,) = world.join("b", b)
-    assert (told.error, told.generation_id, told.leader, told.members, world.state) == (None, 1, a, (), STABLE)
+    (result,) = world.join("b", b)
+    assert (result.error, result.generation_id, result.leader, result.members, world.state) == (None, 1, a, (), STABLE)
 
 
 def test_changed_follower_starts_a_rebalance() -> None:
     world, (a, b) = stable("a", "b")
     assert world.join("b", b, protocols=(Protocol("range", b"another subscription"),)) == []
     assert world.state is PREPARING
-    (told,) = world.join("a", a)
-    assert told.members[1] == JoinedMember(b, None, b"another subscription")
+    (result,) = world.join("a", a)
+    assert result.members[1] == JoinedMember(b, None, b"another subscription")
 
 
 def test_rejoining_leader_starts_a_rebalance() -> None:
@@ -170,8 +170,8 @@ def test_oldest_member_becomes_the_next_leader() -> None:
     assert world.leave(a) == ["OK"]
     assert world.state is PREPARING
     world.join("c", c)
-    (told,) = world.join("b", b)
-    assert (told.leader, [each.member_id for each in told.members]) == (b, [b, c])
+    (result,) = world.join("b", b)
+    assert (result.leader, [each.member_id for each in result.members]) == (b, [b, c])
 
 
 def test_absent_static_leader_loses_leadership() -> None:
@@ -182,8 +182,8 @@ def test_absent_static_leader_loses_leadership() -> None:
     settle(world, ["a-1", "b-2"])
     waits = world.join("b", "b-2", protocols=PROTOCOLS[:1], rebalance_timeout_ms=1_000)
     world.let_pass(1_000)
-    (told,) = waits
-    assert (told.generation_id, told.leader, [each.member_id for each in told.members]) == (2, "b-2", ["a-1", "b-2"])
+    (result,) = waits
+    assert (result.generation_id, result.leader, [each.member_id for each in result.members]) == (2, "b-2", ["a-1", "b-2"])
 
 
 # Who is refused
@@ -303,8 +303,8 @@ def test_static_member_rejoins_without_a_rebalance() -> None:
     world.join("b", group_instance_id="two")
     world.let_pass(0)
     settle(world, ["a-1", "b-2"])
-    (told,) = world.join("b", group_instance_id="two")
-    assert (told.error, told.member_id, told.leader, told.members, world.state) == (None, "b-3", "a-1", (), STABLE)
+    (result,) = world.join("b", group_instance_id="two")
+    assert (result.error, result.member_id, result.leader, result.members, world.state) == (None, "b-3", "a-1", (), STABLE)
     assert world.sync("b-3")[0].assignment == b"b-2"
     assert [member.member_id for member in world.stored[-1].members] == ["a-1", "b-3"]
     assert world.heartbeat("b-2", group_instance_id="two") == "FENCED_INSTANCE_ID"
@@ -321,8 +321,8 @@ def test_static_leader_rejoins(version: int, leader: str, count: int, skip: bool
     world.join("b", group_instance_id="two")
     world.let_pass(0)
     settle(world, ["a-1", "b-2"])
-    (told,) = world.join("a", group_instance_id="one", version=version)
-    assert (told.member_id, told.leader, len(told.members), told.skip_assignment) == ("a-3", leader, count, skip)
+    (result,) = world.join("a", group_instance_id="one", version=version)
+    assert (result.member_id, result.leader, len(result.members), result.skip_assignment) == ("a-3", leader, count, skip)
     assert world.group.members.leader_id == "a-3"
 
 
@@ -342,8 +342,8 @@ def test_failed_write_keeps_the_old_static_member_id() -> None:
     world.let_pass(0)
     settle(world, ["a-1"])
     world.fails = True
-    (told,) = world.join("a", group_instance_id="one")
-    assert (told.error, told.member_id) == (NotCoordinator, "")
+    (result,) = world.join("a", group_instance_id="one")
+    assert (result.error, result.member_id) == (NotCoordinator, "")
     assert world.heartbeat("a-1") == "OK"
 
 
@@ -362,8 +362,8 @@ def test_dynamic_member_id_is_not_valid_for_a_static_member() -> None:
     world = World()
     (refused,) = world.join("a")
     assert refused.error is MemberIdRequired
-    (told,) = world.join("a", refused.member_id, group_instance_id="one")
-    assert told.error is UnknownMemberId  # the client joins again without an id, as static members do
+    (result,) = world.join("a", refused.member_id, group_instance_id="one")
+    assert result.error is UnknownMemberId  # the client joins again without an id, as static members do
     world.join("b", group_instance_id="one")
     (fenced,) = world.join("a", refused.member_id, group_instance_id="one")
     assert fenced.error is FencedInstanceId
@@ -436,5 +436,5 @@ def test_assignment_that_cannot_be_stored_is_not_sent() -> None:
     world.join("b", b)
     waits = world.sync(b)
     world.fails = True
-    (told,) = world.sync(a, {b: b"for b"})
-    assert (told.error, waits[0].error, world.state) == (NotCoordinator, NotCoordinator, PREPARING)
+    (result,) = world.sync(a, {b: b"for b"})
+    assert (result.error, waits[0].error, world.state) == (NotCoordinator, NotCoordinator, PREPARING)

@@ -238,6 +238,6 @@ def test_random_consumers(delay_ms: int, script: list[tuple[Any, ...]]) -> None:
     assert model.world.state is STABLE
     assert {consumer.member_id for consumer in running} == {member.member_id for member in model.world.group.members}
     assert {consumer.generation for consumer in running} == {model.world.generation}
-    wanted = {f"{topic}{index}" for consumer in running for topic in consumer.topics for index in range(PARTITIONS)}
-    assert sorted(partition for consumer in running for partition in consumer.owned) == sorted(wanted)
+    expected = {f"{topic}{index}" for consumer in running for topic in consumer.topics for index in range(PARTITIONS)}
+    assert sorted(partition for consumer in running for partition in consumer.owned) == sorted(expected)
     assert model.asked == model.answered

@@ -73,8 +73,8 @@ def test_member_not_joining_in_time_is_removed() -> None:
     for _ in range(REBALANCE_MS // 5_000):
         world.let_pass(5_000)
         world.heartbeat(b)
-    (told,) = waits
-    assert (told.generation_id, [each.member_id for each in told.members]) == (2, [a])
+    (result,) = waits
+    assert (result.generation_id, [each.member_id for each in result.members]) == (2, [a])
     assert world.heartbeat(b) == "UNKNOWN_MEMBER_ID"
 
 
@@ -100,8 +100,8 @@ def test_absent_static_member_keeps_its_assignment() -> None:
     assert [each.member_id for each in waits[0].members] == ["a-1", "b-2"]
     settle_alone = world.sync("a-1", {"a-1": b"1", "b-2": b"2"})
     assert (settle_alone[0].error, world.state) == (None, STABLE)
-    (told,) = world.join("b", group_instance_id="two", rebalance_timeout_ms=3_000)
-    assert (told.member_id, told.generation_id, world.sync("b-3")[0].assignment) == ("b-3", 2, b"2")
+    (result,) = world.join("b", group_instance_id="two", rebalance_timeout_ms=3_000)
+    assert (result.member_id, result.generation_id, world.sync("b-3")[0].assignment) == ("b-3", 2, b"2")
     world.let_pass(3_000)
     assert world.state is STABLE
 

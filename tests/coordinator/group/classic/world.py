@@ -71,7 +71,7 @@ class World:
         self.group.join(join._replace(**changes), joined)
 
     def enter(self, client: str, **changes: Any) -> tuple[str, list[JoinAnswer]]:
-        """Join as a new member does that is told its id first: that id, and the answers to the second JoinGroup."""
+        """Join with two requests, as a new member: the answer to the first has its id. Returns the id and the answers to the second."""
         (refused,) = self.join(client, **changes)
         return refused.member_id, self.join(client, refused.member_id, **changes)
 

@@ -24,14 +24,14 @@ class Case(NamedTuple):
         return assign(self.assignor, self.members, self.partition_counts, is_homogeneous=self.is_homogeneous)
 
 
-def told(assignment: Assignment) -> str:
+def text_of(assignment: Assignment) -> str:
     return "/".join(f"{topic.int}:{'.'.join(map(str, sorted(assignment[topic])))}" for topic in sorted(assignment))
 
 
 def line_of(case: Case) -> str:
     counts = ",".join(f"{topic.int}:{count}" for topic, count in case.partition_counts.items())
     members = ",".join(
-        f"{member_id};{each.instance_id or '-'};{'.'.join(str(topic.int) for topic in sorted(each.topics))};{told(each.assignment)}"
+        f"{member_id};{each.instance_id or '-'};{'.'.join(str(topic.int) for topic in sorted(each.topics))};{text_of(each.assignment)}"
         for member_id, each in case.members.items()
     )
     return f"{case.assignor}|{int(case.is_homogeneous)}|{counts}|{members}"

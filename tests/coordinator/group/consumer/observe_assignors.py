@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.coordinator.group.consumer.cases import drawn, line_of, told
+from tests.coordinator.group.consumer.cases import drawn, line_of, text_of
 
 HERE = Path(__file__).parent
 KEPT = HERE / "assignors_kafka_4.3.1.json"
@@ -19,18 +19,18 @@ KEPT_SEEDS = 50
 
 def main(library_folder: str, seeds: int) -> None:
     cases = [(seed, case) for seed in range(seeds) for case in drawn(seed)]
-    asked = [line_of(case) for _, case in cases]
+    requests = [line_of(case) for _, case in cases]
     command = ["java", "-Xmx256m", "-cp", f"{library_folder}/*", str(HERE / "Assignors.java")]
-    output = subprocess.run(command, input="\n".join(asked), capture_output=True, text=True, check=True).stdout
+    output = subprocess.run(command, input="\n".join(requests), capture_output=True, text=True, check=True).stdout
     answers = output.splitlines()
     differences = 0
-    for (seed, case), line, theirs in zip(cases, asked, answers, strict=True):
-        ours = " ".join(f"{member_id}={told(each)}" for member_id, each in case.assign().items())
+    for (seed, case), line, theirs in zip(cases, requests, answers, strict=True):
+        ours = " ".join(f"{member_id}={text_of(each)}" for member_id, each in case.assign().items())
         if ours != theirs:
             differences += 1
             print(f"seed {seed}\n  case  {line}\n  ours  {ours}\n  Kafka {theirs}")
     print(f"{len(cases)} cases, {differences} differences")
-    kept = [[line, theirs] for (seed, _), line, theirs in zip(cases, asked, answers, strict=True) if seed < KEPT_SEEDS]
+    kept = [[line, theirs] for (seed, _), line, theirs in zip(cases, requests, answers, strict=True) if seed < KEPT_SEEDS]
     KEPT.write_text(json.dumps({"broker": "Apache Kafka 4.3.1", "cases": kept}, indent=0) + "\n")
 
 

@@ -10,7 +10,7 @@ import pytest
 from minibroker.coordinator.group.consumer.assignors import RANGE, UNIFORM, assign, check_assignor, preferred
 from minibroker.coordinator.group.modern import MemberSpec
 from minibroker.errors import UnsupportedAssignor
-from tests.coordinator.group.consumer.cases import case_of, drawn, line_of, told
+from tests.coordinator.group.consumer.cases import case_of, drawn, line_of, text_of
 from tests.coordinator.group.consumer.observe_assignors import KEPT
 
 KNOWN = json.loads(KEPT.read_text())["cases"]
@@ -24,7 +24,7 @@ def test_assignments_match_kafka(assignor: str, is_homogeneous: bool) -> None:
     assert len(found) > 20
     for line, theirs, case in found:
         assert line_of(case) == line
-        assert " ".join(f"{member_id}={told(each)}" for member_id, each in case.assign().items()) == theirs, line
+        assert " ".join(f"{member_id}={text_of(each)}" for member_id, each in case.assign().items()) == theirs, line
 
 
 @pytest.mark.parametrize("seed", range(1_000, 1_100))
@@ -32,9 +32,9 @@ def test_each_partition_has_one_subscribed_owner(seed: int) -> None:
     for case in drawn(seed):
         found = case.assign()
         owned = [(topic, each, member) for member, topics in found.items() for topic, partitions in topics.items() for each in partitions]
-        wanted = {topic for member in case.members.values() for topic in member.topics}
+        expected = {topic for member in case.members.values() for topic in member.topics}
         assert sorted((topic, each) for topic, each, _ in owned) == [
-            (topic, each) for topic in sorted(wanted) for each in range(case.partition_counts[topic])
+            (topic, each) for topic in sorted(expected) for each in range(case.partition_counts[topic])
         ]
         assert all(topic in case.members[member].topics for topic, _, member in owned)
         assert found.keys() == case.members.keys()

@@ -55,9 +55,9 @@ class World:
         topics = self.broker.cluster.topics
         own = None if owned is None else {topics[topic].topic_id: frozenset(indexes) for topic, indexes in owned.items()}
         joining: dict[str, Any] = {"rebalance_timeout_ms": REBALANCE_MS, "topic_names": ("t",)} if epoch == 0 else {}
-        told: list[ConsumerHeartbeatAnswer | KafkaError] = []
-        self.groups.consumer.heartbeat(GROUP, ConsumerHeartbeat(member_id, epoch, owned=own, **joining, **said), told.append)
-        answer = told[0]
+        results: list[ConsumerHeartbeatAnswer | KafkaError] = []
+        self.groups.consumer.heartbeat(GROUP, ConsumerHeartbeat(member_id, epoch, owned=own, **joining, **said), results.append)
+        answer = results[0]
         return answer.name if isinstance(answer, KafkaError) else (answer.member_epoch, self.partitions(answer.assignment))
 
     def begin_join(

@@ -121,8 +121,8 @@ def test_epochs() -> None:
 )
 def test_invalid_requests_are_refused(said: dict[str, object], message: str) -> None:
     world = World()
-    asked: dict[str, object] = {"member_id": "a", "epoch": 0, **FULL, **said}
-    assert world.refused(**asked) == (42, message)  # type: ignore[arg-type]  # of all kinds
+    requested: dict[str, object] = {"member_id": "a", "epoch": 0, **FULL, **said}
+    assert world.refused(**requested) == (42, message)  # type: ignore[arg-type]  # of all kinds
     assert world.stored == []
 
 

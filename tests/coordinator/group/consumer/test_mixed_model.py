@@ -103,7 +103,7 @@ class Consumer:
 
     def _beat_new(self) -> None:
         self.owned &= self.told
-        asked = ConsumerHeartbeat(
+        requested = ConsumerHeartbeat(
             self.member_id,
             self.epoch,
             instance_id=self.instance,
@@ -111,7 +111,7 @@ class Consumer:
             topic_names=self.topics,
             owned=self.model.by_id(self.owned),
         )
-        answer = self.model.heartbeat(asked)
+        answer = self.model.heartbeat(requested)
         if isinstance(answer, UnknownMemberId | FencedMemberEpoch | FencedInstanceId | GroupIdNotFound):
             self._forget()
         elif isinstance(answer, ConsumerHeartbeatAnswer):
@@ -145,14 +145,14 @@ class Consumer:
     def _join(self) -> None:
         if not self.model.is_cooperative:
             self.owned = set()
-        said = ConsumerProtocolSubscription(
+        result = ConsumerProtocolSubscription(
             topics=list(self.topics), owned_partitions=parts(by_topic(self.owned)), generation_id=self.epoch
         )
         join = Join(
             client_id=f"c{self.index}",
             client_host="",
             protocol_type="consumer",
-            protocols=(Protocol("assignor", self.model.encoded(said)),),
+            protocols=(Protocol("assignor", self.model.encoded(result)),),
             session_timeout_ms=SESSION_MS,
             rebalance_timeout_ms=REBALANCE_MS,
             member_id=self.member_id,
@@ -184,8 +184,8 @@ class Consumer:
         if answer.error is not None:
             self._refused(answer.error)
             return
-        told = read_assignment(answer.assignment).assigned_partitions if answer.assignment else []
-        given = {(each.topic, index) for each in told for index in each.partitions}
+        result = read_assignment(answer.assignment).assigned_partitions if answer.assignment else []
+        given = {(each.topic, index) for each in result for index in each.partitions}
         assert {topic for topic, _ in given} <= set(self.topics)
         self.must_join = self.model.is_cooperative and not self.owned <= given
         self.owned = given
@@ -234,13 +234,16 @@ class Model:
 
     def assign(self, answer: JoinAnswer) -> dict[str, bytes]:
         """What a leader says: everything to those who want it, in turn; cooperative ones wait for what others still have."""
-        said = {each.member_id: read_subscription(each.metadata) for each in answer.members}
+        subscriptions = {each.member_id: read_subscription(each.metadata) for each in answer.members}
         owners = {
-            (own.topic, index): member_id for member_id, each in said.items() for own in each.owned_partitions for index in own.partitions
+            (own.topic, index): member_id
+            for member_id, each in subscriptions.items()
+            for own in each.owned_partitions
+            for index in own.partitions
         }
-        given: dict[str, set[Partition]] = {member_id: set() for member_id in said}
+        given: dict[str, set[Partition]] = {member_id: set() for member_id in subscriptions}
         for number, partition in enumerate((topic, index) for topic, count in COUNTS.items() for index in range(count)):
-            wanting = sorted(member_id for member_id, each in said.items() if partition[0] in each.topics)
+            wanting = sorted(member_id for member_id, each in subscriptions.items() if partition[0] in each.topics)
             if wanting:
                 member_id = wanting[number % len(wanting)]
                 if owners.get(partition, member_id) == member_id:
@@ -297,8 +300,8 @@ class Model:
             consumer.is_paused = False
         self.let_pass(2 * SESSION_MS // HEARTBEAT_MS + 30)
         running = [consumer for consumer in self.consumers if consumer.is_running]
-        wanted = {(topic, index) for consumer in running for topic in consumer.topics for index in range(COUNTS[topic])}
-        assert {partition for consumer in running for partition in consumer.owned} == wanted
+        expected = {(topic, index) for consumer in running for topic in consumer.topics for index in range(COUNTS[topic])}
+        assert {partition for consumer in running for partition in consumer.owned} == expected
         state = self.group.state.value if self.group is not None else "Empty"
         assert state == ("Stable" if running else "Empty")
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from minibroker.coordinator.group.modern import Assignment, MemberSpec, frozen
 from minibroker.coordinator.group.share.step import assign_simple
-from tests.coordinator.group.consumer.cases import told
+from tests.coordinator.group.consumer.cases import text_of
 
 STEPS = 8
 PARTITIONS = 12
@@ -26,10 +26,10 @@ class Case(NamedTuple):
 
 def line_of(case: Case) -> str:
     members = ",".join(
-        f"{member_id};{'.'.join(str(topic.int) for topic in sorted(each.topics))};{told(each.assignment)}"
+        f"{member_id};{'.'.join(str(topic.int) for topic in sorted(each.topics))};{text_of(each.assignment)}"
         for member_id, each in case.members.items()
     )
-    return f"{int(case.is_homogeneous)}|{told(case.assignable).replace('/', ',')}|{members}"
+    return f"{int(case.is_homogeneous)}|{text_of(case.assignable).replace('/', ',')}|{members}"
 
 
 def case_of(line: str) -> Case:
@@ -48,11 +48,11 @@ def _partitions(told: list[str]) -> Assignment:
 
 
 def wanted(case: Case, answer: str) -> str:
-    """An answer of Kafka without topics that nobody is subscribed to any more: it keeps them in the target assignment and tells nobody."""
+    """Return an answer of Kafka without topics to which no member is subscribed: Kafka keeps them in the target assignment."""
     topics = {str(topic.int) for member in case.members.values() for topic in member.topics}
     members = (each.split("=") for each in answer.split(" "))
     return " ".join(
-        f"{member_id}={'/'.join(part for part in told.split('/') if part.split(':')[0] in topics)}" for member_id, told in members
+        f"{member_id}={'/'.join(part for part in result.split('/') if part.split(':')[0] in topics)}" for member_id, result in members
     )
 
 

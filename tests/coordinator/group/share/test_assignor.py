@@ -9,7 +9,7 @@ import pytest
 
 from minibroker.coordinator.group.modern import MemberSpec, frozen
 from minibroker.coordinator.group.share.step import assign_simple
-from tests.coordinator.group.consumer.cases import told
+from tests.coordinator.group.consumer.cases import text_of
 from tests.coordinator.group.share.cases import case_of, drawn, line_of, wanted
 from tests.coordinator.group.share.observe_assignor import KEPT
 
@@ -23,7 +23,7 @@ def test_assignments_match_kafka(is_homogeneous: bool) -> None:
     assert len(found) > 20
     for line, theirs, case in found:
         assert line_of(case) == line
-        assert " ".join(f"{member_id}={told(each)}" for member_id, each in case.assign().items()) == wanted(case, theirs), line
+        assert " ".join(f"{member_id}={text_of(each)}" for member_id, each in case.assign().items()) == wanted(case, theirs), line
 
 
 @pytest.mark.parametrize("seed", range(1_000, 1_100))

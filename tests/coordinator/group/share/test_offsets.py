@@ -18,7 +18,7 @@ UNKNOWN = (3, "This server does not host this topic-partition.")
 NOTHING_TO_DELETE = (3, "There is no offset information to delete.")
 
 
-def told(errors: Sequence[KafkaError | None]) -> list[tuple[int, str] | None]:
+def codes_of(errors: Sequence[KafkaError | None]) -> list[tuple[int, str] | None]:
     return [None if error is None else (error.code, str(error)) for error in errors]
 
 
@@ -32,7 +32,7 @@ def empty_group() -> World:
 def test_start_offsets_of_an_empty_group() -> None:
     world = empty_group()
     starts = [StartOffset("t", 0, 7), StartOffset("t", 2, 7), StartOffset("absent", 0, 7), StartOffset("u", 0, 5), StartOffset("t", -1, 7)]
-    assert told(world.group.offsets.alter(starts)) == [None, UNKNOWN, UNKNOWN, None, UNKNOWN]
+    assert codes_of(world.group.offsets.alter(starts)) == [None, UNKNOWN, UNKNOWN, None, UNKNOWN]
     assert world.offsets("t") == {0: (3, 7), 1: (2, -1)}
     assert world.offsets("u") == {0: (3, 5)}
     known = world.image.state_partitions
@@ -47,9 +47,9 @@ def test_start_offsets_of_an_empty_group() -> None:
 
 def test_altering_offsets_creates_the_group() -> None:
     world = World(topics=KnownTopics(t=1))
-    assert told(world.group.offsets.alter([StartOffset("absent", 0, 7)])) == [UNKNOWN]
+    assert codes_of(world.group.offsets.alter([StartOffset("absent", 0, 7)])) == [UNKNOWN]
     assert world.stored == []
-    assert told(world.group.offsets.alter([StartOffset("t", 0, 7)])) == [None]
+    assert codes_of(world.group.offsets.alter([StartOffset("t", 0, 7)])) == [None]
     assert world.offsets("t") == {0: (1, 7)}
     assert world.state == "Empty"
 
@@ -57,23 +57,23 @@ def test_altering_offsets_creates_the_group() -> None:
 def test_share_coordinator_errors_are_returned() -> None:
     world = empty_group()
     world.states.refused.add((world.id_of("t"), 1))
-    assert told(world.group.offsets.alter([StartOffset("t", 0, 7), StartOffset("t", 1, 7)]))[0] is None
+    assert codes_of(world.group.offsets.alter([StartOffset("t", 0, 7), StartOffset("t", 1, 7)]))[0] is None
     assert world.offsets("t") == {0: (3, 7), 1: (2, -1)}
     assert world.image.state_partitions.initializing == {}
     errors = world.group.offsets.delete(["t"])
     assert [error.code if error else 0 for error in errors] == [-1]
     assert world.image.state_partitions.deleting == {world.id_of("t"): "t"}
     world.states.refused.clear()
-    assert told(world.group.offsets.delete(["t"])) == [None]
+    assert codes_of(world.group.offsets.delete(["t"])) == [None]
     assert world.offsets("t") == {}
 
 
 def test_forgotten_topics() -> None:
     world = empty_group()
-    assert told(world.group.offsets.delete(["t", "absent", "u", "t"])) == [None, UNKNOWN, NOTHING_TO_DELETE, None]
+    assert codes_of(world.group.offsets.delete(["t", "absent", "u", "t"])) == [None, UNKNOWN, NOTHING_TO_DELETE, None]
     assert world.offsets("t") == {}
     assert world.image.state_partitions == StatePartitions({}, {}, {})
-    assert told(world.group.offsets.delete(["t"])) == [NOTHING_TO_DELETE]
+    assert codes_of(world.group.offsets.delete(["t"])) == [NOTHING_TO_DELETE]
     assert world.join("a", "t") == (4, {"t": [0, 1]})
 
 
@@ -86,7 +86,7 @@ def test_loading_share_coordinator_is_retried() -> None:
     world.restart()
     assert world.image.state_partitions.deleting == {world.id_of("t"): "t"}
     world.states.is_loading = False
-    assert told(world.group.offsets.delete(["t"])) == [None]
+    assert codes_of(world.group.offsets.delete(["t"])) == [None]
     assert world.offsets("t") == {}
 
 
@@ -114,20 +114,20 @@ def test_deleted_topics_are_forgotten() -> None:
 
 
 def test_lifecycle_of_a_share_partition() -> None:
-    wanted = named([(A, "a", [0, 1]), (B, "b", [])])
-    assert wanted == {A: NamedPartitions("a", frozenset({0, 1}))}
-    begun = StatePartitions().initialize(wanted)
-    assert begun.initializing == wanted
+    expected = named([(A, "a", [0, 1]), (B, "b", [])])
+    assert expected == {A: NamedPartitions("a", frozenset({0, 1}))}
+    begun = StatePartitions().initialize(expected)
+    assert begun.initializing == expected
     assert begun.assignable == {}
-    assert begun.missing(wanted) == wanted
-    half = begun.end_initialization(named([(A, "a", [0])]), wanted)
+    assert begun.missing(expected) == expected
+    half = begun.end_initialization(named([(A, "a", [0])]), expected)
     assert half.initializing == {}
     assert half.assignable == {A: {0}}
-    assert half.missing(wanted) == named([(A, "a", [1])])
-    whole = half.initialize(wanted).end_initialization(wanted)
-    assert whole.missing(wanted) == {}
+    assert half.missing(expected) == named([(A, "a", [1])])
+    whole = half.initialize(expected).end_initialization(expected)
+    assert whole.missing(expected) == {}
     deleting = whole.delete([A, B])
     assert deleting == StatePartitions({}, {}, {A: "a"})
     assert deleting.end_deletion([A]) == StatePartitions({}, {}, {})
-    assert deleting.initialize(wanted).deleting == {}
+    assert deleting.initialize(expected).deleting == {}
     assert whole.forget([A]).topic_ids == set()

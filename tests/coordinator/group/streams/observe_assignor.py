@@ -19,17 +19,17 @@ KEPT_SEEDS = 40
 
 def main(library_folder: str, seeds: int) -> None:
     cases = [(seed, case) for seed in range(seeds) for case in drawn(seed)]
-    asked = [line_of(case) for _, case in cases]
+    requests = [line_of(case) for _, case in cases]
     command = ["java", "-Xmx256m", "-cp", f"{library_folder}/*", str(HERE / "StickyAssignor.java")]
-    answers = subprocess.run(command, input="\n".join(asked), capture_output=True, text=True, check=True).stdout.splitlines()
+    answers = subprocess.run(command, input="\n".join(requests), capture_output=True, text=True, check=True).stdout.splitlines()
     differences = 0
-    for (seed, case), line, theirs in zip(cases, asked, answers, strict=True):
+    for (seed, case), line, theirs in zip(cases, requests, answers, strict=True):
         ours = told(case.assign())
         if ours != theirs:
             differences += 1
             print(f"seed {seed}\n  case  {line}\n  ours  {ours}\n  Kafka {theirs}")
     print(f"{len(cases)} cases, {differences} differences")
-    kept = [[line, theirs] for (seed, _), line, theirs in zip(cases, asked, answers, strict=True) if seed < KEPT_SEEDS]
+    kept = [[line, theirs] for (seed, _), line, theirs in zip(cases, requests, answers, strict=True) if seed < KEPT_SEEDS]
     KEPT.write_text(json.dumps({"broker": "Apache Kafka 4.3.1", "cases": kept}, indent=0) + "\n")
 
 

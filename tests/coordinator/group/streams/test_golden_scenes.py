@@ -39,7 +39,7 @@ def test_answers_match_kafka(scene: Callable[[Scene], None]) -> None:
 
 
 def is_told_again(kafka: str, ours: str) -> bool:
-    """Whether a member said what it owns, and Kafka told it nothing where we told it its tasks."""
+    """Whether a member sent its tasks, and our answer has tasks where that of Kafka has none."""
     before, nothing, after = kafka.partition(") - - - ")
     says_what_it_owns = "+" in before.partition(" (")[0]
     return bool(nothing) and says_what_it_owns and ours.startswith(f"{before}) ") and ours.endswith(f" {after}")

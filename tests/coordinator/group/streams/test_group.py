@@ -155,9 +155,9 @@ def test_changed_topology_is_refused() -> None:
     world = World()
     world.join("a", of=topology(subtopology("0", ["t"]), epoch=1))
     assert world.join("b", of=READING) == Told(3, ";", (0,))
-    said = {"rebalance_timeout_ms": 1, "process_id": "p", **owned({})}
+    fields = {"rebalance_timeout_ms": 1, "process_id": "p", **owned({})}
     for other in (topology(subtopology("0", ["t"]), epoch=2), topology(subtopology("0", ["u"]), epoch=1)):
-        assert world.refused("c", 0, topology=other, **said) == (INVALID, "Topology updates are not supported yet.")
+        assert world.refused("c", 0, topology=other, **fields) == (INVALID, "Topology updates are not supported yet.")
     assert world.group.image.members.keys() == {"a", "b"}
 
 
@@ -229,8 +229,8 @@ def test_invalid_copartition_groups_are_refused() -> None:
 def test_full_group_rejects_new_members() -> None:
     world = World(limits=AT_ONCE._replace(max_size=1))
     world.join("a")
-    said = {"rebalance_timeout_ms": 1, "topology": READING, "process_id": "p", **owned({})}
-    assert world.refused("b", 0, **said) == (FULL, "The streams group has reached its maximum capacity of 1 members.")
+    fields = {"rebalance_timeout_ms": 1, "topology": READING, "process_id": "p", **owned({})}
+    assert world.refused("b", 0, **fields) == (FULL, "The streams group has reached its maximum capacity of 1 members.")
     assert world.join("a") == Told(2, "0:0.1.2.3;")
 
 
@@ -301,8 +301,8 @@ def test_shutdown_is_sent_to_all_members() -> None:
 def test_endpoints_are_sent_when_they_change() -> None:
     world = World()
     here = k88.Endpoint(host="h", port=1)
-    said = {"rebalance_timeout_ms": 1, "topology": READING, "process_id": "p", "user_endpoint": here, **owned({})}
-    first = world.ask("a", 0, **said)
+    fields = {"rebalance_timeout_ms": 1, "topology": READING, "process_id": "p", "user_endpoint": here, **owned({})}
+    first = world.ask("a", 0, **fields)
     assert (first.endpoint_epoch, first.located) == (0, ((("h", 1), (("t", (0, 1, 2, 3)),), ()),))
     again = world.ask("a", 2, endpoint_information_epoch=0)
     assert (again.endpoint_epoch, again.located) == (0, None)

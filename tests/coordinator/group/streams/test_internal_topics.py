@@ -1,4 +1,4 @@
-"""Internal topics: whatever a topology says, it is refused, told to lack something, or ready; and then it stays so."""
+"""Internal topics: every topology is refused, lacks topics, or is ready, and then stays so."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ said = st.fixed_dictionaries(
 def test_random_topologies_are_configured_or_refused(parts: list[tuple[list[str], dict[str, Any]]]) -> None:
     topics = KnownTopics(**SOURCES)
     try:
-        wanted = topology_of(topology(*(subtopology(str(at), sources, **each) for at, (sources, each) in enumerate(parts))))
-        first = configure(wanted, topics)
+        requested = topology_of(topology(*(subtopology(str(at), sources, **each) for at, (sources, each) in enumerate(parts))))
+        first = configure(requested, topics)
     except StreamsInvalidTopology:
         return
     if first.problem is not None and first.problem.code is not StatusCode.MISSING_INTERNAL_TOPICS:
@@ -52,7 +52,7 @@ def test_random_topologies_are_configured_or_refused(parts: list[tuple[list[str]
         assert topics.find(missing.name) is None
         assert missing.partition_count > 0
         topics.create(missing.name, missing.partition_count)
-    second = configure(wanted, topics)
+    second = configure(requested, topics)
     assert second.missing == ()
     if second.is_ready:
         assert {each: found.task_count for each, found in second.subtopologies.items()} == {
@@ -62,19 +62,19 @@ def test_random_topologies_are_configured_or_refused(parts: list[tuple[list[str]
 
 def test_repartition_topics_match_the_partition_count_of_their_sources() -> None:
     """b has 3 partitions, x is read with c (3), y is fixed."""
-    wanted = topology(
+    requested = topology(
         subtopology("0", ["a", "b"], repartition_sink_topics=["x", "y"]),
         subtopology("1", ["c"], repartition_source_topics=[topic("x"), topic("y", 5)], state_changelog_topics=[topic("log")]),
     )
-    found = configure(topology_of(wanted), KnownTopics(**SOURCES))
+    found = configure(topology_of(requested), KnownTopics(**SOURCES))
     assert {each.name: each.partition_count for each in found.missing} == {"x": 3, "y": 5, "log": 5}
     assert {each: subtopology.task_count for each, subtopology in found.subtopologies.items()} == {"0": 3, "1": 5}
 
 
 @pytest.mark.parametrize(("partitions", "is_refused"), [(1666, False), (1667, True)])
 def test_number_of_tasks_is_limited(partitions: int, is_refused: bool) -> None:
-    """Three subtopologies: one reads a topic that exists, two a repartition topic that the application wants to be so large."""
-    wanted = topology_of(
+    """Three subtopologies: one reads a topic that exists, two a repartition topic of a size that the application requests."""
+    expected = topology_of(
         topology(
             subtopology("0", ["large"], repartition_sink_topics=["x"]),
             subtopology("1", [], repartition_source_topics=[topic("x", partitions)], repartition_sink_topics=["y"]),
@@ -84,6 +84,6 @@ def test_number_of_tasks_is_limited(partitions: int, is_refused: bool) -> None:
     topics = KnownTopics(large=1668)
     if is_refused:
         with pytest.raises(StreamsInvalidTopology, match=r"^A topology may have 5000 tasks at most, and .* make 5002\.$"):
-            configure(wanted, topics)
+            configure(expected, topics)
     else:
-        assert sum(each.task_count for each in configure(wanted, topics).subtopologies.values()) == 5000
+        assert sum(each.task_count for each in configure(expected, topics).subtopologies.values()) == 5000

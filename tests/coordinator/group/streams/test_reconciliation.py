@@ -74,8 +74,8 @@ def test_task_waits_for_its_current_owner(
     held = {"active": active(1), "standby": HeldTasks(standby=ONE), "warmup": HeldTasks(warmup=ONE)}[other_role]
     other = member("a", other_process, pending_revocation=held) if is_pending else member("a", other_process, assigned=held)
     for target, is_free in ((Tasks(ONE), may_work), (Tasks(standby=ONE), may_stand_by), (Tasks(warmup=ONE), may_stand_by)):
-        wanted = (3, STABLE, target, NO_TASKS) if is_free else (3, UNRELEASED, NO_TASKS, NO_TASKS)
-        assert moved(member(), target, None, other) == wanted
+        expected = (3, STABLE, target, NO_TASKS) if is_free else (3, UNRELEASED, NO_TASKS, NO_TASKS)
+        assert moved(member(), target, None, other) == expected
 
 
 def test_standby_becoming_active_is_revoked_first() -> None:

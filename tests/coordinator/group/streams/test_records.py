@@ -41,8 +41,8 @@ def written_again(image: StreamsGroupImage, record: CoordinatorRecord) -> Coordi
     """The record that says what the image has of this one's."""
     key = record.key
     if isinstance(key, stored.StreamsGroupMetadataKey):
-        said = (image.epoch, image.metadata_hash, image.validated_topology_epoch, image.assignment_configs)
-        return epoch_record(GROUP, *said)
+        result = (image.epoch, image.metadata_hash, image.validated_topology_epoch, image.assignment_configs)
+        return epoch_record(GROUP, *result)
     if isinstance(key, stored.StreamsGroupTopologyKey):
         assert image.topology is not None
         return topology_record(GROUP, image.topology)
