@@ -115,7 +115,7 @@ class FlushTimer:
     def check(self) -> None:
         """Sync the logs that are due."""
         now_ms = self._clock.now_ms()
-        due = [log for topic in self._cluster.topics.values() for log in _flushed_logs(topic) if log.flusher.is_due(now_ms)]
+        due = [log for topic in self._cluster.topics.values() for log in _logs_flushed_by_time(topic) if log.flusher.is_due(now_ms)]
         if due:
             self._flush_queue.flush(due, lambda _: None)  # no request waits, and the log reports failures
         self._timer = self._clock.call_later_ms(self._interval_ms, self.check)
@@ -125,7 +125,7 @@ class FlushTimer:
         self._timer.cancel()
 
 
-def _flushed_logs(topic: Topic) -> Iterator[PartitionLog]:
+def _logs_flushed_by_time(topic: Topic) -> Iterator[PartitionLog]:
     """Yield the logs of a topic if they are flushed by time.
 
     All logs of a topic have the same configuration.

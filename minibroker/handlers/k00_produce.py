@@ -335,14 +335,14 @@ def _when_synced(ctx: RequestContext, response: schema.Response, waiting: Waitin
     def synced(failures: FlushFailures) -> None:
         for each in waiting:
             if each.log in failures:
-                _take_back(each.result, failures[each.log])
+                _fail_result(each.result, failures[each.log])
         delayed.complete(response)
 
     _flush(ctx, waiting, synced)
     return delayed
 
 
-def _take_back(result: schema.PartitionResult, error: KafkaStorageError) -> None:
+def _fail_result(result: schema.PartitionResult, error: KafkaStorageError) -> None:
     """Replace a result by an error, because its log could not be synced."""
     failed = _failed(result.index, error)
     for name in ("error_code", "base_offset", "log_append_time_ms", "log_start_offset", "error_message"):

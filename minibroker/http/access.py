@@ -1,15 +1,16 @@
 """Reject requests that a page of another site may have sent, and requests without the token of a site.
 
-Pages reach a server on loopback through the browser of its user. Three rules keep them out:
+A page can reach a server on loopback through the browser of its visitor. Three rules keep them out:
 
-Host      A page can bind its own name to our address (DNS rebinding). A name that anyone may own in the public DNS is therefore
-          rejected, unless it is configured.
+Host      A page can bind its own name to our address (DNS rebinding). Names that could be registered in the public DNS are
+          therefore rejected, unless they are configured.
 Origin    `Pages.NONE`: any request with an Origin header is rejected. `Pages.OWN`: the origin must be the host of the request.
 Sec-Fetch-Site
           Browsers name the site that caused a request. With `Pages.OWN`, other sites may only link to a page.
 
-A browser asks before it sends a body of type application/json to another site. No response has CORS headers, so that it gets no permission.
-Sites that change something must therefore accept only such bodies, or a token of their own pages.
+A browser asks (preflight) before it sends a body of type application/json to another site. No response
+has CORS headers, so that it gets no permission. Sites that change something must therefore accept only
+such bodies, or a token of their own pages.
 """
 
 from __future__ import annotations

@@ -5,6 +5,9 @@ once for each failure: the owner of the log directory decides whether its other 
 well. After a failed fsync, or a failed write that could not be cut off again, the contents of the
 file are unknown. The log is then offline: `offline_cause` has the error, and every call raises
 KafkaStorageError until the log is opened again.
+
+In a broker, DISK_ERRORS such as a full disk take the whole log directory offline, even where this
+log could continue (`LogDirectory.must_go_offline_after`).
 """
 
 from __future__ import annotations

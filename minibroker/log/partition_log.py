@@ -57,7 +57,7 @@ from minibroker.records.validate import validate_at_once
 from minibroker.storage.file_slice import FileSlice
 from minibroker.storage.files import Files
 from minibroker.storage.log_file_names import delete_folder_name, parse_folder_name
-from minibroker.storage.segment import Segment
+from minibroker.storage.segment import Segment, could_not_cut_back
 from minibroker.storage.transaction_index import AbortedTxn
 
 if TYPE_CHECKING:
@@ -281,7 +281,7 @@ class PartitionLog:
                 segment = self._roll()
             segment.append(batch, base_offset, last_offset)
         except OSError as error:
-            raise self.failures.failed(error, is_fatal=hasattr(error, "__notes__")) from error
+            raise self.failures.failed(error, is_fatal=could_not_cut_back(error)) from error
         if batch.producer_id >= 0:
             aborted = self.producers.update(batch, base_offset)
             if aborted is not None:
@@ -299,11 +299,16 @@ class PartitionLog:
             raise self.failures.failed(error, is_fatal=True) from error
 
     def _follow_log_end(self) -> None:
+        """Make all appended records visible, except those of open transactions to readers of committed ones."""
         self.high_watermark = self.last_stable_offset = self.log_end_offset
         if self._unstable or self.first_unstable_offset is not None:
             self._show(self.log_end_offset, self._open_transactions.oldest)
 
     def _show(self, end_offset: int, oldest_transaction: int | None) -> None:
+        """Make records below `end_offset` visible: set the high watermark, and the last stable offset (LSO) where open transactions start.
+
+        Simulated held watermarks override it (testing/simulation/held_watermarks.py).
+        """
         self.high_watermark = self.last_stable_offset = end_offset
         self.first_unstable_offset = None
         if oldest_transaction is not None and oldest_transaction < end_offset:

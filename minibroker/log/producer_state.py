@@ -102,6 +102,7 @@ class OpenTransactions:
         if not completed.is_aborted:
             return None
         oldest = self.oldest
+        # The field of an entry in `.txnindex`: the partition's own LSO is computed in partition_log.py.
         last_stable_offset = completed.last_offset + 1 if oldest is None else oldest
         return AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, last_stable_offset)
 

@@ -3,10 +3,10 @@
 size      the batch would make the segment larger than segment.bytes
 offsets   the batch's last offset is too far from the base offset for an index entry
 index     segment.index.bytes allows no further entry in one of the two indexes
-age       the batch's largest timestamp is more than segment.ms, less the segment's own jitter, after that of the segment's first
-          batch; if that has no timestamp, the time since the segment's creation is used
+age       the batch's largest timestamp is later than that of the segment's first batch by more than segment.ms minus the segment's
+          jitter; without timestamps, the time since the segment's creation counts
 
-If a log is compacted and max.compaction.lag.ms is shorter than segment.ms, it replaces segment.ms.
+max.compaction.lag.ms applies instead of segment.ms if the log is compacted and it is shorter.
 
 Kafka checks this only at appends. Here a segment also rolls when its age is over while no client writes (`is_overdue`, called by the
 retention check). Otherwise the last records of a quiet log would never be compacted.
@@ -42,7 +42,7 @@ class Segments:
         self._reached: list[int] = []
         self._closed_size: int | None = None  #: bytes of all except the active one; None: not counted yet
         self.active = segments[-1]
-        self._removed_size = -self.size  #: bytes of segments that are gone, less those of the first ones
+        self._removed_size = -self.size  #: bytes of removed segments minus the bytes present when the log was opened
 
     def __len__(self) -> int:
         return len(self._segments)

@@ -28,7 +28,8 @@ class _Names(NamedTuple):
 def in_order(certificates: Sequence[bytes]) -> tuple[bytes, ...]:
     """Return DER certificates, each once: the owner's, its issuers, then those that are not part of its chain.
 
-    The owner's is the first one that has not issued another one. Damaged certificates stay where they are, for OpenSSL to refuse.
+    The owner's certificate (leaf) is the first one that issued no other one; self-issued ones come last. Damaged certificates stay where
+    they are, for OpenSSL to refuse.
     """
     different = list(dict.fromkeys(certificates))
     try:

@@ -6,7 +6,7 @@
 A message is always one line. Unprintable characters, which client ids, group ids and member names may contain, are escaped as in Python.
 
 WARNING and above is what an operator must know. INFO reports what the broker does, DEBUG also what clients do.
-Operations that an authorizer denied are logged at all levels but `error`.
+Operations that an authorizer denied are logged unless the level is `error`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def set_up(log_format: str = "text", level: str = "warning", stream: TextIO | None = None) -> None:
-    """Log the package to `stream` (stderr), in one of FORMATS, from one of LEVELS on."""
+    """Send the package's log records to `stream`, stderr by default, in one of FORMATS, from one of LEVELS on."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     root = logging.getLogger()

@@ -42,6 +42,11 @@ MAX_SEGMENT_SIZE = 2**31 - 1
 RECENT_POSITIONS = 64
 
 
+def could_not_cut_back(error: OSError) -> bool:
+    """Whether a failed `Segment.append` left a partial write: it then says so in a note of its error."""
+    return hasattr(error, "__notes__")
+
+
 class Segment:
     """A segment whose `.log` exists and is `size` bytes; files are opened at their first use."""
 
@@ -118,8 +123,8 @@ class Segment:
     def append(self, batch: RecordBatch, base_offset: int, last_offset: int) -> None:
         """Write a batch, which has these offsets, with one call, and note its position.
 
-        If it raises OSError, nothing was appended. An error with `__notes__` means that a partial write could not be cut off: the segment
-        must not be used any more.
+        If it raises OSError, nothing was appended. If `could_not_cut_back(error)`, a partial write is left: the segment must not be used
+        any more.
         """
         largest = self._largest or self._prepare_to_append()
         handle = self.log

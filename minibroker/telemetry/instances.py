@@ -89,6 +89,7 @@ class Instance:
         client = self.instance_id
         if self.is_terminating:
             raise InvalidRequest(
+                # Kafka's spelling
                 f"Client [{client}] sent the previous request with state terminating to TRUE, can not acceptany requests after that"
             )
         if self.last_get_ms > self.last_push_ms or now_ms - self.last_push_ms >= self.subscription.interval_ms:

@@ -94,7 +94,7 @@ def _read(lab: HttpLab, since: int) -> tuple[int, int, list[LoggedRequest]]:
 
 
 def _following(lab: HttpLab) -> Iterator[LoggedRequest]:
-    """Yield requests in the order of their answers; read those that wait again."""
+    """Yield requests in the order of their answers. Waiting requests are read again until they are answered."""
     since, seen = 0, set[int]()
     while True:
         first, next_number, found = _read(lab, since)

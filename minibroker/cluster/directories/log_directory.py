@@ -270,7 +270,7 @@ class LogDirectory:
                         OffsetCheckpoint(self.files, f"{self.path}/{name}").write(values)
                     self._written[name] = checkpoint.number, values
 
-    def fails_by(self, log: PartitionLog, error: OSError) -> bool:
+    def must_go_offline_after(self, log: PartitionLog, error: OSError) -> bool:
         """Whether an error of one log takes this directory offline."""
         if self.offline_cause is not None or log.failures.is_closed:
             return False

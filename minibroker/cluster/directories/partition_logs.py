@@ -281,12 +281,12 @@ class PartitionLogs:
     def _on_storage_error(self, log: PartitionLog, error: OSError) -> None:
         """Handle a failed system call of a log, which may take its directory offline."""
         directory = next((each for each in self.directories if each.logs.get((log.topic, log.partition)) is log), None)
-        if directory is None or not directory.fails_by(log, error):
-            for partition in self.partitions() if log.failures.offline_cause is not None else ():
+        if directory is not None and directory.must_go_offline_after(log, error):
+            self._take_offline(directory, error)
+        elif log.failures.offline_cause is not None:
+            for partition in self.partitions():
                 if partition.online_log is log:
                     partition.wake()  # waiting readers report the error
-            return
-        self._take_offline(directory, error)
 
     def _on_directory_lost(self, directory: LogDirectory, error: OSError) -> None:
         """Take a directory offline that was removed, or whose folder of the metadata log was."""

@@ -1,12 +1,14 @@
-"""The voters of the metadata log: its control records, and those that we write.
+"""The voters of the metadata log: its control records, and the control records that minibroker writes.
 
     LEADER_CHANGE   the first record of a leader's epoch, with the ids of the voters
     KRAFT_VERSION   1: the log has the voters (KIP-853). 0 or missing: they are in the configuration of each node
     KRAFT_VOTERS    id, directory.id and address of each voter; the last one counts
 
-A log that we create has kraft.version 1 and one voter, this node with the directory.id of the metadata directory, as `kafka-storage format
---standalone` creates it. So Apache Kafka opens it with `controller.quorum.bootstrap.servers` as well as with `controller.quorum.voters`,
-and writes the address of its controller listener into the log (seen with 4.3.1). Sources: KIP-853, ControlRecordUtils, VoterSet.
+A log that minibroker creates has kraft.version 1 and one voter, this node with the directory.id of the
+metadata directory, as `kafka-storage format --standalone` creates it. So Apache Kafka opens it with
+`controller.quorum.bootstrap.servers` as well as with `controller.quorum.voters`, and writes the address
+of its controller listener into the log (seen with 4.3.1).
+Sources: KIP-853, ControlRecordUtils, VoterSet.
 
 `quorum-state`: the leader of the metadata log, as one line of JSON.
 
@@ -61,7 +63,12 @@ class Quorum(NamedTuple):
     leader_voters: frozenset[int] = frozenset()  #: ids in the last LEADER_CHANGE
 
     def after(self, record: Record) -> Self:
-        """Return the quorum after one more control record. WireError, InvalidRecord: it is invalid; ConfigurationError: too new."""
+        """Return the quorum after one more control record.
+
+        Raises:
+            WireError, InvalidRecord: the record is invalid.
+            ConfigurationError: its kraft.version is too new.
+        """
         control_type = parse_control_key(record.key)
         struct_type = _STRUCTS.get(control_type)
         if struct_type is None:
@@ -81,13 +88,13 @@ class Quorum(NamedTuple):
         return frozenset(voter.voter_id for voter in self.voters.voters) if self.voters is not None else self.leader_voters
 
     def is_led_by(self, node_id: int, directory_id: UUID) -> bool:
-        """Whether this node in this directory is the only voter."""
+        """Whether this node in this directory is the only voter. With kraft.version 0 the voters are not in the log: True."""
         if self.voters is None:
             return self.kraft_version == 0
         return [(voter.voter_id, voter.voter_directory_id) for voter in self.voters.voters] == [(node_id, directory_id)]
 
     def control_records(self, now_ms: int) -> list[Record]:
-        """Return the records after a snapshot's header, and after LEADER_CHANGE in a new log."""
+        """Return the records that follow the header of a snapshot, and LEADER_CHANGE in a new log."""
         records = []
         if self.kraft_version > 0:
             version = KRaftVersionRecord(version=_VERSION, kraft_version=self.kraft_version)
@@ -120,7 +127,7 @@ QUORUM_STATE = "quorum-state"
 
 
 class QuorumState(NamedTuple):
-    """The contents of the file."""
+    """The contents of `quorum-state`."""
 
     leader_epoch: int
     data_version: int

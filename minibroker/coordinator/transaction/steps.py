@@ -1,11 +1,11 @@
-"""Steps of a transactional id: the record is written, synced if flush.messages requires it, and then becomes the state.
+"""State changes of a transactional id: the record is written, synced if flush.messages requires it, and then becomes the state.
 
 Prepare* is followed by the markers (marking.py), and those by Complete*:
 
     record of Prepare*, its sync -> markers, their syncs -> record of Complete* -> done
                                            |--a partition is offline--> done; the markers, and Complete*, when it is online again
 
-With minibroker.like.kafka the answer is sent when Prepare* is safe, as by Apache Kafka, and readers
+With minibroker.like.kafka the answer is sent when Prepare* is synced, as by Apache Kafka, and readers
 see the end a little later.
 
 Invariants
@@ -44,7 +44,7 @@ class Steps:
         self._is_stopped = False
 
     def take(self, stored: StatePartition, after: TransactionMetadata, done: Callable[[KafkaError | None], None]) -> None:
-        """Persist `after`, and end the transaction if it is decided.
+        """Persist `after`, and end the transaction if `after` is a Prepare* state.
 
         `done` receives None, or the error if nothing has changed.
         """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 #: options of the connector that a source sets itself, to read exact ranges
-OURS = frozenset(
+RESERVED_OPTIONS = frozenset(
     {
         "kafka.bootstrap.servers",
         "kafka.isolation.level",
@@ -82,7 +82,7 @@ class ClusterSource:
         self._connect = connect or connect_of(self.client_config)
         self._was_reached = False
         for name in self.options:
-            if name.lower() in OURS:
+            if name.lower() in RESERVED_OPTIONS:
                 raise SourceError(f"the option {name} is set by the pipeline: it reads exact ranges")
             if name.lower().startswith(_SECURITY):
                 raise SourceError(f"the option {name} is for the connector only: give client_config, which look-ups use as well")

@@ -14,7 +14,7 @@ from minibroker.spark.kafka_log.directory import open_folders
 from minibroker.spark.kafka_log.folder import PartitionFolder
 from minibroker.spark.kafka_log.options import INTERNAL_TOPICS, ReadOptions, parse_options
 from minibroker.spark.kafka_log.plan import latest_offset
-from minibroker.spark.sources.cluster import OURS as CLUSTER_OURS
+from minibroker.spark.sources.cluster import RESERVED_OPTIONS as CLUSTER_RESERVED_OPTIONS
 from minibroker.spark.sources.positions import EARLIEST, LATEST, Bounds, Position, resolve_ranges, topics_matching
 from minibroker.spark.sources.ranges import COLUMNS, SCHEMA, PartitionRange, ResolvedTopics, layers, reading_options
 from minibroker.storage.directory_files import META_PROPERTIES, PARTITION_METADATA, format_uuid, read_meta_properties, read_topic_id
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 #: options of kafka-log that a source sets itself, to read exact ranges
-OURS = CLUSTER_OURS | {"isolationlevel", "path"}
+RESERVED_OPTIONS = CLUSTER_RESERVED_OPTIONS | {"isolationlevel", "path"}
 
 
 class LogDirectorySource:
@@ -44,7 +44,7 @@ class LogDirectorySource:
         self.path = path
         self.isolation_level = isolation_level
         for name in options or {}:
-            if name.lower() in OURS:
+            if name.lower() in RESERVED_OPTIONS:
                 raise SourceError(f"the option {name} is set by the pipeline: it reads exact ranges")
         self.options = {**(options or {}), "isolationLevel": isolation_level, "includeHeaders": "true"}
         self.is_permissive = self._parsed({}).is_permissive  #: whether corrupt batches are skipped

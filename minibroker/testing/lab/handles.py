@@ -1,8 +1,9 @@
-"""The objects that a test gets for faults, holds, leaders and nodes, whichever way its broker runs: see `Surface` and `AsyncSurface`.
+"""The objects that a test gets for faults, holds, leaders and nodes, however its broker runs.
 
-`Leaders` and `Nodes` of operations.py are handles as they are (`declaration.remote`). The
-asynchronous ones name each operation once, so that mypy and editors follow them;
-tests/testing/test_surfaces.py asserts that none is missing.
+`Surface` and `AsyncSurface` in testing/surface.py return them. `Leaders` and `Nodes` of
+operations.py are handles as they are (`declaration.remote`). The asynchronous ones spell each
+operation out once, so that mypy and editors see it; tests/testing/test_surfaces.py asserts that none
+is missing.
 
     fault = await broker.faults.inject("Produce", "NOT_LEADER_OR_FOLLOWER").once()
     async with broker.hold_high_watermark("orders", 0): ...
