@@ -144,7 +144,7 @@ def test_unallocated_producer_id_is_refused(broker: BrokerInMemory) -> None:
     made_up = broker.cluster.metadata.allocate_producer_id() + 1_000_000
     answer = produce(broker, request(records(2, producer_id=made_up, producer_epoch=0, base_sequence=0)))
     assert (answer.error_code, answer.base_offset) == (UnknownProducerId.code, -1)
-    assert answer.error_message == f"producer id {made_up} was never given out by this cluster"
+    assert answer.error_message == f"producer id {made_up} was never allocated by this cluster"
     assert end(broker) == 0
 
 
