@@ -32,6 +32,8 @@ STARTERS: Final = {
     "minibroker.server.worker_processes": "process",
     "minibroker.server.loop_background": "process",  # starts worker processes
     "minibroker.demo.__main__": "process",
+    "minibroker.registry.protobuf_schema": "process",  # runs protoc
+    "minibroker.registry.protoc": "process",
     "tests.support.java": "java",
     "tests.support.kafka_process": "java",
     "tests.support.spark_cluster": "spark",
