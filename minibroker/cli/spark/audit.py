@@ -178,7 +178,7 @@ def _difference_lines(result: AuditResult, each: PartitionAudit, first: Differen
     what = f"{first.kind}: {', '.join(first.columns)}" if first.columns else first.kind
     if result.match == "offset":
         start = first.position // result.range_size * result.range_size
-        more = f"{first.count} differences in offsets {start} up to {start + result.range_size}"
+        more = f"{first.count} difference{'s' if first.count > 1 else ''} in offsets {start} up to {start + result.range_size}"
     else:
         more = f"{first.count} in a row"
     yield f"{each.topic}-{each.partition}: first difference at {place} {first.position}: {what} ({more})"

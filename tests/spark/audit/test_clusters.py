@@ -163,7 +163,7 @@ def test_planted_differences(spark: Any, clusters: Clusters) -> None:
         "topic": "planted", "partition": 0, "start": 16, "end": 32, "left_count": 16, "right_count": 16,
     }  # fmt: skip
     lines = list(_lines(result))
-    assert "planted-0: first difference at offset 20: changed: value (1 such or other in offsets 16 up to 32)" in lines
+    assert "planted-0: first difference at offset 20: changed: value (1 difference in offsets 16 up to 32)" in lines
     assert '  left   offset 20, key "k20", value null, headers h="20" h=null, 2023-11-14T22:13:20.020Z' in lines
     assert lines[-1] == "Different: 300 records left, 295 right; ranges that differ: 10"
 
