@@ -143,7 +143,7 @@ def test_unusable_directory_is_offline_at_start(tmp_path: Path, caplog: pytest.L
 def test_directory_failing_during_claim_is_offline(operation: str, tmp_path: Path) -> None:
     two_directories(tmp_path, FaultyFiles()).cluster.close()
     files = FaultyFiles()
-    files.fail(operation, errno.EIO, path_part="b/")
+    files.fail(operation, errno.EIO, path_part=f"{tmp_path}/b/")
     broker = two_directories(tmp_path, files)
     assert directories(broker)[0] == ("a", 0)
     assert produce(broker, 0) == 0
