@@ -68,7 +68,7 @@ class Registry:
     async def register(self, subject: str, request: SchemaRequest, *, normalize: bool, form: str) -> dict[str, Any]:
         """Register a schema. Returns it with its id and version."""
         registered = await self.schemas.register(subject, request, normalize=normalize)
-        shown = self.show(registered, form)
+        shown = await self._show_as(registered, form)
         del shown["subject"]
         return shown
 
@@ -82,22 +82,22 @@ class Registry:
             if state.has_subject(each, with_deleted=True):
                 found = await self.schemas.look_up(each, request, normalize=normalize, with_deleted=with_deleted)
                 if found is not None:
-                    return self.show(found, form)
+                    return await self._show_as(found, form)
         raise schema_not_found() if state.has_subject(subject, with_deleted=with_deleted) else subject_not_found(subject)
 
     async def get_version(self, subject: str, version: int | None, *, with_deleted: bool, form: str) -> dict[str, Any]:
         """One version, None for the latest. Raises RegistryError (404)."""
         state = await self._topic.catch_up()
-        return self.show(find_version(state, subject, version, with_deleted=with_deleted), form)
+        return await self._show_as(find_version(state, subject, version, with_deleted=with_deleted), form)
 
-    def show(self, schema: StoredSchema, form: str = "") -> dict[str, Any]:
-        """A version in a response."""
+    async def _show_as(self, schema: StoredSchema, form: str) -> dict[str, Any]:
+        """A version in a response, with its text in the requested form."""
         shown = schema_json(schema)
-        return shown | {"schema": self._formatted(schema.content, schema.subject, form)} if form else shown
+        return shown | {"schema": await self._formatted(schema.content, schema.subject, form)} if form else shown
 
-    def _formatted(self, content: SchemaContent, subject: str, form: str) -> str:
+    async def _formatted(self, content: SchemaContent, subject: str, form: str) -> str:
         """The text in the requested form: `resolved` has references in it. Unknown forms are ignored, as Confluent's registry does."""
-        parsed = self._parsed.parse(content, self.schemas.references_of(content, subject))
+        parsed = await self._parsed.parse_later(content, self.schemas.references_of(content, subject))
         return parsed.formatted(form)
 
     async def list_subjects(self, prefix: str, *, with_deleted: bool, only_deleted: bool) -> list[str]:
@@ -131,7 +131,7 @@ class Registry:
         for schema in reversed(state.versions(subject, with_deleted=with_deleted)):
             held = (schema.content.metadata or {}).get("properties") or {}
             if properties.items() <= held.items():
-                return self.show(schema)
+                return schema_json(schema)
         raise schema_not_found() if state.has_subject(subject, with_deleted=with_deleted) else subject_not_found(subject)
 
     async def referenced_by(self, subject: str, version: int | None, *, with_deleted: bool) -> list[int]:
@@ -149,7 +149,7 @@ class Registry:
         content = ids.contents[schema_id]
         shown = content_json(content)
         if form:
-            shown["schema"] = self._formatted(content, Subject(context, "").text, form)
+            shown["schema"] = await self._formatted(content, Subject(context, "").text, form)
         return shown | ({"maxId": ids.last_id} if with_max_id else {})
 
     async def versions_of_id(self, schema_id: int, subject: str | None, *, with_deleted: bool) -> list[dict[str, Any]]:

@@ -49,6 +49,7 @@ class ParsedSchemas:
         self._parser_of = parser_of
         self._parsed: OrderedDict[tuple[str, str, tuple[ReferencedSchema, ...], bool], ParsedSchema] = OrderedDict()
         self._bytes = 0
+        self._slow = asyncio.Lock()  #: one long parse at a time: protoc may use a gigabyte
 
     def parse(self, content: SchemaContent, references: tuple[ReferencedSchema, ...], *, is_new: bool = False) -> ParsedSchema:
         """Parse a schema in this turn of the loop. Raises RegistryError (42201)."""
@@ -65,8 +66,10 @@ class ParsedSchemas:
         key = (content.schema_type, content.text, references, is_new)
         is_slow = content.schema_type == PROTOBUF or _size_of(content.text, references) >= _THREAD_FROM
         if key not in self._parsed and is_slow:
-            parser = self._parser_of(content.schema_type)
-            self._keep(key, await asyncio.to_thread(parser, content.text, references, is_new=is_new))
+            async with self._slow:
+                if key not in self._parsed:
+                    parser = self._parser_of(content.schema_type)
+                    self._keep(key, await asyncio.to_thread(parser, content.text, references, is_new=is_new))
         return self.parse(content, references, is_new=is_new)
 
     def _keep(self, key: tuple[str, str, tuple[ReferencedSchema, ...], bool], parsed: ParsedSchema) -> None:
@@ -126,9 +129,9 @@ class Schemas:
             yield from self._referenced(schema.content, target, seen)
             yield reference.name, schema
 
-    def parse_stored(self, schema: StoredSchema) -> ParsedSchema:
+    async def parse_stored(self, schema: StoredSchema) -> ParsedSchema:
         """Parse a version that is registered."""
-        return self._parsed.parse(schema.content, self.references_of(schema.content, schema.subject))
+        return await self._parsed.parse_later(schema.content, self.references_of(schema.content, schema.subject))
 
     async def _canonical(
         self, subject: str, request: SchemaRequest, *, normalize: bool, is_new: bool
@@ -162,9 +165,9 @@ class Schemas:
 
     async def _look_up(self, subject: str, request: SchemaRequest, *, normalize: bool, with_deleted: bool) -> StoredSchema | None:
         canonical, parsed = await self._canonical(subject, request, normalize=normalize, is_new=False)
-        return self._find_equal(subject, canonical, parsed, with_deleted=with_deleted)
+        return await self._find_equal(subject, canonical, parsed, with_deleted=with_deleted)
 
-    def _find_equal(self, subject: str, canonical: SchemaRequest, parsed: ParsedSchema, *, with_deleted: bool) -> StoredSchema | None:
+    async def _find_equal(self, subject: str, canonical: SchemaRequest, parsed: ParsedSchema, *, with_deleted: bool) -> StoredSchema | None:
         """The newest version with the same content, or with the same schema where references are written out."""
         content = canonical.content
         versions = self.state.versions(subject, with_deleted=with_deleted)
@@ -174,8 +177,10 @@ class Schemas:
         for schema in reversed(versions):
             other = schema.content
             is_comparable = (other.schema_type, other.metadata, other.rule_set) == (content.schema_type, content.metadata, content.rule_set)
-            if is_comparable and other.references != content.references and self.parse_stored(schema).resolved_text == parsed.resolved_text:
-                return schema
+            if is_comparable and other.references != content.references:
+                stored = await self.parse_stored(schema)
+                if stored.resolved_text == parsed.resolved_text:
+                    return schema
         return None
 
     # Changes
@@ -200,7 +205,7 @@ class Schemas:
                 request = with_defaults(request, settings, existing[-1] if existing else None, next_version)
             canonical, parsed = await self._canonical(subject, request, normalize=normalize, is_new=not is_import)
             if request.version == 0:
-                found = self._find_equal(subject, canonical, parsed, with_deleted=False)
+                found = await self._find_equal(subject, canonical, parsed, with_deleted=False)
                 if found is not None and request.id in {-1, found.id}:
                     return found
             if not is_import:
@@ -260,15 +265,12 @@ class Schemas:
             earlier = [each for each in earlier if _property(each.content, group) == _property(content, group)]
         level = settings["compatibilityLevel"]
         versions = [
-            (each, await self._parse_later(each) if each.content.schema_type == content.schema_type else None)
+            (each, await self.parse_stored(each) if each.content.schema_type == content.schema_type else None)
             for each in compared_versions(level, earlier)
         ]
         if len(content.text) + sum(len(each.content.text) for each, _ in versions) < _THREAD_FROM:
             return incompatibilities(level, parsed, versions)
         return await asyncio.to_thread(incompatibilities, level, parsed, versions)
-
-    async def _parse_later(self, schema: StoredSchema) -> ParsedSchema:
-        return await self._parsed.parse_later(schema.content, self.references_of(schema.content, schema.subject))
 
     async def compare(self, subject: str, request: SchemaRequest, earlier: list[StoredSchema], *, normalize: bool) -> list[str]:
         """Why a schema could not be registered after `earlier` versions; empty if it could. Raises RegistryError (42201)."""

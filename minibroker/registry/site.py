@@ -21,7 +21,7 @@ from minibroker.registry.errors import RegistryError, invalid_version
 from minibroker.registry.json_text import read_json, write_json
 from minibroker.registry.parsed_schema import SIZE_MAX
 from minibroker.registry.registry import Registry
-from minibroker.registry.requests import SchemaRequest, read_mode, read_settings
+from minibroker.registry.requests import SchemaRequest, read_mode, read_settings, schema_json
 from minibroker.registry.settings import settings_subject
 from minibroker.registry.subjects import ALL_CONTEXTS, check_new_subject, normal_subject
 
@@ -168,7 +168,7 @@ class RegistrySite:
             with_deleted=_flag(request, "deleted"),
             latest_only=_flag(request, "latestOnly"),
         )
-        return [self._registry.show(each) for each in _page(request, found)]
+        return [schema_json(each) for each in _page(request, found)]
 
     async def _types(self, _request: web.Request) -> Any:
         return self._registry.schema_types
