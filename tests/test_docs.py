@@ -47,7 +47,7 @@ def test_links_and_files_that_are_named_exist(page: str) -> None:
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: str(page.relative_to(ROOT / "docs")))
 def test_links_within_docs_lead_somewhere(page: Path) -> None:
     links = {link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()) if "://" not in link}
     assert [link for link in sorted(links) if not (page.parent / link).exists()] == []

@@ -1,4 +1,8 @@
-"""The help of every command inside docs/cli.md: `python -m tests.cli.help_pages` writes it anew, test_docs.py compares."""
+"""The pages of docs/cli: `python -m tests.cli.help_pages` writes the help of every command into them, and test_docs.py compares.
+
+One page for each command of `minibroker`. The commands below it have sections of that page, and
+`minibroker` itself is in README.md. Text between the blocks of help is written by hand.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,13 @@ from click.testing import CliRunner
 
 from minibroker.cli.main import main
 
-PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+PAGES = Path(__file__).parents[2] / "docs" / "cli"
 BLOCK = re.compile(r"(<!-- help: (?P<path>[a-z -]*) -->\n```text\n).*?(```\n)", re.DOTALL)
+
+
+def page_of(path: tuple[str, ...]) -> Path:
+    """Return the page that has the help of a command."""
+    return PAGES / f"{path[0] if path else 'README'}.md"
 
 
 def command_paths() -> Iterator[tuple[str, ...]]:
@@ -49,7 +58,7 @@ def _forget_help_options(path: tuple[str, ...]) -> None:
 
 
 def with_help(page: str) -> str:
-    """A page whose help blocks are those of now."""
+    """Return a page with the help that its commands print now."""
 
     def block(match: re.Match[str]) -> str:
         return match[1] + help_of(tuple(match["path"].split())) + match[3]
@@ -57,5 +66,18 @@ def with_help(page: str) -> str:
     return BLOCK.sub(block, page)
 
 
+def write_pages() -> None:
+    """Write the help into all pages; a command that has no place yet gets one at the end of its page."""
+    for path in command_paths():
+        page = page_of(path)
+        text = page.read_text() if page.exists() else ""
+        if not any(tuple(match["path"].split()) == path for match in BLOCK.finditer(text)):
+            words = " ".join(path)
+            text = f"{text}\n{'#' * len(path)} {words}\n\n<!-- help: {words} -->\n```text\n```\n".lstrip("\n")
+        page.write_text(text)
+    for page in PAGES.glob("*.md"):
+        page.write_text(with_help(page.read_text()))
+
+
 if __name__ == "__main__":
-    PAGE.write_text(with_help(PAGE.read_text()))
+    write_pages()

@@ -1,35 +1,42 @@
-"""docs/cli.md is true: each command's help, and each example is a call that the command takes."""
+"""The pages of docs/cli are true: each command's help, and each example is a call that the command takes."""
 
 from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 
 import click
 import pytest
 
 from minibroker.cli.main import main
-from tests.cli.help_pages import BLOCK, PAGE, command_paths, with_help
+from tests.cli.help_pages import BLOCK, PAGES, command_paths, page_of, with_help
 
-TEXT = PAGE.read_text()
-
-
-def test_each_command_has_its_help_on_the_page() -> None:
-    documented = {tuple(match["path"].split()) for match in BLOCK.finditer(TEXT)}
-    assert documented == set(command_paths())
+TEXTS = {page: page.read_text() for page in sorted(PAGES.glob("*.md"))}
 
 
-def test_the_help_on_the_page_is_that_of_the_commands() -> None:
-    assert with_help(TEXT) == TEXT, "run: python -m tests.cli.help_pages"
+def test_each_command_has_its_help_on_its_page() -> None:
+    documented = {(tuple(match["path"].split()), page) for page, text in TEXTS.items() for match in BLOCK.finditer(text)}
+    assert documented == {(path, page_of(path)) for path in command_paths()}
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.stem)
+def test_the_help_on_the_page_is_that_of_the_commands(page: Path) -> None:
+    assert with_help(TEXTS[page]) == TEXTS[page], "run: python -m tests.cli.help_pages"
+
+
+def test_the_overview_links_each_page() -> None:
+    overview = TEXTS[PAGES / "README.md"]
+    assert [page.name for page in TEXTS if page.name != "README.md" and f"]({page.name})" not in overview] == []
 
 
 def test_listings_are_not_truncated() -> None:
-    assert re.findall(r"^  [a-z-]+ .*\.\.\.$", TEXT, re.MULTILINE) == []
+    assert re.findall(r"^  [a-z-]+ .*\.\.\.$", "".join(TEXTS.values()), re.MULTILINE) == []
 
 
 def examples() -> list[str]:
-    """Calls of minibroker in the page's shell blocks, with a pipe's other commands cut off."""
-    lines = [line for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL) for line in block.splitlines()]
+    """Calls of minibroker in the pages' shell blocks, with a pipe's other commands cut off."""
+    lines = [line for text in TEXTS.values() for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
     return [part.strip() for line in lines for part in re.split(r"\s[|<>]\s", line) if part.strip().startswith("minibroker ")]
 
 
