@@ -1,7 +1,8 @@
 """Logins of visitors, where the broker asks its clients for one: the broker's own users of SASL, and their passwords.
 
-A visitor sends a name and a password once, and gets a random token in a cookie. Users of PLAIN and SCRAM can log in. Failures take
-FAILURE_DELAY_S, and after FAILURES_MAX of one address within a minute it has to wait.
+A visitor sends a name and a password once, and gets a random token in a cookie. Users of PLAIN and SCRAM can log in, with the mechanisms
+that the listeners enable; if no listener has logins, with SCRAM. A session ends when the credential that it began with is changed or
+removed. Failures take FAILURE_DELAY_S, and after FAILURES_MAX of one address within a minute it has to wait.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import secrets
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple
 
 from minibroker.console.host import Host
 from minibroker.security.sasl_session import PLAIN, SaslFailed
 from minibroker.security.scram import NUMBERS, ScramCredential, UnknownUsers, derive
+from minibroker.server.sasl.listener import SaslListener
 
 log = logging.getLogger(__name__)
 
@@ -31,12 +34,17 @@ _LETTERS_MAX: Final = 256
 _MINUTE_S: Final = 60.0
 
 
+#: Returns whether a credential that a visitor logged in with is still valid.
+Proof = Callable[[], bool]
+
+
 class Session(NamedTuple):
     """A visitor that has logged in."""
 
     token: str
     name: str
     used_s: float
+    proofs: tuple[Proof, ...]
 
     @property
     def principal(self) -> str:
@@ -63,16 +71,25 @@ class Sessions:
 
     def find(self, token: str | None) -> Session | None:
         """Return the session of a token, which goes on."""
-        session = None if token is None else self._sessions.get(token)
+        session = self.peek(token)
         if session is None:
             return None
         now_s = self._now_s()
-        if now_s - session.used_s > SESSION_S:
-            del self._sessions[session.token]
-            return None
         renewed = self._sessions[session.token] = session._replace(used_s=now_s)
         self._sessions.move_to_end(session.token)
         return renewed
+
+    def peek(self, token: str | None) -> Session | None:
+        """Return the session of a token without making it last longer, as an open stream must not."""
+        session = None if token is None else self._sessions.get(token)
+        if session is None:
+            return None
+        is_old = self._now_s() - session.used_s > SESSION_S
+        if is_old or not any(is_valid() for is_valid in session.proofs):
+            log.info("the session of %r in the console has ended: %s", session.name, "it is old" if is_old else "its credential changed")
+            del self._sessions[session.token]
+            return None
+        return session
 
     def end(self, token: str | None) -> None:
         """End a session."""
@@ -84,38 +101,59 @@ class Sessions:
         if self._has_failed_often(address):
             await asyncio.sleep(FAILURE_DELAY_S)
             return None
-        is_valid = 0 < len(name) <= _LETTERS_MAX and 0 < len(password) <= _LETTERS_MAX
-        async with self._checks:
-            is_valid = is_valid and await self._is_valid(name, password)
-        if not is_valid:
+        proofs: tuple[Proof, ...] = ()
+        if 0 < len(name) <= _LETTERS_MAX and 0 < len(password) <= _LETTERS_MAX:
+            async with self._checks:
+                proofs = await self._proofs(name, password)
+        if not proofs:
             self._note_failure(address)
             log.info("the console refused a login of %r at %s", name[:_LETTERS_MAX], address)
             await asyncio.sleep(FAILURE_DELAY_S)
             return None
-        session = Session(secrets.token_urlsafe(32), name, self._now_s())
+        session = Session(secrets.token_urlsafe(32), name, self._now_s(), proofs)
         self._sessions[session.token] = session
         if len(self._sessions) > SESSIONS_MAX:
             self._sessions.popitem(last=False)
         return session
 
-    async def _is_valid(self, name: str, password: str) -> bool:
+    async def _proofs(self, name: str, password: str) -> tuple[Proof, ...]:
         """Check PLAIN and each SCRAM mechanism. An unknown user takes as long as a known one."""
-        is_valid = self._is_plain_user(name, password)
-        for mechanism, number in NUMBERS.items():
-            record = self._host.cluster.image.kept.scram_credentials.get((name, number))
-            known = None if record is None else ScramCredential(record.salt, record.iterations, record.stored_key, record.server_key)
+        proofs = [partial(self._is_plain_user, name, password)] if self._is_plain_user(name, password) else []
+        for mechanism in NUMBERS:
+            known = self._credential(mechanism, name)
             credential = known or self._unknown.credential(mechanism, name)
-            derived = await asyncio.to_thread(derive, mechanism, password.encode(), credential.salt, credential.iterations)
-            is_valid |= hmac.compare_digest(derived.stored_key, credential.stored_key) and known is not None
-        return is_valid
+            derived = await asyncio.to_thread(
+                derive, mechanism, password.encode(errors="surrogatepass"), credential.salt, credential.iterations
+            )
+            if hmac.compare_digest(derived.stored_key, credential.stored_key) and known is not None:
+                proofs.append(partial(self._has_credential, mechanism, name, known))
+        return tuple(proofs)
+
+    def _has_credential(self, mechanism: str, name: str, credential: ScramCredential) -> bool:
+        return self._credential(mechanism, name) == credential
+
+    def _credential(self, mechanism: str, name: str) -> ScramCredential | None:
+        """Return a user's credential, if clients can log in with it."""
+        listeners = self._listeners()
+        if listeners and not any(mechanism in each.offers for each in listeners):
+            return None
+        record = self._host.cluster.image.kept.scram_credentials.get((name, NUMBERS[mechanism]))
+        return None if record is None else ScramCredential(record.salt, record.iterations, record.stored_key, record.server_key)
+
+    def _listeners(self) -> list[SaslListener]:
+        """Return the listeners with logins, with their present mechanisms and users."""
+        found = [each.sasl for each in self._host.broker.listeners if each.sasl is not None]
+        for each in found:
+            each.follow()
+        return found
 
     def _is_plain_user(self, name: str, password: str) -> bool:
         is_valid = False
-        for listener in self._host.broker.listeners:
-            offer = None if listener.sasl is None else listener.sasl.offers.get(PLAIN)
+        for listener in self._listeners():
+            offer = listener.offers.get(PLAIN)
             if offer is not None and "\0" not in name + password:
                 try:
-                    offer.begin().evaluate(f"\0{name}\0{password}".encode())
+                    offer.begin().evaluate(f"\0{name}\0{password}".encode(errors="surrogatepass"))
                     is_valid = True
                 except SaslFailed:
                     continue

@@ -162,6 +162,10 @@ class ConsoleSite:
         visitor = Visitor(self._host.services, session.principal, address)
         return Visit(self._host, visitor, request.query, is_read_only=self._is_read_only)
 
+    def _is_logged_in(self, request: web.Request) -> bool:
+        """Return whether a stream may go on."""
+        return not self._sessions.is_needed or self._sessions.peek(request.cookies.get(COOKIE)) is not None
+
     # -- pages ------------------------------------------------------------------------------------------------------
 
     async def _html(self, page: Page, request: web.Request, visit: Visit) -> web.Response:
@@ -181,7 +185,7 @@ class ConsoleSite:
         sent: dict[str, str] = {}
         with stream:
             while True:
-                if self._sessions.is_needed and self._sessions.find(request.cookies.get(COOKIE)) is None:
+                if not self._is_logged_in(request):
                     return stream.response
                 data = frame | await self._data(page, visit)
                 for block in page.live:
@@ -193,7 +197,7 @@ class ConsoleSite:
         return stream.response
 
     async def _tail(self, request: web.Request, visit: Visit) -> web.StreamResponse:
-        wanted = TailRequest(visit)
+        wanted = TailRequest(visit, lambda: self._is_logged_in(request))
         stream = await self._streams.open(request, _HEADERS)
         with stream:
             await tail(wanted, stream, self._templates, request.headers.get("Last-Event-ID", ""))

@@ -7,6 +7,7 @@ from which a browser goes on after its connection was lost.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Final
 
 from minibroker.cluster.partition import Partition
@@ -28,8 +29,9 @@ _CHUNKS_MAX: Final = 4  #: of 256 kB, read of one partition in one turn; a produ
 class TailRequest:
     """What a visitor wants to follow."""
 
-    def __init__(self, visit: Visit) -> None:
+    def __init__(self, visit: Visit, is_logged_in: Callable[[], bool]) -> None:
         """Check the request. Raises KafkaError and what Visit raises."""
+        self.is_logged_in = is_logged_in
         self.visit = visit
         self.topic: Topic = visit.topic("topic")
         visit.visitor.check(Operation.READ, ResourceType.TOPIC, self.topic.name)
@@ -51,7 +53,7 @@ async def tail(request: TailRequest, stream: Stream, templates: Templates, last_
                 html = "".join(templates.part("record_row.html", {"row": row, "topic": request.topic.name}) for row in reversed(rows))
                 event_id = ",".join(f"{index}:{offset}" for index, offset in positions.items())
                 await stream.send("rows", {"html": html, "count": len(rows), "skipped": skipped}, event_id)
-            if not visit.visitor.may(Operation.READ, ResourceType.TOPIC, request.topic.name):
+            if not request.is_logged_in() or not visit.visitor.may(Operation.READ, ResourceType.TOPIC, request.topic.name):
                 return
             await stream.pause(INTERVAL_S)
             if not _is_behind(partitions, positions):

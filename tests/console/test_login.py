@@ -10,6 +10,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
 
 from minibroker.console.sessions import FAILURES_MAX
 from tests.console.served import ServedConsole
@@ -34,6 +44,11 @@ class Visitor:
         if self.set_cookie:
             self.cookie = self.set_cookie.partition(";")[0]
         return response.status, response.read().decode()
+
+    def open(self, path: str) -> http.client.HTTPResponse:
+        connection = http.client.HTTPConnection(self._place, timeout=30)
+        connection.request("GET", path, headers={"Cookie": self.cookie})
+        return connection.getresponse()
 
     def log_in(self, user: str, password: str) -> int:
         return self.ask("/do/login", {"user": user, "password": password})[0]
@@ -121,6 +136,64 @@ def test_actions_need_what_clients_need(secured: ServedConsole) -> None:
     for action in ("produce", "topics/empty", "topics/delete", "topics/configure"):
         answers = [ann.ask(f"/do/{action}", {"topic": name, "name": name, "config": "retention.ms"}) for name in ("hidden", "missing")]
         assert answers[0] == (answers[0][0], answers[1][1].replace("missing", "hidden")), "the answer shows which topics exist"
+
+
+def admin_of(served: ServedConsole) -> AdminClient:
+    return AdminClient(
+        {"bootstrap.servers": served.bootstrap, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN",
+         "sasl.username": "root", "sasl.password": "root-secret"}
+    )  # fmt: skip
+
+
+def set_password(admin: AdminClient, user: str, password: str | None) -> None:
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    change = UserScramCredentialDeletion(user, info.mechanism) if password is None else upsertion(user, info, password)
+    for future in admin.alter_user_scram_credentials([change]).values():
+        future.result(30)
+
+
+def upsertion(user: str, info: ScramCredentialInfo, password: str) -> UserScramCredentialUpsertion:
+    return UserScramCredentialUpsertion(user, info, password.encode())
+
+
+def test_a_session_ends_with_the_password_that_began_it(secured: ServedConsole) -> None:
+    admin, eve, bob = admin_of(secured), Visitor(secured.url), Visitor(secured.url)
+    assert bob.log_in("bob", "bob-secret") == 200
+    set_password(admin, "eve", "first")
+    assert eve.log_in("eve", "first") == 200
+    assert eve.ask("/topics.json")[0] == 200
+    set_password(admin, "eve", "second")
+    assert eve.ask("/topics.json")[0] == 401
+    assert eve.log_in("eve", "first") == 403
+    assert eve.log_in("eve", "second") == 200
+    stream = eve.open("/live/topics")
+    assert b"event: block" in stream.read(200)
+    set_password(admin, "eve", None)
+    assert eve.ask("/topics.json")[0] == 401
+    assert stream.read() is not None, "the stream goes on"  # the socket's timeout fails it
+    assert bob.ask("/topics.json")[0] == 200
+
+
+def test_a_session_ends_with_the_plain_users_of_the_listener(secured: ServedConsole) -> None:
+    admin, ann = admin_of(secured), Visitor(secured.url)
+    assert ann.log_in("ann", "ann-secret") == 200
+    name = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
+    module = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_root="root-secret"'
+    try:
+        alter(admin, ConfigEntry(name, f'{module} user_ann="other";', incremental_operation=AlterConfigOpType.SET))
+        assert ann.ask("/topics.json")[0] == 401
+        assert ann.log_in("ann", "other") == 200
+        alter(admin, ConfigEntry(name, f"{module};", incremental_operation=AlterConfigOpType.SET))
+        assert ann.ask("/topics.json")[0] == 401
+    finally:
+        alter(admin, ConfigEntry(name, None, incremental_operation=AlterConfigOpType.DELETE))
+    assert ann.log_in("ann", "ann-secret") == 200
+
+
+def alter(admin: AdminClient, entry: ConfigEntry) -> None:
+    resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(30)
 
 
 def test_a_read_only_console_changes_nothing(tmp_path: Any) -> None:

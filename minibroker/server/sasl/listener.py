@@ -74,13 +74,14 @@ class SaslListener:
 
     def gate(self, dispatcher: Dispatcher, connection: GatedConnection) -> SaslGate:
         """Return what serves a new connection until its client has logged in, with the present mechanisms and users."""
-        texts = self._texts()
-        if texts != self._read_texts:
-            self._follow(texts)
+        self.follow()
         return self.make_gate(self, dispatcher, connection)
 
-    def _follow(self, texts: Mapping[str, str]) -> None:
+    def follow(self) -> None:
         """Use changed properties. If they are invalid, the listener stays as it is."""
+        texts = self._texts()
+        if texts == self._read_texts:
+            return
         self._read_texts = texts
         try:
             self.offers = self._make_offers(ListenerProperties(texts, self._name))
