@@ -1,4 +1,4 @@
-# minibroker: make setup | demo | check | test | test-all | soak | lint | prepare | bench | bench-quick
+# minibroker: make setup | demo | check | test | test-all | soak | lint | docs | prepare | bench | bench-quick
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # One file at a time for each worker, and files that take long first.
 PYTEST := $(BIN)/pytest --dist loadfile --no-loadscope-reorder
 
-.PHONY: setup check check-tests test test-all soak lint prepare demo bench bench-quick lock
+.PHONY: setup check check-tests test test-all soak lint docs prepare demo bench bench-quick lock
 
 setup: $(VENV)/.ready
 
@@ -43,6 +43,9 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: setup  ## the site of docs/, in build/site; a broken link fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 prepare: setup  ## once per machine: Kafka's jars, Spark's connector, archives of the classes that their JVMs load
 	$(BIN)/python -m tests.support.prepare

@@ -1,4 +1,4 @@
-"""README's section on pipelines, as it stands there, on a standalone cluster of two workers: only addresses are added.
+"""The pipelines of docs/spark.md, word for word, on a standalone cluster of two workers: only addresses are added.
 
 All run in one driver, a process of its own, with one session, for executors take long to start; they import this package from the zip
 that the driver sends, not from its place here.
@@ -26,8 +26,7 @@ from tests.support.spark_cluster import SparkCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
-SECTION = README.partition("### Pipelines")[2].partition("\n## ")[0]
+SECTION = (Path(__file__).parents[2] / "docs" / "spark.md").read_text().partition("## Pipelines")[2]
 COUNT = 500  #: records in each of two partitions
 
 #: told its work as JSON: the master, options of executors' JVMs, calls of minibroker, a program that has `spark`
@@ -53,7 +52,7 @@ exec(program, {"spark": spark})
 """
 
 
-def test_the_pipelines_of_the_readme(tmp_path: Path) -> None:
+def test_the_pipelines_of_the_page(tmp_path: Path) -> None:
     problem = session.missing()
     if problem:
         pytest.skip(problem)
@@ -64,7 +63,7 @@ def test_the_pipelines_of_the_readme(tmp_path: Path) -> None:
         for partition in ("0", "1"):
             cli("produce", "orders", "--partition", partition, stdin="".join(f"{number}\n" for number in range(COUNT)))
         at = ["-b", broker.bootstrap, "-o", "json"]
-        calls = [[*shlex.split(call), *at] for call in re.findall(r"^\.venv/bin/minibroker (spark .*)$", SECTION, re.MULTILINE)]
+        calls = [[*shlex.split(call), *at] for call in re.findall(r"^minibroker (spark .*)$", SECTION, re.MULTILINE)]
         program = "".join(re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL))
         program = program.replace("localhost:9092", broker.bootstrap).replace("/var/lib/kafka/data", str(broker.data_dir))
         outputs = drive(tmp_path, cluster.master, calls, program)

@@ -1,4 +1,4 @@
-"""Each example of docs/testing.md runs as it stands there; that of PySpark in tests/spark/test_broker_under_test.py."""
+"""Each example of docs/testing.md and docs/start-tests.md runs unchanged; that of PySpark in tests/spark/test_broker_under_test.py."""
 
 from __future__ import annotations
 
@@ -21,6 +21,14 @@ def test_the_tests(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(**{f"test_example_{number}": text for number, text in enumerate(TESTS)})
     assert len(TESTS) == 4
     pytester.runpytest_inprocess().assert_outcomes(passed=len(TESTS))
+
+
+def test_the_first_tests(pytester: pytest.Pytester) -> None:
+    files = re.findall(r'```python title="(\w+)\.py"\n(.*?)```', (PAGE.parent / "start-tests.md").read_text(), re.DOTALL)
+    assert [name for name, _ in files] == ["test_orders", "test_faults"]
+    pytester.makeini(INI)
+    pytester.makepyfile(**dict(files))
+    pytester.runpytest_inprocess().assert_outcomes(passed=2)
 
 
 def test_the_conftest(pytester: pytest.Pytester) -> None:

@@ -1,4 +1,4 @@
-"""The README's section on transactions is true: its shell lines print what it shows, its program does what it says."""
+"""docs/transactions.md is true: its shell lines print what it shows, its program does what it says."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import pytest
 
 from tests.support.broker_process import BrokerProcess
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
-SECTION = README.partition("\n## Transactions\n")[2].partition("\n## ")[0]
+PAGE = (Path(__file__).parents[1] / "docs" / "transactions.md").read_text()
 MINIBROKER = f"{sys.executable} -m minibroker"
 
 
@@ -26,7 +25,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 def shell(line: str, broker: BrokerProcess) -> str:
     environment = os.environ | {"MINIBROKER_BOOTSTRAP_SERVER": broker.bootstrap}
-    line = line.replace(".venv/bin/minibroker", MINIBROKER)
+    line = re.sub(r"(^|\| )minibroker ", rf"\1{MINIBROKER} ", line)
     done = subprocess.run(["bash", "-c", line], env=environment, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (0, ""), line
     return "".join(f"{line.rstrip()}\n" for line in done.stdout.splitlines())
@@ -34,7 +33,7 @@ def shell(line: str, broker: BrokerProcess) -> str:
 
 def test_the_shell_lines(broker: BrokerProcess) -> None:
     """Each text block is what the shell block before it prints, all but its first lines' comments."""
-    blocks = re.findall(r"```sh\n(.*?)```\n+```text\n(.*?)```", SECTION, re.DOTALL)
+    blocks = re.findall(r"```sh\n(.*?)```\n+```text\n(.*?)```", PAGE, re.DOTALL)
     assert len(blocks) == 2
     for lines, printed in blocks:
         said = "".join(shell(line, broker) for line in lines.splitlines())
@@ -42,7 +41,7 @@ def test_the_shell_lines(broker: BrokerProcess) -> None:
 
 
 def test_the_program(broker: BrokerProcess) -> None:
-    (program,) = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
+    (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     program = program.replace("localhost:9092", broker.bootstrap)
     for new, receipts in ((5, 5), (0, 5), (3, 8)):  # each run goes on where the last one committed
         shell(f"seq {new} | {MINIBROKER} produce payments", broker)
