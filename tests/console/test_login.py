@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from confluent_kafka.admin import (
@@ -23,40 +20,9 @@ from confluent_kafka.admin import (
 
 from minibroker.console.sessions import FAILURES_MAX
 from tests.console.served import ServedConsole
+from tests.console.visitors import Visitor
 
 ACLS = ("ann allow READ TOPIC visible", "ann allow DESCRIBE GROUP visible-*", "bob allow ALL TOPIC visible")
-
-
-class Visitor:
-    """A browser without pages: it keeps its cookie."""
-
-    def __init__(self, url: str) -> None:
-        self._place = urlsplit(url).netloc
-        self.cookie = ""
-        self.set_cookie = ""
-
-    def ask(self, path: str, body: Any = None) -> tuple[int, str]:
-        connection = http.client.HTTPConnection(self._place, timeout=30)
-        headers = {"Content-Type": "application/json", "Cookie": self.cookie}
-        connection.request("GET" if body is None else "POST", path, None if body is None else json.dumps(body), headers)
-        response = connection.getresponse()
-        self.set_cookie = response.headers.get("Set-Cookie", "")
-        if self.set_cookie:
-            self.cookie = self.set_cookie.partition(";")[0]
-        return response.status, response.read().decode()
-
-    def open(self, path: str) -> http.client.HTTPResponse:
-        connection = http.client.HTTPConnection(self._place, timeout=30)
-        connection.request("GET", path, headers={"Cookie": self.cookie})
-        return connection.getresponse()
-
-    def log_in(self, user: str, password: str) -> int:
-        return self.ask("/do/login", {"user": user, "password": password})[0]
-
-    def json(self, path: str) -> Any:
-        status, text = self.ask(path)
-        assert status == 200, text
-        return json.loads(text)
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +99,7 @@ def test_actions_need_what_clients_need(secured: ServedConsole) -> None:
     assert ann.ask("/do/topics/create", {"name": "more"})[0] == 403
     assert ann.ask("/do/topics/delete", {"name": "visible"})[0] == 403
     assert ann.ask("/do/lab", {"operation": "reset"})[0] == 403
-    for action in ("produce", "topics/empty", "topics/delete", "topics/configure"):
+    for action in ("produce", "topics/delete-records", "topics/preview-delete-records", "topics/delete"):
         answers = [ann.ask(f"/do/{action}", {"topic": name, "name": name, "config": "retention.ms"}) for name in ("hidden", "missing")]
         assert answers[0] == (answers[0][0], answers[1][1].replace("missing", "hidden")), "the answer shows which topics exist"
 

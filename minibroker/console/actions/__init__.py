@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
-from minibroker.console.actions import groups, lab, producing, topics
+from minibroker.console.actions import access, configs, groups, lab, producing, quotas, topics
 from minibroker.console.page import Visit
 
 
@@ -22,11 +22,19 @@ class Action(NamedTuple):
 ACTIONS: Final[dict[str, Action]] = {
     "topics/create": Action(topics.create),
     "topics/delete": Action(topics.delete),
-    "topics/empty": Action(topics.empty),
-    "topics/configure": Action(topics.configure),
+    "topics/preview-delete-records": Action(topics.preview_delete_records, changes=False),
+    "topics/delete-records": Action(topics.delete_records),
+    "configs/preview": Action(configs.preview, changes=False),
+    "configs/alter": Action(configs.alter),
     "produce": Action(producing.produce),
     "groups/preview-reset": Action(groups.preview_reset, changes=False),
     "groups/reset": Action(groups.reset),
+    "groups/delete-offsets": Action(groups.delete_offsets),
     "groups/delete": Action(groups.delete),
+    "acls/preview-add": Action(access.preview_add, changes=False),
+    "acls/add": Action(access.add),
+    "acls/preview-remove": Action(access.preview_remove, changes=False),
+    "acls/remove": Action(access.remove),
+    "quotas/alter": Action(quotas.alter),
     "lab": Action(lab.execute),
 }

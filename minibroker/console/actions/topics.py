@@ -1,20 +1,23 @@
-"""Create, delete, empty and configure topics."""
+"""Create and delete topics, and delete their oldest or all records."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from minibroker.cluster.partition import Partition
 from minibroker.console.asking import check
 from minibroker.console.fields import number, text
 from minibroker.console.page import Visit
+from minibroker.console.plan import counted, planned
 from minibroker.console.rendering import url
-from minibroker.schemas import k19_create_topics, k20_delete_topics, k21_delete_records, k44_incremental_alter_configs
+from minibroker.schemas import k19_create_topics, k20_delete_topics, k21_delete_records
 from minibroker.security.acl import Operation, ResourceType
 
 _TIMEOUT_MS: Final = 30_000
-_TOPIC: Final = 2  #: the resource type in requests about configs
-_SET: Final = 0
-_DELETE: Final = 1
+_PREVIEWED_MAX: Final = 200
+_DELETION_COLUMNS: Final = {
+    "partition": "Partition", "log_start_offset": "Log start", "new_offset": "New log start", "count": "Offsets deleted",
+}  # fmt: skip
 
 
 async def create(visit: Visit, body: dict[str, Any]) -> dict[str, Any]:
@@ -51,24 +54,35 @@ async def delete(visit: Visit, body: dict[str, Any]) -> dict[str, Any]:
     return {"message": f"deleted topic {name}", "go": "/topics"}
 
 
-async def empty(visit: Visit, body: dict[str, Any]) -> dict[str, Any]:
-    """Delete all records of the topic `name`."""
+async def preview_delete_records(visit: Visit, body: dict[str, Any]) -> dict[str, Any]:
+    """Return what `delete_records` would delete."""
+    rows = [
+        {"partition": each.index, "log_start_offset": log.log_start_offset, "new_offset": new, "count": new - log.log_start_offset}
+        for each, offset in _deletions(visit, body)
+        if (log := each.online_log) is not None
+        and (new := min(max(log.high_watermark if offset < 0 else offset, log.log_start_offset), log.high_watermark)) is not None
+    ]
+    count = sum(row["count"] for row in rows)
+    return planned(
+        f"{counted(count, 'offset')} of {counted(len(rows), 'partition')} would be deleted", _DELETION_COLUMNS, rows[:_PREVIEWED_MAX]
+    )
+
+
+async def delete_records(visit: Visit, body: dict[str, Any]) -> dict[str, Any]:
+    """Delete the records before `offset` (empty: all) in `partition` (empty: all of them) of the topic `name`."""
     name = text(body, "name")
-    visit.visitor.check(Operation.DELETE, ResourceType.TOPIC, name)  # first: otherwise the error shows which topics exist
-    partitions = visit.host.cluster.topic(name).partitions
-    asked = [k21_delete_records.Partition(partition_index=each.index, offset=-1) for each in partitions]
+    asked = [k21_delete_records.Partition(partition_index=each.index, offset=offset) for each, offset in _deletions(visit, body)]
     topic = k21_delete_records.Topic(name=name, partitions=asked)
     response = await visit.ask(k21_delete_records.Request(topics=[topic], timeout_ms=_TIMEOUT_MS))
     for result in response.topics[0].partitions:
         check(result.error_code)
-    return {"message": f"deleted the records of {name}"}
+    return {"message": f"deleted records of {counted(len(asked), 'partition')} of {name}"}
 
 
-async def configure(visit: Visit, body: dict[str, Any]) -> dict[str, Any]:
-    """Set the config `config` of the topic `name` to `value`; without a value, to its default."""
-    name, config, value = text(body, "name"), text(body, "config").strip(), text(body, "value", "")
-    change = k44_incremental_alter_configs.Config(name=config, config_operation=_SET if value else _DELETE, value=value or None)
-    resource = k44_incremental_alter_configs.Resource(resource_type=_TOPIC, resource_name=name, configs=[change])
-    response = await visit.ask(k44_incremental_alter_configs.Request(resources=[resource], validate_only=False))
-    check(response.responses[0].error_code, response.responses[0].error_message)
-    return {"message": f"{config} is {value!r}" if value else f"{config} has its default", "go": url("/topic", name=name)}
+def _deletions(visit: Visit, body: dict[str, Any]) -> list[tuple[Partition, int]]:
+    """Return partitions with the offset before which records are deleted, -1 for all."""
+    name = text(body, "name")
+    visit.visitor.check(Operation.DELETE, ResourceType.TOPIC, name)  # first: otherwise the error shows which topics exist
+    index, offset = number(body, "partition", -1, least=-1, most=2**31 - 1), number(body, "offset", -1, least=-1)
+    partitions = visit.host.cluster.topic(name).partitions if index < 0 else [visit.host.cluster.partition(name, index)]
+    return [(each, offset) for each in partitions]

@@ -12,7 +12,7 @@ from minibroker.schemas import k32_describe_configs as schema
 from minibroker.security.acl import Operation, ResourceType
 
 #: Kafka numbers resources of configs otherwise than those of access control.
-_NUMBERS: Final = {ResourceType.TOPIC: 2, ResourceType.CLUSTER: 4, ResourceType.GROUP: 32}
+NUMBERS: Final = {ResourceType.TOPIC: 2, ResourceType.CLUSTER: 4, ResourceType.GROUP: 32}
 _SOURCES: Final = {
     definition.SOURCE_DYNAMIC_TOPIC: "topic",
     definition.SOURCE_DYNAMIC_BROKER: "broker, while it runs",
@@ -25,7 +25,7 @@ _SOURCES: Final = {
 
 async def configs_of(visit: Visit, kind: ResourceType, name: str, *, only_changed: bool) -> list[dict[str, Any]]:
     """Return the configs of a resource. Passwords are hidden by the broker."""
-    resource = schema.Resource(resource_type=_NUMBERS[kind], resource_name=name, configuration_keys=None)
+    resource = schema.Resource(resource_type=NUMBERS[kind], resource_name=name, configuration_keys=None)
     response = await visit.ask(schema.Request(resources=[resource], include_synonyms=True, include_documentation=not only_changed))
     result = response.results[0]
     check(result.error_code, result.error_message)
@@ -63,6 +63,8 @@ async def config(visit: Visit) -> dict[str, Any]:
         "configs": chosen,
         "total": len(rows),
         "unknown": sorted(visible(name) for name in visit.services.config.unknown),
+        "may_alter": not visit.is_read_only and visit.may(Operation.ALTER_CONFIGS, ResourceType.CLUSTER),
+        "node_id": node_id,
         "command": f"minibroker configs describe brokers {node_id}{' --all' if shows_all else ''}",
     }
 

@@ -12,6 +12,7 @@ from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC
 from minibroker.console.asking import check
 from minibroker.console.pace import paced
 from minibroker.console.page import NotFoundError, Page, Visit, rows_of
+from minibroker.console.pages.configs import configs_of
 from minibroker.console.pages.lags import is_at_end, lag_of, offsets_of
 from minibroker.console.pages.share_states import share_partitions_of
 from minibroker.console.pages.topics import quoted
@@ -26,6 +27,7 @@ from minibroker.schemas import (
     k89_streams_group_describe,
     k90_describe_share_group_offsets,
 )
+from minibroker.security.acl import Operation, ResourceType
 
 _SCHEMAS: Final[dict[str, ModuleType]] = {
     CONSUMER: k69_consumer_group_describe,
@@ -66,9 +68,8 @@ async def groups(visit: Visit) -> dict[str, Any]:
 async def group(visit: Visit) -> dict[str, Any]:
     """Show a group."""
     group_id = visit.text("id")
-    found = await _describe(visit, group_id)
+    found, offsets = await described_group(visit, group_id)
     visit.host.observer.group_events.look(visit.services, None, group_id)
-    offsets = await _share_offsets(visit, group_id) if found.type == SHARE else await _offsets(visit, found)
     known = [row["lag"] for row in offsets if row["lag"] is not None]
     return {
         "group": group_id,
@@ -88,12 +89,28 @@ async def group(visit: Visit) -> dict[str, Any]:
         "events": visit.host.observer.group_events.of(group_id),
         "share_partitions": await share_partitions_of(visit, group_id) if found.type == SHARE else [],
         "may_reset": not visit.is_read_only and found.state in {"Empty", "Dead"},
+        "configs": await _configs(visit, group_id),
+        "may_configure": not visit.is_read_only and visit.may(Operation.ALTER_CONFIGS, ResourceType.GROUP, group_id),
         "command": f"minibroker groups describe {quoted(group_id)}",
     }
 
 
+async def _configs(visit: Visit, group_id: str) -> list[dict[str, Any]] | None:
+    """Return the configs of a group that differ from their default; None if the visitor may not see them, or the group can have none."""
+    if not group_id or not visit.may(Operation.DESCRIBE_CONFIGS, ResourceType.GROUP, group_id):
+        return None
+    return await configs_of(visit, ResourceType.GROUP, group_id, only_changed=True)
+
+
+async def described_group(visit: Visit, group_id: str) -> tuple[DescribedGroup, list[dict[str, Any]]]:
+    """Return a group, and all of its offsets."""
+    found = await _describe(visit, group_id)
+    return found, await _share_offsets(visit, group_id) if found.type == SHARE else await _offsets(visit, found)
+
+
 async def _describe(visit: Visit, group_id: str) -> DescribedGroup:
     """Ask for a group as each kind in turn, as clients do."""
+    visit.visitor.check(Operation.DESCRIBE, ResourceType.GROUP, group_id)
     if CONSUMER_OFFSETS_TOPIC not in visit.host.cluster.topics:
         raise NotFoundError(f"there is no group {group_id!r}")
     for kind, schema in _SCHEMAS.items():

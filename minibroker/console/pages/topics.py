@@ -62,6 +62,7 @@ async def topic(visit: Visit) -> dict[str, Any]:
         "may": {
             "write": not visit.is_read_only and visit.may(Operation.WRITE, ResourceType.TOPIC, found.name),
             "read": visit.may(Operation.READ, ResourceType.TOPIC, found.name),
+            "configure": not visit.is_read_only and visit.may(Operation.ALTER_CONFIGS, ResourceType.TOPIC, found.name),
             "delete": not visit.is_read_only and visit.may(Operation.DELETE, ResourceType.TOPIC, found.name),
         },
         "command": f"minibroker topics describe {quoted(found.name)}",

@@ -195,11 +195,11 @@
     }
   }
 
-  function showPlan(form, plan) {
+  function showPlan(form, { plan, columns, fields }) {
     const place = one(".plan", form);
     const table = document.createElement("table");
     const head = table.createTHead().insertRow();
-    for (const name of ["Topic", "Partition", "Committed", "New", "Lag"]) {
+    for (const name of columns) {
       const cell = document.createElement("th");
       cell.textContent = name;
       head.append(cell);
@@ -207,8 +207,8 @@
     const body = table.createTBody();
     for (const row of plan) {
       const line = body.insertRow();
-      for (const value of [row.topic, row.partition, row.offset, row.new_offset, row.lag]) {
-        line.insertCell().textContent = value === null ? "–" : String(value);
+      for (const field of fields) {
+        line.insertCell().textContent = row[field] === null ? "–" : String(row[field]);
       }
     }
     place.replaceChildren(table);
@@ -218,7 +218,7 @@
     try {
       const result = await post(address, valuesOf(form));
       if (result.plan && address === form.dataset.preview) {
-        showPlan(form, result.plan);
+        showPlan(form, result);
       }
       if (result.go && address !== form.dataset.preview) {
         location.assign(result.go);
