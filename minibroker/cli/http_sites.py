@@ -57,6 +57,9 @@ def _lab(broker: Served, _options: Mapping[str, Any], _meter: Meter | None) -> H
 def _registry(broker: Served, _options: Mapping[str, Any], _meter: Meter | None) -> HttpSite:
     if find_spec("avro") is None:
         raise ConfigurationError("--registry-port needs avro: pip install 'minibroker[registry]'")
+    hosted = getattr(broker, "hosted", None)
+    if hosted is not None:
+        return cast("HttpSite", hosted.registry.site)
     from minibroker.registry.registry import Registry  # noqa: PLC0415  most brokers have no registry
     from minibroker.registry.site import RegistrySite  # noqa: PLC0415  likewise
 
@@ -255,6 +258,9 @@ class HttpSites:
             server.mount(site.make(broker, options, self._meter), place)
         await server.start()
         self._server = server
+        hosted = getattr(broker, "hosted", None)
+        if hosted is not None and "registry" in self:
+            hosted.registry.served_at(server.url("registry"))
 
     @property
     def urls(self) -> dict[str, str]:

@@ -12,7 +12,8 @@ registry reads them. Errors are {"error_code", "message"}. A browser's page cann
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import minibroker
 from minibroker.http.access import Pages
@@ -33,10 +34,18 @@ _VERSION_MAX: Final = (1 << 31) - 1
 _PAGE_MAX: Final = 10_000  #: elements of one response; `offset` continues
 
 Answer = Callable[["web.Request"], Awaitable[Any]]
+Serve = Callable[["web.Request"], Awaitable["web.StreamResponse"]]
+
+
+class Around(Protocol):
+    """Serves a request in place of its handler, which it may call."""
+
+    async def __call__(self, request: web.Request, handler: Serve) -> web.StreamResponse:
+        """Return the response."""
 
 
 class RegistrySite:
-    """Serves one registry."""
+    """Serves one registry. `around` is called in place of each handler."""
 
     name = "registry"
     noun = "schema registry"
@@ -45,19 +54,21 @@ class RegistrySite:
     shared_prefix = "/registry"
     body_max = 2 * SIZE_MAX + 65_536
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, around: Around | None = None) -> None:
         self._registry = registry
+        self._around = around
 
     def add_routes(self, routes: Routes) -> None:
         """Add all routes."""
         for method, path, answer in self._table():
             add = {"GET": routes.get, "POST": routes.post, "PUT": routes.put, "DELETE": routes.delete}[method]
-            add(path, _as_json(answer))
+            serve = _as_json(answer)
+            add(path, serve if self._around is None else partial(self._around, handler=serve))
 
     def failure(self, request: web.Request, status: int, message: str) -> web.Response:
         """A request that no route serves."""
         del request
-        return _response(status, {"error_code": status, "message": message})
+        return failure(status, status, message)
 
     def _table(self) -> list[tuple[str, str, Answer]]:
         subject, version = "/subjects/{subject}", "/subjects/{subject}/versions/{version}"
@@ -265,14 +276,19 @@ class _Text(str):
     __slots__ = ()
 
 
-def _as_json(answer: Answer) -> Callable[[web.Request], Awaitable[web.Response]]:
+def failure(status: int, error_code: int, message: str) -> web.Response:
+    """Return the response to a request that fails."""
+    return _response(status, {"error_code": error_code, "message": message})
+
+
+def _as_json(answer: Answer) -> Serve:
     """Give a handler's result, or its error, the form of a response."""
 
     async def handler(request: web.Request) -> web.Response:
         try:
             return _response(200, await answer(request))
         except RegistryError as error:
-            return _response(error.status, {"error_code": error.error_code, "message": error.message})
+            return failure(error.status, error.error_code, error.message)
 
     return handler
 

@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
-from uuid import UUID
 
 from minibroker.clock import Clock
 from minibroker.cluster.cluster import Cluster
@@ -58,7 +57,7 @@ class SchemasTopic:
         self._services = services
         self.name = name
         self.state = RegistryState()
-        self._topic_id: UUID | None = None
+        self._replayed: Partition | None = None  #: whose records the state has
         self._next_offset = 0
         self._unreadable = 0
         self._reading = asyncio.Lock()
@@ -78,13 +77,13 @@ class SchemasTopic:
 
     def _is_behind(self) -> bool:
         topic = self._services().cluster.topics.get(self.name)
-        if topic is None or topic.topic_id != self._topic_id:
+        partition = None if topic is None else topic.partitions[0]
+        if partition is not self._replayed:  # deleted, or other data: the topic of a snapshot has the same id
             self.state = RegistryState()
             self._next_offset = 0
-            self._topic_id = None if topic is None else topic.topic_id
-        if topic is None:
+            self._replayed = partition
+        if partition is None:
             return False
-        partition = topic.partitions[0]
         return not partition.is_unopened and self._next_offset < partition.log.log_end_offset
 
     def _partition(self) -> Partition:

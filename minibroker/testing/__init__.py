@@ -11,6 +11,7 @@ have, docs/testing.md has examples, and `plugin.py` has pytest's fixtures.
 
     hosted.py         a broker on its event loop, whose data can be replaced; broker.py, broker_thread.py and broker_process.py run it
     data.py           its data, in memory (memory_files.py) or in folders (broker_folder.py)
+    hosted_registry.py   its schema registry, from the first use on
     moving_clock.py   its clock, which `advance` moves
     recording.py      the dispatcher that writes request_log.py
     wire.py           topics, records and groups over the wire, also of a real Kafka (given_cluster.py)

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from minibroker.testing.clients import PushingClient, from_json, to_json
 from minibroker.testing.data import Snapshot
@@ -22,6 +22,9 @@ from minibroker.testing.options import MEMORY, BrokerError, BrokerOptions, DataD
 from minibroker.testing.request_log import RequestLog
 from minibroker.testing.surface import AsyncLab
 from minibroker.testing.wire import Wire
+
+if TYPE_CHECKING:
+    from minibroker.registry.schema_files import Schemas
 
 
 class _HostedWire(Wire):
@@ -54,10 +57,11 @@ class Broker(AsyncLab):
         acls: Iterable[str] = (),
         tls: bool = False,
         mtls: bool = False,
+        schemas: Schemas | str | os.PathLike[str] | None = None,
     ) -> None:
         options = BrokerOptions(
             topics=topics, config=config, data_dir=data_dir, port=port, brokers=brokers, racks=racks, like_kafka=like_kafka,
-            users=users, super_users=super_users, acls=acls, tls=tls, mtls=mtls,
+            users=users, super_users=super_users, acls=acls, tls=tls, mtls=mtls, schemas=schemas,
         )  # fmt: skip
         self._hosted = HostedBroker(options)
         super().__init__(_HostedWire(self._hosted))

@@ -11,12 +11,15 @@ import tempfile
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any, Final, Self
+from typing import IO, TYPE_CHECKING, Any, Final, Self
 
 from minibroker.testing.data import Snapshot, TemporaryData
 from minibroker.testing.options import MEMORY, BrokerError, BrokerOptions, DataDir, Setting, options_to_json
 from minibroker.testing.request_log import RequestLog, from_json
 from minibroker.testing.surface import Surface
+
+if TYPE_CHECKING:
+    from minibroker.registry.schema_files import Schemas
 
 _STOP_TIMEOUT_S: Final = 20.0
 _READ_SIZE: Final = 1 << 20
@@ -48,10 +51,11 @@ class BrokerProcess(Surface):
         acls: Iterable[str] = (),
         tls: bool = False,
         mtls: bool = False,
+        schemas: Schemas | str | os.PathLike[str] | None = None,
     ) -> None:
         self._options = BrokerOptions(
             topics=topics, config=config, data_dir=data_dir, port=port, brokers=brokers, racks=racks, like_kafka=like_kafka,
-            users=users, super_users=super_users, acls=acls, tls=tls, mtls=mtls,
+            users=users, super_users=super_users, acls=acls, tls=tls, mtls=mtls, schemas=schemas,
         )  # fmt: skip
         self._access = self._options.access
         self._process: subprocess.Popen[bytes] | None = None

@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from minibroker.server.loop import loop_factory
 from minibroker.testing.data import Snapshot
@@ -15,6 +15,9 @@ from minibroker.testing.hosted import HostedBroker
 from minibroker.testing.options import MEMORY, BrokerError, BrokerOptions, DataDir, Setting
 from minibroker.testing.request_log import RequestLog
 from minibroker.testing.surface import Surface
+
+if TYPE_CHECKING:
+    from minibroker.registry.schema_files import Schemas
 
 T = TypeVar("T")
 
@@ -38,6 +41,7 @@ class BrokerThread(Surface):
         tls: encrypt with certificates that are made for this broker; `client_config` has what clients need to trust them.
         mtls: also ask each client for a certificate. Without `users` the name in it is the user; `client_config` makes one for any name.
         like_kafka: behave as Apache Kafka does wherever minibroker deliberately differs from it (docs/differences.md).
+        schemas: a folder of schemas, or files by subject, that are registered at the start and at each `reset` (docs/testing.md).
 
     Nothing is synced to a disk, and internal topics have 5 partitions instead of 50.
     """
@@ -57,10 +61,11 @@ class BrokerThread(Surface):
         acls: Iterable[str] = (),
         tls: bool = False,
         mtls: bool = False,
+        schemas: Schemas | str | os.PathLike[str] | None = None,
     ) -> None:
         options = BrokerOptions(
             topics=topics, config=config, data_dir=data_dir, port=port, brokers=brokers, racks=racks, like_kafka=like_kafka,
-            users=users, super_users=super_users, acls=acls, tls=tls, mtls=mtls,
+            users=users, super_users=super_users, acls=acls, tls=tls, mtls=mtls, schemas=schemas,
         )  # fmt: skip
         self._hosted = HostedBroker(options)
         self._access = options.access

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from minibroker.security.certificates import Authority
     from minibroker.server.listener import Listener
     from minibroker.telemetry.clients import ClientInstance
+    from minibroker.testing.hosted_registry import HostedRegistry
 
 _TURNS: Final = 100  #: of the loop, for work that takes several
 
@@ -62,6 +63,7 @@ class HostedBroker:
         self.meter = Meter()
         self._scraper: Scraper | None = None  #: from the first use of a metric on
         self._hit_faults: list[str] = []  #: faults that hit the request that is being served; the dispatcher takes them
+        self._registry: HostedRegistry | None = None  #: from the first use of it on
         self.lab = Lab(self, self.faults)
         self.ports = options.ports  #: of each broker that clients see; after `start`, those in use
         self.bootstrap_servers = ""
@@ -75,6 +77,22 @@ class HostedBroker:
     def broker(self) -> SimulatedBroker:
         """The running broker. Raises BrokerError if there is none."""
         return self._running()[0]
+
+    @property
+    def registry(self) -> HostedRegistry:
+        """The schema registry. Raises BrokerError if a package is missing."""
+        if self._registry is None:
+            from minibroker.testing.hosted_registry import HostedRegistry  # noqa: PLC0415  most tests use no schemas
+
+            self._registry = HostedRegistry(lambda: self.broker.nodes[0].services, self.lab.registry_faults, self._options.schemas)
+        return self._registry
+
+    @property
+    def clock(self) -> MovingClock:
+        """The broker's clock. Raises BrokerError before the first start."""
+        if self._clock is None:
+            raise BrokerError("the broker is not running")
+        return self._clock
 
     @property
     def now_ms(self) -> int:
@@ -126,6 +144,7 @@ class HostedBroker:
         if not self._has_topics:
             try:
                 self._create_topics(broker)
+                await self._register_schemas()
             except BrokerError:
                 await self.stop()
                 raise
@@ -194,10 +213,16 @@ class HostedBroker:
         broker.cluster.create_topics(new_topics, at_first_use=True)  # most tests use a few of their topics
         self._has_topics = True
 
+    async def _register_schemas(self) -> None:
+        if self._options.schemas:
+            await self.registry.register_schemas()
+
     async def stop(self) -> None:
         """Answer pending requests, close the logs and stop."""
         broker, self._broker = self._broker, None
         self.faults.end_silences()
+        if self._registry is not None:
+            await self._registry.stop()
         if broker is not None:
             await broker.stop(self.stop_timeout_s)
 
@@ -211,12 +236,13 @@ class HostedBroker:
             raise BrokerError("the broker is not running: start() it first, or use it as a context manager")
         return self._broker, self._data
 
-    def reset(self) -> None:
-        """Remove all data, and create the topics of the options."""
+    async def reset(self) -> None:
+        """Remove all data, create the topics of the options and register their schemas."""
         broker, data = self._running()
         with one_line_error("reset"):
             self._exchange(broker, data, data.clear)
         self._create_topics(broker)
+        await self._register_schemas()
 
     def snapshot(self) -> Snapshot:
         """Copy the data."""

@@ -17,6 +17,7 @@ from minibroker.config.listeners import NODES_MAX
 from minibroker.errors import ConfigurationError, KafkaError
 
 if TYPE_CHECKING:
+    from minibroker.registry.schema_files import Schemas
     from minibroker.testing.access import Access
 
 
@@ -85,12 +86,14 @@ class BrokerOptions:
         acls: Iterable[str] = (),
         tls: bool = False,
         mtls: bool = False,
+        schemas: Schemas | str | os.PathLike[str] | None = None,
         ports: Iterable[int] = (),
     ) -> None:
         """`ports`: of all brokers, if they are known from an earlier start."""
         if isinstance(topics, str):
             raise BrokerError(f"topics must not be a string: use topics=[{topics!r}], or topics={{{topics!r}: 3}} for 3 partitions")
         self.topics: dict[str, int] = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
+        self.schemas = [] if schemas is None else schemas_of(schemas)
         self.data_dir = data_dir if isinstance(data_dir, DataDir) else os.path.abspath(os.fspath(data_dir))  # noqa: PTH100  a text for storage
         self.brokers = brokers
         self.racks = [*racks]
@@ -113,6 +116,16 @@ class BrokerOptions:
                 raise BrokerError(f"config: use data_dir={self.config[name]!r} in place of {name}")
         if config:
             _warn_of_unknown(self.config, "PLAINTEXT" if self.access is None else self.access.protocol)
+
+
+def schemas_of(source: Schemas | str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """Read the schemas of a folder, or of files by subject, as the fields of SchemaFile. Raises BrokerError."""
+    from minibroker.registry.schema_files import read_schema_files  # noqa: PLC0415  most tests have no schemas
+
+    try:
+        return [each._asdict() for each in read_schema_files(source)]
+    except ConfigurationError as error:
+        raise BrokerError(str(error)) from None
 
 
 def _access_of(
@@ -164,6 +177,7 @@ def options_to_json(options: BrokerOptions) -> dict[str, Any]:
         "data_dir": data_dir,
         "folder": None if data_dir else options.data_dir,
         "access": None if options.access is None else options.access.to_json(),
+        "schemas": options.schemas,
     }
 
 
@@ -177,6 +191,7 @@ def options_from_json(encoded: dict[str, Any]) -> BrokerOptions:
         data_dir=DataDir(encoded["data_dir"]) if encoded["data_dir"] else encoded["folder"],
     )
     options.config = encoded["config"]  # already checked
+    options.schemas = encoded["schemas"]
     if encoded["access"] is not None:
         options.access = _access_of(**encoded["access"])  # the certificates of the broker are in the configuration
     return options

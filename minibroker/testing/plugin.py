@@ -9,6 +9,7 @@
     minibroker_seed       override it: a function that fills the empty broker; each test starts with what it leaves
     minibroker_secure     Surface: another broker, empty, with TLS, logins and access control; the marker of that name has its arguments
     minibroker_secure_options    override it: arguments of minibroker.secure for tests without the marker
+    @pytest.mark.minibroker_schemas(FOLDER or {SUBJECT: FILE})    schemas that this test finds in the registry, besides those of all tests
 
     --minibroker-bootstrap HOST:PORT    run the same tests against that Kafka; tests of what only minibroker can do are skipped
     --minibroker-brokers N              show N brokers to clients
@@ -19,6 +20,7 @@
     minibroker_brokers = 1                      brokers that clients see; the option above and minibroker_options override it
     minibroker_like_kafka = true                as the option above; minibroker_options override it
     minibroker_config = NAME=VALUE              a line for each property; minibroker_options override it
+    minibroker_schemas = FOLDER                 schemas that each test finds in the registry; minibroker_options override it
     minibroker_request_lines = 50               lines of the request log in the report of a failed test; 0: none
 
 Each worker of pytest-xdist has its own broker. A given Kafka is shared, so that tests that need it
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
 
 _FIXTURES: Final = {"minibroker", "minibroker_async", "minibroker_topic", "minibroker_bootstrap", "minibroker_session"}
 _SECURE: Final = "minibroker_secure"  #: a fixture and a marker
+_SCHEMAS: Final = "minibroker_schemas"  #: a marker and a setting of the ini file
 _SECURED_MAX: Final = 3  #: brokers that are kept for further tests with the same arguments
 _FORMS: Final = ("thread", "process")
 _NAME_MAX: Final = 80
@@ -72,6 +75,7 @@ class _Settings(NamedTuple):
     brokers: int | None  #: None: not set
     are_brokers_an_option: bool  #: on the command line, which overrides minibroker_options
     config: dict[str, str]
+    schemas: Path | None  #: the folder of minibroker_schemas
     request_lines: int
     bootstrap_servers: str | None  #: of another cluster
     data_folder: str | None
@@ -137,6 +141,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("minibroker_brokers", "how many brokers clients see", default="")
     parser.addini("minibroker_like_kafka", "whether the broker behaves as Apache Kafka does", type="bool", default=False)
     parser.addini("minibroker_config", "properties of the broker: a line NAME=VALUE for each", type="linelist")
+    parser.addini("minibroker_schemas", "folder with schemas that each test finds in the registry, relative to the ini file", default="")
     parser.addini("minibroker_request_lines", "lines of the broker's request log in the report of a failed test", default="50")
 
 
@@ -146,6 +151,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         f"{_SECURE}(users=..., acls=..., super_users=..., mtls=..., ...): arguments of minibroker.secure for the fixture {_SECURE}",
     )
+    config.addinivalue_line("markers", f"{_SCHEMAS}(source): schemas to register for the test: a folder, or files by subject")
     _settings(config)
 
 
@@ -178,7 +184,12 @@ def _settings(config: pytest.Config) -> _Settings:
     is_like_kafka = config.getoption("--minibroker-like-kafka") or config.getini("minibroker_like_kafka")
     is_option = broker_count is not None
     folder = config.getoption("--minibroker-keep-data")
-    return _Settings(form, brokers, is_option, properties, lines, bootstrap_servers, folder, is_like_kafka)
+    schemas = _beside_ini(config, config.getini("minibroker_schemas")) if config.getini("minibroker_schemas") else None
+    return _Settings(form, brokers, is_option, properties, schemas, lines, bootstrap_servers, folder, is_like_kafka)
+
+
+def _beside_ini(config: pytest.Config, path: str) -> Path:
+    return (config.rootpath if config.inipath is None else config.inipath.parent) / path
 
 
 def _number(name: str, text: str) -> int:
@@ -250,6 +261,7 @@ def minibroker(
     with session.exclusively():
         session.start_again()
         session.empty(minibroker_seed)
+        _register_schemas(request, minibroker_session)
         yield minibroker_session
         if request.config.getoption("--minibroker-bootstrap"):
             minibroker_session.reset()
@@ -308,6 +320,7 @@ def minibroker_secure(
     if not broker.is_running:
         broker.start()
     broker.reset()  # data in memory survive a stop
+    _register_schemas(request, broker)
     request.node.stash[_secured_key] = broker
     return broker
 
@@ -319,6 +332,16 @@ def _secured_brokers() -> Iterator[dict[str, Surface]]:
     yield brokers
     for broker in brokers.values():
         broker.close()
+
+
+def _register_schemas(request: pytest.FixtureRequest, broker: Surface) -> None:
+    """Register the schemas of the test's markers, those of its module and class first."""
+    for marker in reversed([*request.node.iter_markers(_SCHEMAS)]):
+        if len(marker.args) != 1 or marker.kwargs:
+            pytest.fail(f"{_SCHEMAS} takes one argument: a folder, or files by subject", pytrace=False)
+        (source,) = marker.args
+        folder = request.path.parent  # relative names are those of the test's folder
+        broker.registry.load({name: folder / path for name, path in source.items()} if isinstance(source, Mapping) else folder / source)
 
 
 # The session's broker
@@ -340,6 +363,8 @@ def _arguments(settings: _Settings, options: Mapping[str, Any]) -> dict[str, Any
         arguments["brokers"] = settings.brokers
     if settings.is_like_kafka:
         arguments.setdefault("like_kafka", True)
+    if settings.schemas is not None:
+        arguments.setdefault("schemas", settings.schemas)
     return arguments
 
 

@@ -20,8 +20,19 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from minibroker.testing.clients import PushingClient, from_json
 from minibroker.testing.data import Snapshot
 from minibroker.testing.lab.declaration import remote
-from minibroker.testing.lab.handles import AsyncFaults, AsyncHold, AsyncLeaders, AsyncNodes, Awaited, Faults, Hold, hold_awaited
+from minibroker.testing.lab.handles import (
+    AsyncFaults,
+    AsyncHold,
+    AsyncLeaders,
+    AsyncNodes,
+    AsyncRegistry,
+    Awaited,
+    Faults,
+    Hold,
+    hold_awaited,
+)
 from minibroker.testing.lab.operations import Leaders, Nodes
+from minibroker.testing.lab.registry_operations import RegistryOperations
 from minibroker.testing.metrics import AsyncMetrics, Metrics
 from minibroker.testing.request_log import RequestLog
 from minibroker.testing.wire import TIMEOUT_S, Assignment, Wire, name_broker_methods
@@ -53,9 +64,9 @@ class Surface(Wire):
         """The folder of the data; None: in memory."""
 
     def reset(self) -> None:
-        """Forget everything: topics, groups, transactions, altered configs, the request log.
+        """Forget everything: topics, groups, transactions, schemas, altered configs, the request log.
 
-        The topics of the options are created again.
+        The topics of the options are created again, and their schemas registered.
 
         Clients stay connected and find an empty broker. Waiting requests are answered; a client
         that waits for other members of its group is disconnected.
@@ -100,6 +111,11 @@ class Surface(Wire):
     def nodes(self) -> Nodes:
         """The brokers that clients see: `nodes.stop(2)`."""
         return remote(Nodes, self._execute)
+
+    @property
+    def registry(self) -> RegistryOperations:
+        """The schema registry in the broker: `registry.url` for clients, `registry.subjects`; it is off until its first use."""
+        return remote(RegistryOperations, self._execute)
 
     def hold_high_watermark(self, topic: str, partition: int) -> Hold:
         """Hold a partition's high watermark back: readers do not see what is written from now on, and acks=all waits.
@@ -224,6 +240,11 @@ class AsyncLab(AsyncWire, ABC):
     def nodes(self) -> AsyncNodes:
         """The brokers that clients see; see Surface."""
         return AsyncNodes(self._execute)
+
+    @property
+    def registry(self) -> AsyncRegistry:
+        """The schema registry in the broker: `await broker.registry.url`; see Surface."""
+        return AsyncRegistry(self._execute)
 
     def hold_high_watermark(self, topic: str, partition: int) -> Awaited[AsyncHold]:
         """Hold a partition's high watermark back; see Surface."""

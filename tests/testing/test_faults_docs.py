@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import aiohttp  # noqa: F401  before pytester, which makes this process forget the modules that its suites import
 import pytest
 
 from minibroker.testing.faults.rule import LOGIN_PARAMETERS, PROBLEMS, FaultRule, rule_of
@@ -22,7 +23,7 @@ PROGRAMS = [example for example in EXAMPLES if "def test_" not in example]
 def test_the_tests(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
     pytester.makepyfile(**{f"test_example_{number}": text for number, text in enumerate(TESTS)})
-    assert len(TESTS) == 4
+    assert len(TESTS) == 5
     pytester.runpytest_inprocess().assert_outcomes(passed=len(TESTS))
 
 
@@ -35,8 +36,9 @@ def test_the_programs(number: int) -> None:
 def test_tables_list_all_faults() -> None:
     happens = PAGE.partition("## What happens")[2].partition("`api` is")[0]
     logins = PAGE.partition("## Logins")[2].partition("The last word")[0]
-    found = [re.findall(r"^\| `(\w+)\(", each, re.MULTILINE) for each in (happens, logins)]
-    assert {*found[0], *found[1], "storage"} == {name for name in vars(FaultPhrases) if not name.startswith("_")}
+    registry = PAGE.partition("## Schema registry")[2].partition("The scope")[0]
+    found = [re.findall(r"^\| `(\w+)\(", each, re.MULTILINE) for each in (happens, logins, registry)]
+    assert {*found[0], *found[1], *found[2], "storage"} == {name for name in vars(FaultPhrases) if not name.startswith("_")}
     assert set(found[1]) == set(LOGIN_PARAMETERS)
     assert all(f"`{problem}`" in logins for problem in PROBLEMS)
     scope = PAGE.partition("| argument |")[2].partition("The last word")[0]

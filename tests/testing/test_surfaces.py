@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from minibroker.testing import AsyncSurface, Broker, BrokerError, BrokerProcess, BrokerThread, GivenCluster, Surface
-from minibroker.testing.lab import handles, operations
+from minibroker.testing.lab import handles, operations, registry_operations
 
 LIFE = {"start", "stop", "close"}
 OF_A_PROCESS = {"pid", "kill", "output"}
@@ -40,6 +40,7 @@ def signature(kind: type, name: str) -> Any:
         (handles.Faults, handles.AsyncFaults, set()),
         (operations.Leaders, handles.AsyncLeaders, set()),
         (operations.Nodes, handles.AsyncNodes, set()),
+        (registry_operations.RegistryOperations, handles.AsyncRegistry, set()),
     ],
 )
 def test_both_surfaces_have_the_same_methods(one: type, other: type, more: set[str]) -> None:
@@ -59,7 +60,7 @@ def test_same_methods_are_coroutines_in_each_surface() -> None:
     for name in public(AsyncSurface) & public(Broker):
         found = [inspect.iscoroutinefunction(inspect.getattr_static(kind, name)) for kind in (AsyncSurface, Broker)]
         assert found[0] == found[1], name
-    for kind in (handles.AsyncLeaders, handles.AsyncNodes):
+    for kind in (handles.AsyncLeaders, handles.AsyncNodes, handles.AsyncRegistry):
         methods = [inspect.getattr_static(kind, name) for name in public(kind)]
         assert all(inspect.iscoroutinefunction(each.fget if isinstance(each, property) else each) for each in methods)
 

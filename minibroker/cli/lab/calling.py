@@ -13,6 +13,7 @@ import click
 from minibroker.testing.lab.declaration import Operation, operation_of, remote
 from minibroker.testing.lab.handles import Faults
 from minibroker.testing.lab.operations import BrokerOperations, HighWatermarks, Leaders, Nodes
+from minibroker.testing.lab.registry_operations import RegistryOperations
 
 _TIMEOUT_S: Final = 60.0
 
@@ -30,6 +31,7 @@ class HttpLab:
         self.faults = Faults(self.execute)
         self.leaders = remote(Leaders, self.execute)
         self.nodes = remote(Nodes, self.execute)
+        self.registry = remote(RegistryOperations, self.execute)
 
     def execute(self, name: str, arguments: dict[str, Any], /) -> Any:
         """Execute an operation and return its result; ClickException says in one line why it failed."""

@@ -17,13 +17,17 @@ from minibroker.testing.lab.phrases import FaultPhrases
 _COLUMNS: Final = ("id", "kind", "api", "what", "scope", "often", "calls", "hits")
 _KINDS: Final = ("inject", "delay", "throttle", "disconnect", "tear", "silence", "storage")
 _LOGIN_KINDS: Final = ("certificate", "refuse_login", "revoke", "delay_login", "shorten_sessions")
-_SCOPE: Final = ("topic", "partition", "client_id", "group", "transactional_id", "node", "user")
+_REGISTRY_KINDS: Final = ("registry_error", "registry_delay", "registry_disconnect", "registry_wrong_id")
+_SCOPE: Final = ("topic", "partition", "client_id", "group", "transactional_id", "node", "user", "subject", "path", "method")
+_WHAT: Final = (
+    "error", "after", "ms", "size", "when", "on", "problem", "keep_connections", "status", "error_code", "schema_id",
+)  # fmt: skip
 _OFTEN: Final = ("once", "times", "on_call", "probability", "always")
 
 
-@click.group()
+@click.group(short_help="Let requests, logins and the storage fail, and see what was hit.")
 def faults() -> None:
-    """Let requests, logins and the storage fail, and see what was hit."""
+    """Let requests, logins, the storage and the schema registry fail, and see what was hit."""
 
 
 def _scope_options() -> list[click.Parameter]:
@@ -78,7 +82,7 @@ def _kind(kind: str) -> click.Command:
     )
 
 
-for _name in (*_KINDS, *_LOGIN_KINDS):
+for _name in (*_KINDS, *_LOGIN_KINDS, *_REGISTRY_KINDS):
     faults.add_command(_kind(_name))
 for _operation in (FaultOperations.remove, FaultOperations.clear, FaultOperations.heal):
     faults.add_command(derived(_operation))
@@ -93,11 +97,7 @@ def list_(lab: HttpLab, *, output: str) -> None:
 
 
 def _row(fault: dict[str, Any]) -> dict[str, Any]:
-    more = {
-        name: fault[name]
-        for name in ("error", "after", "ms", "size", "when", "on", "problem", "keep_connections")
-        if fault.get(name) is not None
-    }
+    more = {name: fault[name] for name in _WHAT if fault.get(name) is not None}
     scope = {name: fault[name] for name in _SCOPE if fault.get(name) is not None}
     return {"id": fault["id"], "kind": fault["kind"], "api": fault.get("api"), "what": more, "scope": scope} | {
         name: fault[name] for name in ("often", "calls", "hits")

@@ -185,7 +185,7 @@ class FaultRule:
 
 def rule_of(spec: Mapping[str, Any]) -> tuple[FaultRule, FaultFrequency]:
     """Return the rule of a fault of requests, and its frequency. Raises BrokerError."""
-    parameters, frequency = _read(spec, _PARAMETERS, {"api", *_SCOPE})
+    parameters, frequency = read_rule(spec, _PARAMETERS, {"api", *_SCOPE})
     kind = parameters["kind"]
     api = _api_of(parameters.get("api"))
     _check_values(kind, parameters)
@@ -197,7 +197,7 @@ def rule_of(spec: Mapping[str, Any]) -> tuple[FaultRule, FaultFrequency]:
     return FaultRule(**parameters), frequency
 
 
-def _read(
+def read_rule(
     spec: Mapping[str, Any], kinds: Mapping[str, tuple[set[str], set[str]]], common: AbstractSet[str] = frozenset()
 ) -> tuple[dict[str, Any], FaultFrequency]:
     """Return the parameters of a rule, of which only the names are checked, and its frequency.
@@ -208,7 +208,7 @@ def _read(
     often = parameters.pop("often", {})
     if not isinstance(often, Mapping):
         raise BrokerError(f"faults: often must be an object, got {often!r}")
-    kind = _one_of("kind", parameters.get("kind"), kinds)
+    kind = one_of("kind", parameters.get("kind"), kinds)
     required, optional = kinds[kind]
     for name in parameters:
         if name not in {"kind", *common, *required, *optional}:
@@ -234,9 +234,9 @@ def _check_values(kind: str, parameters: Mapping[str, Any]) -> None:
         elif not isinstance(value, str):
             raise BrokerError(f"faults: {name} must be a string, got {value!r}")
     if kind == "error":
-        _one_of("error", parameters["error"], _ERRORS)
+        one_of("error", parameters["error"], _ERRORS)
     if "when" in parameters:
-        _one_of("when", parameters["when"], (BEFORE, AFTER))
+        one_of("when", parameters["when"], (BEFORE, AFTER))
 
 
 def _check_scope(api: Api, parameters: Mapping[str, Any]) -> None:
@@ -254,10 +254,11 @@ def _check_scope(api: Api, parameters: Mapping[str, Any]) -> None:
 
 def _api_of(name: Any) -> Api:
     apis = {api.name: api for api in registry.load().apis()}
-    return apis[_one_of("api", name, apis)]
+    return apis[one_of("api", name, apis)]
 
 
-def _one_of(what: str, value: Any, known: Iterable[str]) -> str:
+def one_of(what: str, value: Any, known: Iterable[str]) -> str:
+    """Return the value if it is known. Raises BrokerError, which names the nearest one."""
     names = list(known)
     if isinstance(value, str) and value in names:
         return value
@@ -323,9 +324,9 @@ class LoginFault:
 
 def login_rule_of(spec: Mapping[str, Any]) -> tuple[LoginRule, FaultFrequency]:
     """Return the rule of a fault of logins, and its frequency. Raises BrokerError."""
-    parameters, frequency = _read(spec, LOGIN_PARAMETERS)
+    parameters, frequency = read_rule(spec, LOGIN_PARAMETERS)
     if "problem" in parameters:
-        _one_of("problem", parameters["problem"], PROBLEMS)
+        one_of("problem", parameters["problem"], PROBLEMS)
     if "user" in parameters and not (isinstance(parameters["user"], str) and parameters["user"]):
         raise BrokerError(f"faults: user must be a name, got {parameters['user']!r}")
     if not isinstance(parameters.get("keep_connections", False), bool):

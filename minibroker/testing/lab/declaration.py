@@ -174,7 +174,11 @@ def operation(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def reading(function: Callable[P, R]) -> Callable[P, R]:
+@overload
+def reading(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]: ...
+@overload
+def reading(function: Callable[P, R]) -> Callable[P, R]: ...
+def reading(function: Callable[..., Any]) -> Callable[..., Any]:
     """Declare a method as an operation that changes nothing."""
     function._operation = Operation(function.__name__, function, is_reading=True)  # type: ignore[attr-defined]  # noqa: SLF001
     return function

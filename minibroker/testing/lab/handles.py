@@ -1,7 +1,7 @@
-"""The objects that a test gets for faults, holds, leaders and nodes, however its broker runs.
+"""The objects that a test gets for faults, holds, leaders, nodes and schemas, however its broker runs.
 
-`Surface` and `AsyncSurface` in testing/surface.py return them. `Leaders` and `Nodes` of
-operations.py are handles as they are (`declaration.remote`). The asynchronous ones spell each
+`Surface` and `AsyncSurface` in testing/surface.py return them. `Leaders`, `Nodes` and
+`RegistryOperations` are handles as they are (`declaration.remote`). The asynchronous ones spell each
 operation out once, so that mypy and editors see it; tests/testing/test_surfaces.py asserts that none
 is missing.
 
@@ -12,14 +12,20 @@ is missing.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from minibroker.testing.lab.declaration import Execute, awaited, called
 from minibroker.testing.lab.operations import FaultOperations, HighWatermarks, Leaders, Nodes
 from minibroker.testing.lab.phrases import FaultPhrases
+from minibroker.testing.lab.registry_operations import RegistryOperations
+from minibroker.testing.options import schemas_of
+
+if TYPE_CHECKING:
+    from minibroker.registry.schema_files import Schemas
 
 H = TypeVar("H", bound="_AsyncHandle")
 
@@ -49,7 +55,7 @@ class Fault(_Handle):
 
     @property
     def calls(self) -> int:
-        """The number of requests that it was for; of calls of the file system, for the storage."""
+        """The number of requests that it was for: of clients, to the schema registry, or calls of the file system."""
         return self._state(self.id)["calls"]
 
     @property
@@ -231,6 +237,36 @@ class AsyncNodes:
     async def addresses(self) -> dict[int, str]:
         """HOST:PORT of each broker by its id: `await broker.nodes.addresses`."""
         return {int(node): address for node, address in (await self._execute("nodes.addresses", {})).items()}
+
+
+class AsyncRegistry:
+    """See RegistryOperations."""
+
+    def __init__(self, execute: AsyncExecute) -> None:
+        self._execute = execute
+
+    @property
+    async def url(self) -> str:
+        """The address for clients: `await broker.registry.url`."""
+        url: str = await self._execute("registry.url", {})
+        return url
+
+    @property
+    async def subjects(self) -> list[str]:
+        """The subjects: `await broker.registry.subjects`."""
+        subjects: list[str] = await self._execute("registry.subjects", {})
+        return subjects
+
+    versions = awaited(RegistryOperations.versions)
+    schema = awaited(RegistryOperations.schema)
+    version = awaited(RegistryOperations.version)
+    register = awaited(RegistryOperations.register)
+    set_compatibility = awaited(RegistryOperations.set_compatibility)
+
+    async def load(self, schemas: Schemas | str | os.PathLike[str]) -> None:
+        """Register the schemas of a folder, or of files by subject (docs/testing.md)."""
+        for each in schemas_of(schemas):
+            await self.register(each["subject"], each["text"], each["schema_type"], [*each["references"]])
 
 
 def hold_awaited(execute: AsyncExecute, topic: str, partition: int) -> Awaited[AsyncHold]:

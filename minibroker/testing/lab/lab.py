@@ -11,8 +11,10 @@ from minibroker.cluster.topic import INTERNAL_TOPICS
 from minibroker.dispatch import registry
 from minibroker.testing.faults.faults import RequestFaults
 from minibroker.testing.faults.logins import LoginFaults
+from minibroker.testing.faults.registry_faults import RegistryFaults
 from minibroker.testing.lab.declaration import OperationTable
 from minibroker.testing.lab.operations import BrokerOperations, FaultOperations, HighWatermarks, LabHost, Leaders, Nodes
+from minibroker.testing.lab.registry_operations import RegistryOperations
 from minibroker.testing.lab.storage_faults import StorageFaults
 from minibroker.testing.options import one_line_error
 from minibroker.testing.simulation.held_watermarks import hold_high_watermark, release_high_watermark, with_held_watermarks
@@ -26,6 +28,7 @@ class Lab:
         self._faults = faults
         self.storage = StorageFaults(self._finish_opening)
         self.logins = LoginFaults(lambda: host.broker, lambda: host.authority)
+        self.registry_faults = RegistryFaults(lambda: host.clock)
         self._high_watermarks = HighWatermarks(
             lambda: host.broker.cluster, INTERNAL_TOPICS, self._hold_high_watermark, release_high_watermark
         )
@@ -33,9 +36,10 @@ class Lab:
         self.table = OperationTable(
             BrokerOperations(host),
             self._high_watermarks,
-            FaultOperations(faults, self.storage, self.logins, self._reopen_logs),
+            FaultOperations(faults, self.storage, self.logins, self.registry_faults, self._reopen_logs),
             Leaders(lambda: host.broker),
             self.nodes,
+            RegistryOperations(lambda: host.registry),
         )
 
     async def execute(self, name: str, arguments: Mapping[str, Any]) -> Any:
@@ -49,6 +53,7 @@ class Lab:
         self._high_watermarks.forget()
         self.storage.clear()
         self.logins.clear()
+        self.registry_faults.clear()
         self._faults.clear()
 
     def _hold_high_watermark(self, partition: Partition) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.dispatch.context import Services
@@ -16,6 +16,9 @@ from minibroker.testing.lab.site import LabSite
 from minibroker.testing.options import BrokerError, BrokerOptions
 from minibroker.testing.simulation.broker import SimulatedBroker
 
+if TYPE_CHECKING:
+    from minibroker.testing.hosted_registry import HostedRegistry
+
 
 class _ConfiguredBroker(HostedBroker):
     """A hosted broker with the addresses and log directories of a configuration."""
@@ -26,6 +29,13 @@ class _ConfiguredBroker(HostedBroker):
         super().__init__(BrokerOptions())
         self._config = config
         self._shape = shape
+
+    @property
+    def registry(self) -> HostedRegistry:
+        """The schema registry, which listens only where `serve` lets it."""
+        registry = super().registry
+        registry.may_listen = False
+        return registry
 
     def _make_data(self) -> Data:
         metadata_dir = [self._config.metadata_log_dir] if self._config.metadata_log_dir else []

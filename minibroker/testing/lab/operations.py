@@ -26,6 +26,7 @@ from minibroker.testing.request_log import COLUMNS, RequestLog, to_json
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from minibroker.clock import Clock
     from minibroker.cluster.cluster import Cluster
     from minibroker.cluster.partition import Partition
     from minibroker.security.certificates import Authority
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from minibroker.testing.data import Snapshot
     from minibroker.testing.faults.faults import RequestFaults
     from minibroker.testing.faults.logins import LoginFaults
+    from minibroker.testing.faults.registry_faults import RegistryFaults
+    from minibroker.testing.hosted_registry import HostedRegistry
     from minibroker.testing.lab.storage_faults import StorageFaults
     from minibroker.testing.simulation.broker import SimulatedBroker
     from minibroker.testing.simulation.leadership import SimulatedLeadership
@@ -46,6 +49,14 @@ class LabHost(Protocol):
     @property
     def broker(self) -> SimulatedBroker:
         """The running broker. Raises BrokerError if there is none."""
+
+    @property
+    def clock(self) -> Clock:
+        """The broker's clock. Raises BrokerError before the first start."""
+
+    @property
+    def registry(self) -> HostedRegistry:
+        """The broker's schema registry. Raises BrokerError if a package is missing."""
 
     @property
     def now_ms(self) -> int:
@@ -70,7 +81,7 @@ class LabHost(Protocol):
     def pushing_clients(self) -> list[ClientInstance]:
         """The clients that push their metrics."""
 
-    def reset(self) -> None:
+    async def reset(self) -> None:
         """Remove all data."""
 
     def snapshot(self) -> Snapshot:
@@ -116,12 +127,12 @@ class BrokerOperations(OperationGroup):
         await self._host.advance(timedelta(milliseconds=ms))
 
     @operation
-    def reset(self) -> None:
-        """Forget everything: topics, groups, transactions, faults.
+    async def reset(self) -> None:
+        """Forget everything: topics, groups, transactions, schemas, faults.
 
         Altered configs, holds and the request log are forgotten as well. Clients stay connected.
         """
-        self._host.reset()
+        await self._host.reset()
 
     @operation
     def snapshot(self, name: str | None = None) -> dict[str, str]:
@@ -278,12 +289,21 @@ class HighWatermarks(OperationGroup, prefix="high_watermark"):
 
 
 class FaultOperations(OperationGroup, prefix="faults"):
-    """Faults of requests, whose ids are numbers, and of the storage and of logins, whose ids are texts."""
+    """Faults of requests, whose ids are numbers, and of the storage, of logins and of the schema registry, whose ids are texts."""
 
-    def __init__(self, requests: RequestFaults, storage: StorageFaults, logins: LoginFaults, reopen_logs: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        requests: RequestFaults,
+        storage: StorageFaults,
+        logins: LoginFaults,
+        registry: RegistryFaults,
+        reopen_logs: Callable[[], None],
+    ) -> None:
         self._requests = requests
         self._storage = storage
         self._logins = logins
+        self._registry = registry
+        self._others = (storage, logins, registry)
         self._reopen_logs = reopen_logs
 
     @operation
@@ -319,10 +339,18 @@ class FaultOperations(OperationGroup, prefix="faults"):
         """
         return {"id": self._logins.add(rule)}
 
+    @operation
+    def registry(self, rule: dict[str, Any]) -> dict[str, str]:
+        """Let requests to the schema registry fail or wait, lose their connection, or get a wrong id, as a rule says.
+
+        Returns `id`.
+        """
+        return {"id": self._registry.add(rule)}
+
     @reading
     def list(self) -> list[dict[str, Any]]:
-        """List all faults with their calls and hits, also those of the storage and of logins."""
-        return [*self._requests.list(), *self._storage.list(), *self._logins.list()]
+        """List all faults with their calls and hits, also those of the storage, of logins and of the schema registry."""
+        return [fault for faults in (self._requests, *self._others) for fault in faults.list()]
 
     @reading
     def state(self, id: int | str) -> dict[str, int]:  # noqa: A002  JSON's name
@@ -330,9 +358,9 @@ class FaultOperations(OperationGroup, prefix="faults"):
 
         Returns `calls` and `hits`.
         """
-        if isinstance(id, str):
-            return self._logins.state(id) if self._logins.owns(id) else self._storage.state(id)
-        return self._requests.state(id)
+        if not isinstance(id, str):
+            return self._requests.state(id)
+        return next((each for each in (self._logins, self._registry) if each.owns(id)), self._storage).state(id)
 
     @operation
     def remove(self, id: int | str) -> None:  # noqa: A002  as above
@@ -341,8 +369,8 @@ class FaultOperations(OperationGroup, prefix="faults"):
         Does nothing if the fault is gone.
         """
         if isinstance(id, str):
-            self._storage.remove(id)
-            self._logins.remove(id)
+            for faults in self._others:
+                faults.remove(id)
         else:
             self._requests.remove(id)
 
@@ -352,8 +380,8 @@ class FaultOperations(OperationGroup, prefix="faults"):
 
         Log directories that went offline stay offline until 'faults heal'.
         """
-        self._storage.clear()
-        self._logins.clear()
+        for faults in self._others:
+            faults.clear()
         self._requests.clear()
 
     @operation

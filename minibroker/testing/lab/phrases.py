@@ -17,6 +17,9 @@ Made = TypeVar("Made")
 
 _When = Annotated[str, Option("Before or after the work is done.", choices=("before", "after"))]
 _User = Annotated[str | None, Option("Logins of this user.  [default: all users]", "NAME")]
+_Subject = Annotated[str | None, Option("Requests about this subject.  [default: all requests]", "NAME")]
+_Path = Annotated[str | None, Option("Requests with this path, in which * stands for any text: '/schemas/ids/*'.", "PATTERN")]
+_Method = Annotated[str | None, Option("Requests with this method.", choices=("GET", "POST", "PUT", "DELETE"))]
 _Partition = Annotated[int | None, Option("One partition of it.", "N", minimum=0)]
 
 
@@ -80,6 +83,11 @@ class FaultPhrases(Generic[Made]):
     def _login(self, kind: str, **more: Any) -> Phrase[Made]:
         rule = {"kind": kind} | {name: value for name, value in more.items() if value is not None and value is not False}
         return Phrase(lambda often: self._made("faults.login", {"rule": rule | {"often": often}}))
+
+    def _registry(self, kind: str, subject: str | None, path: str | None, method: str | None, **more: Any) -> Phrase[Made]:
+        found = {"subject": subject, "path": path, "method": method} | more
+        rule = {"kind": kind} | {name: value for name, value in found.items() if value is not None and value is not False}
+        return Phrase(lambda often: self._made("faults.registry", {"rule": rule | {"often": often}}))
 
     def inject(
         self,
@@ -182,6 +190,51 @@ class FaultPhrases(Generic[Made]):
         closes the connection.
         """
         return self._login("shorten_sessions", ms=ms, user=user)
+
+    def registry_error(
+        self,
+        status: Annotated[int, Option("The HTTP status, from 400 to 599.", minimum=400)] = 503,
+        *,
+        error_code: Annotated[int | None, Option("Confluent's error code.  [default: the status]", minimum=400)] = None,
+        after: Annotated[bool, Option("Do the work all the same, and answer that it failed.")] = False,
+        subject: _Subject = None,
+        path: _Path = None,
+        method: _Method = None,
+    ) -> Phrase[Made]:
+        """Answer requests to the schema registry with an error."""
+        return self._registry("error", subject, path, method, status=status, error_code=error_code, after=after)
+
+    def registry_delay(
+        self,
+        ms: Annotated[int, Option("Milliseconds by the broker's clock.", minimum=0)],
+        *,
+        subject: _Subject = None,
+        path: _Path = None,
+        method: _Method = None,
+    ) -> Phrase[Made]:
+        """Answer requests to the schema registry later."""
+        return self._registry("delay", subject, path, method, ms=ms)
+
+    def registry_disconnect(
+        self, *, when: _When = "before", subject: _Subject = None, path: _Path = None, method: _Method = None
+    ) -> Phrase[Made]:
+        """Cut connections to the schema registry instead of answering."""
+        return self._registry("disconnect", subject, path, method, when=when)
+
+    def registry_wrong_id(
+        self,
+        schema_id: Annotated[int | None, Option("The id of the answer.  [default: one that no schema has]", minimum=0)] = None,
+        *,
+        subject: _Subject = None,
+        path: _Path = None,
+        method: _Method = None,
+    ) -> Phrase[Made]:
+        """Give clients a wrong schema id.
+
+        Answers to registrations, look-ups and requests of a version have it. The schema is
+        registered under its right id.
+        """
+        return self._registry("wrong_id", subject, path, method, schema_id=schema_id)
 
     def storage(
         self,

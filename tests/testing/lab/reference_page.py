@@ -7,9 +7,10 @@ from pathlib import Path
 
 from minibroker.testing.lab.declaration import Operation, operations_of
 from minibroker.testing.lab.operations import BrokerOperations, FaultOperations, HighWatermarks, Leaders, Nodes
+from minibroker.testing.lab.registry_operations import RegistryOperations
 
 PAGE = Path(__file__).parents[3] / "docs" / "lab.md"
-GROUPS = (BrokerOperations, HighWatermarks, FaultOperations, Leaders, Nodes)
+GROUPS = (BrokerOperations, HighWatermarks, FaultOperations, Leaders, Nodes, RegistryOperations)
 _TABLE = re.compile(r"(\| command \| arguments \| \|\n\| --- \| --- \| --- \|\n)(?:\|.*\n)*")
 
 
