@@ -63,6 +63,10 @@ class AvroSchema:
         """The text, with referenced types in it where they are used first for `resolved`."""
         return write_json(AvroWriter(inline=self._known).write(self._node)) if form == "resolved" else self.text
 
+    def equals(self, stored: ParsedSchema) -> bool:
+        """Whether it is the same schema: the order of attributes does not count."""
+        return self.normal_text == stored.normal_text
+
     def differences(self, writer: ParsedSchema) -> list[str]:
         """Why a reader with this schema cannot read what `writer` wrote, in Confluent's words."""
         if not isinstance(writer, AvroSchema):

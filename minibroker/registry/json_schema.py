@@ -96,6 +96,10 @@ class JsonSchema:
         del form
         return self.text
 
+    def equals(self, stored: ParsedSchema) -> bool:
+        """Whether it is the same schema. The order of keys counts, unless `stored` has them sorted, as Karapace stores all of them."""
+        return stored.text in {self.text, self.normal_text}
+
     def differences(self, writer: ParsedSchema) -> list[str]:
         """Why what was valid for `writer` may not be valid for this schema, in Confluent's words."""
         if not isinstance(writer, JsonSchema):

@@ -28,6 +28,9 @@ class ParsedSchema(Protocol):
     def formatted(self, form: str) -> str:
         """The text in a form that its type has, such as `resolved`. Other forms are the canonical text."""
 
+    def equals(self, stored: ParsedSchema) -> bool:
+        """Whether `stored`, of the same type, is this schema, although another registry may have written its text differently."""
+
     def differences(self, writer: ParsedSchema) -> list[str]:
         """Why a reader with this schema cannot read what `writer`, of the same type, wrote; empty if it can.
 

@@ -64,6 +64,10 @@ class ProtobufSchema:
             return self.text
         return base64.b64encode(self._file.file.SerializeToString(deterministic=True)).decode()
 
+    def equals(self, stored: ParsedSchema) -> bool:
+        """Whether it is the same schema: other registries write names of types as they are in the request, and keep comments."""
+        return self.text == stored.normal_text
+
     def differences(self, writer: ParsedSchema) -> list[str]:
         """Why code of this schema cannot read what `writer` wrote, in Confluent's words."""
         if not isinstance(writer, ProtobufSchema):

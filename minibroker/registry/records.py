@@ -12,7 +12,8 @@
 
 A value of null is a tombstone. Fields that are null or empty are left out, also `schemaType` of
 Avro; the subject of global settings is left out as well. Other registries write more fields (`md5`,
-`ts`, `offset`), in another order, with spaces (Karapace), or with `null`; all of these are read.
+`ts`, `offset`), in another order, with spaces (old Karapace), or with `null` (Karapace's global settings,
+and empty values as tombstones); all of these are read.
 
 Source: SchemaKey, SchemaValue, ConfigValue and others of Confluent Schema Registry 8.1.
 """
@@ -70,6 +71,18 @@ def subject_key(kind: str, subject: str | None) -> bytes:
 def context_key(context: str) -> bytes:
     """The key of a CONTEXT."""
     return _encode({"keytype": "CONTEXT", "tenant": TENANT, "context": context, "magic": 0})
+
+
+def own_key(key: Key) -> bytes | None:
+    """The bytes that this registry writes for a key; None for kinds that it never writes."""
+    match key.kind:
+        case "SCHEMA" if key.subject is not None:
+            return schema_key(key.subject, key.version)
+        case "CONFIG" | "MODE" | "DELETE_SUBJECT" | "CLEAR_SUBJECT":
+            return subject_key(key.kind, key.subject)
+        case "CONTEXT" if key.subject is not None:
+            return context_key(key.subject)
+    return None
 
 
 def context_value(context: str) -> bytes:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from minibroker.registry.compatibility import compared_versions, incompatibilities
 from minibroker.registry.errors import (
+    RegistryError,
     incompatible,
     invalid_schema,
     not_permitted,
@@ -28,6 +29,7 @@ from minibroker.registry.errors import (
 from minibroker.registry.parsed_schema import SIZE_MAX, ParsedSchema, ReferencedSchema, SchemaParser
 from minibroker.registry.records import context_key, context_value, schema_key, schema_value, settings_value, subject_key
 from minibroker.registry.requests import SchemaRequest
+from minibroker.registry.schema_words import may_be_equal
 from minibroker.registry.settings import Settings, with_defaults
 from minibroker.registry.state import RegistryState
 from minibroker.registry.stored_schema import PROTOBUF, SchemaContent, StoredSchema
@@ -168,20 +170,25 @@ class Schemas:
         return await self._find_equal(subject, canonical, parsed, with_deleted=with_deleted)
 
     async def _find_equal(self, subject: str, canonical: SchemaRequest, parsed: ParsedSchema, *, with_deleted: bool) -> StoredSchema | None:
-        """The newest version with the same content, or with the same schema where references are written out."""
+        """The newest version with the same content; or with the same schema in another spelling, or where references are written out."""
         content = canonical.content
         versions = self.state.versions(subject, with_deleted=with_deleted)
         for schema in reversed(versions):
             if schema.content == content:
                 return schema
         for schema in reversed(versions):
-            other = schema.content
-            is_comparable = (other.schema_type, other.metadata, other.rule_set) == (content.schema_type, content.metadata, content.rule_set)
-            if is_comparable and other.references != content.references:
-                stored = await self.parse_stored(schema)
-                if stored.resolved_text == parsed.resolved_text:
-                    return schema
+            if _may_be_equal(schema.content, content) and await self._is_equal(schema, content, parsed):
+                return schema
         return None
+
+    async def _is_equal(self, schema: StoredSchema, content: SchemaContent, parsed: ParsedSchema) -> bool:
+        try:
+            stored = await self.parse_stored(schema)
+        except RegistryError:
+            return False  # what another registry let pass
+        if schema.content.references == content.references:
+            return parsed.equals(stored)
+        return stored.resolved_text == parsed.resolved_text
 
     # Changes
 
@@ -327,6 +334,15 @@ class Schemas:
     def _check_writable(self, subject: str) -> None:
         if self._settings.mode_in_scope(subject) in {"READONLY", "READONLY_OVERRIDE"}:
             raise not_permitted(f"Subject {subject} in context {_context_text(subject)} is in read-only mode")
+
+
+def _may_be_equal(stored: SchemaContent, content: SchemaContent) -> bool:
+    """Whether two contents may be the same schema, before they are parsed."""
+    if (stored.schema_type, stored.metadata, stored.rule_set) != (content.schema_type, content.metadata, content.rule_set):
+        return False
+    if stored.references != content.references:
+        return True
+    return may_be_equal(stored.text, content.text, is_protobuf=content.schema_type == PROTOBUF)
 
 
 def _property(content: SchemaContent, name: str) -> str | None:

@@ -21,7 +21,7 @@ from minibroker.records.batch import RecordBatch
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 from minibroker.registry.errors import schema_too_large, store_failed
-from minibroker.registry.records import NotARecord, read_key, read_value
+from minibroker.registry.records import Key, NotARecord, own_key, read_key, read_value
 from minibroker.registry.state import RegistryState
 
 SCHEMAS_TOPIC: Final = "_schemas"
@@ -60,6 +60,7 @@ class SchemasTopic:
         self._replayed: Partition | None = None  #: whose records the state has
         self._next_offset = 0
         self._unreadable = 0
+        self._other_keys: dict[Key, set[bytes]] = {}  #: keys that other registries spelled differently
         self._reading = asyncio.Lock()
         self.writing = asyncio.Lock()  #: held from the check of a change until its records are replayed
 
@@ -80,6 +81,7 @@ class SchemasTopic:
         partition = None if topic is None else topic.partitions[0]
         if partition is not self._replayed:  # deleted, or other data: the topic of a snapshot has the same id
             self.state = RegistryState()
+            self._other_keys = {}
             self._next_offset = 0
             self._replayed = partition
         if partition is None:
@@ -107,11 +109,31 @@ class SchemasTopic:
     def _replay_batch(self, batch: RecordBatch) -> None:
         for record in decode_records(batch):
             try:
-                self.state.replay(read_key(record.key), read_value(record.value))
+                key, value = read_key(record.key), read_value(record.value)
+                self.state.replay(key, value)
+                self._remember_spelling(key, bytes(record.key or b""), is_tombstone=value is None)
             except NotARecord as error:
                 self._unreadable += 1
                 if self._unreadable <= _LOGGED_MAX:
                     _LOG.warning("%s: skipped the record at offset %d: %s", self.name, record.offset, error)
+
+    def _remember_spelling(self, key: Key, data: bytes, *, is_tombstone: bool) -> None:
+        if data != own_key(key):
+            spellings = self._other_keys.setdefault(key, set())
+            spellings.discard(data) if is_tombstone else spellings.add(data)
+
+    def _with_other_spellings(self, changes: Sequence[Change]) -> list[Change]:
+        """The changes; where one is a tombstone, the key's other spellings get one as well.
+
+        Compaction compares bytes. It would keep a record that another registry wrote under another spelling, and remove our tombstone.
+        """
+        if not self._other_keys:
+            return [*changes]
+        found: list[Change] = []
+        for data, value in changes:
+            others = () if value is not None else sorted(self._other_keys.get(read_key(data), ()))
+            found += [*((each, None) for each in others), (data, value)]
+        return found
 
     async def append(self, changes: Sequence[Change]) -> None:
         """Append records in one batch, and replay them.
@@ -121,7 +143,7 @@ class SchemasTopic:
         """
         services = self._services()
         now_ms = services.clock.now_ms()
-        records = [Record(index, now_ms, key, value) for index, (key, value) in enumerate(changes)]
+        records = [Record(index, now_ms, key, value) for index, (key, value) in enumerate(self._with_other_spellings(changes))]
         try:
             partition = self._partition()
             log = partition.log

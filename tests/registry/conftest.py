@@ -43,9 +43,9 @@ class RegistryClient:
         answer = await self.send("POST", f"/subjects/{subject}/versions", schema_body(schema, **fields))
         return answer["id"] if isinstance(answer, dict) else answer
 
-    async def look_up(self, subject: str, schema: Any, **query: str) -> Any:
+    async def look_up(self, subject: str, schema: Any, fields: dict[str, Any] | None = None, **query: str) -> Any:
         """Returns the version of a schema, or the error."""
-        answer = await self.send("POST", f"/subjects/{subject}", schema_body(schema), **query)
+        answer = await self.send("POST", f"/subjects/{subject}", schema_body(schema, **(fields or {})), **query)
         return answer["version"] if isinstance(answer, dict) else answer
 
     async def is_compatible(self, subject: str, schema: Any, version: str = "", **query: str) -> Any:

@@ -102,6 +102,57 @@ async def test_records_of_other_registries_are_read(registry: RegistryClient, br
     assert await registry.get("/subjects", deleted="true") == ["a", "c", "new"]
 
 
+async def test_a_deletion_deletes_what_other_registries_wrote_under_other_spellings_of_the_key(
+    registry: RegistryClient, broker: BrokerInMemory
+) -> None:
+    """Compaction compares keys as bytes: with one tombstone only, the other record would come back."""
+    await registry.register("a", INT)
+    karapaces = '{"keytype":"CONFIG","subject":null,"magic":0}'
+    old_karapaces = '{"keytype": "SCHEMA", "subject": "k", "version": 1, "magic": 1}'
+    write(broker, karapaces.encode(), {"compatibilityLevel": "FULL"})
+    write(broker, old_karapaces.encode(), {"subject": "k", "version": 1, "id": 5, "schema": STRING, "deleted": True})
+    assert await registry.delete("/config") == {"compatibilityLevel": "FULL"}
+    assert written(broker)[-2:] == [(karapaces, None), ('{"keytype":"CONFIG","magic":0}', None)]
+    assert await registry.delete("/subjects/k", permanent="true") == [1]
+    assert written(broker)[-2:] == [(old_karapaces, None), ('{"keytype":"SCHEMA","subject":"k","version":1,"magic":1}', None)]
+    await registry.send("PUT", "/config", {"compatibility": "NONE"})
+    await registry.delete("/config")
+    assert written(broker)[-2][0] == written(broker)[-1][0] == '{"keytype":"CONFIG","magic":0}'
+
+
+SPELLINGS = {
+    "Avro": ("AVRO", {"type": "record", "name": "n.R", "fields": []}, '{"fields":[],"name":"R","namespace":"n","type":"record"}'),
+    "escaped": ("AVRO", '{"type":"enum","name":"E","symbols":[],"doc":"é"}', '{"doc":"\\u00e9","name":"E","symbols":[],"type":"enum"}'),
+    "JSON Schema": ("JSON", '{"type": "number", "maximum": 1.50}', '{"maximum":1.5,"type":"number"}'),
+    "Protobuf": (
+        "PROTOBUF", 'syntax = "proto3"; package p; message M { N n = 1; } message N {}',
+        '// a comment\nsyntax = "proto3";\n\npackage p;\n\nmessage M {\n  N n = 1;\n}\nmessage N {}\n',
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+async def test_a_schema_is_the_same_in_the_spelling_of_another_registry(
+    registry: RegistryClient, broker: BrokerInMemory, name: str
+) -> None:
+    """Karapace sorts keys; Confluent's registry keeps comments of Protobuf, and the names of types as they are written."""
+    schema_type, schema, stored = SPELLINGS[name]
+    await registry.send("PUT", "/config", {"compatibility": "NONE"})
+    value = {"subject": "k", "version": 1, "id": 5, "schema": stored, "schemaType": schema_type, "deleted": False}
+    write(broker, {"keytype": "SCHEMA", "subject": "k", "version": 1, "magic": 1}, value)
+    assert await registry.register("k", schema, schemaType=schema_type) == 5
+    assert await registry.look_up("k", schema, {"schemaType": schema_type}) == 1
+    assert await registry.get("/subjects/k/versions") == [1]
+
+
+async def test_a_version_that_cannot_be_parsed_does_not_hinder_others(registry: RegistryClient, broker: BrokerInMemory) -> None:
+    await registry.send("PUT", "/config", {"compatibility": "NONE"})
+    key = {"keytype": "SCHEMA", "subject": "a", "version": 1, "magic": 1}
+    write(broker, key, {"subject": "a", "version": 1, "id": 5, "schema": '{"string"', "deleted": False})
+    assert await registry.register("a", STRING) == 6
+    assert await registry.look_up("a", STRING) == 2
+
+
 async def test_records_that_no_registry_writes_are_skipped_and_logged(
     registry: RegistryClient, broker: BrokerInMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
