@@ -1,0 +1,87 @@
+"""Check JSON by its schema before it is encoded.
+
+Patterns run in RE2, references lead nowhere outside, and the number of references that a validation
+follows is limited: a schema can otherwise keep a validator busy for years.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from minibroker.registry.json_text import read_json
+from minibroker.registry.parsed_schema import ReferencedSchema
+from minibroker.registry.serdes.errors import SerdesError
+
+try:
+    import re2
+    from jsonschema import validators
+    from jsonschema.exceptions import ValidationError, best_match
+    from referencing import Registry, Resource
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT7, DRAFT202012, specification_with
+except ImportError as error:
+    raise SerdesError(f"JSON Schema needs {error.name}: pip install 'minibroker[registry]'") from error
+
+_REFERENCES_MAX: Final = 20_000  #: followed in one validation
+_FOLLOWING: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+
+
+class JsonValidator:
+    """Checks values by a schema."""
+
+    def __init__(self, text: str, references: Sequence[ReferencedSchema]) -> None:
+        schema = read_json(text)
+        base = validators.validator_for(schema, default=validators.Draft7Validator)
+        registry: Registry[Any] = Registry()
+        for reference in references:
+            contents = read_json(reference.text)
+            named = contents.get("$schema") if isinstance(contents, Mapping) else None
+            specification = DRAFT7 if named is None else specification_with(named, default=DRAFT202012)
+            resource: Resource[Any] = specification.create_resource(contents)
+            registry = registry.with_resource(reference.name, resource).with_resource(resource.id() or reference.name, resource)
+        self._left = 0
+        keywords: dict[str, Any] = {
+            name: self._counted(base.VALIDATORS[name]) for name in _FOLLOWING if name in base.VALIDATORS
+        }  # fmt: skip
+        keywords |= {"pattern": _pattern, "patternProperties": _pattern_properties}
+        self._validator = validators.extend(base, keywords)(schema, registry=registry)
+
+    def check(self, value: Any) -> None:
+        """Raise SerdesError for a value that is not valid."""
+        self._left = _REFERENCES_MAX
+        try:
+            error = best_match(self._validator.iter_errors(value))
+        except RecursionError:
+            raise SerdesError("too many nested values") from None
+        except (Unresolvable, re2.error) as failure:
+            raise SerdesError(f"its schema cannot be used: {failure}") from failure
+        if error is None:
+            return
+        found = SerdesError(error.message[:300])
+        for name in reversed(list(error.absolute_path)):
+            found.within(f"[{name}]" if isinstance(name, int) else str(name))
+        raise found
+
+    def _counted(self, follow: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
+        def check(validator: Any, reference: Any, instance: Any, schema: Any) -> Iterator[Any]:
+            self._left -= 1
+            if self._left < 0:
+                raise SerdesError(f"its schema follows more than {_REFERENCES_MAX} references to check it")
+            yield from follow(validator, reference, instance, schema) or ()
+
+        return check
+
+
+def _pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[Any]:
+    if isinstance(instance, str) and not re2.search(pattern, instance):
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _pattern_properties(validator: Any, patterns: Mapping[str, Any], instance: Any, _schema: Any) -> Iterator[Any]:
+    if not isinstance(instance, dict):
+        return
+    for pattern, subschema in patterns.items():
+        for name, each in instance.items():
+            if re2.search(pattern, name):
+                yield from validator.descend(each, subschema, path=name, schema_path=pattern)
