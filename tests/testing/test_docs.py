@@ -67,9 +67,9 @@ def test_tables_list_all_options_and_methods() -> None:
     from minibroker.testing import BrokerOptions, Surface, plugin
 
     page = PAGE.read_text()
-    methods = re.findall(r"`(\w+)\(", page.partition("## What a test may ask")[2].partition("## Fixtures")[0])
+    methods = re.findall(r"`(\w+)\(", page.partition("## Methods of the broker")[2].partition("## Fixtures")[0])
     assert set(methods) - {"print"} <= {name for name in dir(Surface) if not name.startswith("_")} | {"json"}
-    table = page.partition("## What a test may ask")[2].partition("What goes wrong")[0]
+    table = page.partition("## Methods of the broker")[2].partition("Errors are one line")[0]
     assert {name for name in dir(Surface) if not name.startswith("_")} - set(re.findall(r"`([a-z_]+)", table)) == {"start", "stop", "close"}
     fixtures = re.findall(r"^\| `(minibroker\w*)` \|", page, re.MULTILINE)
     assert set(fixtures) == {name for name in vars(plugin) if name.startswith("minibroker")}

@@ -35,15 +35,15 @@ def test_the_programs(number: int) -> None:
 
 def test_tables_list_all_faults() -> None:
     happens = PAGE.partition("## What happens")[2].partition("`api` is")[0]
-    logins = PAGE.partition("## Logins")[2].partition("The last word")[0]
+    logins = PAGE.partition("## Logins")[2].partition("The last call")[0]
     registry = PAGE.partition("## Schema registry")[2].partition("The scope")[0]
     found = [re.findall(r"^\| `(\w+)\(", each, re.MULTILINE) for each in (happens, logins, registry)]
     assert {*found[0], *found[1], *found[2], "storage"} == {name for name in vars(FaultPhrases) if not name.startswith("_")}
     assert set(found[1]) == set(LOGIN_PARAMETERS)
     assert all(f"`{problem}`" in logins for problem in PROBLEMS)
-    scope = PAGE.partition("| argument |")[2].partition("The last word")[0]
+    scope = PAGE.partition("| argument |")[2].partition("The last call")[0]
     assert set(re.findall(r"`(topic|partition|client_id|group|transactional_id|node)`", scope)) <= set(FaultRule.__slots__)
-    often = PAGE.partition("The last word")[2].partition("It gives")[0]
+    often = PAGE.partition("The last call")[2].partition("It returns")[0]
     assert set(re.findall(r"`\.(\w+)\(", often)) == {name for name in vars(Phrase) if not name.startswith("_")}
 
 
