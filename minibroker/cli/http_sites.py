@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from minibroker.config.broker_config import BrokerConfig
     from minibroker.http.server import HttpServer, HttpSite
     from minibroker.metrics.meter import Meter
+    from minibroker.registry.site import RegistrySite
     from minibroker.server.broker import Broker
     from minibroker.testing.lab.lab_broker import LabBroker
     from minibroker.testing.recording import RequestObserver
@@ -77,10 +78,15 @@ def _console(broker: Served, options: Mapping[str, Any], _meter: Meter | None) -
         from minibroker.console.mounting import console_of  # noqa: PLC0415  most brokers have no console
     except ImportError as error:
         raise ConfigurationError(f"--console-port needs the extra console: pip install 'minibroker[console]' ({error})") from None
-    return console_of(broker, options[_OBSERVER], is_read_only=bool(options.get("console_read_only")))
+    is_read_only = bool(options.get("console_read_only"))
+    return console_of(
+        broker, options[_OBSERVER], is_read_only=is_read_only, registry=options.get(_REGISTRY), registry_url=options[_REGISTRY_URL]
+    )
 
 
 _OBSERVER: Final = "console_observer"
+_REGISTRY: Final = "registry"  #: that of the site of this name, if there is one
+_REGISTRY_URL: Final = "registry_url"
 
 
 def _metrics(broker: Served, options: Mapping[str, Any], meter: Meter | None) -> HttpSite:
@@ -245,7 +251,7 @@ class HttpSites:
             return
         from minibroker.http.server import HttpServer, Place  # noqa: PLC0415  most brokers have no site
 
-        server, options = HttpServer(), self._options
+        server, options = HttpServer(), self._options | {_REGISTRY_URL: lambda: self.urls.get("registry", "")}
         for site in sites:
             name = site.name
             place = Place(
@@ -255,7 +261,10 @@ class HttpSites:
                 site.names_option,
                 _token_in(options.get(f"{name}_token_file")),
             )
-            server.mount(site.make(broker, options, self._meter), place)
+            made = site.make(broker, options, self._meter)
+            if name == "registry":
+                options[_REGISTRY] = cast("RegistrySite", made).registry
+            server.mount(made, place)
         await server.start()
         self._server = server
         hosted = getattr(broker, "hosted", None)

@@ -16,17 +16,27 @@ from minibroker.server.broker import Broker
 from minibroker.server.listener import AcceptedConnection
 
 if TYPE_CHECKING:
+    from minibroker.registry.registry import Registry
     from minibroker.testing.lab.lab import Lab
 
 
 class Host:
     """A broker that may exchange its data: pages look up its parts each time."""
 
-    def __init__(self, broker: Callable[[], Broker], observer: Observer, lab: Lab | None = None) -> None:
-        """`broker` returns the running broker."""
+    def __init__(
+        self,
+        broker: Callable[[], Broker],
+        observer: Observer,
+        lab: Lab | None = None,
+        registry: Registry | None = None,
+        registry_url: Callable[[], str] = lambda: "",
+    ) -> None:
+        """`broker` returns the running broker, `registry_url` the address of the schema registry."""
         self._broker = broker
         self.observer = observer
         self.lab = lab  #: None: this broker has no lab
+        self.registry = registry  #: None: this process has no schema registry
+        self.registry_url = registry_url
         self.reader = LogReader()
         self.strips = Strips(self.reader)
         self.samples = Samples(broker, observer)

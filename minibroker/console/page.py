@@ -103,8 +103,8 @@ class Page(NamedTuple):
     section: str = ""  #: the entry of the navigation that it belongs to; empty: its own path
 
 
-#: commands that connect to no broker, or to its lab
-_LOCAL: Final = ("minibroker dump-log", "minibroker lab")
+#: commands that connect to no broker, to its lab, or to its schema registry
+_LOCAL: Final = ("minibroker dump-log", "minibroker lab", "minibroker schemas")
 _USUAL: Final = "localhost:9092"  #: where commands connect to by default
 
 

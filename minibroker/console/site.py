@@ -106,8 +106,10 @@ class ConsoleSite:
     def _frame(self, request: web.Request, page: Page | None) -> dict[str, Any]:
         """Return what every page shows."""
         session = self._sessions.find(request.cookies.get(COOKIE))
+        parts = {"/lab": self._host.lab, "/schemas": self._host.registry}
+        absent = {path for path, part in parts.items() if part is None}
         return {
-            "navigation": [each for each in NAVIGATION if each[0] != "/lab" or self._host.lab is not None],
+            "navigation": [each for each in NAVIGATION if each[0] not in absent],
             "section": "" if page is None else page.section or page.path,
             "title": "" if page is None else page.title,
             "is_read_only": self._is_read_only,

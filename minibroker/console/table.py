@@ -17,18 +17,22 @@ from minibroker.console.pages import (
     produce,
     records,
     requests,
+    schemas,
     topics,
     transactions,
 )
 
 PAGES: Final[dict[str, Page]] = {
     page.path: page
-    for module in (overview, topics, records, produce, partition, groups, transactions, clients, requests, access, configs, lab, metrics)
+    for module in (
+        overview, topics, records, produce, partition, schemas, groups, transactions, clients, requests, access, configs, lab, metrics,
+    )
     for page in module.PAGES
-}
+}  # fmt: skip
 NAVIGATION: Final[tuple[tuple[str, str], ...]] = (
     ("/", "Overview"),
     ("/topics", "Topics"),
+    ("/schemas", "Schemas"),
     ("/groups", "Groups"),
     ("/transactions", "Transactions"),
     ("/clients", "Clients"),

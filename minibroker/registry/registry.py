@@ -58,6 +58,10 @@ class Registry:
         self._parsed = ParsedSchemas(parser_of)
         self.schemas = Schemas(self._topic, self.settings, self._parsed)
 
+    async def catch_up(self) -> RegistryState:
+        """Read what is new in the topic. Returns all subjects, ids and settings."""
+        return await self._topic.catch_up()
+
     @property
     def cluster_id(self) -> str:
         """The cluster id of the broker."""

@@ -55,7 +55,7 @@ class RegistrySite:
     body_max = 2 * SIZE_MAX + 65_536
 
     def __init__(self, registry: Registry, around: Around | None = None) -> None:
-        self._registry = registry
+        self.registry = self._registry = registry
         self._around = around
 
     def add_routes(self, routes: Routes) -> None:

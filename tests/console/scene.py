@@ -7,11 +7,13 @@ import time
 import urllib.error
 import urllib.request
 from typing import Any
+from urllib.parse import quote
 
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{7*7}}"
+HOSTILE_SUBJECT = HOSTILE.partition("{")[0]  #: the registry's routes take no braces
 LEGAL = "AZaz09._-" + "x" * 240  #: every legal character of a topic's name, and the longest one
 
 
@@ -64,6 +66,33 @@ def fill(bootstrap: str, console: str) -> None:
         transaction="open",
         transactional_id="payments-2",
     )
+
+
+def fill_registry(registry: str) -> None:
+    """Register two versions of a schema, one that references it, one in a context, and one with a hostile name."""
+    order = {"type": "object", "properties": {"id": {"type": "integer"}}, "additionalProperties": False}
+    user = {"type": "object", "properties": {"name": {"type": "string"}}}
+    register(registry, "user", user)
+    register(registry, "orders-value", order)
+    both = order | {"properties": {"id": {"type": "integer"}, "user": {"$ref": "user.json"}}}
+    register(registry, "orders-value", both, {"name": "user.json", "subject": "user", "version": 1})
+    register(registry, ":.test:orders-value", {"title": HOSTILE, "type": "string"})
+    register(registry, HOSTILE_SUBJECT, {"description": HOSTILE})
+    send(registry, "PUT", f"/config/{quote(HOSTILE_SUBJECT, safe='')}", {"compatibility": "NONE"})
+
+
+def register(registry: str, subject: str, schema: Any, *references: Any) -> int:
+    """Register a JSON schema. Returns its id."""
+    body = {"schemaType": "JSON", "schema": json.dumps(schema), "references": [*references]}
+    found: int = send(registry, "POST", f"/subjects/{quote(subject, safe='')}/versions", body)["id"]
+    return found
+
+
+def send(registry: str, method: str, path: str, body: Any) -> Any:
+    """Ask a schema registry."""
+    request = urllib.request.Request(f"{registry}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}, method=method)  # noqa: S310  our own address
+    with urllib.request.urlopen(request, timeout=30) as response:  # noqa: S310  as above
+        return json.load(response)
 
 
 def consume(bootstrap: str, group: str, *topics: str, count: int = 50, **settings: Any) -> Consumer:

@@ -9,7 +9,7 @@ from typing import Self
 from tests.support.broker_process import BrokerProcess
 from tests.support.ports import free_port
 
-SITE = re.compile(r"(console|lab) (http://[0-9.:]+)")
+SITE = re.compile(r"(console|lab|registry) (http://[0-9.:]+)")
 
 
 class ServedConsole:
@@ -23,8 +23,12 @@ class ServedConsole:
     @property
     def url(self) -> str:
         """http://HOST:PORT of the console."""
+        return self.site_url("console")
+
+    def site_url(self, name: str) -> str:
+        """http://HOST:PORT of a site."""
         found: dict[str, str] = dict(SITE.findall(self.broker.output))
-        return found["console"]
+        return found[name]
 
     @property
     def bootstrap(self) -> str:

@@ -24,6 +24,7 @@ PARAMETERS = {
     "/produce": "topic=orders",
     "/partition": "topic=payments&partition=0",
     "/batch": "topic=payments&partition=0&offset=0",
+    "/schema": "subject=orders-value",
     "/group": "id=billing",
     "/transaction": f"id={quote(HOSTILE)}",
     "/request": "number=5",
