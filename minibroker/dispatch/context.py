@@ -156,12 +156,10 @@ class ConnectionInfo:
 
     __slots__ = (
         "client_host", "client_port", "client_software_name", "client_software_version", "endings", "is_token_authenticated",
-        "listener_name", "principal", "received_s", "rights", "security_protocol", "throttle_ms", "unsent",
+        "listener_name", "principal", "rights", "security_protocol", "throttle_ms", "timed",
     )  # fmt: skip
 
-    # Of a broker with metrics (minibroker/metrics/meter.py); unset otherwise:
-    received_s: float  #: when bytes arrived last
-    unsent: list[Any]  #: answers that are not written yet
+    timed: Any  #: the connection, of a broker with metrics (minibroker/metrics/meter.py); unset otherwise
 
     def __init__(self, listener_name: str, client_host: str, security_protocol: str = "PLAINTEXT", client_port: int = 0) -> None:
         self.listener_name = listener_name  #: the listener that the client connected to; Metadata returns its advertised address
@@ -301,7 +299,7 @@ class RequestContext:
         "api_version", "broker", "client_id", "cluster", "connection", "correlation_id", "first_step", "request_size", "throttle_ms",
     )  # fmt: skip
 
-    first_step: tuple[float, float, float] | None  #: times of a request that is answered later, of a broker with metrics; unset otherwise
+    first_step: tuple[float, float, float, int]  #: times of a request that is answered later, of a broker with metrics; unset otherwise
 
     def __init__(  # noqa: PLR0917  one for each part of a request; the dispatcher creates it
         self,

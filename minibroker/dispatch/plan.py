@@ -44,7 +44,7 @@ class Plan:
         "handle", "limit", "on_error", "pieces", "version",
     )  # fmt: skip
 
-    counts: Any  #: of a broker with metrics (minibroker/metrics/meter.py); unset otherwise
+    counts: Any  #: of a broker with metrics (minibroker/metrics/counting.py); unset otherwise
 
     def __init__(self, handler: Handler, version: int) -> None:
         self.api = handler.api
@@ -115,15 +115,16 @@ class Plan:
             raise WireError(f"{self.api.name} version {self.version}: {len(frame) - end} bytes left over")
         return request, left
 
-    def watch(self, look: Callable[[Any], None]) -> None:
-        """Call `look` with each response before it is encoded."""
-        inner = self._encode
-
-        def encode(response: Any) -> list[Buffer]:
-            look(response)
-            return inner(response)
-
+    def count(self, counts: Any, decode: Callable[[Buffer, int], tuple[Any, int]], encode: Callable[[Any], list[Buffer]]) -> None:
+        """Use these functions for requests and responses, which count them in `counts`."""
+        self.counts = counts
+        self._decode = decode
         self._encode = encode
+
+    @property
+    def prefix_size(self) -> int:
+        """The bytes before the body of a response."""
+        return PREFIX_SIZE + self._header_size
 
     def encode(self, response: Any, correlation_id: int) -> list[Buffer]:
         """Return the chunks of the response, with its size and header before them."""

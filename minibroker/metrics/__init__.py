@@ -1,6 +1,8 @@
 """Metrics of a broker: counters of its requests, and /metrics with the names that dashboards and alerts use. Docs: docs/metrics.md.
 
-meter.py          counters on the way of a request, as plain integers and lists; `Meter` puts them around dispatchers and connections
+counts.py         the counters, as plain integers and lists
+counting.py       decoders and encoders that count
+meter.py          `Meter`: all counters of a broker, and the times of some of its requests
 state.py          what a scrape reads of the broker, in slices: partitions, groups, connections
 family.py         families of series and their text
 labels.py         label sets, whose text is cached
@@ -8,6 +10,6 @@ names/            the families by who asks for them: kafka_exporter, jmx, kminio
 scrape.py         one scrape, in slices between which the broker serves
 site.py           /metrics over HTTP
 
-A scrape reads the state of the broker. Between scrapes only the meter costs something, and a broker without metrics has none: the meter
-wraps dispatchers and connections when they are created.
+A scrape reads the state of the broker. Between scrapes only the counters cost something, and a broker without metrics has none: the meter
+hooks dispatchers and connections when they are created.
 """

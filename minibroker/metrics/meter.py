@@ -1,157 +1,48 @@
-"""Count requests on their way: plain integers and lists, without locks, read by a scrape on the same thread.
+"""Count the requests of a broker, and measure the times of some of them.
 
     meter = Meter()
     broker = Broker(config, **meter.parts())
 
 Times of a request, by Kafka's names:
 
-    queue           from the arrival of its last bytes to its handler: other requests were served, and its bytes decoded
+    queue           from the turn in which it arrived to its handler: other requests were served, and its bytes decoded
     local           the handler
     remote          until its answer was ready, if the handler did not answer: waiting for records, members or a sync
     response queue  from the answer to its write: the other requests of the turn, and answers that must leave before it
     send            the call that passes the bytes to the socket
     total           all of them
 
-The times of the first 256 requests after a scrape are all counted, then those of every second one, and so on, at least of one in 128: it
-stands for those before it. Everything else is counted exactly.
+The times of the first 256 requests of an API version after a scrape are all counted, then those of every second one, and so on, at least
+of one in 128, which stands for those after it. Everything else is counted exactly, by generated code (counting.py). So a request whose
+times are not counted takes no call more than without metrics: the meter replaces `run` of the dispatcher for a single request, and the
+class of its connection for a single write.
 
 What a partition's log knows (records and bytes that were appended) is not counted here.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from minibroker.dispatch.context import RequestContext, Services
+from minibroker.dispatch.context import ConnectionInfo, RequestContext, Services
 from minibroker.dispatch.delayed import Answer, Delayed, MakeResponse
 from minibroker.dispatch.dispatcher import Dispatcher
-from minibroker.dispatch.plan import Plan
-from minibroker.errors import InvalidTopicException, TopicAuthorizationFailed, UnknownTopicId, UnknownTopicOrPartition
+from minibroker.dispatch.plan import SLICED_FROM, Plan
+from minibroker.metrics.counting import Hooks, count, count_request, key_of_topic
+from minibroker.metrics.counts import ApiCounts, PlanCounts, Times, TopicTable
 from minibroker.schemas import k00_produce, k01_fetch
 from minibroker.server.connection import Connection
-from minibroker.wire.schema import Struct, fields_of
+
+if TYPE_CHECKING:
+    from minibroker.server.listener import Listener
 
 D = TypeVar("D", bound=Dispatcher)
+C = TypeVar("C", bound="MeteredConnection")
 
-#: upper bounds of the buckets in seconds; the last bucket has no bound
-BOUNDS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-TOPIC_IDS_SINCE: Final = 13  #: of Produce and Fetch
-COUNTED_MAX: Final = 256  #: requests whose times are counted before the weight doubles
-WEIGHT_MAX: Final = 128
-TOPICS_MAX: Final = 65_536  #: topics that are counted; a scrape forgets those that are gone
-#: errors of topics that do not exist or are not shown: a client may name any number of them
-NO_TOPIC: Final = frozenset({UnknownTopicOrPartition.code, InvalidTopicException.code, UnknownTopicId.code, TopicAuthorizationFailed.code})
-
-
-class Times:
-    """A histogram of durations."""
-
-    __slots__ = ("buckets", "total_s")
-
-    def __init__(self) -> None:
-        self.buckets = [0] * (len(BOUNDS) + 1)
-        self.total_s = 0.0
-
-    @property
-    def count(self) -> int:
-        """The number of durations."""
-        return sum(self.buckets)
-
-    def add(self, duration_s: float, weight: int = 1) -> None:
-        """Count one, which stands for `weight` of them."""
-        self.buckets[bisect_left(BOUNDS, duration_s)] += weight
-        self.total_s += duration_s * weight
-
-    def quantile(self, part: float) -> float:
-        """Return the duration below which `part` of all lie, interpolated within its bucket; 0 if there is none."""
-        rank, below = part * self.count, 0
-        for index, count in enumerate(self.buckets):
-            if count and below + count >= rank:
-                low = BOUNDS[index - 1] if index else 0.0
-                high = BOUNDS[index] if index < len(BOUNDS) else BOUNDS[-1]
-                return low + (high - low) * (rank - below) / count
-            below += count
-        return 0.0
-
-
-class PlanCounts:
-    """What is counted for one version of an API."""
-
-    __slots__ = ("api", "request_bytes", "requests", "response_bytes", "successes")
-
-    def __init__(self, api: ApiCounts) -> None:
-        self.api = api
-        self.clear()
-
-    def clear(self) -> None:
-        """Start again from 0."""
-        self.requests = 0
-        self.request_bytes = 0
-        self.response_bytes = 0
-        self.successes = 0  #: error codes 0 in responses
-
-
-class ApiCounts:
-    """What is counted for one API."""
-
-    __slots__ = ("failures", "local", "name", "queue", "remote", "response_queue", "send", "total", "versions")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.versions: dict[int, PlanCounts] = {}
-        self.failures: dict[int, int] = {}  #: by error code; each code of a response counts, as in Apache Kafka
-        self.clear()
-
-    def clear(self) -> None:
-        """Start again from 0."""
-        for counts in self.versions.values():
-            counts.clear()
-        self.failures.clear()
-        self.queue, self.local, self.remote = Times(), Times(), Times()
-        self.response_queue, self.send, self.total = Times(), Times(), Times()
-
-    @property
-    def requests(self) -> dict[int, int]:
-        """Requests by version."""
-        return {version: counts.requests for version, counts in self.versions.items()}
-
-    @property
-    def errors(self) -> dict[int, int]:
-        """Error codes in responses, 0 for success."""
-        return {0: sum(counts.successes for counts in self.versions.values()), **self.failures}
-
-    @property
-    def request_bytes(self) -> int:
-        """Bytes of requests."""
-        return sum(counts.request_bytes for counts in self.versions.values())
-
-    @property
-    def response_bytes(self) -> int:
-        """Bytes of responses."""
-        return sum(counts.response_bytes for counts in self.versions.values())
-
-
-class TopicCounts:
-    """What is counted for one topic, each partition of a request on its own, as in Apache Kafka."""
-
-    __slots__ = ("bytes_out", "failed_fetches", "failed_produces", "fetches", "produces")
-
-    def __init__(self) -> None:
-        self.produces = 0
-        self.failed_produces = 0
-        self.fetches = 0
-        self.failed_fetches = 0
-        self.bytes_out = 0
-
-
-Tally = Callable[[Any], None]  #: counts a response
-Step = tuple[float, float, float]  #: when the bytes of the request arrived, when the step began, when it ended
-Unsent = tuple[
-    ApiCounts, int, Step, float
-]  #: (counts, for how many requests it stands, the first step, how long the answer took after that)
+Step = tuple[float, float, float, int]  #: when the request arrived, when its first step began and ended, for how many requests it stands
+Unsent = tuple[ApiCounts, Step, float]  #: (counts, the first step, how long the answer took after that)
 
 
 class Meter:
@@ -159,11 +50,8 @@ class Meter:
 
     def __init__(self) -> None:
         self.apis: dict[int, ApiCounts] = {}  #: by API key
-        self.topics: dict[Any, TopicCounts] = {}  #: by name or, where requests have ids, by id
+        self.topics = TopicTable()
         self.turns = Times()  #: from the first handler of a turn to the write of its answers
-        self.weight = 1  #: requests for which the times of one are counted
-        self.skips = 0  #: further requests whose times are not counted
-        self._counted = 0  #: requests whose times were counted with this weight
         #: (topic, partition) -> (offset, topic id, timestamp): the last look-up for a lag in seconds
         self.timestamps: dict[tuple[str, int], tuple[int, Any, int]] = {}
 
@@ -181,83 +69,38 @@ class Meter:
         self.topics.clear()
         self.timestamps.clear()
         self.turns = Times()
-        self.count_exactly()
 
-    def connect(self, connection: MeteredConnection) -> MeteredConnection:
+    def connect(self, connection: C) -> C:
         """Count the requests of a new connection."""
         connection.meter = self
         return connection
 
     def around(self, dispatcher: D) -> D:
         """Count the requests of a dispatcher, whose connections must be MeteredConnections."""
-        inner, now_s = dispatcher.run, perf_counter
-
-        def run(plan: Plan, ctx: RequestContext, request: Any, work: MakeResponse | None = None) -> Answer | Delayed | None:
-            try:
-                counts: PlanCounts = plan.counts
-            except AttributeError:
-                counts = self._watch(plan)
-            if self.skips and work is None:
-                self.skips -= 1
-                answer = inner(plan, ctx, request)
-                if answer and type(answer) is list:
-                    counts.requests += 1
-                    counts.request_bytes += ctx.request_size
-                    counts.response_bytes += len(answer[0]) if len(answer) == 1 else sum(map(len, answer))
-                else:
-                    self._count_step(counts, plan, ctx, request, answer, None)
-                return answer
-            began_s = now_s()
-            answer = inner(plan, ctx, request, work)
-            self._count_step(counts, plan, ctx, request, answer, (ctx.connection.received_s, began_s, now_s()))
-            return answer
-
-        dispatcher.run = run  # type: ignore[method-assign]  # the wrapper is installed when the dispatcher is created, not per request
+        _Counted(self, dispatcher)
         return dispatcher
 
-    def _count_step(  # noqa: PLR0917  those of `run`
-        self, counts: PlanCounts, plan: Plan, ctx: RequestContext, request: Any, answer: Answer | Delayed | None, times: Step | None
-    ) -> None:
-        """Count a step of a request. `times`: when its bytes arrived, when the step began and ended; None: they are not counted."""
-        try:
-            first = ctx.first_step
-        except AttributeError:
-            first = times
-            counts.requests += 1
-            counts.request_bytes += ctx.request_size
-            if type(answer) is not list:
-                ctx.first_step = times
-        if type(answer) is not list:
-            return
-        counts.response_bytes += sum(map(len, answer))
-        if first is not None and times is not None:
-            weight, self.skips = self.weight, self.weight - 1
-            sent = counts.api, weight, first, 0.0 if first is times else times[2] - first[2]
-            if answer:
-                ctx.connection.unsent.append(sent)
-            else:
-                self.count_times(times[2], times[2], (sent,))
-        if not answer and plan.api.key == k00_produce.API_KEY:
-            for topic in request.topic_data:  # acks=0, and no partition failed: that would have closed the connection
-                key = topic.topic_id if plan.version >= TOPIC_IDS_SINCE else topic.name
-                of_topic = self.topics.get(key) or self._new_topic(key)
-                of_topic.produces += len(topic.partition_data)
-
-    def _new_topic(self, key: Any) -> TopicCounts:
-        counts = TopicCounts()
-        if len(self.topics) < TOPICS_MAX:
-            self.topics[key] = counts
-        return counts
-
-    def count_exactly(self) -> None:
+    def time_all(self) -> None:
         """Put the times of every request into the histograms again, until there are many."""
-        self.weight = 1
-        self.skips = 0
-        self._counted = 0
+        for api in self.apis.values():
+            for counts in api.versions.values():
+                counts.time_all()
+
+    def counts_of(self, plan: Plan) -> PlanCounts:
+        """Return the counts of a plan, which it shares with earlier plans of the same API and version."""
+        key = plan.api.key
+        api = self.apis.get(key)
+        if api is None:
+            of_topics = {k00_produce.API_KEY: self.topics.produced, k01_fetch.API_KEY: self.topics.fetched}.get(key, int)
+            api = self.apis[key] = ApiCounts(plan.api.name, of_topics)
+        counts = api.versions.get(plan.version)
+        if counts is None:
+            counts = api.versions[plan.version] = PlanCounts(api)
+        return counts
 
     def count_times(self, began_s: float, now_s: float, unsent: Sequence[Unsent]) -> None:
         """Count the times of answers whose write began and ended then."""
-        for api, weight, (received_s, handled_s, left_s), remote_s in unsent:
+        for api, (received_s, handled_s, left_s, weight), remote_s in unsent:
             api.queue.add(handled_s - received_s, weight)
             api.local.add(left_s - handled_s, weight)
             api.remote.add(remote_s, weight)
@@ -266,149 +109,160 @@ class Meter:
             api.total.add(now_s - received_s, weight)
             if not remote_s:
                 self.turns.add(now_s - handled_s, weight)
-        self._counted += len(unsent)
-        if self._counted >= COUNTED_MAX:
-            self._counted = 0
-            self.weight = min(2 * self.weight, WEIGHT_MAX)
 
-    def _watch(self, plan: Plan) -> PlanCounts:
-        """Return the counts of a new plan, and count its responses before they are encoded."""
-        api = self.apis.get(plan.api.key)
-        if api is None:
-            api = self.apis[plan.api.key] = ApiCounts(plan.api.name)
-        counts = api.versions.get(plan.version)
-        if counts is None:
-            counts = api.versions[plan.version] = PlanCounts(api)
-        plan.counts = counts
-        if plan.api.key == k00_produce.API_KEY:
-            plan.watch(self._tally_of_produce(counts, by_id=plan.version >= TOPIC_IDS_SINCE))
-        elif plan.api.key == k01_fetch.API_KEY:
-            plan.watch(self._tally_of_fetch(counts, by_id=plan.version >= TOPIC_IDS_SINCE))
+
+class _Counted:
+    """Lets one dispatcher count: each new plan, the times of some requests, and Produce requests without an answer."""
+
+    def __init__(self, meter: Meter, dispatcher: Dispatcher) -> None:
+        self._meter = meter
+        self._dispatcher = dispatcher
+        self._run, self._run_later = dispatcher.run, dispatcher._run_later  # noqa: SLF001  they are replaced
+        self._new_plan, self._dispatch_large = dispatcher._new_plan, dispatcher._dispatch_large  # noqa: SLF001  likewise
+        self._hooks = Hooks(self._time_next, self._expect_no_answer)
+        hooked = cast("Any", dispatcher)
+        hooked.run, hooked._run_later = self._run, self.run_later  # noqa: SLF001  likewise
+        hooked._new_plan, hooked._dispatch_large = self.new_plan, self.dispatch_large  # noqa: SLF001  likewise
+
+    def _time_next(self) -> None:
+        self._dispatcher.run = self.run_timed  # type: ignore[method-assign]  # for one request
+
+    def _expect_no_answer(self) -> None:
+        self._dispatcher.run = self.run_unanswered  # type: ignore[method-assign]  # for one request
+
+    def new_plan(self, api: int) -> Plan | None:
+        """Create a plan that counts."""
+        plan = self._new_plan(api)
+        if plan is not None:
+            count(plan, self._meter.counts_of(plan), self._meter.topics, self._hooks)
+        return plan
+
+    def dispatch_large(self, plan: Plan, connection: ConnectionInfo, frame: memoryview, client_id_length: int) -> Answer | Delayed:
+        """Count a request that no counting decoder gets."""
+        if len(frame) > SLICED_FROM:
+            count_request(plan.counts, len(frame), self._hooks)
+        return self._dispatch_large(plan, connection, frame, client_id_length)
+
+    def run_timed(self, plan: Plan, ctx: RequestContext, request: Any, work: MakeResponse | None = None) -> Answer | Delayed | None:
+        """Run a request, and measure it."""
+        self._dispatcher.run = self._run  # type: ignore[method-assign]  # as before
+        counts: PlanCounts = plan.counts
+        weight, connection = counts.time_next(), getattr(ctx.connection, "timed", None)
+        began_s = perf_counter()
+        answer = self._run(plan, ctx, request, work)
+        ended_s = perf_counter()
+        step = (began_s if connection is None else connection.arrived_s or began_s, began_s, ended_s, weight)
+        if type(answer) is not list:
+            ctx.first_step = step
         else:
-            plan.watch(_tally_of(counts, plan.api.Response, plan.version))
-        return counts
+            self._answered(plan, ctx, request, answer, step, 0.0)
+        return answer
 
-    def _tally_of_produce(self, counts: PlanCounts, *, by_id: bool) -> Tally:
-        topics = self.topics
+    def run_unanswered(self, plan: Plan, ctx: RequestContext, request: Any, work: MakeResponse | None = None) -> Answer | Delayed | None:
+        """Run a request that gets no answer if it succeeds."""
+        self._dispatcher.run = self._run  # type: ignore[method-assign]  # as before
+        answer = self._run(plan, ctx, request, work)
+        if not answer and type(answer) is list:
+            self._count_unanswered(plan, request)
+        return answer
 
-        def tally(response: Any) -> None:
-            if type(response.responses) is not list:
-                return  # a large one, encoded in slices
-            for topic in response.responses:
-                key = topic.topic_id if by_id else topic.name
-                for result in topic.partition_responses:
-                    if not result.error_code:
-                        (topics.get(key) or self._new_topic(key)).produces += 1
-                        counts.successes += 1
-                    elif _count_failure(counts, result.error_code):
-                        of_topic = topics.get(key) or self._new_topic(key)
-                        of_topic.produces += 1
-                        of_topic.failed_produces += 1
+    def run_later(self, plan: Plan, ctx: RequestContext, request: Any, work: MakeResponse) -> Answer | Delayed | None:
+        """Run a later step of a request."""
+        answer = self._run_later(plan, ctx, request, work)
+        if type(answer) is list:
+            step = getattr(ctx, "first_step", None)
+            if step is not None:
+                self._answered(plan, ctx, request, answer, step, perf_counter() - step[2])
+            elif not answer:
+                self._count_unanswered(plan, request)
+        return answer
 
-        return tally
+    def _answered(  # noqa: PLR0917  those of `run`, with the times
+        self, plan: Plan, ctx: RequestContext, request: Any, answer: Answer, step: Step, remote_s: float
+    ) -> None:
+        """Count the times of a request, at once or with the write of its answer."""
+        unsent, connection = (plan.counts.api, step, remote_s), getattr(ctx.connection, "timed", None)
+        if answer and connection is not None:
+            connection.time_write(unsent)
+        else:
+            now_s = step[2] + remote_s
+            self._meter.count_times(now_s, now_s, (unsent,))
+        if not answer:
+            self._count_unanswered(plan, request)
 
-    def _tally_of_fetch(self, counts: PlanCounts, *, by_id: bool) -> Tally:
-        topics = self.topics
-
-        def tally(response: Any) -> None:
-            if response.error_code:
-                _count_failure(counts, response.error_code)
-            else:
-                counts.successes += 1
-            if type(response.responses) is not list:
-                return  # a large one, encoded in slices
-            for topic in response.responses:
-                key = topic.topic_id if by_id else topic.topic
-                for result in topic.partitions:
-                    if not result.error_code:
-                        of_topic = topics.get(key) or self._new_topic(key)
-                        of_topic.fetches += 1
-                        if result.records:
-                            of_topic.bytes_out += len(result.records)
-                        counts.successes += 1
-                    elif _count_failure(counts, result.error_code):
-                        of_topic = topics.get(key) or self._new_topic(key)
-                        of_topic.fetches += 1
-                        of_topic.failed_fetches += 1
-
-        return tally
-
-
-def _count_failure(counts: PlanCounts, code: int) -> bool:
-    """Count an error. Returns False if it says that there is no such topic."""
-    failures = counts.api.failures
-    failures[code] = failures.get(code, 0) + 1
-    return code not in NO_TOPIC
-
-
-def _tally_of(counts: PlanCounts, response: type[Any], version: int) -> Tally:
-    """Return what counts the error codes of a kind of response."""
-    collect = _codes_of(response, version)
-
-    def tally(value: Any) -> None:
-        codes: list[int] = []
-        collect(value, codes)
-        for code in codes or (0,):
-            if code:
-                _count_failure(counts, code)
-            else:
-                counts.successes += 1
-
-    return tally
-
-
-def _codes_of(struct: type[Struct], version: int) -> Callable[[Any, list[int]], None]:
-    """Return what collects the error codes of a struct, at all levels. Arrays that are encoded already are left out."""
-    fields = [field for field in fields_of(struct) if field.in_version(version)]
-    names = [field.name for field in fields if field.name.endswith("error_code")]
-    arrays = [
-        (field.name, _codes_of(field.struct, version))
-        for field in fields
-        if field.is_array and field.struct is not None and _has_codes(field.struct)
-    ]
-
-    def collect(value: Any, codes: list[int]) -> None:
-        codes.extend([getattr(value, name) for name in names])
-        for name, inner in arrays:
-            elements = getattr(value, name)
-            if type(elements) is list:
-                for element in elements:
-                    inner(element, codes)
-
-    return collect
-
-
-def _has_codes(struct: type[Struct]) -> bool:
-    return any(
-        field.name.endswith("error_code") or (field.is_array and field.struct is not None and _has_codes(field.struct))
-        for field in fields_of(struct)
-    )
+    def _count_unanswered(self, plan: Plan, request: Any) -> None:
+        """Count a Produce request with acks=0. No partition failed: that would have closed the connection."""
+        if plan.api.key == k00_produce.API_KEY:
+            topics = self._meter.topics
+            for topic in request.topic_data:
+                key = key_of_topic(topic, plan.version)
+                count = len(topic.partition_data)
+                (topics.get(key) or topics.new(key, (0,))).produces += count
+                topics.unanswered += count
 
 
 class MeteredConnection(Connection):
     """A connection whose requests are counted, with the times until their answers are written."""
 
-    __slots__ = ("meter",)
+    __slots__ = ("_unsent", "_waits_s", "meter")
 
+    is_timing = False  #: whether the next write is measured
     meter: Meter
 
+    def __init__(self, listener: Listener) -> None:
+        super().__init__(listener)
+        self._waits_s = 0.0  #: since when requests in the buffer wait for their turn, else 0
+        self._unsent: list[Unsent] = []  #: answers that are not written yet, whose times are counted
+
     def connection_made(self, transport: Any) -> None:
-        """Start to count."""
+        """Let a dispatcher reach this connection."""
         super().connection_made(transport)
-        self.info.received_s = perf_counter()
-        self.info.unsent = []
+        self.info.timed = self
 
-    def buffer_updated(self, nbytes: int) -> None:
-        """Note the arrival of bytes."""
-        self.info.received_s = perf_counter()
-        Connection.buffer_updated(self, nbytes)  # `super()` costs more than this method
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Release everything."""
+        super().connection_lost(exc)
+        self.info.timed = None
+        self._unsent.clear()
 
-    def _write(self) -> None:
-        """Count the answers that are written."""
-        if not self.info.unsent:
-            Connection._write(self)  # noqa: SLF001  as `super()._write()`, which costs more than this method
-            return
+    @property
+    def arrived_s(self) -> float:
+        """When the turn began in which the present request arrived; 0 outside of a turn."""
+        return self._waits_s or self._turn_s
+
+    def time_write(self, unsent: Unsent) -> None:
+        """Measure the write of an answer."""
+        self._unsent.append(unsent)
+        self.__class__ = _timing(type(self))  # for one write
+
+    def _go_on_later(self) -> None:
+        self._waits_s = self._waits_s or self._turn_s or perf_counter()
+        super()._go_on_later()
+
+    def _go_on(self) -> None:
+        super()._go_on()
+        if not self._goes_on:
+            self._waits_s = 0.0
+
+    def _written(self, began_s: float) -> None:
+        self.meter.count_times(began_s, perf_counter(), self._unsent)
+        self._unsent.clear()
+
+
+_TIMING: Final[dict[type[MeteredConnection], type[MeteredConnection]]] = {}
+
+
+def _timing(plain: type[MeteredConnection]) -> type[MeteredConnection]:
+    """Return the class of a connection whose next write is measured; itself for such a class."""
+    if plain.is_timing:
+        return plain
+
+    def write(self: MeteredConnection) -> None:
+        self.__class__ = plain
         began_s = perf_counter()
-        Connection._write(self)  # noqa: SLF001  likewise
-        self.meter.count_times(began_s, perf_counter(), self.info.unsent)
-        self.info.unsent.clear()
+        plain._write(self)  # noqa: SLF001  what it replaces
+        self._written(began_s)
+
+    if plain not in _TIMING:
+        _TIMING[plain] = type(f"Timing{plain.__name__}", (plain,), {"__slots__": (), "is_timing": True, "_write": write})
+    return _TIMING[plain]

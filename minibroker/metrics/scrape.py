@@ -60,7 +60,7 @@ class Scraper:
     async def state(self) -> State:
         """Read the state of the broker."""
         self.cpu_s = self.longest_slice_s = 0.0
-        self._meter.count_exactly()
+        self._meter.time_all()
         state = State(self._broker(), self._meter, self._totals, self._rates, await loop_delay_s())
         await self._in_slices(state.read())
         return state

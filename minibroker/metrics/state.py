@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC
 from minibroker.coordinator.group.classic.group import ClassicGroup
 from minibroker.errors import KafkaError
+from minibroker.metrics.counts import TopicCounts, TopicTable
 from minibroker.metrics.labels import Labels, labels
-from minibroker.metrics.meter import Meter, TopicCounts
+from minibroker.metrics.meter import Meter
 
 if TYPE_CHECKING:
     from minibroker.cluster.cluster import Cluster
@@ -28,6 +29,7 @@ INTERVAL_S: Final = 1.0  #: a scrape sooner after the last one sees the same rat
 PARTITIONS_A_SLICE: Final = 50
 OFFSETS_A_SLICE: Final = 100
 NO_LEADER: Final = -1
+NO_COUNTS: Final = TopicCounts()  #: of topics without requests
 
 
 Counted = tuple[int, int, int, int, int, int, int]  #: in the order of Totals.FIELDS
@@ -222,7 +224,7 @@ class State:
         count = 0
         for topic in list(self.cluster.topics.values()):
             of_topic = TopicState(
-                topic.name, labels(topic=topic.name), topic.is_internal, [], _sum_of(counted, topic.name, topic.topic_id), 0, 0
+                topic.name, labels(topic=topic.name), topic.is_internal, [], _sum_of(counted, topic.name, topic.topic_id.int), 0, 0
             )
             messages_in = bytes_in = 0
             for partition in topic.partitions:
@@ -257,9 +259,9 @@ class State:
 
     def _forget_topics(self) -> None:
         """Drop the counters of topics that are gone."""
-        image = self.cluster.image
-        for key in [key for key in self.meter.topics if key not in image.topics and key not in image.topics_by_id]:
-            del self.meter.topics[key]
+        known = {key for topic in self.cluster.topics.values() for key in (topic.name, topic.topic_id.int)}
+        for key in [key for key in self.meter.topics if key not in known]:
+            self.meter.topics.forget(key)
         for place in [place for place in self.meter.timestamps if place not in self._partitions]:
             del self.meter.timestamps[place]
 
@@ -308,12 +310,14 @@ class State:
         return GroupState(group_id, known.group_type.value, protocol_type, protocol, state, member_count, offsets)
 
 
-def _sum_of(counted: dict[Any, TopicCounts], *keys: Any) -> TopicCounts:
-    """Return the counts of a topic by its name and by its id."""
+def _sum_of(counted: TopicTable, name: str, number: int) -> TopicCounts:
+    """Return the counts of a topic by its name and by the number of its id."""
+    by_name, by_id = counted.get(name), counted.get(number)
+    if by_name is None or by_id is None:
+        return by_name or by_id or NO_COUNTS
     total = TopicCounts()
-    for found in filter(None, map(counted.get, keys)):
-        for name in TopicCounts.__slots__:
-            setattr(total, name, getattr(total, name) + getattr(found, name))
+    total.add(by_name)
+    total.add(by_id)
     return total
 
 

@@ -76,7 +76,6 @@ class Connection(asyncio.BufferedProtocol):
         "_gathered",
         "_goes_on",
         "_holds",
-        "_in_turn",
         "_is_closing",
         "_is_paused",
         "_is_reading",
@@ -87,6 +86,7 @@ class Connection(asyncio.BufferedProtocol):
         "_queued_size",
         "_rest",
         "_transport",
+        "_turn_s",
         "_wakefulness",
         "info",
         "is_active",
@@ -110,7 +110,7 @@ class Connection(asyncio.BufferedProtocol):
         self._gathered = 0  #: bytes in _out
         self._rest: FileOutput | None = None  #: answers with slices of files that the client has not read; later answers queue here
         self._goes_on = False  #: `_go_on` is scheduled
-        self._in_turn = False  #: `_serve` runs: it writes, answers that complete meanwhile do not
+        self._turn_s = 0.0  #: since when `_serve` runs, else 0: it writes, answers that complete meanwhile do not
         self._is_paused = False  #: the client does not take its answers; written by pause_writing, resume_writing, _send_rest
         self._holds: list[Timer | Delayed] = []  #: what holds the client: quotas, a request that is worked on in slices, short memory
         self._is_reading = True
@@ -215,9 +215,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _serve(self) -> None:  # noqa: C901, PLR0912  the hot path: each call of a function costs as much as several branches
         """Serve the frames in the buffer, until one is torn or the client is held."""
-        began_s = perf_counter()
+        began_s = self._turn_s = perf_counter()
         start = self._buffer.start
-        self._in_turn = True
         info, queue = self.info, self._queue
         next_frame, dispatch = self._buffer.next_frame, self._dispatcher.dispatch
         try:
@@ -249,7 +248,7 @@ class Connection(asyncio.BufferedProtocol):
         except WireError as error:
             self._reject(error)
         finally:
-            self._in_turn = False
+            self._turn_s = 0.0
         if self._out:
             self._write()
         if self._is_closing:
@@ -356,7 +355,7 @@ class Connection(asyncio.BufferedProtocol):
                 del queue[0]
                 self._queued_size -= size_of(first)
                 self._gather(first)
-        if not self._in_turn:
+        if not self._turn_s:
             self._end_turn()
             if not self._is_reading and not self._is_closing and not self._is_held():
                 self._go_on_later()
@@ -445,7 +444,7 @@ class Connection(asyncio.BufferedProtocol):
         def is_over() -> None:
             self._holds.remove(timer)
             self.is_active = True
-            if not self._in_turn and not self._is_held():
+            if not self._turn_s and not self._is_held():
                 self._serve()
 
         timer = self._listener.after(throttle_ms, is_over)
@@ -482,7 +481,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_closing = True
         self._hold()
         self.answer_parked()
-        if not self._in_turn:
+        if not self._turn_s:
             self._end_turn()
 
     def answer_parked(self) -> None:

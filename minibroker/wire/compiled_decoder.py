@@ -17,7 +17,7 @@ from minibroker.errors import WireError
 from minibroker.wire import codec
 from minibroker.wire.primitives import MAX_STRING_SIZE, NUMBERS, Reader, read_unsigned_varint, uuid_of
 from minibroker.wire.schema import Buffer, Field, default_of, fields_of
-from minibroker.wire.source import Source
+from minibroker.wire.source import NO_EXTRA, Extra, Source
 
 SHORT: Final = 15  #: a string or bytes of at most this many bytes has the weight of its kind
 REFERENCE: Final = 9  #: a place in a list, which grows by an eighth
@@ -74,8 +74,13 @@ _CONTENT_OF_BYTES = {"string": "data[begin:pos].decode()", "bytes": "data[begin:
 _CONTENT_OF_VIEW = {"string": "data[begin:pos].tobytes().decode()", "bytes": "bytes(data[begin:pos])", "records": "data[begin:pos]"}
 
 
-def compile_decoder(struct_type: type[Any], version: int, flexible: bool) -> Callable[[Buffer, int], tuple[Any, int]]:
-    """Generate `decode(data, start) -> (value, position after it)`."""
+def compile_decoder(
+    struct_type: type[Any], version: int, flexible: bool, extra: Extra = NO_EXTRA
+) -> Callable[[Buffer, int], tuple[Any, int]]:
+    """Generate `decode(data, start) -> (value, position after it)`.
+
+    Statements of `extra` at the end see `value` and `end`, the size of `data`. It has none for structs.
+    """
     source = Source("def decode(data, start):")
     keeps_views = codec.has_records(struct_type, version)
     writer = _DecoderWriter(source, version, flexible, _CONTENT_OF_VIEW if keeps_views else _CONTENT_OF_BYTES)
@@ -99,6 +104,7 @@ def compile_decoder(struct_type: type[Any], version: int, flexible: bool) -> Cal
         writer.struct(struct_type, "value")
         writer.flush()
         with source.block("if pos <= end:"):
+            source.write(extra.at_end)
             source.line("return value, pos")
     with source.block("except FAILURES:"):
         source.line("pass")

@@ -10,7 +10,7 @@ from typing import Any
 from minibroker.wire import codec
 from minibroker.wire.primitives import MAX_STRING_SIZE, NUMBERS, UUID_SIZE, EncodeError, unsigned_varint
 from minibroker.wire.schema import Buffer, Field, default_of
-from minibroker.wire.source import Source
+from minibroker.wire.source import NO_EXTRA, Extra, Source
 
 #: all exceptions that generated code raises for a value of the wrong type or size
 FAILURES = (struct.error, AttributeError, TypeError, ValueError, OverflowError)
@@ -20,8 +20,11 @@ _SHORT_VARINTS = tuple(bytes((value,)) for value in range(128))
 _SHORT_LENGTHS = {form: tuple(struct.pack(f">{form}", value) for value in (*range(128), -1)) for form in "hi"}
 
 
-def compile_encoder(struct_type: type[Any], version: int, flexible: bool) -> Callable[[Any], list[Buffer]]:
-    """Generate `encode(value) -> chunks`. Each record batch is one chunk, uncopied; the bytes between them are joined."""
+def compile_encoder(struct_type: type[Any], version: int, flexible: bool, extra: Extra = NO_EXTRA) -> Callable[[Any], list[Buffer]]:
+    """Generate `encode(value) -> chunks`. Each record batch is one chunk, uncopied; the bytes between them are joined.
+
+    Statements of `extra` at the end see `value` and `chunks`.
+    """
     source = Source("def encode(value):")
     source.names.update(
         FAILURES=FAILURES,
@@ -33,14 +36,19 @@ def compile_encoder(struct_type: type[Any], version: int, flexible: bool) -> Cal
         unsigned_varint=unsigned_varint,
     )
     keeps_views = codec.has_records(struct_type, version)
-    writer = _EncoderWriter(source, version, flexible)
+    writer = _EncoderWriter(source, version, flexible, extra)
     with source.block("try:"):
         source.line("out = []")
         if keeps_views:
             source.line("chunks = []")
         writer.struct(struct_type, "value")
         writer.flush()
-        source.line('return chunks + [b"".join(out)] if out else chunks' if keeps_views else 'return [b"".join(out)]')
+        result = 'chunks + [b"".join(out)] if out else chunks' if keeps_views else '[b"".join(out)]'
+        if extra.at_end:
+            source.line(f"chunks = {result}")
+            source.write(extra.at_end)
+            result = "chunks"
+        source.line(f"return {result}")
     with source.block("except FAILURES:"):
         source.line("pass")
     source.line("return definition(value)")
@@ -57,10 +65,12 @@ def _string_length(length: int) -> bytes:
 class _EncoderWriter:
     """Writes statements field by field. Numbers are collected in a run for one pack; packed pieces are collected for one append."""
 
-    def __init__(self, source: Source, version: int, flexible: bool) -> None:
+    def __init__(self, source: Source, version: int, flexible: bool, extra: Extra) -> None:
         self.source = source
         self.version = version
         self.flexible = flexible
+        self.extra = extra
+        self.path: list[tuple[type[Any], str]] = []  # structs around the present field, with their variables
         self.run: list[tuple[str, str]] = []  # (format, expression)
         self.pieces: list[str] = []  # expressions of bytes
         self.lengths: set[str] = set()  # expressions of lengths and counts, -1 for null
@@ -93,6 +103,8 @@ class _EncoderWriter:
 
     def struct(self, struct_type: type[Any], value: str) -> None:
         """Write the fields of `value`, then its tagged fields."""
+        self.path.append((struct_type, value))
+        self.source.write(self.extra.before_struct(self.path))
         for field in codec.sent_fields(struct_type, self.version):
             self.field(field, f"{value}.{field.name}")
         if self.flexible:
@@ -102,6 +114,8 @@ class _EncoderWriter:
                 self.piece(f'b"\\0" if {is_plain} else {self.tagged(value, list(tagged))}')
             else:
                 self.run.append(("x", ""))
+        self.source.write(self.extra.after_struct(self.path))
+        self.path.pop()
 
     def tagged(self, value: str, fields: list[Field]) -> str:
         """Return an expression for the bytes of tagged fields, some of which are sent. A single UUID (committed offsets) is inlined."""

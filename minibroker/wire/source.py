@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, NamedTuple, Self
+
+Path = Sequence[tuple[type[Any], str]]  #: structs from the outermost to the present one, each with the variable that has it
+
+
+def _nothing(_: Path) -> Iterable[str]:
+    return ()
+
+
+class Extra(NamedTuple):
+    """Statements that a generated function executes besides its own: a broker with metrics counts by them."""
+
+    before_struct: Callable[[Path], Iterable[str]] = _nothing  #: returns those before the fields of a struct are written
+    after_struct: Callable[[Path], Iterable[str]] = _nothing  #: returns those after its fields
+    at_end: Iterable[str] = ()  #: those at the end
+
+
+NO_EXTRA: Final = Extra()
 
 
 class Source:
@@ -18,6 +36,12 @@ class Source:
     def line(self, text: str) -> None:
         """Write one statement at the current indentation."""
         self.lines.append("    " * self._depth + text)
+
+    def write(self, statements: Iterable[str]) -> None:
+        """Write statements at the current indentation, each of which may have several lines."""
+        for statement in statements:
+            for text in statement.splitlines():
+                self.line(text)
 
     def block(self, header: str) -> Source:
         """Write a compound statement: `with source.block("if n < 0:"): ...`."""

@@ -234,9 +234,12 @@ async def test_quotas_show_rates(broker: Broker, scraped: Scraped) -> None:
 async def test_unknown_topics_are_not_remembered(broker: Broker, scraped: Scraped) -> None:
     """A client may name any number of them."""
     await produce(broker, "orders", 1)
-    tally = broker._hosted.meter._tally_of_produce(broker._hosted.meter.apis[0].versions[7], by_id=False)
+    dispatcher = broker._hosted._dispatcher
+    assert dispatcher is not None
+    plan = dispatcher._plans[7]
     results = [k00_produce.PartitionResult(index=0, error_code=3, base_offset=-1)]
     for number in range(10):
-        tally(k00_produce.Response(responses=[k00_produce.TopicResult(name=f"unknown-{number}", partition_responses=results)]))
+        plan.encode(k00_produce.Response(responses=[k00_produce.TopicResult(name=f"unknown-{number}", partition_responses=results)]), 0)
     assert len(broker._hosted.meter.topics) == 1
     assert await scraped("kafka_network_requestmetrics_errorspersec", request="Produce", error="UNKNOWN_TOPIC_OR_PARTITION") == 10
+    assert await scraped("kafka_network_requestmetrics_errorspersec", request="Produce", error="NONE") == 1

@@ -18,9 +18,9 @@ from typing import Any, Final, NamedTuple
 from minibroker.cluster.topic import TRANSACTION_STATE_TOPIC
 from minibroker.errors import BY_CODE
 from minibroker.handlers.fetch.session import FetchSessionCache
+from minibroker.metrics.counts import ApiCounts, Times
 from minibroker.metrics.family import Column, Family, Names, Samples, single
 from minibroker.metrics.labels import NO_LABELS, Labels, labels
-from minibroker.metrics.meter import ApiCounts, Times
 from minibroker.metrics.names.exporters import by_partition, gauge
 from minibroker.metrics.state import NO_LEADER, PartitionState, State, TopicState
 

@@ -7,9 +7,9 @@ from itertools import accumulate
 from typing import Final
 
 import minibroker
+from minibroker.metrics.counts import BOUNDS, Times
 from minibroker.metrics.family import Column, Family, Names, Samples, go_float, single
 from minibroker.metrics.labels import NO_LABELS, Labels, labels
-from minibroker.metrics.meter import BOUNDS, Times
 from minibroker.metrics.names.exporters import by_partition, gauge
 from minibroker.metrics.names.jmx import clients, error_name, sessions
 from minibroker.metrics.state import GroupOffset, State
