@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from minibroker.console.values import hex_dump, one_line
+from minibroker.console.times import time_text
+from minibroker.console.values import one_line
 from minibroker.errors import KafkaError
 from minibroker.records.batch import HEADER_SIZE, MAGIC_V2, RecordBatch
 from minibroker.records.record import decode_record, read_varint
@@ -27,15 +28,16 @@ _FIELDS: Final = (
 )
 _RECORDS: Final = 40
 _RECORD_BYTES: Final = 64
+_DATA_BYTES: Final = 256  #: of what has no fields here: compressed records, message sets of old formats
 
 
 def annotated(data: bytes, batch: RecordBatch) -> list[dict[str, Any]]:
     """Return a line for each field: position, bytes in hexadecimal, name, value. `data` may be the beginning of the batch."""
     if batch.magic < MAGIC_V2:
-        return [{"position": 0, "bytes": hex_dump(data), "name": f"message set of format v{batch.magic}", "value": ""}]
+        return [{"position": 0, "bytes": data[:_DATA_BYTES].hex(" "), "name": f"message set of format v{batch.magic}", "value": ""}]
     lines = [_line(data, position, size, name, _value(batch, name)) for name, position, size in _FIELDS]
     if batch.is_compressed:
-        rest = data[HEADER_SIZE : HEADER_SIZE + 256]
+        rest = data[HEADER_SIZE : HEADER_SIZE + _DATA_BYTES]
         lines.append(
             {
                 "position": HEADER_SIZE,
@@ -52,6 +54,8 @@ def _value(batch: RecordBatch, name: str) -> str:
     value = getattr(batch, name)
     if name == "crc":
         return f"{value & 0xFFFFFFFF:08x} ({'valid' if batch.check_crc() else 'WRONG'})"
+    if name.endswith("_timestamp"):
+        return str(value) if value < 0 else f"{value} ({time_text(value)})"
     if name != "attributes":
         return str(value)
     words = [_codec(batch), "LogAppendTime" if batch.timestamp_type else "CreateTime"]

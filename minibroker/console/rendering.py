@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -15,8 +14,10 @@ from markupsafe import Markup
 
 from minibroker.console.pace import Pace
 from minibroker.console.svg import chart_svg, strip_svg
+from minibroker.console.times import time_text
 
 FOLDER: Final = Path(__file__).parent
+_HEX_LINE: Final = 16  #: bytes
 _SIZES: Final = ("B", "kB", "MB", "GB", "TB")
 
 _NONE: Final = "\u2013"  #: shown where there is no value
@@ -30,7 +31,7 @@ class Templates:
         self._environment = Environment(
             loader=FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
-        self._environment.globals |= {"url": url, "strip_svg": strip_svg, "chart_svg": chart_svg}
+        self._environment.globals |= {"url": url, "strip_svg": strip_svg, "chart_svg": chart_svg, "hex_lines": hex_lines}
         self._environment.filters |= {
             "number": number,
             "size": size,
@@ -78,9 +79,13 @@ def url(path: str, **query: Any) -> str:
     return f"{path}?{urlencode(chosen)}" if chosen else path
 
 
-def number(value: float | None) -> str:
+def number(value: int | float | None) -> str:
     """Return a number with separators; a dash for none."""
-    return _NONE if value is None else f"{value:,}"
+    if value is None:
+        return _NONE
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value.is_integer() else f"{value:,.2f}" if abs(value) >= 100 else f"{value:.4g}"
+    return f"{value:,}"
 
 
 def size(value: float | None) -> str:
@@ -99,11 +104,9 @@ def moment(time_ms: int | None) -> Markup:
     """Return a time as a `time` element, in UTC."""
     if time_ms is None or time_ms < 0:
         return Markup("{}").format(_NONE)
-    try:
-        then = datetime.fromtimestamp(time_ms / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return Markup("{}").format(time_ms)
-    text = f"{then:%Y-%m-%d %H:%M:%S}.{time_ms % 1000:03d}"
+    text = time_text(time_ms)
+    if text.isdecimal():
+        return Markup("{}").format(text)
     return Markup('<time datetime="{}Z" title="{} ms, UTC">{}</time>').format(text.replace(" ", "T"), time_ms, text)
 
 
@@ -126,7 +129,7 @@ def span(duration_ms: float | None) -> str:
         return f"{duration_ms:.1f} ms" if duration_ms < 10 else f"{duration_ms:.0f} ms"
     seconds = duration_ms / 1000
     if seconds < 120:
-        return f"{seconds:.1f} s"
+        return f"{seconds:.3g} s"
     minutes = int(seconds // 60)
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min" if minutes < 2_880 else f"{minutes // 1_440} d"
 
@@ -134,6 +137,23 @@ def span(duration_ms: float | None) -> str:
 def compact(value: Any) -> str:
     """Return JSON in one line, to be escaped. Jinja's `tojson` would not be: its result does not belong into an attribute."""
     return json.dumps(value, ensure_ascii=False)
+
+
+def hex_lines(octets: str, position: int) -> Markup:
+    """Return bytes in hexadecimal as lines of 16: the position of the first, the bytes, and the letters that they are in ASCII."""
+    pieces = octets.removesuffix(" ...").split()
+    lines = []
+    for start in range(0, len(pieces), _HEX_LINE):
+        piece = pieces[start : start + _HEX_LINE]
+        letters = "".join(chr(code) if 0x20 <= (code := int(each, 16)) < 0x7F else "." for each in piece)
+        halves = " ".join(piece[:8]), " ".join(piece[8:])
+        if len(pieces) > 8:
+            lines.append(Markup("<i>{:04x}</i>  {:<23}  {:<23}  <i>{}</i>").format(position + start, *halves, letters))
+        else:
+            lines.append(Markup("<i>{:04x}</i>  {}").format(position + start, halves[0]))
+    if octets.endswith("..."):
+        lines.append(Markup("<i>...</i>"))
+    return Markup("<pre>{}</pre>").format(Markup("\n").join(lines))
 
 
 def pretty(value: Any) -> str:

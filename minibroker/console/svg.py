@@ -21,23 +21,30 @@ def strip_svg(topic: str, strip: dict[str, Any]) -> Markup:
     def x(offset: int) -> float:
         return float(min(max(offset - start, 0) / span, 1.0) * _WIDTH)
 
-    def rect(kind: str, first: int, after_last: int, y: int = 4, height: int = 20) -> str:
+    def rect(kind: str, first: int, after_last: int, *, y: int = 4, height: int = 20, tip: str = "") -> str:
         left = x(first)
         width = max(x(after_last) - left, _LEAST)
-        return f'<rect class="{kind}" x="{min(left, _WIDTH - _LEAST):.1f}" y="{y}" width="{width:.1f}" height="{height}"/>'
+        place = f'class="{kind}" x="{min(left, _WIDTH - _LEAST):.1f}" y="{y}" width="{width:.1f}" height="{height}"'
+        return f"<rect {place}><title>{tip}</title></rect>" if tip else f"<rect {place}/>"
+
+    def transaction(each: dict[str, Any]) -> str:
+        """Return the range of a transaction. The lower one of two heights, not its colour alone, says that it was aborted."""
+        y, height = (13, 11) if each["kind"] == "aborted" else (4, 20)
+        tip = f"{each['kind']}: {_offsets(each['first'], each['last'])}"
+        return rect(each["kind"], each["first"], each["last"] + 1, y=y, height=height, tip=tip)
 
     parts = [f'<rect class="track" x="0" y="4" width="{_WIDTH}" height="20"/>']
     if end > start:
         parts.append(rect("plain", start, end))
-    parts += [rect(each["kind"], each["first"], each["last"] + 1) for each in strip["ranges"]]
-    for offset in strip["markers"]:
-        parts += [rect("track", offset, offset + 1), rect("marker", offset, offset)]
+    for each in strip["ranges"]:
+        parts += [rect("track", each["first"], each["last"] + 1), transaction(each)]
+    parts += [rect("marker", offset, offset + 1, tip=f"marker: {_offsets(offset, offset)}") for offset in strip["markers"]]
     high_watermark, stable = strip["high_watermark"], strip["last_stable_offset"]
     if high_watermark < end:
-        parts.append(rect("hidden", high_watermark, end))
+        parts.append(rect("hidden", high_watermark, end, tip=f"above the high watermark: {_offsets(high_watermark, end - 1)}"))
     if stable < high_watermark:
-        parts.append(rect("stable", stable, stable, 0, _HEIGHT))
-    parts += [rect("segment", offset, offset, 24, 4) for offset in strip["segments"] if offset > start]
+        parts.append(rect("stable", stable, stable, y=0, height=_HEIGHT, tip=f"last stable offset: {stable:,}"))
+    parts += [rect("segment", offset, offset, y=24, height=4) for offset in strip["segments"] if offset > start]
     kinds = [each["kind"] for each in strip["ranges"]]
     words = ", ".join(f"{kinds.count(kind)} {kind}" for kind in ("committed", "aborted", "open") if kind in kinds)
     label = (
@@ -50,6 +57,10 @@ def strip_svg(topic: str, strip: dict[str, Any]) -> Markup:
         label,
         Markup("".join(parts)),  # noqa: S704  numbers and our own words
     )
+
+
+def _offsets(first: int, last: int) -> str:
+    return f"offset {first:,}" if first == last else f"offsets {first:,} to {last:,}"
 
 
 def chart_svg(label: str, values: Sequence[float | None], unit: str = "") -> Markup:

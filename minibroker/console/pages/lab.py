@@ -53,7 +53,7 @@ def _fault(fault: dict[str, Any]) -> dict[str, Any]:
 
 PAGES = (
     Page(
-        "/lab", "Lab", "lab.html", lab, live=("clock", "faults", "holds", "leaders", "snapshots"), interval_s=1.0,
+        "/lab", "Lab", "lab.html", lab, live=("clock", "faults", "holds", "leaders", "snapshots", "brokers"), interval_s=1.0,
         needs=(Operation.ALTER, ResourceType.CLUSTER),
     ),
 )  # fmt: skip

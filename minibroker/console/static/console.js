@@ -59,11 +59,11 @@
     }
     const focus = focusIn(element);
     if (focus && focus.isField) {
-      return; // somebody is typing there
+      return; // the visitor is typing there
     }
     const selection = document.getSelection();
     if (selection && !selection.isCollapsed && element.contains(selection.anchorNode)) {
-      return; // somebody is selecting text to copy
+      return; // the visitor is selecting text to copy
     }
     const scrolls = [...element.querySelectorAll(".scroll")].map((each) => each.scrollLeft);
     element.innerHTML = html;
@@ -120,8 +120,8 @@
     let count = 0;
     let skipped = 0;
     const say = () => {
-      const words = skipped ? `, ${skipped.toLocaleString("en")} skipped because they were too many` : "";
-      status.textContent = `Live: ${count.toLocaleString("en")} new records${words}.`;
+      const words = skipped ? `, ${skipped.toLocaleString("en")} skipped: they came too fast to show` : "";
+      status.textContent = `Live: ${count.toLocaleString("en")} new record${count === 1 ? "" : "s"}${words}.`;
     };
     const add = (event) => {
       const template = document.createElement("template");
@@ -143,7 +143,7 @@
       tailButton.setAttribute("aria-pressed", String(starts));
       if (starts) {
         count = skipped = 0;
-        status.textContent = "Live: waiting for the broker.";
+        status.textContent = "Live: connecting…";
         stop = follow(tailButton.dataset.tail, { ready: say, rows: add, gone: (event) => { status.textContent = event.message; } }, showConnection);
       } else {
         stop();
@@ -165,6 +165,20 @@
     }
     return values;
   }
+
+  /** Show the fields that the chosen option of a form needs, and hide the others. */
+  function chooseFields(select) {
+    for (const each of select.form.querySelectorAll("[data-when]")) {
+      each.hidden = !each.dataset.when.split(" ").includes(select.value);
+    }
+  }
+  document.querySelectorAll("[data-chooses]").forEach(chooseFields);
+  addEventListener("pageshow", () => document.querySelectorAll("[data-chooses]").forEach(chooseFields)); // the browser restored choices
+  document.addEventListener("change", (event) => {
+    if (event.target.matches("[data-chooses]")) {
+      chooseFields(event.target);
+    }
+  });
 
   async function post(address, values) {
     const response = await fetch(address, {
@@ -204,14 +218,22 @@
       cell.textContent = name;
       head.append(cell);
     }
+    fields.forEach((field, index) => { head.cells[index].className = plan.some((row) => typeof row[field] === "number") ? "n" : ""; });
     const body = table.createTBody();
     for (const row of plan) {
       const line = body.insertRow();
       for (const field of fields) {
-        line.insertCell().textContent = row[field] === null ? "–" : String(row[field]);
+        const cell = line.insertCell();
+        const value = row[field];
+        cell.textContent = value === null ? "–" : typeof value === "number" ? value.toLocaleString("en") : String(value);
+        cell.className = typeof value === "number" ? "n" : "";
       }
     }
-    place.replaceChildren(table);
+    const frame = document.createElement("div");
+    frame.className = "scroll";
+    frame.append(table);
+    place.replaceChildren(frame);
+    reach(place);
   }
 
   async function send(form, address) {
