@@ -7,7 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -16,11 +16,15 @@ from minibroker.cli.offsets import Partitions
 from minibroker.cli.options import client_command, output_option
 from minibroker.cli.output import table, yaml_text
 from minibroker.cli.records import FORMAT_HELP, RecordFormat, to_json
+from minibroker.cli.registry import serdes_options
 from minibroker.client.client import Client
 from minibroker.client.consumer import ConsumedRecord, Consumer
 from minibroker.client.errors import TimedOut
 from minibroker.client.offsets import EARLIEST, ISOLATION_LEVELS, LATEST, FoundOffset, epoch_ms, list_offsets
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
+
+if TYPE_CHECKING:
+    from minibroker.cli.serdes import RecordDecoder, Serdes
 
 POLL_MS = 500
 COLUMNS = ("partition", "offset", "timestamp", "key", "value", "headers")
@@ -55,6 +59,7 @@ Examples:
   minibroker consume orders -e
   minibroker consume orders -c 10 --from -10 -f '%t %p %o %k %v %h %T\\n'
   minibroker consume flights --from 2013-06-01 -p 0,2 -e -o jsonl | jq .value
+  minibroker consume orders -e --registry http://localhost:8081
 """,
     help="Read records of TOPIC to stdout.\n\n\b\nFORMAT of -f, as in kcat:\n" + FORMAT_HELP.strip(),
 )
@@ -85,6 +90,7 @@ Examples:
 @click.option(
     "--idle-timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Fail with exit code 124 if no record arrives for this time."
 )
+@serdes_options("Decode keys and values by the schema ids in them, with the schemas of this registry.")
 @output_option("format", "json", "jsonl", "yaml", "table")
 @client_command
 def consume(
@@ -99,6 +105,7 @@ def consume(
     isolation: str,
     null: bool,
     idle_timeout: float | None,
+    serdes: Serdes | None,
     output: str,
 ) -> None:
     """Read records of a topic to stdout."""
@@ -106,7 +113,8 @@ def consume(
         raise click.UsageError("-f needs -o format")
     if output == "table" and count is None and not exit_at_end:
         raise click.UsageError("-o table needs an end: -e or -c")
-    printer = _printer(output, topic, "%v\\n" if record_form is None else record_form, null=null)
+    decoder = None if serdes is None else serdes.decoder(topic)
+    printer = _printer(output, topic, "%v\\n" if record_form is None else record_form, null=null, decoder=decoder)
     level = ISOLATION_LEVELS[isolation]
     existing = [partition.partition_index for partition in client.topic(topic).partitions]
     if partitions is not None and not partitions <= set(existing):
@@ -219,32 +227,44 @@ class _JsonPrinter(_Printer):
 class _TablePrinter(_Printer):
     """Collects records, and prints a table at the end."""
 
+    def __init__(self, topic: str, item: Callable[[ConsumedRecord], dict[str, Any]]) -> None:
+        super().__init__(topic, lambda _: b"")
+        self._item = item
+
     def begin(self) -> None:
         self.items: list[dict[str, Any]] = []
 
     def show(self, consumed: ConsumedRecord) -> None:
-        item = to_json(self.topic, consumed)
+        item = self._item(consumed)
         item["headers"] = [f"{header['key']}={header['value']}" for header in item["headers"]]
+        for part in ("key", "value"):
+            if f"{part}_schema_id" in item:
+                item[part] = json.dumps(item[part], ensure_ascii=False)
         self.items.append(item)
 
     def end(self) -> None:
         click.echo(table(self.items, COLUMNS))
 
 
-def _printer(output: str, topic: str, form: str, *, null: bool) -> _Printer:
+def _printer(output: str, topic: str, form: str, *, null: bool, decoder: RecordDecoder | None) -> _Printer:
+    def item(consumed: ConsumedRecord) -> dict[str, Any]:
+        found = to_json(topic, consumed)
+        return found if decoder is None else found | decoder.fields(consumed)
+
     def as_json(consumed: ConsumedRecord) -> bytes:
-        return json.dumps(to_json(topic, consumed), ensure_ascii=False).encode() + b"\n"
+        return json.dumps(item(consumed), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
     def as_yaml(consumed: ConsumedRecord) -> bytes:
-        return yaml_text([to_json(topic, consumed)]).encode()
+        return yaml_text([item(consumed)]).encode()
 
     if output == "format":
         try:
-            return _Printer(topic, RecordFormat(form, topic, null=b"NULL" if null else b""))
+            pieces = RecordFormat(form, topic, null=b"NULL" if null else b"")
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="-f") from error
+        return _Printer(topic, pieces if decoder is None else lambda consumed: pieces(decoder.as_text(consumed)))
     if output == "json":
         return _JsonPrinter(topic, as_json)
     if output == "table":
-        return _TablePrinter(topic, as_json)
+        return _TablePrinter(topic, item)
     return _Printer(topic, as_yaml if output == "yaml" else as_json)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.core import ParameterSource
@@ -17,6 +17,7 @@ from minibroker.cli.input import Progress, messages
 from minibroker.cli.options import client_command, output_option
 from minibroker.cli.output import emit
 from minibroker.cli.records import from_json, unescape
+from minibroker.cli.registry import serdes_options
 from minibroker.client.client import Client
 from minibroker.client.errors import ClientError
 from minibroker.client.offsets import epoch_ms
@@ -25,6 +26,9 @@ from minibroker.client.producer import BatchAcknowledgement, Producer
 from minibroker.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
 from minibroker.records.compression import Compression
 from minibroker.records.record import Headers, Record
+
+if TYPE_CHECKING:
+    from minibroker.cli.serdes import Encoders, Serdes
 
 ACKS = {"0": 0, "1": 1, "all": -1, "-1": -1}
 INT32_MAX = 2**31 - 1
@@ -55,6 +59,7 @@ class Reading(NamedTuple):
     headers: Headers
     timestamp: int | None
     empty_is_null: bool
+    encoders: Encoders | None
 
 
 @click.command(
@@ -65,6 +70,7 @@ Examples:
   minibroker produce orders orders-1.txt orders-2.txt --timestamp 2013-01-01
   minibroker produce orders orders-1.txt orders-2.txt --transactional-id import
   minibroker consume orders -e -o jsonl | minibroker produce copy --input jsonl
+  minibroker produce orders orders.jsonl -r http://localhost:8081 --value-schema order.avsc --register
 """
 )
 @click.argument("topic", shell_complete=topic_names)
@@ -135,6 +141,15 @@ Examples:
     show_default=True,
     help="Records sent together, before compression.",
 )
+@serdes_options("Encode values that are JSON with schemas of this registry: see --value-schema.")
+@click.option(
+    "--value-schema",
+    metavar="SCHEMA",
+    help="The schema of values: FILE.avsc, FILE.json or FILE.proto, registered as TOPIC-value, SUBJECT[:VERSION], or an id.",
+)
+@click.option("--key-schema", metavar="SCHEMA", help="The schema of keys, likewise. A file is registered as TOPIC-key.")
+@click.option("--value-message", metavar="NAME", help="The message of a Protobuf schema that values are.  [default: the first in it]")
+@click.option("--register", "registers", is_flag=True, help="Register the schemas in files, if they are not yet.")
 @output_option("none", "table", "json", "jsonl", "yaml")
 @client_command
 def produce(
@@ -157,6 +172,11 @@ def produce(
     transaction_timeout: float,
     transaction_end: str,
     batch_bytes: int,
+    serdes: Serdes | None,
+    value_schema: str | None,
+    key_schema: str | None,
+    value_message: str | None,
+    registers: bool,
     output: str,
 ) -> None:
     """Write records from stdin or FILES to TOPIC.
@@ -174,6 +194,7 @@ def produce(
         _headers(headers),
         timestamp,
         empty_is_null,
+        _encoders(serdes, topic, key_schema, value_schema, value_message, registers=registers),
     )
     tally = _Tally(topic)
     transaction = None
@@ -195,6 +216,19 @@ def produce(
         producer.flush()
     if output != "none":
         emit(tally.items(), output, columns=OFFSET_COLUMNS)
+
+
+def _encoders(
+    serdes: Serdes | None, topic: str, key: str | None, value: str | None, message: str | None, *, registers: bool
+) -> Encoders | None:
+    """Return what encodes keys and values by the schemas of the command; UsageError if options do not go together."""
+    if (serdes is not None) != bool(key or value):
+        raise click.UsageError("--value-schema and --key-schema need --registry, and --registry needs one of them")
+    if serdes is not None:
+        return serdes.encoders(topic, key=key, value=value, registers=registers, message=message)
+    if registers or message:
+        raise click.UsageError("--register and --value-message need --registry")
+    return None
 
 
 def _check_promises(acks: int, idempotent: bool | None, transactional_id: str | None) -> None:
@@ -240,13 +274,20 @@ def _records(
     whole = reading.input_form == "whole"
     for file in files or (Path("-"),):
         for number, message in enumerate(messages(file, None if whole else delimiter, progress, idle), start=1):
-            if reading.input_form != "jsonl":
-                yield _record(message, reading), None
-            elif message.strip():
-                try:
-                    yield from_json(json.loads(message), _now_ms() if reading.timestamp is None else reading.timestamp)
-                except ValueError as error:
-                    raise click.ClickException(f"{'stdin' if str(file) == '-' else file}, record {number}: {error}") from error
+            try:
+                if reading.input_form != "jsonl":
+                    yield _record(message, reading), None
+                elif message.strip():
+                    yield _record_of_json(message, reading)
+            except ValueError as error:
+                raise click.ClickException(f"{'stdin' if str(file) == '-' else file}, record {number}: {error}") from error
+
+
+def _record_of_json(message: bytes, reading: Reading) -> tuple[Record, int | None]:
+    item = json.loads(message)
+    if reading.encoders is not None and isinstance(item, dict):
+        item = reading.encoders.encode_item(item)
+    return from_json(item, _now_ms() if reading.timestamp is None else reading.timestamp)
 
 
 def _record(message: bytes, reading: Reading) -> Record:
@@ -256,9 +297,12 @@ def _record(message: bytes, reading: Reading) -> Record:
         if found:
             key, value = before, after
     timestamp = _now_ms() if reading.timestamp is None else reading.timestamp
+    content: bytes | None = value
     if reading.empty_is_null:
-        return Record(0, timestamp, key or None, value or None, reading.headers)
-    return Record(0, timestamp, key, value, reading.headers)
+        key, content = key or None, value or None
+    if reading.encoders is not None:
+        key, content = reading.encoders.encode_text("key", key), reading.encoders.encode_text("value", content)
+    return Record(0, timestamp, key, content, reading.headers)
 
 
 def _headers(texts: tuple[str, ...]) -> Headers:

@@ -13,7 +13,9 @@ import click
 
 from minibroker.cli.options import output_option
 from minibroker.cli.output import FORMATS, emit
-from minibroker.cli.registry import TYPES, Login, login_options, make_client, read_references, schema_file
+from minibroker.cli.registry import login_options
+from minibroker.cli.schema_files import TYPES, Login, read_references, schema_file
+from minibroker.cli.serdes import make_client
 from minibroker.config import sources
 from minibroker.registry.client import RegistryClient, RegistryRefused, path
 

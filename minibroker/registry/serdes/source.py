@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from minibroker.client.errors import ClientError
+from minibroker.client.errors import ClientError, TimedOut
 from minibroker.registry.client import RegistryClient, RegistryRefused, path
 from minibroker.registry.parsed_schema import ReferencedSchema
 from minibroker.registry.serdes.codecs import Codec, Decoded, RegisteredSchema, codec_of
@@ -112,7 +112,7 @@ class Decoder:
             if error.status != 404:
                 raise
             return f"the registry has no schema {schema_id}"
-        except SerdesError as error:
+        except (SerdesError, TimedOut) as error:
             return str(error)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise ClientError(f"the registry returned schema {schema_id} in an unknown form: {error!r}") from error
