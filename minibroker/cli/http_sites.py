@@ -44,6 +44,8 @@ class Site(NamedTuple):
     advice: str = ""  #: what to do beside a secured listener; "": leave it on loopback
     host_name_option: str = ""  #: adds a host name, if it is not --NAME-name
     asks_for_login: bool = False  #: whether visitors must log in if a listener is secured
+    needs_users: bool = False  #: whether they must only if a listener has logins, or there is an authorizer
+    has_tls: bool = False  #: whether there is --NAME-tls
 
     @property
     def names_option(self) -> str:
@@ -55,16 +57,16 @@ def _lab(broker: Served, _options: Mapping[str, Any], _meter: Meter | None) -> H
     return cast("LabBroker", broker).site  # `serve` makes a LabBroker if there is a lab
 
 
-def _registry(broker: Served, _options: Mapping[str, Any], _meter: Meter | None) -> HttpSite:
+def _registry(broker: Served, options: Mapping[str, Any], _meter: Meter | None) -> HttpSite:
     if find_spec("avro") is None:
         raise ConfigurationError("--registry-port needs avro: pip install 'minibroker[registry]'")
-    hosted = getattr(broker, "hosted", None)
-    if hosted is not None:
-        return cast("HttpSite", hosted.registry.site)
-    from minibroker.registry.registry import Registry  # noqa: PLC0415  most brokers have no registry
-    from minibroker.registry.site import RegistrySite  # noqa: PLC0415  likewise
+    from minibroker.registry.mounting import registry_of  # noqa: PLC0415  most brokers have no registry
 
-    return RegistrySite(Registry(lambda: _running(broker).nodes[0].services))
+    hosted = getattr(broker, "hosted", None)
+    site: RegistrySite = registry_of(lambda: _running(broker)) if hosted is None else hosted.registry.site
+    has_users = any(each.sasl is not None for each in _running(broker).listeners)
+    site.asks_always = has_users and not is_loopback(options.get("registry_host", LOOPBACK))
+    return site
 
 
 def _running(broker: Served) -> Broker:
@@ -115,13 +117,17 @@ _SITES: Final = (
         "read the names of topics and groups",
         f"use --metrics-token-file, or leave the metrics on {LOOPBACK}",
         "--metrics-host-name",
+        has_tls=True,
     ),
     Site(
         "registry",
         _registry,
         "Serve a schema registry with Confluent's API on this port, 0 for a free one. 8081 is usual.",
-        f"Address of the schema registry, if not {LOOPBACK}.",
+        f"Address of the schema registry, if not {LOOPBACK}. Beside a listener with logins, clients there must log in.",
         "change schemas",
+        asks_for_login=True,
+        needs_users=True,
+        has_tls=True,
     ),
     Site(
         "console",
@@ -130,6 +136,7 @@ _SITES: Final = (
         f"Address of the console, if not {LOOPBACK}. Without a secured listener, any process that can connect to it may change data.",
         "use the broker",
         asks_for_login=True,
+        has_tls=True,
     ),
 )
 
@@ -156,6 +163,10 @@ def http_options(function: Command) -> Command:
                 help=f"A host name of --{name}-host for other machines, if it has a dot.",
             ),
         ]  # fmt: skip
+        if site.has_tls:
+            options.append(
+                _option(f"--{name}-tls", is_flag=True, help="Serve it by HTTPS, with the certificate of the first listener with TLS.")
+            )
     options += [
         _option("--metrics-names", metavar="NAMES,...", help="Which names /metrics has: minibroker.metrics.names."),
         _option(
@@ -182,7 +193,8 @@ class HttpSites:
         """Return the sites of the options of a command. UsageError: an option of a site without its port."""
         options = ctx.meta.get(_OPTIONS_KEY, {})
         for site in _SITES:
-            for option, value in ((f"--{site.name}-host", f"{site.name}_host"), (site.names_option, f"{site.name}_name")):
+            of_site = ((f"--{site.name}-{each}", f"{site.name}_{each}") for each in ("host", "tls"))
+            for option, value in (*of_site, (site.names_option, f"{site.name}_name")):
                 if site.name != "metrics" and f"{site.name}_port" not in options and value in options:  # a property may have its port
                     raise click.UsageError(f"{option} has no {site.name} without --{site.name}-port")
         if "console_read_only" in options and "console_port" not in options:
@@ -210,10 +222,12 @@ class HttpSites:
         secured = [listener for listener in config.listeners if listener.protocol != "PLAINTEXT"]
         if not secured and not config.authorizer_class_name:
             return
+        has_users = bool(config.authorizer_class_name) or any(each.protocol.startswith("SASL") for each in secured)
         what = f"listener {secured[0].name} is secured" if secured else "access control is on"
         for site in _SITES:
             host = self._options.get(f"{site.name}_host", LOOPBACK)
-            protects_itself = site.asks_for_login or f"{site.name}_token_file" in self._options
+            asks_for_login = site.asks_for_login and (has_users or not site.needs_users)
+            protects_itself = asks_for_login or f"{site.name}_token_file" in self._options
             if site.name in self and not is_loopback(host) and not protects_itself:
                 advice = site.advice or f"leave the {site.name} on {LOOPBACK}"
                 raise ConfigurationError(f"--{site.name}-host: {host} lets other machines {site.power}, but {what}: {advice}")
@@ -249,17 +263,24 @@ class HttpSites:
         sites = [site for site in _SITES if site.name in self]
         if not sites:
             return
-        from minibroker.http.server import HttpServer, Place  # noqa: PLC0415  most brokers have no site
+        from minibroker.http import server as http  # noqa: PLC0415  most brokers have no site
+        from minibroker.http import tls  # noqa: PLC0415  likewise
 
-        server, options = HttpServer(), self._options | {_REGISTRY_URL: lambda: self.urls.get("registry", "")}
+        server, options = http.HttpServer(), self._options | {_REGISTRY_URL: lambda: self.urls.get("registry", "")}
+        with_tls = [site.name for site in sites if f"{site.name}_tls" in options]
+        try:
+            context = tls.https_context(lambda: _running(broker).listeners) if with_tls else None
+        except ConfigurationError as error:
+            raise ConfigurationError(f"--{with_tls[0]}-tls: {error}") from None
         for site in sites:
             name = site.name
-            place = Place(
+            place = http.Place(
                 options.get(f"{name}_host", LOOPBACK),
                 options[f"{name}_port"],
                 tuple(options.get(f"{name}_name", ())),
                 site.names_option,
                 _token_in(options.get(f"{name}_token_file")),
+                context if name in with_tls else None,
             )
             made = site.make(broker, options, self._meter)
             if name == "registry":

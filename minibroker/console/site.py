@@ -27,13 +27,13 @@ from minibroker.console.live import Streams
 from minibroker.console.page import NotFoundError, Page, QueryError, Visit, with_bootstrap
 from minibroker.console.pages.records import whole_record
 from minibroker.console.rendering import FOLDER, Templates
-from minibroker.console.sessions import Sessions
 from minibroker.console.table import NAVIGATION, PAGES
 from minibroker.console.tail import TailRequest, tail
 from minibroker.console.visitor import Visitor
 from minibroker.errors import KafkaError
 from minibroker.http.access import Pages
 from minibroker.http.server import Routes
+from minibroker.http.sessions import Sessions
 from minibroker.testing.options import BrokerError
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class ConsoleSite:
         self._host = host
         self._is_read_only = is_read_only
         self._templates = Templates()
-        self._sessions = Sessions(host)
+        self._sessions = Sessions(lambda: host.broker, "console")
         self._streams = Streams()
 
     def add_routes(self, routes: Routes) -> None:

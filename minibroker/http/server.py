@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -37,6 +38,7 @@ class Place(NamedTuple):
     names: tuple[str, ...] = ()  #: host names that clients may use, besides addresses and names that are never registered
     names_option: str = ""  #: the option that adds one of them, if it is not `--NAME-name`
     token: str | None = None  #: what clients must send as `Authorization: Bearer TOKEN`
+    tls: ssl.SSLContext | None = None  #: for HTTPS; sites that share a port have the same
 
 
 class Routes:
@@ -127,7 +129,7 @@ class _Port:
         await self.runner.setup()
         host, port = self.place.host, self.place.port
         try:
-            await web.TCPSite(self.runner, host, port).start()
+            await web.TCPSite(self.runner, host, port, ssl_context=self.place.tls).start()
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
             raise ConfigurationError(f"--{first.name}-port: cannot listen on {host}:{port}: {reason}") from error
@@ -175,18 +177,25 @@ class HttpServer:
         self._ports: list[_Port] = []
 
     def mount(self, site: HttpSite, place: Place) -> None:
-        """Add a site, before `start`. Sites with the same host and port share it; the first one names it in messages."""
+        """Add a site, before `start`. Sites with the same host and port share it; the first one names it in messages.
+
+        Raises:
+            ConfigurationError: one of the sites at the port has TLS, and another one has not.
+        """
         port = next((each for each in self._ports if place.port and each.place[:2] == place[:2]), None)
         if port is None:
             port = _Port(place)
             self._ports.append(port)
+        if port.place.tls is not place.tls:
+            raise ConfigurationError(f"--{site.name}-tls: all sites at {place.host}:{place.port} must have the same protocol")
         port.sites.append((site, place))
 
     def url(self, name: str) -> str:
-        """Return http://HOST:PORT of a site with its prefix, after `start`."""
+        """Return http://HOST:PORT or https://HOST:PORT of a site with its prefix, after `start`."""
         port, site = next((port, site) for port in self._ports for site, _ in port.sites if site.name == name)
         host = f"[{port.place.host}]" if ":" in port.place.host else port.place.host
-        return f"http://{host}:{port.port}{site.shared_prefix if len(port.sites) > 1 else ''}"
+        scheme = "http" if port.place.tls is None else "https"
+        return f"{scheme}://{host}:{port.port}{site.shared_prefix if len(port.sites) > 1 else ''}"
 
     @property
     def names(self) -> list[str]:

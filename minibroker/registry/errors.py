@@ -66,6 +66,21 @@ def no_mode_of(subject: str) -> RegistryError:
     return RegistryError(40409, f"Subject '{subject}' does not have subject-level mode configured")
 
 
+def not_authorized(principal: str, operation: str, topic: str) -> RegistryError:
+    """The client may not do this with the topic of the subject."""
+    return RegistryError(40301, f"{principal} may not {operation} topic {topic}, which the subject belongs to")
+
+
+def schema_not_authorized(principal: str) -> RegistryError:
+    """The client may not read any subject that has the schema."""
+    return RegistryError(40301, f"{principal} may not read any subject that has this schema")
+
+
+def login_required() -> RegistryError:
+    """The client has not sent a valid login."""
+    return RegistryError(401, "Unauthorized: log in with HTTP Basic as a user of the broker, or with a bearer token")
+
+
 def incompatible(subject: str, reasons: list[str]) -> RegistryError:
     """A schema that the subject's earlier versions do not allow."""
     return RegistryError(

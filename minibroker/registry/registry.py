@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
+from minibroker.registry.access import UNLIMITED, Access
 from minibroker.registry.errors import RegistryError, invalid_schema, schema_not_found, subject_not_found, version_not_found
 from minibroker.registry.parsed_schema import ParsedSchema, ReferencedSchema, SchemaParser
 from minibroker.registry.requests import SchemaRequest, config_json, content_json, schema_json
@@ -13,7 +15,7 @@ from minibroker.registry.schemas import ParsedSchemas, Schemas, find_version, re
 from minibroker.registry.settings import Settings
 from minibroker.registry.state import ContextIds, RegistryState
 from minibroker.registry.stored_schema import AVRO, JSON, PROTOBUF, SchemaContent, StoredSchema
-from minibroker.registry.subjects import DEFAULT_CONTEXT, Subject, matches_prefix, parse_subject
+from minibroker.registry.subjects import DEFAULT_CONTEXT, Subject, matches_prefix, normal_subject, parse_subject
 from minibroker.registry.topic import SchemasTopic, Services
 
 
@@ -34,6 +36,8 @@ def _protobuf(text: str, references: Iterable[ReferencedSchema], *, is_new: bool
 
     return ProtobufSchema(text, tuple(references), is_new=is_new)
 
+
+_SLICE: Final = 200  #: subjects of a list that are looked at in one turn of the loop
 
 _PARSERS: Final[Mapping[str, SchemaParser]] = {AVRO: _avro, JSON: _json, PROTOBUF: _protobuf}
 
@@ -104,13 +108,16 @@ class Registry:
         parsed = await self._parsed.parse_later(content, self.schemas.references_of(content, subject))
         return parsed.formatted(form)
 
-    async def list_subjects(self, prefix: str, *, with_deleted: bool, only_deleted: bool) -> list[str]:
-        """The subjects with a prefix."""
+    async def list_subjects(self, prefix: str, *, with_deleted: bool, only_deleted: bool, access: Access = UNLIMITED) -> list[str]:
+        """The subjects with a prefix, as far as the client may know."""
         state = await self._topic.catch_up()
-        found = [each for each in state.subjects if matches_prefix(each, prefix)]
-        if only_deleted:
-            return sorted(each for each in found if not state.has_subject(each))
-        return sorted(each for each in found if state.has_subject(each, with_deleted=with_deleted))
+        found: list[str] = []
+        async for each in _in_slices([*state.subjects]):
+            if matches_prefix(each, prefix) and access.may_read(each):
+                is_listed = not state.has_subject(each) if only_deleted else state.has_subject(each, with_deleted=with_deleted)
+                if is_listed:
+                    found.append(each)
+        return sorted(found)
 
     async def list_versions(self, subject: str, *, with_deleted: bool, only_deleted: bool) -> list[int]:
         """The versions of a subject. Raises RegistryError (40401)."""
@@ -120,11 +127,13 @@ class Registry:
             raise subject_not_found(subject)
         return [each.version for each in versions if each.is_deleted or not only_deleted]
 
-    async def list_schemas(self, prefix: str, *, with_deleted: bool, latest_only: bool) -> list[StoredSchema]:
-        """All versions of the subjects with a prefix."""
+    async def list_schemas(self, prefix: str, *, with_deleted: bool, latest_only: bool, access: Access = UNLIMITED) -> list[StoredSchema]:
+        """All versions of the subjects with a prefix, as far as the client may know."""
         state = await self._topic.catch_up()
         found: list[StoredSchema] = []
-        for subject in sorted(each for each in state.subjects if matches_prefix(each, prefix)):
+        async for subject in _in_slices(sorted(each for each in state.subjects if matches_prefix(each, prefix))):
+            if not access.may_read(subject):
+                continue
             versions = state.versions(subject, with_deleted=with_deleted)
             found += versions[-1:] if latest_only else versions
         return found
@@ -146,42 +155,58 @@ class Registry:
 
     # Ids
 
-    async def get_by_id(self, schema_id: int, subject: str | None, *, form: str, with_max_id: bool) -> dict[str, Any]:
-        """The schema of an id. Raises RegistryError (40403)."""
+    async def resolve_alias(self, subject: str) -> str:
+        """The subject that a name stands for: that of its `alias`, if its configuration has one."""
+        state = await self._topic.catch_up()
+        alias = (state.configs.get(subject) or {}).get("alias")
+        return normal_subject(alias) if isinstance(alias, str) and alias else subject
+
+    async def get_by_id(
+        self, schema_id: int, subject: str | None, *, form: str, with_max_id: bool, access: Access = UNLIMITED
+    ) -> dict[str, Any]:
+        """The schema of an id. Raises RegistryError (40301, 40403)."""
         state = await self._topic.catch_up()
         context, ids = _ids_of(state, schema_id, subject)
+        access.check_any(ids.versions[schema_id])
         content = ids.contents[schema_id]
         shown = content_json(content)
         if form:
             shown["schema"] = await self._formatted(content, Subject(context, "").text, form)
         return shown | ({"maxId": ids.last_id} if with_max_id else {})
 
-    async def versions_of_id(self, schema_id: int, subject: str | None, *, with_deleted: bool) -> list[dict[str, Any]]:
-        """Where an id is registered. Raises RegistryError (40403)."""
+    async def versions_of_id(
+        self, schema_id: int, subject: str | None, *, with_deleted: bool, access: Access = UNLIMITED
+    ) -> list[dict[str, Any]]:
+        """Where an id is registered, as far as the client may know. Raises RegistryError (40403)."""
         state = await self._topic.catch_up()
         _, ids = _ids_of(state, schema_id, subject)
         versions = sorted(ids.versions[schema_id].items())
         return [
             {"subject": name, "version": version}
             for name, version in versions
-            if state.version(name, version, with_deleted=with_deleted) is not None
+            if access.may_read(name) and state.version(name, version, with_deleted=with_deleted) is not None
         ]
 
-    async def get_by_guid(self, guid: str, *, form: str) -> dict[str, Any]:
-        """The schema of a GUID. Raises RegistryError (40403)."""
+    async def get_by_guid(self, guid: str, *, form: str, access: Access = UNLIMITED) -> dict[str, Any]:
+        """The schema of a GUID. Raises RegistryError (40301, 40403)."""
         state = await self._topic.catch_up()
         for context in state.all_contexts:
             schema_id = state.ids_in(context).by_digest.get(_digest(guid))
             if schema_id is not None:
-                return await self.get_by_id(schema_id, Subject(context, "").text, form=form, with_max_id=False)
+                return await self.get_by_id(schema_id, Subject(context, "").text, form=form, with_max_id=False, access=access)
         raise schema_not_found(guid)
 
-    async def ids_of_guid(self, guid: str) -> list[dict[str, Any]]:
-        """The ids of a GUID, one for each context that has it."""
+    async def ids_of_guid(self, guid: str, *, access: Access = UNLIMITED) -> list[dict[str, Any]]:
+        """The ids of a GUID, one for each context that has it, as far as the client may know."""
         state = await self._topic.catch_up()
         digest = _digest(guid)
-        found = [(context, state.ids_in(context).by_digest.get(digest)) for context in state.all_contexts]
-        return [{"context": context, "id": schema_id} for context, schema_id in found if schema_id is not None]
+        found: list[dict[str, Any]] = []
+        for context in state.all_contexts:
+            ids = state.ids_in(context)
+            schema_id = ids.by_digest.get(digest)
+            if schema_id is not None and any(map(access.may_read, ids.versions[schema_id])):
+                found.append({"context": context, "id": schema_id})
+        return found
 
     # Compatibility, configurations, modes
 
@@ -226,9 +251,21 @@ class Registry:
         await self._topic.catch_up()
         return {"mode": self.settings.mode_in_scope(subject) if is_in_scope else self.settings.mode_of(subject)}
 
-    async def list_contexts(self) -> list[str]:
-        """All contexts; the first is the default one."""
-        return (await self._topic.catch_up()).all_contexts
+    async def list_contexts(self, *, access: Access = UNLIMITED) -> list[str]:
+        """The contexts; the first is the default one. The client may read a subject of each of the others."""
+        state = await self._topic.catch_up()
+        if not access.is_limited:
+            return state.all_contexts
+        seen = {parse_subject(each).context async for each in _in_slices([*state.subjects]) if access.may_read(each)}
+        return [each for each in state.all_contexts if each in {DEFAULT_CONTEXT, *seen}]
+
+
+async def _in_slices(names: list[str]) -> AsyncIterator[str]:
+    """Yield names, and let other requests run in between."""
+    for number, name in enumerate(names, 1):
+        yield name
+        if not number % _SLICE:
+            await asyncio.sleep(0)
 
 
 def _digest(guid: str) -> bytes:

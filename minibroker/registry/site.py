@@ -11,25 +11,35 @@ registry reads them. Errors are {"error_code", "message"}. A browser's page cann
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import minibroker
 from minibroker.http.access import Pages
 from minibroker.http.server import Routes
-from minibroker.registry.errors import RegistryError, invalid_version
+from minibroker.registry.access import UNLIMITED, Access
+from minibroker.registry.errors import RegistryError, invalid_version, login_required
 from minibroker.registry.json_text import read_json, write_json
 from minibroker.registry.parsed_schema import SIZE_MAX
 from minibroker.registry.registry import Registry
 from minibroker.registry.requests import SchemaRequest, read_mode, read_settings, schema_json
 from minibroker.registry.settings import settings_subject
-from minibroker.registry.subjects import ALL_CONTEXTS, check_new_subject, normal_subject
+from minibroker.registry.stored_schema import StoredSchema
+from minibroker.registry.subjects import ALL_CONTEXTS, check_new_subject, normal_subject, with_parent
+from minibroker.security.acl import Operation
 
 if TYPE_CHECKING:
     from aiohttp import web
 
+    from minibroker.http.sessions import Sessions
+
 MEDIA_TYPE: Final = "application/vnd.schemaregistry.v1+json"
+_HEADERS: Final = {"Content-Type": MEDIA_TYPE, "X-Content-Type-Options": "nosniff"}
+_ACCESS: Final = ContextVar[Access]("access")  #: the rights of the client whose request is served
+_SLICE: Final = 50  #: schemas of a list that are encoded in one turn of the loop
 _VERSION_MAX: Final = (1 << 31) - 1
 _PAGE_MAX: Final = 10_000  #: elements of one response; `offset` continues
 
@@ -54,15 +64,18 @@ class RegistrySite:
     shared_prefix = "/registry"
     body_max = 2 * SIZE_MAX + 65_536
 
-    def __init__(self, registry: Registry, around: Around | None = None) -> None:
+    def __init__(self, registry: Registry, around: Around | None = None, sessions: Sessions | None = None) -> None:
+        """`sessions` are the logins where the broker has an authorizer, or `asks_always` is set; None: there are no logins."""
         self.registry = self._registry = registry
         self._around = around
+        self._sessions = sessions
+        self.asks_always = False  #: whether clients must log in although there is no authorizer
 
     def add_routes(self, routes: Routes) -> None:
         """Add all routes."""
         for method, path, answer in self._table():
             add = {"GET": routes.get, "POST": routes.post, "PUT": routes.put, "DELETE": routes.delete}[method]
-            serve = _as_json(answer)
+            serve = self._serving(answer)
             add(path, serve if self._around is None else partial(self._around, handler=serve))
 
     def failure(self, request: web.Request, status: int, message: str) -> web.Response:
@@ -110,6 +123,44 @@ class RegistrySite:
             ("GET", "/v1/metadata/version", self._server_version),
         ]
 
+    # Logins and names
+
+    def _serving(self, answer: Answer) -> Serve:
+        """Return what checks the login of a client, and gives a result, or its error, the form of a response."""
+
+        async def handler(request: web.Request) -> web.StreamResponse:
+            from aiohttp import web  # noqa: PLC0415  an optional extra, which is there when a request is
+
+            try:
+                _ACCESS.set(await self._access_of(request))
+                value = await answer(request)
+                return value if isinstance(value, web.StreamResponse) else _response(200, value)
+            except RegistryError as error:
+                return failure(error.status, error.error_code, error.message)
+
+        return handler
+
+    async def _access_of(self, request: web.Request) -> Access:
+        """Return the rights of the client. Raises RegistryError (401)."""
+        sessions = self._sessions
+        if sessions is None or (sessions.authorizer is None and not self.asks_always):
+            return UNLIMITED
+        header, address = request.headers.get("Authorization", ""), request.remote or ""
+        session = await sessions.of_header(header, address) if header else None
+        if session is None:
+            raise login_required()
+        return Access(sessions.authorizer, session.principal, address)
+
+    async def _subject(self, request: web.Request, operation: Operation = Operation.DESCRIBE) -> str:
+        """Return the subject in the path, or the one that it is an alias of. Raises RegistryError (40301)."""
+        subject = await self._registry.resolve_alias(normal_subject(request.match_info["subject"]))
+        _ACCESS.get().check(operation, subject)
+        return subject
+
+    async def _subject_of_id(self, request: web.Request) -> str | None:
+        subject = request.query.get("subject")
+        return None if subject is None else await self._registry.resolve_alias(normal_subject(subject))
+
     # Subjects and versions
 
     async def _root(self, _request: web.Request) -> Any:
@@ -120,44 +171,49 @@ class RegistrySite:
             request.query.get("subjectPrefix", ALL_CONTEXTS),
             with_deleted=_flag(request, "deleted"),
             only_deleted=_flag(request, "deletedOnly"),
+            access=_ACCESS.get(),
         )
         return _page(request, found)
 
     async def _look_up(self, request: web.Request) -> Any:
         return await self._registry.look_up(
-            _subject(request),
-            SchemaRequest.read(await _body(request)),
+            subject := await self._subject(request),
+            await _schema_request(request, subject),
             normalize=_flag(request, "normalize"),
             with_deleted=_flag(request, "deleted"),
             form=request.query.get("format", ""),
         )
 
     async def _delete_subject(self, request: web.Request) -> Any:
-        return await self._registry.schemas.delete_subject(_subject(request), is_permanent=_flag(request, "permanent"))
+        return await self._registry.schemas.delete_subject(
+            await self._subject(request, Operation.DELETE), is_permanent=_flag(request, "permanent")
+        )
 
     async def _latest_with_metadata(self, request: web.Request) -> Any:
         properties = dict(zip(request.query.getall("key", []), request.query.getall("value", []), strict=False))
-        return await self._registry.latest_with_metadata(_subject(request), properties, with_deleted=_flag(request, "deleted"))
+        subject = await self._subject(request)
+        return await self._registry.latest_with_metadata(subject, properties, with_deleted=_flag(request, "deleted"))
 
     async def _list_versions(self, request: web.Request) -> Any:
         versions = await self._registry.list_versions(
-            _subject(request), with_deleted=_flag(request, "deleted"), only_deleted=_flag(request, "deletedOnly")
+            await self._subject(request), with_deleted=_flag(request, "deleted"), only_deleted=_flag(request, "deletedOnly")
         )
         return _page(request, versions)
 
     async def _register(self, request: web.Request) -> Any:
-        subject = request.match_info["subject"]
+        check_new_subject(request.match_info["subject"])
+        subject = await self._subject(request, Operation.WRITE)
         check_new_subject(subject)
         return await self._registry.register(
-            normal_subject(subject),
-            SchemaRequest.read(await _body(request)),
+            subject,
+            await _schema_request(request, subject),
             normalize=_flag(request, "normalize"),
             form=request.query.get("format", ""),
         )
 
     async def _get_version(self, request: web.Request) -> Any:
         return await self._registry.get_version(
-            _subject(request), _version(request), with_deleted=_flag(request, "deleted"), form=request.query.get("format", "")
+            await self._subject(request), _version(request), with_deleted=_flag(request, "deleted"), form=request.query.get("format", "")
         )
 
     async def _get_version_schema(self, request: web.Request) -> Any:
@@ -165,10 +221,11 @@ class RegistrySite:
         return _Text(shown["schema"])
 
     async def _delete_version(self, request: web.Request) -> Any:
-        return await self._registry.schemas.delete_version(_subject(request), _version(request), is_permanent=_flag(request, "permanent"))
+        subject = await self._subject(request, Operation.DELETE)
+        return await self._registry.schemas.delete_version(subject, _version(request), is_permanent=_flag(request, "permanent"))
 
     async def _referenced_by(self, request: web.Request) -> Any:
-        ids = await self._registry.referenced_by(_subject(request), _version(request), with_deleted=_flag(request, "deleted"))
+        ids = await self._registry.referenced_by(await self._subject(request), _version(request), with_deleted=_flag(request, "deleted"))
         return _page(request, ids)
 
     # Schemas
@@ -178,8 +235,9 @@ class RegistrySite:
             request.query.get("subjectPrefix", ALL_CONTEXTS),
             with_deleted=_flag(request, "deleted"),
             latest_only=_flag(request, "latestOnly"),
+            access=_ACCESS.get(),
         )
-        return [schema_json(each) for each in _page(request, found)]
+        return await _stream_of(request, _page(request, found))
 
     async def _types(self, _request: web.Request) -> Any:
         return self._registry.schema_types
@@ -187,9 +245,10 @@ class RegistrySite:
     async def _get_by_id(self, request: web.Request) -> Any:
         return await self._registry.get_by_id(
             int(request.match_info["id"]),
-            request.query.get("subject"),
+            await self._subject_of_id(request),
             form=request.query.get("format", ""),
             with_max_id=_flag(request, "fetchMaxId"),
+            access=_ACCESS.get(),
         )
 
     async def _get_schema_by_id(self, request: web.Request) -> Any:
@@ -204,14 +263,17 @@ class RegistrySite:
 
     async def _versions_with_id(self, request: web.Request) -> list[dict[str, Any]]:
         return await self._registry.versions_of_id(
-            int(request.match_info["id"]), request.query.get("subject"), with_deleted=_flag(request, "deleted")
+            int(request.match_info["id"]),
+            await self._subject_of_id(request),
+            with_deleted=_flag(request, "deleted"),
+            access=_ACCESS.get(),
         )
 
     async def _get_by_guid(self, request: web.Request) -> Any:
-        return await self._registry.get_by_guid(request.match_info["guid"], form=request.query.get("format", ""))
+        return await self._registry.get_by_guid(request.match_info["guid"], form=request.query.get("format", ""), access=_ACCESS.get())
 
     async def _ids_of_guid(self, request: web.Request) -> Any:
-        return await self._registry.ids_of_guid(request.match_info["guid"])
+        return await self._registry.ids_of_guid(request.match_info["guid"], access=_ACCESS.get())
 
     # Compatibility
 
@@ -223,8 +285,8 @@ class RegistrySite:
 
     async def _compare(self, request: web.Request, *, all_versions: bool) -> Any:
         reasons = await self._registry.compare(
-            _subject(request),
-            SchemaRequest.read(await _body(request)),
+            subject := await self._subject(request),
+            await _schema_request(request, subject),
             None if all_versions else _version(request),
             all_versions=all_versions,
             normalize=_flag(request, "normalize"),
@@ -235,30 +297,35 @@ class RegistrySite:
     # Configurations and modes
 
     async def _get_config(self, request: web.Request) -> Any:
-        return await self._registry.get_config(_settings_subject(request), is_in_scope=_flag(request, "defaultToGlobal"))
+        return await self._registry.get_config(
+            _settings_subject(request, Operation.DESCRIBE), is_in_scope=_flag(request, "defaultToGlobal")
+        )
 
     async def _put_config(self, request: web.Request) -> Any:
-        return await self._registry.put_config(_settings_subject(request), read_settings(await _body(request)))
+        subject = _settings_subject(request, Operation.ALTER_CONFIGS)
+        return await self._registry.put_config(subject, read_settings(await _body(request)))
 
     async def _delete_config(self, request: web.Request) -> Any:
-        return await self._registry.delete_config(_settings_subject(request))
+        return await self._registry.delete_config(_settings_subject(request, Operation.ALTER_CONFIGS))
 
     async def _get_mode(self, request: web.Request) -> Any:
-        return await self._registry.get_mode(_settings_subject(request), is_in_scope=_flag(request, "defaultToGlobal"))
+        return await self._registry.get_mode(_settings_subject(request, Operation.DESCRIBE), is_in_scope=_flag(request, "defaultToGlobal"))
 
     async def _put_mode(self, request: web.Request) -> Any:
+        subject = _settings_subject(request, Operation.ALTER_CONFIGS)
         mode = read_mode(await _body(request))
-        await self._registry.settings.set_mode(_settings_subject(request), mode, is_forced=_flag(request, "force"))
+        await self._registry.settings.set_mode(subject, mode, is_forced=_flag(request, "force"))
         return {"mode": mode}
 
     async def _delete_mode(self, request: web.Request) -> Any:
-        mode = await self._registry.settings.delete_mode(_settings_subject(request), is_recursive=_flag(request, "recursive"))
+        subject = _settings_subject(request, Operation.ALTER_CONFIGS)
+        mode = await self._registry.settings.delete_mode(subject, is_recursive=_flag(request, "recursive"))
         return {"mode": mode}
 
     # The registry itself
 
     async def _list_contexts(self, request: web.Request) -> Any:
-        return _page(request, await self._registry.list_contexts())
+        return _page(request, await self._registry.list_contexts(access=_ACCESS.get()))
 
     async def _server_id(self, _request: web.Request) -> Any:
         return {
@@ -281,23 +348,12 @@ def failure(status: int, error_code: int, message: str) -> web.Response:
     return _response(status, {"error_code": error_code, "message": message})
 
 
-def _as_json(answer: Answer) -> Serve:
-    """Give a handler's result, or its error, the form of a response."""
-
-    async def handler(request: web.Request) -> web.Response:
-        try:
-            return _response(200, await answer(request))
-        except RegistryError as error:
-            return failure(error.status, error.error_code, error.message)
-
-    return handler
-
-
 def _response(status: int, value: Any) -> web.Response:
     from aiohttp import web  # noqa: PLC0415  an optional extra, which is there when a request is
 
     text = value if isinstance(value, _Text) else write_json(value)
-    return web.Response(status=status, body=text.encode(), headers={"Content-Type": MEDIA_TYPE, "X-Content-Type-Options": "nosniff"})
+    login = {"WWW-Authenticate": 'Basic realm="schema registry", charset="UTF-8"'} if status == 401 else {}
+    return web.Response(status=status, body=text.encode(), headers=_HEADERS | login)
 
 
 async def _body(request: web.Request) -> Any:
@@ -309,13 +365,38 @@ async def _body(request: web.Request) -> Any:
         raise RegistryError(400, f"the body is not JSON: {error}") from error
 
 
-def _subject(request: web.Request) -> str:
-    return normal_subject(request.match_info["subject"])
+async def _schema_request(request: web.Request, subject: str) -> SchemaRequest:
+    """Read the schema in the body. Raises RegistryError (40301) if the client may not read a subject that it references."""
+    found = SchemaRequest.read(await _body(request))
+    for reference in found.content.references:
+        _ACCESS.get().check(Operation.DESCRIBE, with_parent(reference.subject, subject))
+    return found
 
 
-def _settings_subject(request: web.Request) -> str | None:
+def _settings_subject(request: web.Request, operation: Operation) -> str | None:
+    """The subject of a configuration or mode, which has no aliases; None is the global one. Raises RegistryError (40301)."""
     text = request.match_info.get("subject")
-    return None if text is None else settings_subject(text)
+    subject = None if text is None else settings_subject(text)
+    _ACCESS.get().check(operation, subject)
+    return subject
+
+
+async def _stream_of(request: web.Request, schemas: list[StoredSchema]) -> web.StreamResponse:
+    """Send schemas as a JSON list, some in each turn of the loop, and only as fast as the client reads."""
+    from aiohttp import web  # noqa: PLC0415  likewise
+
+    response = web.StreamResponse(headers=_HEADERS)
+    await response.prepare(request)
+    if request.method == "HEAD":
+        return response
+    await response.write(b"[")
+    for start in range(0, len(schemas), _SLICE):
+        texts = [write_json(schema_json(each)) for each in schemas[start : start + _SLICE]]
+        await response.write((("," if start else "") + ",".join(texts)).encode())
+        await asyncio.sleep(0)
+    await response.write(b"]")
+    await response.write_eof()
+    return response
 
 
 def _version(request: web.Request) -> int | None:

@@ -84,7 +84,7 @@ class HostedBroker:
         if self._registry is None:
             from minibroker.testing.hosted_registry import HostedRegistry  # noqa: PLC0415  most tests use no schemas
 
-            self._registry = HostedRegistry(lambda: self.broker.nodes[0].services, self.lab.registry_faults, self._options.schemas)
+            self._registry = HostedRegistry(lambda: self.broker, self.lab.registry_faults, self._options.schemas)
         return self._registry
 
     @property

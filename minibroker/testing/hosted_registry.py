@@ -11,14 +11,15 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any, Final, TypeVar
 
-from minibroker.dispatch.context import Services
 from minibroker.errors import ConfigurationError
 from minibroker.http.server import HttpServer, Place
-from minibroker.registry import site
 from minibroker.registry.errors import RegistryError
+from minibroker.registry.mounting import registry_of
 from minibroker.registry.registry import Registry
 from minibroker.registry.requests import read_settings
 from minibroker.registry.schema_files import SchemaFile, register, register_all
+from minibroker.registry.site import RegistrySite, failure
+from minibroker.server.broker import Broker
 from minibroker.testing.faults.registry_faults import RegistryFaults
 from minibroker.testing.options import HOST, BrokerError
 
@@ -30,11 +31,11 @@ _NEEDED: Final = ("avro", "aiohttp")
 class HostedRegistry:
     """The registry of one hosted broker. No port is open before `url` is used."""
 
-    def __init__(self, services: Callable[[], Services], faults: RegistryFaults, schemas: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(self, broker: Callable[[], Broker], faults: RegistryFaults, schemas: Sequence[Mapping[str, Any]]) -> None:
         """Create the registry.
 
         Args:
-            services: returns those of the running broker.
+            broker: returns the running broker.
             faults: they hit the requests over HTTP.
             schemas: registered at the start and at each reset.
 
@@ -43,18 +44,21 @@ class HostedRegistry:
         """
         if any(find_spec(each) is None for each in _NEEDED):
             raise BrokerError("the schema registry needs avro and aiohttp: pip install 'minibroker[registry]'")
-        self._services = services
+        self._broker = broker
         self._faults = faults
         self._schemas = [_schema_of(each) for each in schemas]
-        self._registry = Registry(services)
         self.site = self._new_site()
         self._server: HttpServer | None = None
         self._port = 0  #: from the first use on always the same
         self._url = ""
         self.may_listen = True  #: false: only `served_at` gives it an address
 
-    def _new_site(self) -> site.RegistrySite:
-        return site.RegistrySite(self._registry, partial(self._faults.serve, site.failure))
+    def _new_site(self) -> RegistrySite:
+        return registry_of(self._broker, partial(self._faults.serve, failure))
+
+    @property
+    def _registry(self) -> Registry:
+        return self.site.registry
 
     async def url(self) -> str:
         """Return the address for clients. The first call opens a port."""
@@ -79,8 +83,7 @@ class HostedRegistry:
     async def stop(self) -> None:
         """Close the port. The next start has the same one, if a test used it."""
         server, self._server, self._url = self._server, None, ""
-        self._registry = Registry(self._services)  # its locks belong to the event loop
-        self.site = self._new_site()
+        self.site = self._new_site()  # its locks belong to the event loop
         if server is not None:
             await server.stop()
 

@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from minibroker.console.sessions import FAILURES_MAX
+from minibroker.http.sessions import FAILURES_MAX
 from tests.console.served import ServedConsole
 from tests.console.visitors import Visitor
 

@@ -342,3 +342,39 @@ async def test_a_page_of_a_browser_is_refused(registry: RegistryClient) -> None:
     ) as response:
         assert response.status == 403
         assert (await response.json(content_type=None))["error_code"] == 403
+
+
+async def test_an_alias_stands_for_its_subject(registry: RegistryClient) -> None:
+    assert await registry.register("orders-value", '"int"') == 1
+    await registry.send("PUT", "/config/old-value", {"alias": "orders-value"})
+    assert (await registry.get("/subjects/old-value/versions/latest"))["subject"] == "orders-value"
+    assert await registry.look_up("old-value", '"int"') == 1
+    assert await registry.register("old-value", '"long"') == 2
+    assert (await registry.is_compatible("old-value", '"string"'))["is_compatible"] is False
+    assert await registry.get("/schemas/ids/1/versions", subject="old-value") == [{"subject": "orders-value", "version": 1}]
+    assert await registry.get("/subjects") == ["orders-value"]
+    assert await registry.get("/config/old-value") == {"alias": "orders-value"}  # a configuration has no aliases
+    await registry.send("PUT", "/config/orders-value", {"alias": "old-value"})
+    assert (await registry.get("/subjects/old-value/versions/1"))["subject"] == "orders-value"  # one step only
+    assert await registry.get("/subjects/orders-value/versions") == (404, 40401, "Subject 'old-value' not found.")
+
+
+async def test_long_lists_leave_room_for_other_requests(registry: RegistryClient) -> None:
+    for number in range(420):
+        await registry.register(f"s{number:03}", {"type": "fixed", "name": f"F{number}", "size": 4})
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    counting = asyncio.create_task(count_turns())
+    found = await registry.get("/schemas")
+    counting.cancel()
+    assert [each["subject"] for each in found] == [f"s{number:03}" for number in range(420)]
+    assert [each["subject"] for each in await registry.get("/schemas", offset="100", limit="60")] == [f"s{n:03}" for n in range(100, 160)]
+    assert await registry.get("/schemas", subjectPrefix="none") == []
+    assert len(await registry.get("/subjects")) == 420
+    assert turns >= 420 // 50  # a turn for each slice

@@ -1,26 +1,32 @@
-"""Logins of visitors, where the broker asks its clients for one: the broker's own users of SASL, and their passwords.
+"""Logins of visitors of a site, where the broker asks its clients for one: the broker's own users of SASL, and their passwords.
 
-A visitor sends a name and a password once, and gets a random token in a cookie. Users of PLAIN and SCRAM can log in, with the mechanisms
-that the listeners enable; if no listener has logins, with SCRAM. A session ends when the credential that it began with is changed or
-removed. Failures take FAILURE_DELAY_S, and after FAILURES_MAX of one address within a minute it has to wait.
+A visitor sends a name and a password, or a bearer token of OAUTHBEARER, and has a session under a random token, or under a digest of what
+it sent (`of_header`). Users of PLAIN and SCRAM can log in, with the mechanisms that the listeners enable; if no listener has logins, with
+SCRAM. A session ends when the credential that it began with is changed or removed, or when the bearer token expires. Failures take
+FAILURE_DELAY_S, and after FAILURES_MAX of one address within a minute it has to wait.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import hmac
 import logging
 import secrets
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from minibroker.console.host import Host
-from minibroker.security.sasl_session import PLAIN, SaslFailed
+from minibroker.security.sasl_session import OAUTHBEARER, PLAIN, SaslFailed
 from minibroker.security.scram import NUMBERS, ScramCredential, UnknownUsers, derive
+from minibroker.server.broker import Broker
 from minibroker.server.sasl.listener import SaslListener
+
+if TYPE_CHECKING:
+    from minibroker.clock import Clock
+    from minibroker.security.authorizer import Authorizer
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +37,7 @@ FAILURES_MAX: Final = 10  #: of one address within a minute
 _ADDRESSES_MAX: Final = 1_000
 _CHECKS_MAX: Final = 2  #: passwords that are checked at the same time
 _LETTERS_MAX: Final = 256
+_HEADER_MAX: Final = 16_384
 _MINUTE_S: Final = 60.0
 
 
@@ -52,21 +59,36 @@ class Session(NamedTuple):
         return f"User:{self.name}"
 
 
-class Sessions:
-    """The sessions of one console."""
+class _Login(NamedTuple):
+    """Who has logged in, and what must stay true for the session to go on."""
 
-    def __init__(self, host: Host, now_s: Callable[[], float] = time.monotonic) -> None:
-        self._host = host
+    name: str
+    proofs: tuple[Proof, ...]
+
+
+class Sessions:
+    """The sessions of one site. `noun` is what log lines call it."""
+
+    def __init__(self, broker: Callable[[], Broker], noun: str, now_s: Callable[[], float] = time.monotonic) -> None:
+        """`broker` returns the running broker, which may exchange its data."""
+        self._broker = broker
+        self._noun = noun
         self._now_s = now_s
+        self._key = secrets.token_bytes(32)  #: of the digests of headers
         self._sessions: OrderedDict[str, Session] = OrderedDict()  #: by token, the least recently used first
         self._failures: OrderedDict[str, deque[float]] = OrderedDict()  #: by address
         self._unknown = UnknownUsers()
         self._checks = asyncio.Semaphore(_CHECKS_MAX)
 
     @property
+    def authorizer(self) -> Authorizer | None:
+        """What decides about the rights of visitors."""
+        return self._broker().nodes[0].services.authorizer
+
+    @property
     def is_needed(self) -> bool:
         """Whether a visitor has to log in: some listener is secured, or there is an authorizer."""
-        services = self._host.services
+        services = self._broker().nodes[0].services
         return services.authorizer is not None or any(each.protocol != "PLAINTEXT" for each in services.nodes.own.listeners)
 
     def find(self, token: str | None) -> Session | None:
@@ -86,7 +108,8 @@ class Sessions:
             return None
         is_old = self._now_s() - session.used_s > SESSION_S
         if is_old or not any(is_valid() for is_valid in session.proofs):
-            log.info("the session of %r in the console has ended: %s", session.name, "it is old" if is_old else "its credential changed")
+            reason = "it is old" if is_old else "its credential changed"
+            log.info("the session of %r in the %s has ended: %s", session.name, self._noun, reason)
             del self._sessions[session.token]
             return None
         return session
@@ -98,23 +121,60 @@ class Sessions:
 
     async def begin(self, name: str, password: str, address: str) -> Session | None:
         """Check name and password. Returns None, after a delay, if they do not belong together."""
+        return await self._begin(secrets.token_urlsafe(32), partial(self._password, name, password), name, address)
+
+    async def of_header(self, header: str, address: str) -> Session | None:
+        """Return the session of an Authorization header, Basic or Bearer. Returns None, after a delay, if it is not accepted."""
+        token = hmac.digest(self._key, header.encode(errors="surrogatepass"), "sha256").hex()
+        session = self.find(token)
+        if session is not None:
+            return session
+        scheme, _, value = header.partition(" ")
+        name, password = _basic(value) if scheme.lower() == "basic" else ("", "")
+        is_bearer = scheme.lower() == "bearer" and len(value) <= _HEADER_MAX
+        check = partial(self._bearer, value) if is_bearer else partial(self._password, name, password)
+        return await self._begin(token, check, "a bearer token" if is_bearer else name, address)
+
+    async def _begin(self, token: str, check: Callable[[], Awaitable[_Login | None]], name: str, address: str) -> Session | None:
         if self._has_failed_often(address):
             await asyncio.sleep(FAILURE_DELAY_S)
             return None
-        proofs: tuple[Proof, ...] = ()
-        if 0 < len(name) <= _LETTERS_MAX and 0 < len(password) <= _LETTERS_MAX:
-            async with self._checks:
-                proofs = await self._proofs(name, password)
-        if not proofs:
+        async with self._checks:
+            known = self.find(token)  #: another request with the same header was faster
+            if known is not None:
+                return known
+            login = await check()
+        if login is None:
             self._note_failure(address)
-            log.info("the console refused a login of %r at %s", name[:_LETTERS_MAX], address)
+            log.info("the %s refused a login of %r at %s", self._noun, name[:_LETTERS_MAX], address)
             await asyncio.sleep(FAILURE_DELAY_S)
             return None
-        session = Session(secrets.token_urlsafe(32), name, self._now_s(), proofs)
+        session = Session(token, login.name, self._now_s(), login.proofs)
         self._sessions[session.token] = session
         if len(self._sessions) > SESSIONS_MAX:
             self._sessions.popitem(last=False)
         return session
+
+    async def _password(self, name: str, password: str) -> _Login | None:
+        if not 0 < len(name) <= _LETTERS_MAX or not 0 < len(password) <= _LETTERS_MAX:
+            return None
+        proofs = await self._proofs(name, password)
+        return _Login(name, proofs) if proofs else None
+
+    async def _bearer(self, token: str) -> _Login | None:
+        """Check a token with the validators of the listeners that have OAUTHBEARER."""
+        for listener in self._listeners():
+            offer = listener.offers.get(OAUTHBEARER)
+            if offer is None:
+                continue
+            mechanism = offer.begin()
+            try:
+                mechanism.evaluate(b"n,,\x01auth=Bearer " + token.encode(errors="replace") + b"\x01\x01")
+            except SaslFailed:
+                continue
+            if mechanism.is_complete:
+                return _Login(mechanism.principal_name, (partial(_is_before, mechanism.expires_ms, listener.clock),))
+        return None
 
     async def _proofs(self, name: str, password: str) -> tuple[Proof, ...]:
         """Check PLAIN and each SCRAM mechanism. An unknown user takes as long as a known one."""
@@ -137,12 +197,12 @@ class Sessions:
         listeners = self._listeners()
         if listeners and not any(mechanism in each.offers for each in listeners):
             return None
-        record = self._host.cluster.image.kept.scram_credentials.get((name, NUMBERS[mechanism]))
+        record = self._broker().cluster.image.kept.scram_credentials.get((name, NUMBERS[mechanism]))
         return None if record is None else ScramCredential(record.salt, record.iterations, record.stored_key, record.server_key)
 
     def _listeners(self) -> list[SaslListener]:
         """Return the listeners with logins, with their present mechanisms and users."""
-        found = [each.sasl for each in self._host.broker.listeners if each.sasl is not None]
+        found = [each.sasl for each in self._broker().listeners if each.sasl is not None]
         for each in found:
             each.follow()
         return found
@@ -171,3 +231,16 @@ class Sessions:
         self._failures.move_to_end(address)
         if len(self._failures) > _ADDRESSES_MAX:
             self._failures.popitem(last=False)
+
+
+def _is_before(end_ms: int | None, clock: Clock) -> bool:
+    return end_ms is None or clock.now_ms() < end_ms
+
+
+def _basic(value: str) -> tuple[str, str]:
+    """Return name and password of HTTP Basic; empty ones if it is malformed."""
+    try:
+        name, _, password = base64.b64decode(value[:_HEADER_MAX], validate=True).decode().partition(":")
+    except ValueError:
+        return "", ""
+    return name, password
