@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Final
 
 from avro.errors import AvroException
@@ -54,7 +55,7 @@ class AvroSchema:
         if self._known:
             self.resolved_text = write_json(AvroWriter(is_normal=True, inline=self._known).write(self._node))
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The canonical text: as Avro's Java library prints the schema."""
         return write_json(AvroWriter(self._known).write(self._node))

@@ -7,6 +7,7 @@ text. So both must be what Confluent's registry, which is written in Java, would
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
@@ -24,8 +25,20 @@ _ESCAPES: Final = {code: f"\\u{code:04X}" for code in range(32)} | {
 }
 
 
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"))
+_MAY_DIFFER: Final = re.compile(r"\\u|[0-9]\.[0-9]|[0-9]e[-+]|NaN|Infinity")  #: where Python's encoder may not write what Java does
+
+
 def write_json(value: Any) -> str:
     """The text of a value. Mappings keep their order."""
+    try:
+        text = _ENCODER.encode(value)
+    except TypeError:
+        return _write(value)
+    return _write(value) if _MAY_DIFFER.search(text) else text
+
+
+def _write(value: Any) -> str:
     match value:
         case None:
             return "null"
@@ -38,9 +51,9 @@ def write_json(value: Any) -> str:
         case float():
             return _write_double(value)
         case Mapping():
-            return "{" + ",".join(f"{write_json(key)}:{write_json(each)}" for key, each in value.items()) + "}"
+            return "{" + ",".join(f"{_write(key)}:{_write(each)}" for key, each in value.items()) + "}"
         case Sequence():
-            return "[" + ",".join(map(write_json, value)) + "]"
+            return "[" + ",".join(map(_write, value)) + "]"
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
@@ -49,7 +62,7 @@ def read_json(text: str | bytes) -> Any:
     data = text.encode() if isinstance(text, str) else text
     if _depth_of(data) > DEPTH_MAX:
         raise ValueError(f"more than {DEPTH_MAX} nested levels")
-    value = json.loads(data, parse_constant=_no_number)
+    value = _DECODER.decode(data.decode(json.detect_encoding(data), "surrogatepass"))
     if b"\\ud" in data or b"\\uD" in data:
         write_json(value).encode()  # half of a surrogate pair is no character: it has no bytes in UTF-8
     return value
@@ -81,6 +94,9 @@ def _depth_of(data: bytes) -> int:
 
 def _no_number(text: str) -> float:
     raise ValueError(f"{text} is not a number")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_no_number)
 
 
 def _write_double(value: float) -> str:

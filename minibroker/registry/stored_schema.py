@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Self
-from uuid import UUID
 
 from minibroker.registry.errors import RegistryError
 
@@ -48,10 +47,16 @@ class SchemaContent:
     references: tuple[Reference, ...] = ()
     metadata: Json | None = None
     rule_set: Json | None = None
+    _digest: bytes = field(default=b"", init=False, repr=False, compare=False)  #: computed once
 
     @property
     def digest(self) -> bytes:
         """The MD5 of it, as Confluent's registry computes it."""
+        if not self._digest:
+            object.__setattr__(self, "_digest", self._computed_digest())
+        return self._digest
+
+    def _computed_digest(self) -> bytes:
         md5 = hashlib.md5(self.text.encode(), usedforsecurity=False)
         for reference in self.references:
             md5.update(reference.name.encode() + reference.subject.encode() + reference.version.to_bytes(4, "big", signed=True))
@@ -64,7 +69,8 @@ class SchemaContent:
     @property
     def guid(self) -> str:
         """The digest as a UUID."""
-        return str(UUID(bytes=self.digest))
+        text = self.digest.hex()
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 @dataclass(frozen=True, slots=True)

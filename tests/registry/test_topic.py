@@ -7,16 +7,20 @@ import logging
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from minibroker.errors import KafkaStorageError
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
+from minibroker.registry import json_text
 from minibroker.registry.errors import RegistryError
 from minibroker.registry.json_text import read_json, write_json
 from minibroker.registry.registry import Registry
 from tests.registry.conftest import RegistryClient
 from tests.support.broker_in_memory import BrokerInMemory
+from tests.support.soak import examples
 
 INT, STRING = '"int"', '"string"'
 
@@ -201,6 +205,19 @@ def test_json_is_compact_and_keeps_characters_above_ascii() -> None:
     value = {"a": [1, True, None, 'é\x01\n"\\\U0001f600'], "b": {}}
     assert write_json(value) == '{"a":[1,true,null,"é\\u0001\\n\\"\\\\\U0001f600"],"b":{}}'
     assert read_json(write_json(value)) == value
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5)
+    | st.sampled_from([1e16, 1e-7, "1.5", "1e-5", "\\u001f", "NaN", "\x1f", "\x7f"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3), max_leaves=6,
+)  # fmt: skip
+
+
+@given(value=JSON_VALUES)
+@examples(200)
+def test_pythons_encoder_is_used_only_where_it_writes_what_java_does(value: Any) -> None:
+    assert json_text.write_json(value) == json_text._write(value)
 
 
 @pytest.mark.parametrize("text", ["", "{", "NaN", "[1,]", "[" * 101 + "]" * 101, '"\\ud800"', '"\\udc00\\ud800"'])
