@@ -9,7 +9,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
 from typing import Any, Final
 
 from minibroker.console.bodies import body_of
@@ -124,10 +123,9 @@ class Observer:
                 return
             yield seen
 
-    def errors(self, most: int, min_time_ms: int, without: str = "") -> list[SeenRequest]:
-        """Return the last requests that were answered with an error other than `without`."""
-        found = (each for each in self.latest() if each.entry.errors not in {(), (without,)} and each.entry.time_ms >= min_time_ms)
-        return list(islice(found, most))
+    def errors(self, min_time_ms: int, without: str = "") -> Iterator[SeenRequest]:
+        """Yield the requests that were answered with an error other than `without`, newest first."""
+        return (each for each in self.latest() if each.entry.errors not in {(), (without,)} and each.entry.time_ms >= min_time_ms)
 
     def _client(self, connection: ConnectionInfo, now_ms: int) -> ClientActivity:
         client = self.clients.get(connection)

@@ -41,6 +41,16 @@ async def paced(items: Iterable[T], every: int = 20) -> AsyncIterator[T]:
         yield each
 
 
+async def first(items: AsyncIterator[T], count: int) -> AsyncIterator[T]:
+    """Yield at most `count` items."""
+    left = count
+    async for each in items:
+        yield each
+        left -= 1
+        if not left:
+            return
+
+
 async def drive(steps: Generator[Any, Any, T]) -> T:
     """Run a generator of the broker that yields at pauses. Returns its result."""
     pace = Pace()

@@ -73,7 +73,7 @@ class Visit:
         """Return the topic that a parameter names, which the visitor may see."""
         wanted = self.text(name)
         topic = self.host.cluster.topics.get(wanted)
-        if topic is None or not self.visitor.may(Operation.DESCRIBE, ResourceType.TOPIC, wanted):
+        if topic is None or not self.may_see_topic(wanted):
             raise NotFoundError(f"there is no topic {wanted!r}")
         return topic
 
@@ -84,6 +84,15 @@ class Visit:
             return self.host.cluster.partition(topic.name, index)
         except UnknownTopicOrPartition:
             raise NotFoundError(f"topic {topic.name} has no partition {index}; it has {len(topic.partitions)}") from None
+
+    def may_see_topic(self, name: str) -> bool:
+        """Return whether the visitor may see that a topic exists."""
+        return self.visitor.may(Operation.DESCRIBE, ResourceType.TOPIC, name)
+
+    @property
+    def may_see_cluster(self) -> bool:
+        """Whether the visitor may see what concerns the broker as a whole: its files, sizes, listeners and clients."""
+        return self.visitor.may(Operation.DESCRIBE, ResourceType.CLUSTER)
 
     def may(self, operation: Operation, kind: ResourceType, *name: str) -> bool:
         """Return whether the visitor may do something."""

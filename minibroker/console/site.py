@@ -189,7 +189,13 @@ class ConsoleSite:
             while True:
                 if not self._is_logged_in(request):
                     return stream.response
-                data = frame | await self._data(page, visit)
+                try:
+                    if page.needs is not None:
+                        visit.visitor.check(*page.needs)
+                    data = frame | await self._data(page, visit)
+                except (NotFoundError, QueryError, BrokerError, KafkaError, TimeoutError) as error:
+                    await stream.send("gone", {"message": _problem(error)[1]})
+                    return stream.response
                 for block in page.live:
                     html = await self._templates.block(page.template, block, data)
                     if sent.get(block) != html:

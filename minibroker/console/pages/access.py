@@ -28,7 +28,7 @@ async def access(visit: Visit) -> dict[str, Any]:
     users, users_why = await _or_why(_users(visit))
     return {
         "has_authorizer": visit.services.authorizer is not None,
-        "super_users": sorted(config.super_users) if visit.may(Operation.DESCRIBE, ResourceType.CLUSTER) else [],
+        "super_users": sorted(config.super_users) if visit.may(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER) else [],
         "principal": visit.visitor.principal,
         "acls": [_acl_row(each) for each in acls[:_SHOWN]],
         "acl_count": len(acls),

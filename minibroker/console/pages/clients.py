@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from minibroker.console.observer import ClientActivity
+from minibroker.console.observer import ClientActivity, SeenRequest
+from minibroker.console.pace import first, paced
 from minibroker.console.page import NotFoundError, Page, Visit, rows_of
-from minibroker.console.pages.requests import row_of
+from minibroker.console.pages.requests import is_visible, row_of
 from minibroker.console.values import visible
 from minibroker.security.acl import Operation, ResourceType
 from minibroker.testing.request_log import WAITING
@@ -52,13 +53,15 @@ def _row(visit: Visit, connection: Any) -> dict[str, Any]:
         "last_api": None if last is None else f"{last.entry.api} v{last.entry.version}",
         "last_ms": None if last is None else last.entry.time_ms,
         "is_waiting": is_waiting,
-        "waits_for": _waits_for(last) if is_waiting and last is not None else "",
+        "waits_for": _waits_for(visit, last) if is_waiting and last is not None else "",
     }
 
 
-def _waits_for(last: Any) -> str:
+def _waits_for(visit: Visit, last: SeenRequest) -> str:
     """Return in words what a request waits for."""
     waits, entry = last.waits_for, last.entry
+    if not is_visible(visit, last):
+        return "an answer"
     where = f" of {', '.join(entry.topics[:3])}" if entry.topics else f" in group {visible(entry.group)}" if entry.group else ""
     if "max_wait_ms" in waits:
         session = f", session {waits['session_id']}" if waits.get("session_id") else ""
@@ -80,12 +83,19 @@ async def client(visit: Visit) -> dict[str, Any]:
                 **_row(visit, connection),
                 "first_ms": activity.first_ms,
                 "apis": [{"api": name, "version": uses[0], "count": uses[1]} for name, uses in sorted(activity.apis.items())],
-                "requests": [row_of(each) for each in observer.latest() if each.connection is info][:_REQUESTS_SHOWN],
+                "requests": [row_of(each) for each in await _requests(visit, info)],
                 "sessions": _sessions(visit, activity),
-                "telemetry": [_instance(each, has_samples=True) for each in _telemetry(visit) if _is_of(each, activity, info)],
+                "telemetry": [_instance(each, visit) for each in _telemetry(visit) if _is_of(each, activity, info)],
                 "command": _command(visit),
             }
     raise NotFoundError(f"connection {number} is closed, or never existed")
+
+
+async def _requests(visit: Visit, info: Any) -> list[SeenRequest]:
+    kept = paced(visit.host.observer.latest(), every=50)
+    return [
+        each async for each in first((each async for each in kept if each.connection is info and is_visible(visit, each)), _REQUESTS_SHOWN)
+    ]
 
 
 def _sessions(visit: Visit, activity: ClientActivity) -> list[dict[str, Any]]:
@@ -106,6 +116,8 @@ def _sessions(visit: Visit, activity: ClientActivity) -> list[dict[str, Any]]:
             topic = (
                 each.topic if isinstance(each.topic, str) else getattr(visit.image.topics_by_id.get(each.topic), "name", str(each.topic))
             )
+            if not visit.may_see_topic(topic):
+                continue
             partitions.append({"topic": topic, "partition": each.entry.partition, "fetch_offset": each.entry.fetch_offset})
         found.append(
             {"session_id": number, "epoch": session.epoch, "used_ms": session.used_ms, "partition_count": len(session.partitions),
@@ -124,8 +136,11 @@ def _is_of(instance: Any, activity: ClientActivity, info: Any) -> bool:
     return bool(instance.client_id == activity.client_id and instance.host == info.client_host)
 
 
-def _instance(instance: Any, *, has_samples: bool = False) -> dict[str, Any]:
-    samples = instance.metrics.samples() if has_samples else []
+def _instance(instance: Any, visit: Visit | None = None) -> dict[str, Any]:
+    """Return a client that pushes metrics; with a visit, also the metrics, as far as the visitor may see the topics in them."""
+    samples = (
+        [] if visit is None else [each for each in instance.metrics.samples() if visit.may_see_topic(dict(each.labels).get("topic", ""))]
+    )
     return {
         "instance_id": str(instance.instance_id),
         "client_id": visible(instance.client_id or ""),

@@ -49,7 +49,9 @@ async def groups(visit: Visit) -> dict[str, Any]:
     rows = rows_of(visit, sorted(listed, key=lambda each: each.group_id))
     items = []
     async for each in paced(rows.items, every=1):
-        committed = offsets_of(visit, each.group_id)
+        may_describe = visit.may(Operation.DESCRIBE, ResourceType.GROUP, each.group_id)
+        offsets = offsets_of(visit, each.group_id) if may_describe else {}
+        committed = {key: value for key, value in offsets.items() if visit.may_see_topic(key[0])}
         lags = [lag for (topic, index), value in committed.items() if (lag := lag_of(_find(visit, topic, index), value.offset)) is not None]
         items.append(
             {
@@ -195,7 +197,7 @@ def _offset_row(topic: str, index: int, partition: Partition | None, offset: int
 
 
 def _find(visit: Visit, topic: str, index: int) -> Partition | None:
-    found = visit.host.cluster.topics.get(topic)
+    found = visit.host.cluster.topics.get(topic) if visit.may_see_topic(topic) else None
     return found.partitions[index] if found is not None and index < len(found.partitions) else None
 
 

@@ -8,10 +8,11 @@ from typing import Any, Final
 
 import minibroker
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC
-from minibroker.console.pace import paced
+from minibroker.console.observer import SeenRequest
+from minibroker.console.pace import first, paced
 from minibroker.console.page import Page, Visit
 from minibroker.console.pages.lags import stored_groups
-from minibroker.console.pages.requests import row_of
+from minibroker.console.pages.requests import is_visible, row_of
 from minibroker.console.snippets import snippets_of
 from minibroker.security.acl import Operation, ResourceType
 
@@ -26,7 +27,7 @@ async def overview(visit: Visit) -> dict[str, Any]:
     cluster, broker = host.cluster, host.broker
     partition_count = topic_count = record_count = size = 0
     async for topic in paced(list(cluster.topics.values())):
-        if not visit.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+        if not visit.may_see_topic(topic.name):
             continue
         partition_count += len(topic.partitions)
         topic_count += not topic.is_internal
@@ -34,8 +35,8 @@ async def overview(visit: Visit) -> dict[str, Any]:
             logs = [log for each in topic.partitions if (log := each.online_log) is not None]
             record_count += sum(log.log_end_offset - log.log_start_offset for log in logs)
             size += sum(log.segments.size for log in logs)
-    may_see_clients = visit.may(Operation.DESCRIBE, ResourceType.CLUSTER)
-    errors = host.observer.errors(_ERRORS_SHOWN, host.now_ms() - _LATELY_MS, without=_USUAL) if may_see_clients else []
+    may_see_clients = visit.may_see_cluster
+    errors = await _errors(visit) if may_see_clients else []
     listeners = [
         (each.name, each.protocol, f"{each.host or 'localhost'}:{each.port}") for node in broker.nodes for each in node.node.listeners
     ]
@@ -47,7 +48,7 @@ async def overview(visit: Visit) -> dict[str, Any]:
         "topic_count": topic_count,
         "partition_count": partition_count,
         "record_count": record_count,
-        "size": size,
+        "size": size if may_see_clients else None,
         "group_count": await _group_count(visit),
         "connection_count": len(host.connections) if may_see_clients else None,
         "request_count": host.observer.count if may_see_clients else None,
@@ -61,12 +62,22 @@ async def overview(visit: Visit) -> dict[str, Any]:
         ]
         if may_see_clients
         else [],
-        "listeners": [{"name": name, "protocol": protocol, "address": address} for name, protocol, address in listeners],
+        "listeners": [
+            {"name": name, "protocol": protocol, "address": address}
+            for name, protocol, address in (listeners if may_see_clients else listeners[:1])
+        ],
         "snippets": snippets_of(",".join(address for name, _, address in listeners if name == listeners[0][0]), listeners[0][1]),
         "errors": [row_of(each) for each in errors],
         "has_lab": host.lab is not None,
         "command": "minibroker doctor",
     }
+
+
+async def _errors(visit: Visit) -> list[SeenRequest]:
+    """Return the last requests that were answered with an error."""
+    observer, min_time_ms = visit.host.observer, visit.host.now_ms() - _LATELY_MS
+    failed = (each async for each in paced(observer.errors(min_time_ms, without=_USUAL), every=50) if is_visible(visit, each))
+    return [each async for each in first(failed, _ERRORS_SHOWN)]
 
 
 async def _group_count(visit: Visit) -> int:

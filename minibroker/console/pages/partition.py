@@ -8,7 +8,7 @@ from minibroker.cluster.partition import Partition
 from minibroker.console.annotated import annotated
 from minibroker.console.pace import paced
 from minibroker.console.page import NotFoundError, Page, Visit
-from minibroker.console.pages.topics import quoted
+from minibroker.console.pages.topics import quoted, strip_for
 from minibroker.console.reading import batch_row, batches_of, row_of, transactions_of
 from minibroker.console.strip import indexed_aborts
 from minibroker.errors import KafkaError
@@ -33,16 +33,18 @@ async def partition(visit: Visit) -> dict[str, Any]:
     offset = visit.number("offset", max(log.log_start_offset, log.log_end_offset - 100))
     data = await visit.host.reader.read_bytes(found, min(max(offset, log.log_start_offset), log.log_end_offset))
     batches = await visit.host.reader.in_thread(_batch_rows, data)
+    may_see_files = visit.may_see_cluster
     return {
         "topic": topic.name,
         "partition": found.index,
         "partition_count": len(topic.partitions),
-        "directory": log.directory,
+        "may_see_files": may_see_files,
+        "directory": log.directory if may_see_files else None,
         "leader_epoch": found.leader_epoch,
-        "recovery_point": log.flusher.recovery_point,
-        "strip": await visit.host.strips.of(found),
-        "segments": [_segment_row(log, number) async for number in paced(range(max(0, len(log.segments) - _SEGMENTS), len(log.segments)))],
-        "segment_count": len(log.segments),
+        "recovery_point": log.flusher.recovery_point if may_see_files else None,
+        "strip": await strip_for(visit, found),
+        "segments": await _segments(log) if may_see_files else [],
+        "segment_count": len(log.segments) if may_see_files else None,
         "epochs": [{"epoch": epoch, "start_offset": start} for epoch, start in log.epochs.entries[-_SEGMENTS:]],
         "producers": _producers(log),
         "producer_count": len(log.producers.producers),
@@ -50,7 +52,7 @@ async def partition(visit: Visit) -> dict[str, Any]:
         "batches": batches,
         "next_offset": batches[-1]["last_offset"] + 1 if batches and batches[-1]["last_offset"] + 1 < log.log_end_offset else None,
         "previous_offset": max(log.log_start_offset, offset - 100) if offset > log.log_start_offset else None,
-        "command": f"minibroker dump-log {quoted(log.directory)} --deep-iteration",
+        "command": f"minibroker dump-log {quoted(log.directory)} --deep-iteration" if may_see_files else "",
     }
 
 
@@ -68,6 +70,11 @@ def _batch_rows(data: bytes) -> list[dict[str, Any]]:
         if len(rows) == _BATCHES:
             break
     return rows
+
+
+async def _segments(log: PartitionLog) -> list[dict[str, Any]]:
+    count = len(log.segments)
+    return [_segment_row(log, number) async for number in paced(range(max(0, count - _SEGMENTS), count), every=1)]
 
 
 def _segment_row(log: PartitionLog, number: int) -> dict[str, Any]:
@@ -113,7 +120,7 @@ async def batch(visit: Visit) -> dict[str, Any]:
     return described | {
         "topic": topic.name,
         "partition": found.index,
-        "command": f"minibroker dump-log {quoted(log.directory)} --print-data-log",
+        "command": f"minibroker dump-log {quoted(log.directory)} --print-data-log" if visit.may_see_cluster else "",
     }
 
 

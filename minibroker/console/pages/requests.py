@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any, Final
 
 from minibroker.console.observer import SeenRequest
+from minibroker.console.pace import first, paced
 from minibroker.console.page import NotFoundError, Page, Visit
 from minibroker.console.values import visible
 from minibroker.security.acl import Operation, ResourceType
 
 _SHOWN: Final = 100
+#: Bodies name other topics and groups, and configs.
+_BODY_NEEDS: Final = (Operation.ALTER, ResourceType.CLUSTER)
 _NEEDS: Final = (Operation.DESCRIBE, ResourceType.CLUSTER)
+
+
+def is_visible(visit: Visit, seen: SeenRequest) -> bool:
+    """Return whether the visitor may see every topic, group and transactional id that a request names."""
+    entry = seen.entry
+    return visit.services.authorizer is None or (
+        all(map(visit.may_see_topic, entry.topics))
+        and (entry.group is None or visit.may(Operation.DESCRIBE, ResourceType.GROUP, entry.group))
+        and (entry.transactional_id is None or visit.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, entry.transactional_id))
+    )
 
 
 def row_of(seen: SeenRequest) -> dict[str, Any]:
@@ -41,7 +53,7 @@ def row_of(seen: SeenRequest) -> dict[str, Any]:
 async def requests(visit: Visit) -> dict[str, Any]:
     """List the last requests. Parameters: `api`, `client`, `topic`, `group`, `errors=1`, `faults=1`."""
     observer = visit.host.observer
-    chosen = (each for each in observer.latest() if _is_wanted(visit, each))
+    chosen = (each async for each in paced(observer.latest(), every=50) if _is_wanted(visit, each) and is_visible(visit, each))
     return {
         "api": visit.text("api"),
         "client": visit.text("client"),
@@ -52,7 +64,8 @@ async def requests(visit: Visit) -> dict[str, Any]:
         "error_count": observer.error_count,
         "kept": len(observer.requests),
         "apis": sorted(observer.by_api),
-        "requests": [row_of(each) for each in islice(chosen, _SHOWN)],
+        "may_see_bodies": visit.may(*_BODY_NEEDS),
+        "requests": [row_of(each) async for each in first(chosen, _SHOWN)],
         "command": "minibroker lab requests" if visit.host.lab is not None else "",
     }
 
@@ -73,7 +86,7 @@ async def request(visit: Visit) -> dict[str, Any]:
     """Show one request and its answer."""
     number = visit.number("number")
     seen = visit.host.observer.find(number)
-    if seen is None:
+    if seen is None or not is_visible(visit, seen):
         raise NotFoundError(f"request {number} is not kept any more; the last {len(visit.host.observer.requests)} are")
     client = visit.host.observer.clients.get(seen.connection)
     return row_of(seen) | {
@@ -90,5 +103,5 @@ async def request(visit: Visit) -> dict[str, Any]:
 
 PAGES = (
     Page("/requests", "Requests", "requests.html", requests, live=("list",), needs=_NEEDS),
-    Page("/request", "Request", "request.html", request, needs=_NEEDS, live=("facts",), section="/requests"),
+    Page("/request", "Request", "request.html", request, needs=_BODY_NEEDS, live=("facts",), section="/requests"),
 )

@@ -24,14 +24,14 @@ async def topics(visit: Visit) -> dict[str, Any]:
         topic = all_topics.get(name)
         if topic is None or (topic.is_internal and not shows_internal) or wanted not in name.lower():
             continue
-        if visit.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
+        if visit.may_see_topic(name):
             names.append(name)
     rows = rows_of(visit, names)
-    items = [_row(topic) async for name in paced(rows.items, every=1) if (topic := all_topics.get(name)) is not None]
+    items = [_row(visit, topic) async for name in paced(rows.items, every=1) if (topic := all_topics.get(name)) is not None]
     return {"q": visit.text("q"), "internal": shows_internal, **rows.to_json(), "topics": items, "command": "minibroker topics list"}
 
 
-def _row(topic: Topic) -> dict[str, Any]:
+def _row(visit: Visit, topic: Topic) -> dict[str, Any]:
     logs = [log for each in topic.partitions if (log := each.online_log) is not None]
     return {
         "name": topic.name,
@@ -39,7 +39,7 @@ def _row(topic: Topic) -> dict[str, Any]:
         "partition_count": len(topic.partitions),
         "offline_count": sum(not each.is_online for each in topic.partitions),
         "record_count": sum(log.log_end_offset - log.log_start_offset for log in logs),
-        "size": sum(log.segments.size for log in logs),
+        "size": sum(log.segments.size for log in logs) if visit.may_see_cluster else None,
         "is_internal": topic.is_internal,
         "open_transactions": sum(log.first_unstable_offset is not None for log in logs),
         "cleanup_policy": topic.config.get("cleanup.policy", ""),
@@ -54,7 +54,7 @@ async def topic(visit: Visit) -> dict[str, Any]:
     may_read_configs = visit.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, found.name)
     return {
         "name": found.name,
-        **_row(found),
+        **_row(visit, found),
         **rows.to_json(),
         "partitions": strips,
         "groups": await groups_reading(visit, found),
@@ -72,8 +72,18 @@ async def topic(visit: Visit) -> dict[str, Any]:
 async def _strip(visit: Visit, partition: Partition) -> dict[str, Any]:
     services = visit.services
     leader = services.nodes.leader_of(partition)
-    strip = await visit.host.strips.of(partition)
+    strip = await strip_for(visit, partition)
     return strip | {"leader": leader, "leader_epoch": partition.leader_epoch}
+
+
+async def strip_for(visit: Visit, partition: Partition) -> dict[str, Any]:
+    """Return the offsets of a partition, as far as the visitor may see them: transactions as a reader, sizes as DescribeLogDirs."""
+    strip = await visit.host.strips.of(partition)
+    if not strip["is_online"]:
+        return strip
+    if not visit.may(Operation.READ, ResourceType.TOPIC, partition.topic):
+        strip = strip | {"log_end_offset": strip["high_watermark"], "ranges": [], "markers": []}
+    return strip if visit.may_see_cluster else strip | {"size": None, "segments": []}
 
 
 def quoted(word: str) -> str:

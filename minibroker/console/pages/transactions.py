@@ -66,7 +66,7 @@ async def _open(visit: Visit) -> list[dict[str, Any]]:
     async for topic in paced(list(visit.host.cluster.topics.values())):
         if not visit.may(Operation.READ, ResourceType.TOPIC, topic.name):  # as DescribeProducers
             continue
-        for partition in topic.partitions:
+        async for partition in paced(topic.partitions, every=200):
             log = partition.online_log
             if log is None or log.first_unstable_offset is None or len(found) >= _OPEN_SHOWN:
                 continue

@@ -78,7 +78,13 @@
 
   const live = document.body.dataset.live;
   if (live) {
-    follow(live, { block: replaceBlock }, showConnection);
+    const gone = ({ message }) => {
+      stop();
+      clearTimeout(lostTimer);
+      lost.textContent = message;
+      lost.hidden = false;
+    };
+    const stop = follow(live, { block: replaceBlock, gone }, showConnection);
   }
 
   /** Let the keyboard reach parts that scroll, under the name of the heading before them. */
