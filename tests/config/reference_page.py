@@ -16,54 +16,76 @@ PAGE = ROOT / "docs" / "configuration.md"
 
 _HEAD = """# Configuration
 
-Apache Kafka's property names, types and defaults. Values come from, weakest first:
+Properties have Apache Kafka's names, types and defaults. Values come from these sources; later ones override earlier ones:
 
 1. the defaults below;
 2. a properties file: `minibroker serve --config config/server.properties`;
-3. the environment: `KAFKA_NUM_PARTITIONS=3` is `num.partitions=3`; `__` stands for `_`, `___` for `-`;
-4. arguments: `minibroker serve --set num.partitions=3`;
-5. what AlterConfigs stored, for properties whose mode is *cluster-wide*: for all brokers, then for this one. It outlives a restart.
+3. the environment: `KAFKA_NUM_PARTITIONS=3` is `num.partitions=3`; `__` is `_`, and `___` is `-`;
+4. options: `minibroker serve --set num.partitions=3`;
+5. for properties whose mode is *cluster-wide*, the values that AlterConfigs stored: first those of all brokers, then those of this
+   broker. They survive a restart.
 
-A value that is not valid stops the start with one line that says so. A name that nobody knows is warned of, with the nearest that
-somebody knows. [Names of Kafka's that have no effect here](#properties-of-apache-kafka-without-effect) are passed over, or warned of
-where they would change what clients may do.
+An invalid value stops the start with one line that says why. An unknown name is a warning that names the nearest known one.
+[Properties of Apache Kafka that have no effect here](#properties-of-apache-kafka-without-effect) are ignored, with a warning if
+they would change what clients may do.
 
 ```sh
-minibroker config check server.properties     # what is wrong with a file, before a broker starts with it
-minibroker config explain log.retention.ms    # one property: what follows, in the terminal
-minibroker config list --different            # what differs from Apache Kafka
+minibroker config check server.properties     # finds mistakes in a file before a broker starts with it
+minibroker config explain log.retention.ms    # describes one property
+minibroker config list --different            # lists what differs from Apache Kafka
 ```
 
-Three files to begin with:
+Three files to start with:
 
 | file | what it is for |
 |---|---|
-| [`config/server.properties`](../config/server.properties) | the defaults, with what they mean; the place to change them |
-| [`config/test.properties`](../config/test.properties) | tests and CI: small and fast, on a free port of this machine alone |
-| [`config/durable.properties`](../config/durable.properties) | what is acknowledged survives the loss of power |
+| [`config/server.properties`](../config/server.properties) | the defaults with explanations, to be changed |
+| [`config/test.properties`](../config/test.properties) | tests and CI: small and fast, on a free port of this machine only |
+| [`config/durable.properties`](../config/durable.properties) | acknowledged records survive a loss of power |
 
-How to read the tables:
+## Listeners, durability and retention
+
+Several listeners serve clients on the host and in containers:
+
+```properties
+listeners=HOST://:9092,DOCKER://:19092
+advertised.listeners=HOST://localhost:9092,DOCKER://broker:19092
+listener.security.protocol.map=HOST:PLAINTEXT,DOCKER:PLAINTEXT
+```
+
+**Durability** is Kafka's: an acknowledged record is in the page cache, which survives the death of the process. With
+`log.flush.interval.messages=1` it is on the disk before the acknowledgement; one fsync serves all requests that arrive together.
+
+**Retention and compaction** are Kafka's: `retention.ms`, `retention.bytes` and `cleanup.policy=compact` for a topic, or `log.*` for
+all. A change has effect immediately, where Kafka waits for `log.retention.check.interval.ms`. The age of records is that of their
+timestamps: records with old timestamps are deleted within minutes, unless the topic has `retention.ms=-1`. This empties a topic:
+
+```sh
+minibroker topics alter orders --config retention.ms=1
+minibroker topics alter orders --delete-config retention.ms
+```
+
+## How to read the tables
 
 - **valid values** are in Kafka's notation: `[1,...]` is 1 and more, `[0,...,1]` from 0 to 1, `[a, b]` one of these.
-- **mode** is Kafka's *update mode*: *read-only* only before the broker starts; *cluster-wide* also while the broker runs, for all brokers
-  (`minibroker configs alter brokers --default -c NAME=VALUE`) or for one.
-- **Kafka's default** is filled in where it is another one. *Not Kafka's* is a property of minibroker's own, *internal* one
-  that Kafka reads and does not document.
-- **Differs** says how the effect differs from that in Apache Kafka 4.3.1. *No effect* marks what is accepted, checked, stored and
-  shown, but what nothing acts on.
-- **per-broker** properties are those of TLS and SASL. They may have a listener in front, `listener.name.internal.ssl.client.auth`,
-  and some of them a mechanism, `listener.name.internal.plain.sasl.jaas.config`; both in lower case. Only with a listener do they
-  change while the broker runs.
+- **mode** is Kafka's *update mode*. *read-only*: only before the broker starts. *cluster-wide*: also while the broker runs, for all
+  brokers (`minibroker configs alter brokers --default -c NAME=VALUE`) or for one.
+- **Kafka's default** is empty if it is the same. *Not Kafka's* marks properties that only minibroker has. *Internal* marks
+  properties that Kafka reads and does not document.
+- **Differs** says how the effect differs from Apache Kafka 4.3.1. *No effect* marks properties that are accepted, checked, stored
+  and shown, and that nothing uses.
+- **per-broker** properties are those of TLS and SASL. They can have a listener in front, `listener.name.internal.ssl.client.auth`,
+  and some of them a mechanism, `listener.name.internal.plain.sasl.jaas.config`, both in lower case. They can change while the
+  broker runs only if they name a listener.
 
 """
 
-_GROUPS = """What a group of KIP-848 (`consumer.*`), a share or a streams group may have for itself:
-`minibroker configs alter groups GROUP -c NAME=VALUE`. Without one the broker property holds; `group.*.min.*` and
-`group.*.max.*` are the limits of what groups may have.
-Members of classic groups name their time-outs themselves.
+_GROUPS = """Configs of groups of KIP-848 (`consumer.*`), share groups and streams groups:
+`minibroker configs alter groups GROUP -c NAME=VALUE`. If a group has none, the broker property applies. `group.*.min.*` and
+`group.*.max.*` limit the configs of groups. Members of classic groups send their own timeouts.
 """
 
-_KAFKA_ONLY = """A `*` stands for all names that begin so. Those *warned of* get a line in the log where a configuration has them.
+_KAFKA_ONLY = """`*` is a wildcard. For names marked *warned of*, the broker logs a warning if a configuration has them.
 """
 
 
@@ -71,7 +93,7 @@ def page() -> str:
     """The whole text."""
     broker = [_broker_row(entry) for entry in entries(BROKER)]
     lines = [_HEAD + "## Broker properties\n", *_table("property, type, unit, default, Kafka's default, valid values, mode, ", broker)]
-    lines += ["\n## Topic configs\n", "All may change at any time, a topic at a time. Without an override the broker property holds.\n"]
+    lines += ["\n## Topic configs\n", "All can change at any time. If a topic has no override, the broker property applies.\n"]
     lines += _table("config, type, unit, default, valid values, broker property, ", [_topic_row(entry) for entry in entries(TOPIC)])
     lines += ["\n## Group configs\n", _GROUPS]
     lines += _table(
