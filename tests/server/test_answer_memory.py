@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from minibroker.server import answer_memory
+from minibroker.server import answer_memory, connection
 from minibroker.server.answer_memory import HELD_SIZE, AnswerMemory
 from minibroker.server.listener import ConnectionCounts
 from tests.server.serving import Client, OnLoop, Script, frame, listening, until
@@ -92,8 +92,9 @@ def test_over_sockets(on_loop: OnLoop, is_queued: bool, caplog: pytest.LogCaptur
             assert listener.answer_memory.used == 0
 
     on_loop(main())
-    assert all("has not taken" in record.getMessage() for record in caplog.records)
-    assert len(caplog.records) >= 5
+    lines = [record.getMessage() for record in caplog.records if record.name == connection.__name__]  # the watchdog reports slow turns
+    assert all("has not taken" in line for line in lines)
+    assert len(lines) >= 5
 
 
 def test_the_limit_is_the_documented_one() -> None:
