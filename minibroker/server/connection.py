@@ -111,7 +111,7 @@ class Connection(asyncio.BufferedProtocol):
         self._rest: FileOutput | None = None  #: answers with slices of files that the client has not read; later answers queue here
         self._goes_on = False  #: `_go_on` is scheduled
         self._turn_s = 0.0  #: since when `_serve` runs, else 0: it writes, answers that complete meanwhile do not
-        self._is_paused = False  #: the client does not take its answers; written by pause_writing, resume_writing, _send_rest
+        self._is_paused = False  #: the client does not take its answers; written by pause_writing, resume_writing, _send_rest, _send_on
         self._holds: list[Timer | Delayed] = []  #: what holds the client: quotas, a request that is worked on in slices, short memory
         self._is_reading = True
         self._is_closing = False
@@ -160,7 +160,9 @@ class Connection(asyncio.BufferedProtocol):
                 answer.cancel()
         self._queue.clear()
         self._out.clear()
-        self._rest = None
+        if self._rest is not None:
+            self._rest.close()
+            self._rest = None
         for hold in self._holds:
             hold.cancel()
         self._holds.clear()
@@ -392,7 +394,7 @@ class Connection(asyncio.BufferedProtocol):
     def _write_large(self, transport: asyncio.Transport, out: list[Buffer]) -> None:
         if any(isinstance(chunk, FileSlice) for chunk in cast("list[Buffer | FileSlice]", out)):
             transport.set_write_buffer_limits(high=0)
-            self._rest = FileOutput(transport, out)
+            self._rest = FileOutput(transport, out, self._listener.writable_sockets, self._send_on)
             self._send_rest()
         else:
             transport.writelines(out)
@@ -415,11 +417,13 @@ class Connection(asyncio.BufferedProtocol):
         elif not self._is_paused:
             self._is_paused = True
             self._hold()
-            self._listener.at_end_of_turn(self._send_on)
+            if not rest.waits_for_socket:
+                self._listener.at_end_of_turn(self._send_on)
 
     def _send_on(self) -> None:
-        """Continue to send after the turns of other connections."""
+        """Continue to send: the socket takes bytes again, or other connections had their turn."""
         self._is_paused = False
+        self.is_active = True
         self._resume()
 
     def _hold(self) -> None:

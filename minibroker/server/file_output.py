@@ -1,14 +1,15 @@
 """Answers with slices of files, sent as fast as the client takes them.
 
-The transport owns the socket, so a slice is sent by sendfile only while the transport's write buffer is empty. When the socket takes
-no more, a few kilobytes of the slice go to the transport, which waits for the socket on either event loop:
+The transport owns the socket, so a slice is sent by sendfile only while the transport's write buffer is empty:
 
     sendfile takes the whole slice      the next chunk
-    sendfile takes a part or nothing    `PIECE_SIZE` bytes are read and written; the transport calls pause_writing, and resume_writing
-                                        when its buffer is empty again: then sendfile goes on
+    sendfile takes a part or nothing    the socket is full. WritableSockets calls when it takes bytes again: then sendfile goes on
+    sendfile fails                      a piece is read and written: it shows whether the disk, the socket or only sendfile fails. The
+                                        transport calls pause_writing, and resume_writing when its buffer is empty again
     the client keeps up for TURN_SIZE   other connections have their turn first
 
-A client that does not read therefore costs `PIECE_SIZE` and a descriptor for each slice, not the size of its answer.
+A client that does not read therefore costs a descriptor for each slice, and no memory for its answers. Where the socket cannot be
+watched (no epoll, or no descriptor for it), pieces of `PIECE_SIZE` bytes are read and written when the socket is full.
 
 A transport of TLS has `send_piece`: slices are read, encrypted and sent in pieces of `TLS_PIECE_SIZE`, because sendfile would send plain
 bytes. The rest of one piece waits for a client that does not read.
@@ -21,6 +22,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, cast
 
+from minibroker.server.writable_sockets import WritableSockets
 from minibroker.storage.file_slice import FileSlice
 from minibroker.wire.schema import Buffer
 
@@ -37,10 +39,16 @@ class FileOutput:
     The transport must call pause_writing for each byte that it holds back (`set_write_buffer_limits(high=0)`).
     """
 
-    __slots__ = ("_chunks", "_send_piece", "_transport")
+    __slots__ = ("_chunks", "_send_on", "_send_piece", "_sockets", "_transport", "_watched", "waits_for_socket")
 
-    def __init__(self, transport: asyncio.Transport, chunks: Iterable[Buffer]) -> None:
+    def __init__(
+        self, transport: asyncio.Transport, chunks: Iterable[Buffer], sockets: WritableSockets, send_on: Callable[[], None]
+    ) -> None:
         self._transport = transport
+        self._sockets = sockets
+        self._send_on = send_on
+        self._watched = -1  #: the socket, once it was full
+        self.waits_for_socket = False  #: `send_on` will be called
         self._send_piece: Callable[[bytes], int] | None = getattr(transport, "send_piece", None)
         self._chunks = deque(cast("Iterable[Buffer | FileSlice]", chunks))
 
@@ -57,18 +65,19 @@ class FileOutput:
         """Send what the socket takes now.
 
         Returns:
-            Whether everything was sent or is with the transport. If not, and the transport holds nothing, call again after other
-            connections had their turn.
+            Whether everything was sent or is with the transport. If not, and the transport holds nothing, call again when `send_on` is
+            called if this `waits_for_socket`, else after other connections had their turn.
 
         Raises:
             OSError: the disk failed. Close the connection: the head of the answer has been sent.
         """
         transport, chunks = self._transport, self._chunks
         left = TURN_SIZE if self._send_piece is None else TLS_TURN_SIZE
+        self.waits_for_socket = False
         while chunks:
             if transport.is_closing():
                 chunks.clear()
-            elif transport.get_write_buffer_size() or left <= 0:
+            elif self.waits_for_socket or transport.get_write_buffer_size() or left <= 0:
                 return False
             elif isinstance(chunks[0], FileSlice):
                 left -= self._send_slice(chunks[0])
@@ -79,15 +88,33 @@ class FileOutput:
     def _send_slice(self, chunk: FileSlice) -> int:
         if self._send_piece is not None:
             sent = self._send_piece(self._take(chunk, TLS_PIECE_SIZE))
+        elif chunk.must_be_read:
+            sent = self._write_piece(chunk)
         else:
-            sent = chunk.send_to(self._transport.get_extra_info("socket").fileno())
-            if len(chunk):
-                piece = self._take(chunk)
-                sent += len(piece)
-                self._transport.write(piece)
+            descriptor = self._transport.get_extra_info("socket").fileno()
+            sent = chunk.send_to(descriptor)
+            if len(chunk) and not self._is_awaited(descriptor, chunk):
+                sent += self._write_piece(chunk)
         if not len(chunk):
             self._chunks.popleft()
         return sent
+
+    def _is_awaited(self, descriptor: int, chunk: FileSlice) -> bool:
+        """Wait for the socket, if it is full and the system can watch it."""
+        if not chunk.must_be_read and self._sockets.wait(descriptor, self._send_on):
+            self._watched = descriptor
+            self.waits_for_socket = True
+        return self.waits_for_socket
+
+    def _write_piece(self, chunk: FileSlice) -> int:
+        piece = self._take(chunk)
+        self._transport.write(piece)
+        return len(piece)
+
+    def close(self) -> None:
+        """Forget the socket: the connection is closed."""
+        if self._watched >= 0:
+            self._sockets.forget(self._watched)
 
     @staticmethod
     def _take(chunk: FileSlice, size: int = 0) -> bytes:

@@ -25,6 +25,7 @@ from minibroker.server.loop import Watchdog
 from minibroker.server.receive_buffer import new_read_area
 from minibroker.server.request_memory import SHORT_READ_SIZE, RequestHolder, RequestMemory
 from minibroker.server.wakefulness import Wakefulness
+from minibroker.server.writable_sockets import WritableSockets
 
 if TYPE_CHECKING:
     from minibroker.server.sasl.listener import SaslListener
@@ -145,6 +146,7 @@ class Listener:
         self.request_memory.on_shortage.append(self.exchange_read_area)
         self._servers: list[asyncio.Server] = []
         self.wakefulness = Wakefulness(self.at_end_of_turn)
+        self.writable_sockets = WritableSockets(self.at_end_of_turn)
         self._sweep_timer: Timer | None = None
         idle_ms = limits().max_idle_ms
         self._sweep_ms = min(max(idle_ms // 4, 1), _SWEEP_MAX_MS) if idle_ms >= 0 else _SWEEP_MAX_MS
@@ -258,6 +260,8 @@ class Listener:
             self._counts.by_host[host] -= 1
             if not self._counts.by_host[host]:
                 del self._counts.by_host[host]
+            if not self.connections:
+                self.writable_sockets.close()
 
     # -- idle connections -------------------------------------------------------------------------------------------
 

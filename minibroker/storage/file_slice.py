@@ -19,15 +19,15 @@ from typing import Final
 
 from minibroker.storage.files import FileHandle, Files
 
-LEAST_SIZE: Final = 256 * 1024  #: bytes from which a slice is cheaper than a read: it costs two system calls, and one to send the rest
-PIECE_SIZE: Final = 4 * 1024  #: bytes that wait in memory until the socket is writable again
+LEAST_SIZE: Final = 256 * 1024  #: bytes from which a slice is cheaper than a read: it costs two system calls, and some for each rest
+PIECE_SIZE: Final = 4 * 1024  #: bytes that are read at a time where the socket cannot be watched, or is closed
 _READ_SIZE: Final = 256 * 1024  #: bytes that are read at a time where sendfile does not work
 
 
 class FileSlice:
     """At least one byte of a file, from `position` on. Raises OSError if the disk fails, also in the constructor."""
 
-    __slots__ = ("_descriptor", "_files", "_piece_size", "_position", "_size", "on_failure")
+    __slots__ = ("_descriptor", "_files", "_piece_size", "_position", "_size", "must_be_read", "on_failure")
 
     def __init__(self, files: Files, handle: FileHandle, position: int, size: int) -> None:
         self._descriptor = -1
@@ -35,6 +35,7 @@ class FileSlice:
         self._position = position
         self._size = size
         self._piece_size = PIECE_SIZE
+        self.must_be_read = False  #: sendfile failed: use `take`, which finds out why
         self.on_failure: Callable[[OSError], object] | None = None  #: called by the connection when the disk fails while it sends
         self._descriptor = files.handles.duplicate(handle)
         if not files.read_at(self._descriptor, 1, position + size - 1):
@@ -59,16 +60,20 @@ class FileSlice:
         """Send as many bytes as the socket takes now, and consume them. Not for TLS: nothing is encrypted.
 
         Returns:
-            The number of bytes; 0 if the socket takes none or sendfile fails. The caller then writes the bytes that `take` returns.
-            This finds out why: the socket takes them later, the socket is closed, or the disk fails.
+            The number of bytes. If it is less than all and not `must_be_read`, the socket takes more later. If `must_be_read`, write the
+            bytes that `take` returns: this finds out whether the socket is closed, the disk fails, or only sendfile does.
         """
         try:
             sent = self._files.send(socket_descriptor, self._descriptor, self._position, self._size)
         except BlockingIOError:
             return 0
-        except OSError:
-            self._piece_size = _READ_SIZE
+        except OSError as error:
+            self.must_be_read = True
+            if not isinstance(error, ConnectionError):
+                self._piece_size = _READ_SIZE
             return 0
+        if not sent:
+            self.must_be_read = True  # at the end of the file
         self._consume(sent)
         return sent
 

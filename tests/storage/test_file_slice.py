@@ -43,11 +43,31 @@ def test_send_to_a_socket(tmp_path: Path) -> None:
         piece = FileSlice(files, files.handles.handle(str(tmp_path / "file"), APPEND), 2, 5)
         assert piece.send_to(ours.fileno()) == 5
         assert len(piece) == 0
+        assert not piece.must_be_read
         assert theirs.recv(100) == b"23456"
         piece = FileSlice(files, files.handles.handle(str(tmp_path / "file"), APPEND), 2, 5)
         theirs.close()
         assert piece.send_to(ours.fileno()) == 0
         assert len(piece) == 5
+        assert piece.must_be_read
+
+
+def test_full_socket_is_no_failure(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(10_000_000))
+    files = RealFiles()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        piece = FileSlice(files, files.handles.handle(str(tmp_path / "file"), APPEND), 0, 10_000_000)
+        while piece.send_to(ours.fileno()):
+            assert not piece.must_be_read
+        assert 0 < len(piece) < 10_000_000
+        assert not piece.must_be_read
+        (tmp_path / "file").write_bytes(b"")
+        assert theirs.recv(5_000_000)
+        while piece.send_to(ours.fileno()):
+            assert not piece.must_be_read
+        assert piece.must_be_read
 
 
 def test_read_error_is_raised(tmp_path: Path) -> None:
