@@ -10,24 +10,35 @@ The server is off unless a site is mounted. Every request passes the rules of it
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import os
 import ssl
+import sys
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, NamedTuple, Protocol
-
-try:
-    from aiohttp import web
-except ImportError:  # optional: the extras `lab`, `metrics` and `console`
-    web = None  # type: ignore[assignment]
+from importlib import import_module
+from importlib.util import find_spec
+from socket import socket
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from minibroker.errors import ConfigurationError
 from minibroker.http.access import Access, Pages
+from minibroker.http.sockets import listening_sockets
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 LOOPBACK: Final = "127.0.0.1"
 _SHUTDOWN_S: Final = 0.5
+_LOG = logging.getLogger(__name__)
 
 Handler = Callable[["web.Request"], Awaitable["web.StreamResponse"]]
+
+
+def _web() -> Any:
+    """aiohttp.web, which is an optional extra, and slow to import."""
+    return import_module("aiohttp.web")
 
 
 class Place(NamedTuple):
@@ -111,13 +122,33 @@ class _Port:
         self.place = place
         self.sites: list[tuple[HttpSite, Place]] = []
         self.port = place.port
-        self.runner: web.AppRunner | None = None
+        self._sockets: list[socket] = []
+        self._serving: asyncio.Task[None] | None = None
+        self._runner: web.AppRunner | None = None
 
     async def open(self) -> None:
-        """Listen. ConfigurationError: aiohttp is not installed, or the address cannot be used."""
+        """Listen. ConfigurationError: aiohttp is not installed, or the address cannot be used.
+
+        aiohttp takes longer to import than a broker takes to start. The first site imports it in a thread; until then, connections wait.
+        """
         first = self.sites[0][0]
-        if web is None:
+        if find_spec("aiohttp") is None:
             raise ConfigurationError(f"--{first.name}-port needs aiohttp: pip install 'minibroker[{first.extra}]'")
+        host, port = self.place.host, self.place.port
+        try:
+            self._sockets = await listening_sockets(host, port)
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
+            raise ConfigurationError(f"--{first.name}-port: cannot listen on {host}:{port}: {reason}") from error
+        self.port = self._sockets[0].getsockname()[1]
+        self._serving = asyncio.get_running_loop().create_task(self._serve())
+        if "aiohttp.web" in sys.modules:
+            await self._serving
+        else:
+            self._serving.add_done_callback(_log_failure)
+
+    async def _serve(self) -> None:
+        web = _web() if "aiohttp.web" in sys.modules else await asyncio.to_thread(_web)
         app = web.Application(client_max_size=max(site.body_max for site, _ in self.sites), middlewares=[_failures_of(self.sites)])
         for site, place in self.sites:
             prefix = site.shared_prefix if len(self.sites) > 1 else ""
@@ -125,32 +156,44 @@ class _Port:
                 site.noun, place.names_option or f"--{site.name}-name", place.host, names=place.names, pages=site.pages, token=place.token
             )
             site.add_routes(Routes(app.router, prefix, _guard(site, access)))
-        self.runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_S)
-        await self.runner.setup()
-        host, port = self.place.host, self.place.port
-        try:
-            await web.TCPSite(self.runner, host, port, ssl_context=self.place.tls).start()
-        except OSError as error:
-            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
-            raise ConfigurationError(f"--{first.name}-port: cannot listen on {host}:{port}: {reason}") from error
-        self.port = self.runner.addresses[0][1]
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_S)
+        await self._runner.setup()
+        for each in self._sockets:
+            await web.SockSite(self._runner, each, ssl_context=self.place.tls).start()
+
+    async def close(self) -> None:
+        """Stop listening. Does nothing if it does not listen."""
+        serving, self._serving = self._serving, None
+        if serving is not None and not serving.done():
+            await asyncio.wait([serving])
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+        for each in self._sockets:
+            each.close()
+        self._sockets = []
+
+
+def _log_failure(serving: asyncio.Task[None]) -> None:
+    if not serving.cancelled() and serving.exception() is not None:
+        _LOG.error("HTTP sites are not served", exc_info=serving.exception())
 
 
 def _failures_of(sites: list[tuple[HttpSite, Place]]) -> Any:
     """Return a middleware that answers what aiohttp rejects in the site's form: an unknown path, a body that is too large."""
+    http = _web()
 
-    @web.middleware
     async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             return await handler(request)
-        except web.HTTPException as error:
+        except http.HTTPException as error:
             if error.status < 400:
                 raise  # a redirect
             found = [site for site, _ in sites if request.path.startswith(site.shared_prefix)]
             site = max(found, key=_prefix_size, default=sites[0][0])
             return site.failure(request, error.status, f"{request.path}: {error.reason}")
 
-    return answer
+    return http.middleware(answer)
 
 
 def _prefix_size(site: HttpSite) -> int:
@@ -218,9 +261,7 @@ class HttpServer:
     async def stop(self) -> None:
         """Close all ports; responses that are being sent have half a second. Does nothing if it does not listen."""
         for port in self._ports:
-            runner, port.runner = port.runner, None
-            if runner is not None:
-                await runner.cleanup()
+            await port.close()
 
 
 def json_failure(_request: web.Request, status: int, message: str) -> web.Response:
@@ -231,4 +272,5 @@ def json_failure(_request: web.Request, status: int, message: str) -> web.Respon
 def json_response(status: int, value: Any) -> web.Response:
     """Return a value as one line of JSON."""
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
-    return web.Response(status=status, text=json.dumps(value) + "\n", content_type="application/json", headers=headers)
+    response: web.Response = _web().Response(status=status, text=json.dumps(value) + "\n", content_type="application/json", headers=headers)
+    return response

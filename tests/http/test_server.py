@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
+import sys
+import threading
 from collections.abc import AsyncIterator, Mapping
+from types import ModuleType
 from typing import Any
 
 import aiohttp
@@ -11,6 +15,7 @@ import pytest
 from aiohttp import web
 
 from minibroker.errors import ConfigurationError
+from minibroker.http import server as server_module
 from minibroker.http.access import Pages
 from minibroker.http.server import LOOPBACK, HttpServer, Place, Routes, json_failure
 from tests.support.ports import free_port
@@ -72,6 +77,26 @@ async def test_sites_without_a_port_get_free_ones_without_a_prefix(server: HttpS
     assert server.url("console") != server.url("lab")
     assert await ask(f"{server.url('lab')}/lab") == (200, "lab")
     assert (await ask(f"{server.url('lab')}/console"))[0] == 404
+
+
+async def test_connections_wait_while_aiohttp_is_imported_in_a_thread(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    imported = threading.Event()
+
+    def import_late() -> ModuleType:
+        assert threading.current_thread() is not threading.main_thread()
+        assert imported.wait(30)
+        monkeypatch.undo()
+        return sys.modules["aiohttp.web"]
+
+    monkeypatch.setattr(server_module, "_web", import_late)
+    monkeypatch.delitem(sys.modules, "aiohttp.web")
+    server.mount(Site("console"), Place())
+    await server.start()
+    asked = asyncio.create_task(ask(f"{server.url('console')}/console"))
+    await asyncio.sleep(0)
+    assert not asked.done()
+    imported.set()
+    assert await asked == (200, "console")
 
 
 async def test_a_port_in_use_leaves_no_port_open(server: HttpServer) -> None:
