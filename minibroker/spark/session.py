@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-#: The version of Spark and of its connector. Later versions need artifacts that some mirrors lack.
-SPARK_VERSION = "4.0.0"
-CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}"
+#: a package that must have the version of Spark; `spark_package` returns its coordinate
+CONNECTOR = "spark-sql-kafka-0-10"
 
 #: dependencies of the connector that Spark brings itself: 54 MB to fetch once and to copy at every start
 PROVIDED = (
+    "at.yawk.lz4:lz4-java",
     "com.google.code.findbugs:jsr305",
     "org.apache.hadoop:hadoop-client-api",
     "org.apache.hadoop:hadoop-client-runtime",
@@ -76,6 +76,13 @@ def missing() -> str | None:
     return None
 
 
+def spark_package(name: str) -> str:
+    """Return the Maven coordinate of a package that belongs to Spark, such as `spark-avro`, in the version of PySpark."""
+    import pyspark  # noqa: PLC0415  heavy, and an extra
+
+    return f"org.apache.spark:{name}_2.13:{pyspark.__version__}"
+
+
 def kafka_session(
     app_name: str,
     *,
@@ -108,7 +115,7 @@ def kafka_session(
     home.mkdir(parents=True, exist_ok=True)
     properties = {**_defaults(home, master), **(conf or {})}
     user_packages = (conf or {}).get("spark.jars.packages", "").split(",")
-    properties["spark.jars.packages"] = ",".join(dict.fromkeys(name for name in (CONNECTOR, *packages, *user_packages) if name))
+    properties["spark.jars.packages"] = ",".join(dict.fromkeys(name for name in (spark_package(CONNECTOR), *packages, *user_packages) if name))
     properties |= {"spark.app.name": app_name, "spark.master": master}
     if is_here(master):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # read when the JVM starts

@@ -7,6 +7,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Self
 
@@ -14,7 +15,7 @@ import pytest
 from confluent_kafka import Producer
 
 from minibroker.client.client import Client
-from minibroker.spark.session import CONNECTOR, SPARK_VERSION
+from minibroker.spark.session import CONNECTOR, spark_package
 from tests.docker.podman import ENVIRONMENT, ROOT, TIMEOUT_S, build_options, logs, podman, podman_code
 from tests.support.ports import free_port
 
@@ -115,12 +116,12 @@ def test_integration_tests_of_an_application(compose: str) -> None:
 def test_spark_beside_it_is_a_valid_file(compose: str) -> None:
     told = Project("compose.yaml", "compose.spark.yaml").compose("config")
     assert "broker:19092" in told
-    assert f"apache/spark:{SPARK_VERSION}" in told
+    assert f"apache/spark:{version('pyspark')}" in told
 
 
 def test_sparks_connector_is_of_its_version_and_kept_where_its_user_may_write() -> None:
     """The user of the image has no home folder; a new volume on a folder of the image belongs to whom the folder belongs."""
     lines = (FOLDER / "spark-defaults.conf").read_text().splitlines()
     settings = dict(line.split(maxsplit=1) for line in lines if not line.startswith("#"))
-    assert settings == {"spark.jars.packages": CONNECTOR, "spark.jars.ivy": "/opt/spark/work-dir/.ivy2"}
+    assert settings == {"spark.jars.packages": spark_package(CONNECTOR), "spark.jars.ivy": "/opt/spark/work-dir/.ivy2"}
     assert "- spark:/opt/spark/work-dir\n" in (FOLDER / "compose.spark.yaml").read_text()
