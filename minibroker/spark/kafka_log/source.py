@@ -108,8 +108,8 @@ class _Reading:
         self._names = names
 
     def read(self, partition: LogPartition | None) -> Iterator[pa.RecordBatch]:
-        """Yield the records of one Spark partition; nothing for None."""
-        if partition is None:
+        """Yield the records of one Spark partition; nothing for None, or an empty one: PySpark makes one if there are no partitions."""
+        if partition is None or partition.value is None:
             return
         from minibroker.spark.kafka_log import columns, reader  # noqa: PLC0415  processes that return a schema or a plan need no Arrow
 

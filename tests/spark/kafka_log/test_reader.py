@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 
 pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+from pyspark.sql.datasource import InputPartition
 
 from minibroker.clock import ManualClock
 from minibroker.errors import CorruptLogError
@@ -22,6 +25,8 @@ from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
 from minibroker.records.record import Record
 from minibroker.spark.failures import OptionError
+from minibroker.spark.kafka_log.options import parse_options
+from minibroker.spark.kafka_log.source import KafkaLogReader
 from minibroker.storage.files import RealFiles
 from tests.spark.kafka_log.reading import ranges_of, rows_of, values_of
 from tests.support.log_batches import NOW_MS, batch_of, read_values
@@ -370,3 +375,10 @@ def test_only_what_is_asked_for_is_read(data: Path, open_log: OpenLog, by: str, 
         assert all(size <= (20_000 if path == paths[-1] else 16_384) for path, size in beside.items())
         expected = (end - start) * 1100
         assert sum(files.bytes_read.values()) < expected + (45_000 if by == "offsets" else 50_000)
+
+
+@pytest.mark.parametrize("partition", [None, InputPartition(None)])
+def test_a_plan_without_partitions(partition: Any) -> None:
+    """PySpark then calls `read` once: 4.0 and 4.1 with None, 4.2 with an empty partition."""
+    reader = KafkaLogReader(parse_options({"path": "/nowhere"}), ("value",))
+    assert list(reader.read(partition)) == []
