@@ -5,9 +5,10 @@
     archive     topics -> tables, exactly once            replay     tables -> topics
     audit       compare two sides                         report     what topics hold
     sql         topics as views                           failures   errors, and why Spark failed, in one line
-    progress    what users see while a pipeline runs
+    decoding    values by the schemas of a registry       progress   what users see while a pipeline runs
 
 Invariant: a pipeline talks to brokers over the wire. It imports client, records, storage, schemas,
-wire and config, and errors and clock below them; no other package of the broker. session, sql and
+wire and config, and errors and clock below them; of registry, client and protoc; no other package of the
+broker. session, sql and
 the sources of topics import PySpark only when Spark is needed, so that look-ups work before it starts.
 """

@@ -25,6 +25,7 @@ import sys
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,9 +79,7 @@ def missing() -> str | None:
 
 def spark_package(name: str) -> str:
     """Return the Maven coordinate of a package that belongs to Spark, such as `spark-avro`, in the version of PySpark."""
-    import pyspark  # noqa: PLC0415  heavy, and an extra
-
-    return f"org.apache.spark:{name}_2.13:{pyspark.__version__}"
+    return f"org.apache.spark:{name}_2.13:{version('pyspark')}"
 
 
 def kafka_session(
@@ -115,7 +114,9 @@ def kafka_session(
     home.mkdir(parents=True, exist_ok=True)
     properties = {**_defaults(home, master), **(conf or {})}
     user_packages = (conf or {}).get("spark.jars.packages", "").split(",")
-    properties["spark.jars.packages"] = ",".join(dict.fromkeys(name for name in (spark_package(CONNECTOR), *packages, *user_packages) if name))
+    properties["spark.jars.packages"] = ",".join(
+        dict.fromkeys(name for name in (spark_package(CONNECTOR), *packages, *user_packages) if name)
+    )
     properties |= {"spark.app.name": app_name, "spark.master": master}
     if is_here(master):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # read when the JVM starts

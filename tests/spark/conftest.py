@@ -24,7 +24,8 @@ def spark() -> Iterator[Any]:
         "spark.driver.memory": "1g",
         "spark.sql.streaming.stopTimeout": "120s",
     }
-    session = spark_session.kafka_session("minibroker-tests", master="local[2]", conf=conf)
+    packages = [spark_session.spark_package("spark-avro")]
+    session = spark_session.kafka_session("minibroker-tests", master="local[2]", conf=conf, packages=packages)
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()

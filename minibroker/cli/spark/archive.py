@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from minibroker.cli.completions import topic_names
+from minibroker.cli.registry import serdes_options
 from minibroker.cli.spark.options import SparkRun, range_options, spark_command
 
 
@@ -17,6 +18,7 @@ Examples:
   minibroker spark archive --pattern 'flights.*' --to s3a://bucket/flights --format delta
   minibroker spark archive orders --to /archives/orders --ending @2026-11-22
   minibroker spark archive orders --to /archives/orders --follow --every '1 minute'
+  minibroker spark archive orders --to /archives/orders --registry http://localhost:8081
   minibroker spark archive --to /archives/orders --runs
 """
 )
@@ -50,6 +52,15 @@ Examples:
 @click.option("--every", default="10 seconds", show_default=True, metavar="TIME", help="With --follow: the time between runs.")
 @click.option("--checkpoint", metavar="DIR", help="With --follow: folder for the state of the query.  [default: in the archive]")
 @click.option("--max-offsets", type=click.IntRange(min=1), metavar="N", help="The most offsets in a run.  [default: 50,000,000]")
+@serdes_options("Also archive the values as this schema registry decodes them, in a column `decoded`.")
+@click.option("--value-subject", metavar="SUBJECT", help="With --registry: the subject of the values.  [default: TOPIC-value]")
+@click.option(
+    "--undecodable",
+    type=click.Choice(["fail", "null"]),
+    default="fail",
+    show_default=True,
+    help="With --registry: what to do with values that cannot be decoded.",
+)
 @click.option("--runs", is_flag=True, help="Archive nothing; show what each run has archived.")
 @spark_command("table", "json", "jsonl", "yaml")
 def archive(run: SparkRun, *, path: str, runs: bool, follow: bool, output: str, **options: Any) -> None:
@@ -68,6 +79,9 @@ def archive(run: SparkRun, *, path: str, runs: bool, follow: bool, output: str, 
         for name in ("every", "checkpoint"):
             if not follow and is_given(name):
                 raise click.UsageError(f"--{name} needs --follow")
+        for name in ("value-subject", "undecodable"):
+            if options["registry"] is None and is_given(name.replace("-", "_")):
+                raise click.UsageError(f"--{name} needs --registry")
     from minibroker.cli.spark import archiving  # noqa: PLC0415  --help needs no PySpark
 
     if runs:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from minibroker.cli.output import emit
 from minibroker.cli.spark.options import SparkRun, is_here
 from minibroker.spark.archive import ArchiveStream, Run, batch, delta, files, read_manifest, store, streaming
+from minibroker.spark.decoding.column import FAILFAST, PERMISSIVE, from_registry, packages_of
+from minibroker.spark.decoding.schemas import SchemaRegistry
 from minibroker.spark.progress import size_text
 from minibroker.spark.sources.positions import EARLIEST, Position
 from minibroker.spark.sources.source import TopicSource, source_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from minibroker.registry.client import RegistryClient
 
 COLUMNS = ("run", "topic", "partition", "start_offset", "end_offset", "record_count")
 
@@ -21,12 +28,13 @@ def archive_now(run: SparkRun, path: str, output: str, options: Mapping[str, Any
     """Archive up to the ends of the topics, and print the runs."""
     starting: Position | None = options["starting"] if is_ranged else None
     _check_folder(path)
+    decoding = _decoding(options)
     source = _source(run, options)
     source.resolve(
         options["topics"], pattern=options["pattern"], starting=starting or EARLIEST, ending=options["ending"]
     )  # report mistakes before Spark starts
     result = batch.archive(
-        _session(run, options["format_"]),
+        _session(run, options["format_"], decoding),
         source,
         path,
         options["topics"],
@@ -34,7 +42,7 @@ def archive_now(run: SparkRun, path: str, output: str, options: Mapping[str, Any
         ending=options["ending"],
         overlap=options["overlap"],
         offsets_per_run=options["max_offsets"] or batch.OFFSETS_PER_RUN,
-        **_common(options),
+        **_common(options, decoding),
     )
     run.finish()
     _print_recovered(result.recovered)
@@ -49,10 +57,11 @@ def archive_now(run: SparkRun, path: str, output: str, options: Mapping[str, Any
 def follow(run: SparkRun, path: str, output: str, options: Mapping[str, Any]) -> None:
     """Archive until Ctrl-C, and print each run."""
     _check_folder(path)
+    decoding = _decoding(options)
     source = _source(run, options)
     source.resolve(options["topics"], pattern=options["pattern"], starting=options["starting"])
     stream = streaming.follow(
-        _session(run, options["format_"]),
+        _session(run, options["format_"], decoding),
         source,
         path,
         options["topics"],
@@ -60,7 +69,7 @@ def follow(run: SparkRun, path: str, output: str, options: Mapping[str, Any]) ->
         trigger=options["every"],
         checkpoint=options["checkpoint"],
         max_offsets_per_trigger=options["max_offsets"],
-        **_common(options),
+        **_common(options, decoding),
     )
     _print_recovered(stream.recovered)
     with stream:
@@ -108,13 +117,40 @@ def _check_folder(path: str) -> None:
         store.ArchiveStore(files.LocalTableFiles(), files.local_path(path)).check_folder()
 
 
-def _session(run: SparkRun, format_: str) -> Any:
-    return run.session(packages=delta.PACKAGES, conf=delta.CONF) if format_ == "delta" else run.session()
+def _session(run: SparkRun, format_: str, decoding: Decoding | None) -> Any:
+    packages = decoding.packages if decoding else ()
+    if format_ == "delta":
+        return run.session(packages=[*delta.PACKAGES, *packages], conf=delta.CONF)
+    return run.session(packages=packages)
 
 
-def _common(options: Mapping[str, Any]) -> dict[str, Any]:
+def _common(options: Mapping[str, Any], decoding: Decoding | None) -> dict[str, Any]:
     names = ("pattern", "allow_gaps", "allow_recreated", "compression")
-    return {**{name: options[name] for name in names}, "format": options["format_"]}
+    columns = decoding.columns if decoding else None
+    return {**{name: options[name] for name in names}, "format": options["format_"], "columns": columns}
+
+
+class Decoding:
+    """How `--registry` decodes values: asked before Spark starts, to report mistakes early."""
+
+    def __init__(self, registry: RegistryClient, subject: str, *, is_permissive: bool) -> None:
+        self._registry = SchemaRegistry(registry)
+        self._subject = subject
+        self._mode = PERMISSIVE if is_permissive else FAILFAST
+        self.packages = packages_of(self._registry.get_version(subject).schema_type)
+
+    def columns(self) -> Mapping[str, Column]:
+        """Return the column that each run adds."""
+        return {"decoded": from_registry("value", self._registry, self._subject, mode=self._mode, headers="headers")}
+
+
+def _decoding(options: Mapping[str, Any]) -> Decoding | None:
+    registry, subject, topics = options["registry"], options["value_subject"], options["topics"]
+    if registry is None:
+        return None
+    if subject is None and (len(topics) != 1 or options["pattern"]):
+        raise click.UsageError("--registry needs --value-subject, unless exactly one TOPIC is given")
+    return Decoding(registry, subject or f"{topics[0]}-value", is_permissive=options["undecodable"] == "null")
 
 
 def _items(runs: Sequence[Run]) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from minibroker.spark.archive.delta import DeltaRunWriter
 from minibroker.spark.archive.files import open_folder
 from minibroker.spark.archive.manifest import DELTA, PARQUET, Run
 from minibroker.spark.archive.planning import OVERLAPS, Allowed, Plan, plan, portions
-from minibroker.spark.archive.runs import MakeFrame, RunWriter, parallelism
+from minibroker.spark.archive.runs import MakeColumns, MakeFrame, RunWriter, parallelism
 from minibroker.spark.archive.staging import COMPRESSIONS, task_counts
 from minibroker.spark.archive.store import ArchiveStore, Recovered
 from minibroker.spark.failures import SourceError
@@ -72,6 +72,7 @@ def archive(
     format: str = PARQUET,  # noqa: A002  Spark's name
     compression: str = "zstd",
     offsets_per_run: int = OFFSETS_PER_RUN,
+    columns: MakeColumns | None = None,
     clock: Clock | None = None,
 ) -> ArchiveResult:
     """Archive topics up to their ends.
@@ -91,6 +92,7 @@ def archive(
         format: `parquet`, or `delta`, which needs a session with Delta Lake.
         compression: one of zstd, snappy, lz4, gzip, none.
         offsets_per_run: the most offsets of a run; more offsets become several runs, each with its commit.
+        columns: returns more columns by name, such as decoded values; called for each run.
         clock: for the times in the manifest.
 
     Raises:
@@ -104,7 +106,7 @@ def archive(
     if offsets_per_run < 1:
         raise SourceError(f"offsets_per_run must be at least 1, got {offsets_per_run}")
     allowed = Allowed(gaps=allow_gaps, recreated=allow_recreated, overlap=overlap)
-    with open_writer(spark, source, path, format=format, compression=compression, clock=clock) as writer:
+    with open_writer(spark, source, path, format=format, compression=compression, columns=columns, clock=clock) as writer:
         recovered = writer.recover()
         # after the lock and the recovery, so that all runs of other jobs are known
         resolved = source.resolve(topics, pattern=pattern, starting=starting or EARLIEST, ending=ending)
@@ -121,6 +123,7 @@ def open_writer(
     *,
     format: str,  # noqa: A002  Spark's name
     compression: str,
+    columns: MakeColumns | None,
     clock: Clock | None,
 ) -> Iterator[RunWriter]:
     """Yield the writer of the archive at `path`, created if needed and locked; SourceError if that is not possible."""
@@ -135,7 +138,8 @@ def open_writer(
     store.check_folder()
     with files.lock(store.lock_path):
         identity = store.open(format, source.isolation_level)
-        yield WRITERS[format](spark, store, identity, source, compression=compression, clock=clock or WallClock())
+        writer = WRITERS[format]
+        yield writer(spark, store, identity, source, compression=compression, clock=clock or WallClock(), make_columns=columns)
 
 
 def _run_all(writer: RunWriter, planned: Plan, offsets_per_run: int) -> Iterator[Run]:

@@ -87,11 +87,13 @@ class DeltaRunWriter(RunWriter):
         )
         if not any(each.size for each in ranges):
             return self._commit(attempt, intent, {})
+        more = self.more_columns()
         version = self._last_intent()[0] + 1
         self._write_intent(version, intent)
         seen = Observation()
-        rows = archived_frame(make_frame(self.spark), folders_of(topics)).coalesce(task_counts(ranges, parallelism(self.spark))[1])
-        self._save(rows.observe(seen, F.count(F.lit(1)).alias("count")), version)
+        frame = archived_frame(make_frame(self.spark), folders_of(topics), more)
+        rows = frame.coalesce(task_counts(ranges, parallelism(self.spark))[1])
+        self._save(rows.observe(seen, F.count(F.lit(1)).alias("count")), version, adds_columns=bool(more))
         partitions = self._count(topics, ranges)
         check_partitions(partitions, ranges, folders_of(topics))
         written = sum(each.record_count for each in partitions.values())
@@ -120,10 +122,12 @@ class DeltaRunWriter(RunWriter):
         self.store.commit(attempt, run)
         return run
 
-    def _save(self, rows: DataFrame, version: int) -> None:
+    def _save(self, rows: DataFrame, version: int, *, adds_columns: bool = False) -> None:
         """Add rows to the table under a version; do nothing if that version was committed before."""
         writer = rows.write.format(DELTA).mode("append").partitionBy("topic", "date").option("compression", self.compression)
         writer = writer.option("txnAppId", self.identity.archive_id).option("txnVersion", str(version))
+        if adds_columns:
+            writer = writer.option("mergeSchema", "true")
         writer.save(self.store.files.url(self.store.path))
 
     def _count(self, topics: Sequence[ArchivedTopic], ranges: Sequence[PartitionRange]) -> dict[tuple[str, int], Counted]:

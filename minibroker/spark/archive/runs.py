@@ -10,14 +10,17 @@ from minibroker.spark.archive.manifest import ArchivedFile, ArchivedRange, Archi
 from minibroker.spark.archive.planning import check_ids
 from minibroker.spark.archive.staging import Counted, Staged, StagedFile, stage, task_counts
 from minibroker.spark.archive.store import ArchiveStore, Attempt, Recovered
-from minibroker.spark.sources.ranges import PartitionRange
+from minibroker.spark.failures import SourceError
+from minibroker.spark.sources.ranges import COLUMNS, PartitionRange
 from minibroker.spark.sources.source import RecordSource
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 #: makes the records of a run
 MakeFrame = Callable[["SparkSession"], "DataFrame"]
+#: makes the columns that a run adds to those of the records, by name
+MakeColumns = Callable[[], Mapping[str, "Column"]]
 
 
 class RunWriter:
@@ -30,10 +33,19 @@ class RunWriter:
         source: returns the topic ids again after its records were read.
         compression: of the files.
         clock: for the times in the manifest.
+        make_columns: called for each run that has records.
     """
 
     def __init__(
-        self, spark: SparkSession, store: ArchiveStore, identity: Identity, source: RecordSource, *, compression: str, clock: Clock
+        self,
+        spark: SparkSession,
+        store: ArchiveStore,
+        identity: Identity,
+        source: RecordSource,
+        *,
+        compression: str,
+        clock: Clock,
+        make_columns: MakeColumns | None = None,
     ) -> None:
         self.spark = spark
         self.store = store
@@ -41,6 +53,7 @@ class RunWriter:
         self.source = source
         self.compression = compression
         self.clock = clock
+        self._make_columns = make_columns
 
     def recover(self) -> Recovered:
         """Finish or remove the runs of jobs that died."""
@@ -97,6 +110,14 @@ class RunWriter:
         self.store.commit(attempt, run)
         return run
 
+    def more_columns(self) -> Mapping[str, Column]:
+        """Return the columns that a run adds; SourceError if a name is taken."""
+        found = self._make_columns() if self._make_columns else {}
+        taken = [name for name in found if name.lower() in {each.lower() for each in (*COLUMNS, "date")}]
+        if taken:
+            raise SourceError(f"an archive has a column {taken[0]}: give another name")
+        return found
+
     def _stage(self, attempt: Attempt, topics: Sequence[ArchivedTopic], ranges: Sequence[PartitionRange], make_frame: MakeFrame) -> Staged:
         if not any(each.size for each in ranges):
             return Staged((), {})
@@ -108,6 +129,7 @@ class RunWriter:
             attempt.data,
             compression=self.compression,
             writing_tasks=task_counts(ranges, parallelism(self.spark))[1],
+            more=self.more_columns(),
         )
 
 

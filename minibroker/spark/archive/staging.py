@@ -19,7 +19,7 @@ from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.ranges import PartitionRange
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 COMPRESSIONS = ("zstd", "snappy", "lz4", "gzip", "none")
 MAX_OPEN_FILES = 8  #: of a task; each has a buffer
@@ -63,15 +63,16 @@ def task_counts(ranges: Sequence[PartitionRange], parallelism: int) -> tuple[int
     return reading, writing
 
 
-def archived_frame(frame: DataFrame, folders: Mapping[str, str]) -> DataFrame:
-    """Return the columns of an archive: those of the source with folder names in `topic`, and `date`."""
+def archived_frame(frame: DataFrame, folders: Mapping[str, str], more: Mapping[str, Column] | None = None) -> DataFrame:
+    """Return the columns of an archive: those of the source with folder names in `topic`, `date`, and `more` by name."""
     moved = {topic: folder for topic, folder in folders.items() if topic != folder}
     topic = F.col("topic")
     if moved:
         names = F.create_map(*[F.lit(each) for pair in moved.items() for each in pair])
         topic = F.coalesce(names[F.col("topic")], F.col("topic"))
     others = ["key", "value", "headers", "partition", "offset", "timestamp", "timestampType"]
-    return frame.select(*others, topic.alias("topic"), F.expr(DATE).alias("date"))
+    added = [column.alias(name) for name, column in (more or {}).items()]
+    return frame.select(*others, *added, topic.alias("topic"), F.expr(DATE).alias("date"))
 
 
 def stage(
@@ -83,6 +84,7 @@ def stage(
     *,
     compression: str,
     writing_tasks: int,
+    more: Mapping[str, Column] | None = None,
     options: Mapping[str, str] | None = None,
 ) -> Staged:
     """Write a frame of exactly these ranges to the folder `data`, and check the files.
@@ -95,6 +97,7 @@ def stage(
         data: a folder that does not exist yet.
         compression: one of COMPRESSIONS.
         writing_tasks: the most tasks that write.
+        more: columns to add.
         options: more options of Spark's writer.
 
     Raises:
@@ -102,7 +105,7 @@ def stage(
     """
     spark = frame.sparkSession
     seen = Observation()
-    rows = archived_frame(frame, folders).coalesce(writing_tasks).observe(seen, F.count(F.lit(1)).alias("count"))
+    rows = archived_frame(frame, folders, more).coalesce(writing_tasks).observe(seen, F.count(F.lit(1)).alias("count"))
     writer = rows.write.format("parquet").mode("errorifexists").partitionBy("topic", "date").option("compression", compression)
     # one commit in Spark for all tasks, not one per task; no _SUCCESS file, since there is a manifest
     writer = writer.option("mapreduce.fileoutputcommitter.algorithm.version", "1")

@@ -29,7 +29,7 @@ from minibroker.spark.archive.batch import open_writer
 from minibroker.spark.archive.files import TableFiles, open_folder
 from minibroker.spark.archive.manifest import PARQUET, ArchivedTopic, Run, StreamPlace, current
 from minibroker.spark.archive.planning import Allowed, check_ids, plan
-from minibroker.spark.archive.runs import RunWriter, with_new
+from minibroker.spark.archive.runs import MakeColumns, RunWriter, with_new
 from minibroker.spark.archive.store import Recovered
 from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.cluster import ClusterSource
@@ -198,6 +198,7 @@ def follow(
     allow_recreated: bool = False,
     format: str = PARQUET,  # noqa: A002  Spark's name
     compression: str = "zstd",
+    columns: MakeColumns | None = None,
     clock: Clock | None = None,
 ) -> ArchiveStream:
     """Start a stream that archives topics as they grow.
@@ -217,6 +218,7 @@ def follow(
         allow_recreated: archive a topic that was deleted and recreated beside the old one.
         format: as for `archive`.
         compression: as for `archive`.
+        columns: as for `archive`.
         clock: for the times in the manifest.
 
     Raises:
@@ -225,7 +227,7 @@ def follow(
     source = ClusterSource(source) if isinstance(source, str) else source
     starting = as_position(starting)
     with ExitStack() as stack:
-        writer = stack.enter_context(open_writer(spark, source, path, format=format, compression=compression, clock=clock))
+        writer = stack.enter_context(open_writer(spark, source, path, format=format, compression=compression, columns=columns, clock=clock))
         recovered = writer.recover()
         allowed = Allowed(gaps=allow_gaps, recreated=allow_recreated)
         before = writer.archived()
