@@ -83,18 +83,21 @@ class Observer:
             uses = client.apis.setdefault(entry.api, [entry.version, 0])
             uses[0] = entry.version
             uses[1] += 1
+        self.group_events.began(ctx.broker, entry)
         if self._has_room_for_body():
             seen.body = body_of(request)
         return seen
 
     def waits(self, seen: SeenRequest, request: Any) -> None:
         """Note that a request has to wait, and for what."""
+        self.group_events.served()
         if not seen.waits_for:
             names = ("max_wait_ms", "min_bytes", "session_id", "rebalance_timeout_ms", "timeout_ms")
             seen.waits_for = {name: value for name in names if isinstance(value := getattr(request, name, None), int)}
 
-    def answered(self, seen: SeenRequest, response: Any, size: int, ctx: RequestContext) -> None:
+    def answered(self, seen: SeenRequest, response: Any, size: int, _ctx: RequestContext) -> None:
         """Note the answer."""
+        self.group_events.served()
         self.sent += size
         seen.response_size = size
         client = self.clients.get(seen.connection)
@@ -102,12 +105,11 @@ class Observer:
             client.sent += size
         if seen.entry.errors:
             self.error_count += 1
+            self.group_events.failed(seen.entry)
             if client is not None:
                 client.error_count += 1
         if seen.body is not None:
             seen.response = body_of(response)
-        if seen.entry.group is not None:
-            self.group_events.look(ctx.broker, seen.entry)
 
     def find(self, number: int) -> SeenRequest | None:
         """Return a request by its number, if it is still kept."""

@@ -65,6 +65,7 @@ class Samples:
 
     async def _look(self, delay_ms: float) -> Sample:
         broker, records = self._broker(), 0
+        self._observer.group_events.follow(broker.nodes[0].services)
         async for topic in paced(list(broker.cluster.topics.values())):
             if not topic.is_internal:
                 records += sum(log.log_end_offset for each in topic.partitions if (log := each.online_log) is not None)

@@ -104,28 +104,6 @@ def test_a_streams_group_has_the_partitions_of_its_tasks(console: InMemoryConsol
     assert group["members"][0]["topics"] == ["orders"]
 
 
-def test_events_follow_the_state_of_a_group(console: InMemoryConsole) -> None:
-    events = console.host.observer.group_events
-    events.look(console.broker.services, None, "new")
-    assert events.of("new") == []
-    request = k68.Request(
-        group_id="new",
-        member_id="a" * 22,
-        member_epoch=0,
-        rebalance_timeout_ms=1000,
-        subscribed_topic_names=["orders"],
-        topic_partitions=[],
-    )
-    console.broker.ask(request)
-    console.visit("/group", id="new")
-    console.visit("/group", id="new")
-    assert [(event["state_before"], event["state"], event["members"]) for event in events.of("new")] == [(None, "Stable", 1)]
-    console.broker.ask(k68.Request(group_id="new", member_id="a" * 22, member_epoch=-1))
-    console.visit("/group", id="new")
-    newest = events.of("new")[0]
-    assert (newest["state_before"], newest["state"], newest["members_before"]) == ("Stable", "Empty", 1)
-
-
 def test_a_group_that_does_not_exist_is_not_found(console: InMemoryConsole) -> None:
     with pytest.raises(NotFoundError):
         console.visit("/group", id="nothing")

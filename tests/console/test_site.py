@@ -214,7 +214,7 @@ def test_groups_have_members_lag_and_events(filled: ServedConsole) -> None:
     group = get(filled.url, "/group.json?id=billing")
     assert (group["state"], group["type"], group["member_count"]) == ("Stable", "classic", 1)
     assert sum(row["lag"] or 0 for row in group["offsets"]) == group["lag"]
-    assert {"Empty", "Stable"} <= {event["state"] for event in group["events"]}
+    assert {"PreparingRebalance", "Stable"} <= {event["state"] for event in group["events"]}
     assert "JoinGroup" in {event["request"] for event in group["events"]}
 
 

@@ -71,7 +71,6 @@ async def group(visit: Visit) -> dict[str, Any]:
     """Show a group."""
     group_id = visit.text("id")
     found, offsets = await described_group(visit, group_id)
-    visit.host.observer.group_events.look(visit.services, None, group_id)
     known = [row["lag"] for row in offsets if row["lag"] is not None]
     return {
         "group": group_id,

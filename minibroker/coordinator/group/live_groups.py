@@ -57,6 +57,8 @@ class LiveGroups:
         self.store = GroupStore(
             cluster, config, clock, on_loaded=self._resume, new_image=lambda group_type: kind_of(group_type).new_image()
         )
+        #: called with the id of a group after its state, epoch or members changed, or it was deleted: the console follows groups
+        self.on_change: Callable[[str], None] | None = None
         self._sync_logs = sync
         self._kind_of = kind_of
 
@@ -125,6 +127,17 @@ class LiveGroups:
         group = stored.live.pop(group_id, None)
         if group is not None:
             group.unload(error)
+        if group_id not in stored.shard.groups:
+            self.changed(group_id)
+
+    def changed(self, group_id: str) -> None:
+        """Notify `on_change`."""
+        if self.on_change is not None:
+            self.on_change(group_id)
+
+    def peek(self, group_id: str) -> LiveGroup | None:
+        """Return the state machine of a group if there is one; CoordinatorLoadInProgress, NotCoordinator."""
+        return self.shard_of(group_id).live.get(group_id)
 
     def persist(self, stored: StoredShard, records: Sequence[CoordinatorRecord]) -> None:
         """Append records of a group in one batch, and replay them."""
@@ -155,8 +168,17 @@ class LiveGroups:
 
     def _make(self, group_id: str, known: StoredGroup, persist: Persist) -> LiveGroup:
         if not known.is_classic:  # a classic group logs its members itself, with their generation
-            persist = with_log_lines(group_id, known.image, persist)
+            persist = self._noted(group_id, with_log_lines(group_id, known.image, persist))
         return self._kind_of(known.group_type).make(group_id, known, persist)
+
+    def _noted(self, group_id: str, persist: Persist) -> Persist:
+        """Return `persist`, followed by a call of `on_change`. Classic groups call it themselves: most of their changes are not stored."""
+
+        def persist_and_note(records: Sequence[CoordinatorRecord]) -> None:
+            persist(records)
+            self.changed(group_id)
+
+        return persist_and_note
 
     def _resume(self, stored: StoredShard) -> Iterator[None]:
         """Resume the groups of a log that was just read, some in each step."""

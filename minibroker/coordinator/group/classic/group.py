@@ -50,6 +50,7 @@ from minibroker.coordinator.group.classic.rebalance import (
     ClassicGroupState,
     PersistGeneration,
     Rebalance,
+    no_follower,
 )
 from minibroker.coordinator.group.classic.requests import UNKNOWN_MEMBER_ID, Join, JoinAnswer, Joined, Leave, Sync, SyncAnswer, Synced
 from minibroker.coordinator.group.kind import CheckCommit, GroupType, Membership, may_commit_all
@@ -98,6 +99,7 @@ class ClassicGroup:
         limits: ClassicGroupLimits | None = None,
         stored: GroupMetadataValue | None = None,
         members: MemberTable | None = None,
+        changed: Callable[[], None] = no_follower,
         must_rebalance: bool = False,
         draw_member_id: Callable[[Join], str] = new_member_id,
     ) -> None:
@@ -109,7 +111,13 @@ class ClassicGroup:
         """
         self.group_id = group_id
         self._rebalance = Rebalance(
-            group_id, clock=clock, persist=persist, limits=limits or ClassicGroupLimits(), stored=stored, members=members
+            group_id,
+            clock=clock,
+            persist=persist,
+            limits=limits or ClassicGroupLimits(),
+            stored=stored,
+            members=members,
+            changed=changed,
         )
         self._must_rebalance = must_rebalance
         self._draw_member_id = draw_member_id

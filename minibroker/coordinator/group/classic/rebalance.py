@@ -65,6 +65,10 @@ class ClassicGroupLimits(NamedTuple):
     initial_rebalance_delay_ms: int = 0  #: group.initial.rebalance.delay.ms
 
 
+def no_follower() -> None:
+    """Do nothing: no caller follows the group."""
+
+
 PersistGeneration = Callable[[GroupMetadataValue], None]  #: appends the record of the group; KafkaError
 
 
@@ -83,10 +87,12 @@ class Rebalance:
         limits: ClassicGroupLimits,
         stored: GroupMetadataValue | None = None,
         members: MemberTable | None = None,
+        changed: Callable[[], None] = no_follower,
     ) -> None:
         """Create a group, or continue with `stored`, the last record of a group that the log has: then `resume` must follow.
 
-        `members` are those of `stored`, if the caller knows more about them than the record has.
+        `members` are those of `stored`, if the caller knows more about them than the record has. `changed` is called after each change
+        of the state.
         """
         self.group_id = group_id
         self.state = ClassicGroupState.EMPTY
@@ -98,6 +104,7 @@ class Rebalance:
         self.state_timestamp_ms = clock.now_ms()
         self._clock = clock
         self._persist = persist
+        self._changed = changed
         self._is_stored = stored is not None
         self._is_initial = False  #: this rebalance started from an empty group
         self._has_grown = False  #: a member joined since the initial rebalance was last delayed
@@ -295,6 +302,7 @@ class Rebalance:
     def _move_to(self, state: ClassicGroupState) -> None:
         self.state = state
         self.state_timestamp_ms = self._clock.now_ms()
+        self._changed()
 
     # Log lines
 

@@ -92,6 +92,7 @@ class ClassicGroups:
             limits=ClassicGroupLimits(config.group_max_size, config.group_initial_rebalance_delay_ms),
             stored=known.stored,
             members=members,
+            changed=partial(self._groups.changed, group_id),
             must_rebalance=known.was_downgraded,
         )
 
