@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 LOOPBACK: Final = "127.0.0.1"
+_CONSOLE_REGISTRY_HELP: Final = "Let the console decode records with the schemas of this registry.  [default: that of --registry-port]"
 _OPTIONS_KEY: Final = "minibroker.cli.http_sites"  #: the key of the options in the context
 
 
@@ -82,7 +83,12 @@ def _console(broker: Served, options: Mapping[str, Any], _meter: Meter | None) -
         raise ConfigurationError(f"--console-port needs the extra console: pip install 'minibroker[console]' ({error})") from None
     is_read_only = bool(options.get("console_read_only"))
     return console_of(
-        broker, options[_OBSERVER], is_read_only=is_read_only, registry=options.get(_REGISTRY), registry_url=options[_REGISTRY_URL]
+        broker,
+        options[_OBSERVER],
+        is_read_only=is_read_only,
+        registry=options.get(_REGISTRY),
+        registry_url=options[_REGISTRY_URL],
+        other_registry=options.get("console_registry"),
     )
 
 
@@ -174,6 +180,7 @@ def http_options(function: Command) -> Command:
             help="Serve /metrics only to clients that send the token in this file: Authorization: Bearer TOKEN.",
         ),
     ]  # fmt: skip
+    options.append(_option("--console-registry", metavar="URL", help=_CONSOLE_REGISTRY_HELP))
     options.append(_option("--console-read-only", is_flag=True, help="Let the console show everything and change nothing."))
     for option in reversed(options):
         function = option(function)
@@ -197,8 +204,9 @@ class HttpSites:
             for option, value in (*of_site, (site.names_option, f"{site.name}_name")):
                 if site.name != "metrics" and f"{site.name}_port" not in options and value in options:  # a property may have its port
                     raise click.UsageError(f"{option} has no {site.name} without --{site.name}-port")
-        if "console_read_only" in options and "console_port" not in options:
-            raise click.UsageError("--console-read-only has no console without --console-port")
+        for name in ("console_read_only", "console_registry"):
+            if name in options and "console_port" not in options:
+                raise click.UsageError(f"--{name.replace('_', '-')} has no console without --console-port")
         return cls(options)
 
     def follow(self, config: BrokerConfig) -> None:

@@ -16,6 +16,7 @@ from minibroker.server.broker import Broker
 from minibroker.server.listener import AcceptedConnection
 
 if TYPE_CHECKING:
+    from minibroker.console.decoding import RowDecoder
     from minibroker.registry.registry import Registry
     from minibroker.testing.lab.lab import Lab
 
@@ -30,6 +31,8 @@ class Host:
         lab: Lab | None = None,
         registry: Registry | None = None,
         registry_url: Callable[[], str] = lambda: "",
+        *,
+        decoder: RowDecoder | None = None,
     ) -> None:
         """`broker` returns the running broker, `registry_url` the address of the schema registry."""
         self._broker = broker
@@ -37,7 +40,9 @@ class Host:
         self.lab = lab  #: None: this broker has no lab
         self.registry = registry  #: None: this process has no schema registry
         self.registry_url = registry_url
+        self.decoder = decoder  #: None: keys and values are shown as they are
         self.reader = LogReader()
+        self.reader.keeps_records = decoder is not None
         self.strips = Strips(self.reader)
         self.samples = Samples(broker, observer)
         self.started_s = time.monotonic()

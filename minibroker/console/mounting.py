@@ -11,6 +11,7 @@ from minibroker.console.site import ConsoleSite
 from minibroker.server.broker import Broker
 
 if TYPE_CHECKING:
+    from minibroker.console.decoding import RowDecoder
     from minibroker.registry.registry import Registry
     from minibroker.testing.lab.lab_broker import LabBroker
 
@@ -22,12 +23,25 @@ def console_of(
     is_read_only: bool = False,
     registry: Registry | None = None,
     registry_url: Callable[[], str] = lambda: "",
+    other_registry: str | None = None,
 ) -> ConsoleSite:
-    """Return the site that shows a running broker. `observer` looks at its requests already."""
+    """Return the site that shows a running broker. `observer` looks at its requests already.
+
+    Records are decoded with `registry`, or with the one at the URL `other_registry`.
+    """
+    decoder = _decoder(registry, other_registry)
     if isinstance(broker, Broker):
-        host = Host(lambda: broker, observer, None, registry, registry_url)
+        host = Host(lambda: broker, observer, None, registry, registry_url, decoder=decoder)
     else:
         hosted = broker.hosted
-        host = Host(lambda: hosted.broker, observer, hosted.lab, registry, registry_url)
+        host = Host(lambda: hosted.broker, observer, hosted.lab, registry, registry_url, decoder=decoder)
     host.samples.start()
     return ConsoleSite(host, is_read_only=is_read_only)
+
+
+def _decoder(registry: Registry | None, url: str | None) -> RowDecoder | None:
+    if registry is None and url is None:
+        return None
+    from minibroker.console import decoding  # noqa: PLC0415  most brokers have no registry
+
+    return decoding.RowDecoder(decoding.LocalCodecs(registry) if url is None and registry is not None else decoding.RemoteCodecs(url or ""))

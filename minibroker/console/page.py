@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from minibroker.cluster.metadata.metadata_image import MetadataImage
 from minibroker.cluster.partition import Partition
@@ -14,6 +14,8 @@ from minibroker.console.visitor import Visitor
 from minibroker.dispatch.context import Services
 from minibroker.errors import UnknownTopicOrPartition
 from minibroker.security.acl import Operation, ResourceType
+
+T = TypeVar("T")
 
 ROWS: Final = 50  #: of a page
 QUERY_MAX: Final = 4_000  #: letters of one parameter
@@ -93,6 +95,15 @@ class Visit:
     def may_see_cluster(self) -> bool:
         """Whether the visitor may see what concerns the broker as a whole: its files, sizes, listeners and clients."""
         return self.visitor.may(Operation.DESCRIBE, ResourceType.CLUSTER)
+
+    async def decode(self, rows: list[dict[str, Any]], topic: str) -> None:
+        """Decode keys and values of rows that name a schema, if there is a registry."""
+        if self.host.decoder is not None:
+            await self.host.decoder.decode(rows, topic, self)
+
+    async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Run work in a worker thread, after that of other visitors."""
+        return await self.host.reader.in_thread(work, *arguments)
 
     def may(self, operation: Operation, kind: ResourceType, *name: str) -> bool:
         """Return whether the visitor may do something."""

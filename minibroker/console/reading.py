@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 CHUNK_BYTES: Final = 256 * 1024  #: of a log, read at a time
 PAGE_BYTES: Final = 16 * 1024 * 1024  #: of a log, read for one page
+RECORD: Final = "record"
 _HEADERS_SHOWN: Final = 50
 _READERS: Final = 2  #: chunks of all visitors that are decoded at the same time
 
@@ -70,6 +71,7 @@ class LogReader:
     """Reads the logs of one broker for all visitors."""
 
     def __init__(self) -> None:
+        self.keeps_records = False  #: whether rows have their record in the field RECORD, to be decoded
         self._turn = asyncio.Semaphore(_READERS)
 
     async def read_bytes(self, partition: Partition, offset: int, max_bytes: int = CHUNK_BYTES) -> bytes:
@@ -105,7 +107,7 @@ class LogReader:
                 return Found([], offset, 0), 0
             end_offset = await asyncio.to_thread(_end_of, data, offset)
             transactions = transactions_of(partition.log, offset, end_offset)
-            found = await asyncio.to_thread(rows_of, data, offset, count, wanted, transactions)
+            found = await asyncio.to_thread(rows_of, data, offset, count, wanted, transactions, keeps_records=self.keeps_records)
         for row in found.rows:
             row["partition"] = partition.index
         return found, len(data)
@@ -115,7 +117,9 @@ def _end_of(data: bytes, offset: int) -> int:
     return max((batch.next_offset for batch in split_batches(data, allow_partial=True)), default=offset)
 
 
-def rows_of(data: bytes, offset: int, count: int, wanted: Filter | None, transactions: Transactions) -> Found:
+def rows_of(
+    data: bytes, offset: int, count: int, wanted: Filter | None, transactions: Transactions, *, keeps_records: bool = False
+) -> Found:
     """Return the rows of batches from `offset` on. For a worker thread."""
     rows: list[dict[str, Any]] = []
     next_offset, looked_at = offset, 0
@@ -133,7 +137,8 @@ def rows_of(data: bytes, offset: int, count: int, wanted: Filter | None, transac
                     return Found(rows, record.offset, looked_at)
                 looked_at += 1
                 if wanted is None or wanted.matches(record):
-                    rows.append(row_of(batch, record, transactions.state(batch, record.offset)))
+                    row = row_of(batch, record, transactions.state(batch, record.offset))
+                    rows.append(row | {RECORD: record} if keeps_records else row)
                 next_offset = record.offset + 1
         except KafkaError as error:
             rows.append({"offset": batch.base_offset, "error": f"the batch cannot be read: {error}"})

@@ -49,6 +49,7 @@ async def tail(request: TailRequest, stream: Stream, templates: Templates, last_
     try:
         while visit.host.cluster.topics.get(request.topic.name) is request.topic:
             rows, skipped = await _new_rows(request, positions)
+            await visit.decode(rows, request.topic.name)
             if rows or skipped:
                 html = "".join(templates.part("record_row.html", {"row": row, "topic": request.topic.name}) for row in reversed(rows))
                 event_id = ",".join(f"{index}:{offset}" for index, offset in positions.items())

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from importlib import import_module
 from typing import Any, Final
 from uuid import UUID
 
 from minibroker.registry.access import UNLIMITED, Access
 from minibroker.registry.errors import RegistryError, invalid_schema, schema_not_found, subject_not_found, version_not_found
-from minibroker.registry.parsed_schema import ParsedSchema, ReferencedSchema, SchemaParser
+from minibroker.registry.parsed_schema import SchemaParser
 from minibroker.registry.requests import SchemaRequest, config_json, content_json, schema_json
 from minibroker.registry.schemas import ParsedSchemas, Schemas, find_version, replace_context
 from minibroker.registry.settings import Settings
@@ -18,35 +19,21 @@ from minibroker.registry.stored_schema import AVRO, JSON, PROTOBUF, SchemaConten
 from minibroker.registry.subjects import DEFAULT_CONTEXT, Subject, matches_prefix, normal_subject, parse_subject
 from minibroker.registry.topic import SchemasTopic, Services
 
-
-def _avro(text: str, references: Iterable[ReferencedSchema], *, is_new: bool) -> ParsedSchema:
-    from minibroker.registry.avro_schema import AvroSchema  # noqa: PLC0415  imported with the first schema
-
-    return AvroSchema(text, tuple(references), is_new=is_new)
-
-
-def _json(text: str, references: Iterable[ReferencedSchema], *, is_new: bool) -> ParsedSchema:
-    from minibroker.registry.json_schema import JsonSchema  # noqa: PLC0415  likewise
-
-    return JsonSchema(text, tuple(references), is_new=is_new)
-
-
-def _protobuf(text: str, references: Iterable[ReferencedSchema], *, is_new: bool) -> ParsedSchema:
-    from minibroker.registry.protobuf_schema import ProtobufSchema  # noqa: PLC0415  likewise
-
-    return ProtobufSchema(text, tuple(references), is_new=is_new)
-
-
 _SLICE: Final = 200  #: subjects of a list that are looked at in one turn of the loop
-
-_PARSERS: Final[Mapping[str, SchemaParser]] = {AVRO: _avro, JSON: _json, PROTOBUF: _protobuf}
+#: The parsers of schema types: a module, which is imported with the first schema of its type, and a class.
+_PARSERS: Final[Mapping[str, tuple[str, str]]] = {
+    AVRO: ("minibroker.registry.avro_schema", "AvroSchema"),
+    JSON: ("minibroker.registry.json_schema", "JsonSchema"),
+    PROTOBUF: ("minibroker.registry.protobuf_schema", "ProtobufSchema"),
+}
 
 
 def parser_of(schema_type: str) -> SchemaParser:
     """The parser of a schema type. Raises RegistryError (42201)."""
-    parser = _PARSERS.get(schema_type)
-    if parser is None:
+    if schema_type not in _PARSERS:
         raise invalid_schema(f"Invalid schema type {schema_type}. Valid types are {', '.join(_PARSERS)}")
+    module, name = _PARSERS[schema_type]
+    parser: SchemaParser = getattr(import_module(module), name)
     return parser
 
 

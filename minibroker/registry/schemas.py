@@ -131,6 +131,10 @@ class Schemas:
             yield from self._referenced(schema.content, target, seen)
             yield reference.name, schema
 
+    async def parse(self, content: SchemaContent, references: tuple[ReferencedSchema, ...]) -> ParsedSchema:
+        """Parse a schema after those that it references. Raises RegistryError (42201)."""
+        return await self._parsed.parse_later(content, references)
+
     async def parse_stored(self, schema: StoredSchema) -> ParsedSchema:
         """Parse a version that is registered."""
         return await self._parsed.parse_later(schema.content, self.references_of(schema.content, schema.subject))

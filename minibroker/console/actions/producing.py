@@ -38,11 +38,13 @@ async def produce(visit: Visit, body: dict[str, Any]) -> dict[str, Any]:
 
     Fields: `partition` (empty: by the key, as Java does), `key`, `value`, `headers` (a line NAME=VALUE for each), `is_tombstone`,
     `encoding` (text or base64), `copies`, `compression`, `transaction` (none, commit, abort, open) and `transactional_id`.
+    With `key_schema` or `value_schema`, a subject, the key or value is JSON, which is encoded. `key_message` and `value_message` are
+    messages of a Protobuf schema, by default its first.
     """
     name = text(body, "topic")
     visit.visitor.check(Operation.WRITE, ResourceType.TOPIC, name)  # first: otherwise the error shows which topics exist
     topic = visit.host.cluster.topic(name)
-    records = _records(visit, body)
+    records = await _records(visit, body)
     partition = _partition(body, len(topic.partitions), records[0].key)
     end, codec = text(body, "transaction", "none"), Compression.from_name(text(body, "compression", "none"))
     if end not in _ENDS:
@@ -86,10 +88,9 @@ async def produce(visit: Visit, body: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _records(visit: Visit, body: dict[str, Any]) -> list[Record]:
-    encoding = text(body, "encoding", "text")
-    key = _content(text(body, "key", ""), encoding, "key")
-    value = None if flag(body, "is_tombstone") else _content(text(body, "value", ""), encoding, "value")
+async def _records(visit: Visit, body: dict[str, Any]) -> list[Record]:
+    key = await _part(visit, body, "key")
+    value = None if flag(body, "is_tombstone") else await _part(visit, body, "value")
     headers = []
     for line in text(body, "headers", "").splitlines():
         if line.strip():
@@ -101,6 +102,19 @@ def _records(visit: Visit, body: dict[str, Any]) -> list[Record]:
     now_ms = visit.host.now_ms()
     has_key = bool(key) or flag(body, "has_empty_key")
     return [Record(index, now_ms, key if has_key else None, value, tuple(headers)) for index in range(copies)]
+
+
+async def _part(visit: Visit, body: dict[str, Any], name: str) -> bytes:
+    """Return the key or value, by the latest schema of the subject in `key_schema` or `value_schema` if there is one."""
+    given, subject = text(body, name, ""), text(body, f"{name}_schema", "").strip()
+    if not subject or (not given and name == "key"):
+        return _content(given, text(body, "encoding", "text"), name)
+    if visit.host.decoder is None:
+        raise ValueError("this console has no schema registry: start the broker with --registry-port or --console-registry")
+    try:
+        return await visit.host.decoder.encode(given, subject, text(body, f"{name}_message", "").strip() or None, visit)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
 
 
 def _content(given: str, encoding: str, name: str) -> bytes:

@@ -15,6 +15,7 @@ async def produce(visit: Visit) -> dict[str, Any]:
     return {
         "topic": topic.name,
         "partition_count": len(topic.partitions),
+        "has_registry": visit.host.decoder is not None,
         "is_internal": topic.is_internal,
         "may_write": not visit.is_read_only and visit.may(Operation.WRITE, ResourceType.TOPIC, topic.name),
         "command": f"minibroker produce {quoted(topic.name)} --input jsonl",

@@ -36,6 +36,7 @@ async def records(visit: Visit) -> dict[str, Any]:
     search = Search(visit.host.reader, wanted, count)
     positions = await _positions(visit, topic, partitions, start, count, is_search=not wanted.is_empty)
     await (search.backwards if start == "newest" and not wanted.is_empty else search.forwards)(partitions, positions)
+    await visit.decode(search.rows, topic.name)
     rows = sorted(search.rows, key=lambda row: (row.get("timestamp_ms", 0), row["partition"], row["offset"]), reverse=start == "newest")
     return {
         "topic": topic.name,
@@ -142,10 +143,12 @@ async def record(visit: Visit) -> dict[str, Any]:
     found = await visit.host.reader.read_rows(partition, offset, 1)
     if not found.rows or found.rows[0]["offset"] != offset:
         raise NotFoundError(f"there is no record at offset {offset} of {topic.name}-{partition.index}")
+    await visit.decode(found.rows, topic.name)
     log = partition.log
     return {
         "topic": topic.name,
         "row": found.rows[0],
+        "has_schemas": visit.host.registry is not None,
         "previous": offset - 1 if offset > log.log_start_offset else None,
         "next": offset + 1 if offset + 1 < log.log_end_offset else None,
         "command": f"minibroker consume {quoted(topic.name)} -p {partition.index} --from {offset} -c 1 -o jsonl",

@@ -18,6 +18,9 @@ from minibroker.registry.stored_schema import AVRO, JSON, PROTOBUF
 PREVIEWED_MAX: Final = 64 * 1024  #: bytes of a Protobuf message of which there is a preview: it is decoded as a whole
 
 
+Versions = tuple[tuple[str, int], ...]  #: subjects, and a version of each
+
+
 class RegisteredSchema(NamedTuple):
     """A schema as a registry returns it."""
 
@@ -25,7 +28,7 @@ class RegisteredSchema(NamedTuple):
     schema_type: str
     text: str  #: of Protobuf: the encoded descriptor, in base64
     references: tuple[ReferencedSchema, ...] = ()  #: each after those that it references itself
-    registered_as: tuple[tuple[str, int], ...] = ()  #: subjects and versions; may be unknown
+    registered_as: Versions = ()  #: some of them; may be unknown
 
 
 class Decoded(NamedTuple):

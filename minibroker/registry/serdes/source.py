@@ -14,6 +14,7 @@ from minibroker.registry.serdes.errors import SerdesError
 from minibroker.registry.serdes.framing import Framed, FramingError, Header, split
 from minibroker.registry.stored_schema import AVRO, PROTOBUF
 
+VERSIONS_MAX: Final = 100  #: of one id, that are named
 _REFERENCED_MAX: Final = 1_000
 _DEPTH_MAX: Final = 100  #: of references
 _KEPT_MAX: Final = 1_000  #: codecs, and reasons why there is none
@@ -25,31 +26,33 @@ class RegistrySource:
     def __init__(self, client: RegistryClient) -> None:
         self._client = client
 
-    def by_id(self, schema_id: int | str) -> RegisteredSchema:
-        """The schema of an id or GUID. Raises ClientError, SerdesError."""
+    def by_id(self, schema_id: int | str, *, with_versions: bool = False) -> RegisteredSchema:
+        """The schema of an id or GUID, with where it is registered if wanted. Raises ClientError, SerdesError."""
         if isinstance(schema_id, str):
             fields = self._client.get(path("schemas", "guids", schema_id))
-            ids = self._client.get(path("schemas", "guids", schema_id, "ids"))
-            number = int(ids[0]["id"])
-            subject = None
+            number = int(self._client.get(path("schemas", "guids", schema_id, "ids"))[0]["id"])
         else:
             fields = self._client.get(path("schemas", "ids", schema_id))
-            number, subject = schema_id, None
-        return self._schema(number, fields, path("schemas", "ids", number), subject)
+            number = schema_id
+        found = self._schema(number, fields, path("schemas", "ids", number))
+        if not with_versions:
+            return found
+        versions = self._client.get(path("schemas", "ids", number, "versions"))
+        return found._replace(registered_as=tuple((str(each["subject"]), int(each["version"])) for each in versions[:VERSIONS_MAX]))
 
     def by_subject(self, subject: str, version: int | str = "latest") -> RegisteredSchema:
         """A version of a subject. Raises ClientError, SerdesError."""
         resource = path("subjects", subject, "versions", version)
         fields = self._client.get(resource)
-        return self._schema(int(fields["id"]), fields, path("subjects", subject, "versions", fields["version"]), subject)
+        found = self._schema(int(fields["id"]), fields, path("subjects", subject, "versions", fields["version"]))
+        return found._replace(registered_as=((subject, int(fields["version"])),))
 
-    def _schema(self, schema_id: int, fields: Mapping[str, Any], resource: str, subject: str | None) -> RegisteredSchema:
+    def _schema(self, schema_id: int, fields: Mapping[str, Any], resource: str) -> RegisteredSchema:
         kind = fields.get("schemaType") or AVRO
         found: dict[tuple[str, int], ReferencedSchema] = {}
         self._collect(kind, fields.get("references") or (), found, 0)
         text = self._client.get(resource, format="serialized")["schema"] if kind == PROTOBUF else fields["schema"]
-        registered = ((subject, int(fields["version"])),) if subject is not None else ()
-        return RegisteredSchema(schema_id, kind, text, tuple(found.values()), registered)
+        return RegisteredSchema(schema_id, kind, text, tuple(found.values()))
 
     def _collect(
         self, kind: str, references: Sequence[Mapping[str, Any]], found: dict[tuple[str, int], ReferencedSchema], depth: int
