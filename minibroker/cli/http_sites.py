@@ -16,6 +16,7 @@ import click
 
 from minibroker.config.listeners import is_loopback
 from minibroker.errors import ConfigurationError
+from minibroker.extras import install_command
 
 if TYPE_CHECKING:
     from minibroker.config.broker_config import BrokerConfig
@@ -60,7 +61,7 @@ def _lab(broker: Served, _options: Mapping[str, Any], _meter: Meter | None) -> H
 
 def _registry(broker: Served, options: Mapping[str, Any], _meter: Meter | None) -> HttpSite:
     if find_spec("avro") is None:
-        raise ConfigurationError("--registry-port needs avro: pip install 'minibroker[registry]'")
+        raise ConfigurationError(f"--registry-port needs avro: {install_command('registry')}")
     from minibroker.registry.mounting import registry_of  # noqa: PLC0415  most brokers have no registry
 
     hosted = getattr(broker, "hosted", None)
@@ -80,7 +81,7 @@ def _console(broker: Served, options: Mapping[str, Any], _meter: Meter | None) -
     try:
         from minibroker.console.mounting import console_of  # noqa: PLC0415  most brokers have no console
     except ImportError as error:
-        raise ConfigurationError(f"--console-port needs the extra console: pip install 'minibroker[console]' ({error})") from None
+        raise ConfigurationError(f"--console-port needs the extra console: {install_command('console')} ({error})") from None
     is_read_only = bool(options.get("console_read_only"))
     return console_of(
         broker,
@@ -101,7 +102,7 @@ def _metrics(broker: Served, options: Mapping[str, Any], meter: Meter | None) ->
     try:
         from minibroker.metrics.site import MetricsSite, scraper_of  # noqa: PLC0415  most brokers have no metrics
     except ImportError as error:
-        raise ConfigurationError("--metrics-port needs prometheus-client: pip install 'minibroker[metrics]'") from error
+        raise ConfigurationError(f"--metrics-port needs prometheus-client: {install_command('metrics')}") from error
     hosted = getattr(broker, "hosted", None)
     counters = cast("Meter", meter) if hosted is None else hosted.meter
     return MetricsSite(scraper_of(lambda: _running(broker), counters, options["metrics_names"]))

@@ -23,6 +23,7 @@ from socket import socket
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from minibroker.errors import ConfigurationError
+from minibroker.extras import install_command
 from minibroker.http.access import Access, Pages
 from minibroker.http.sockets import listening_sockets
 
@@ -133,7 +134,7 @@ class _Port:
         """
         first = self.sites[0][0]
         if find_spec("aiohttp") is None:
-            raise ConfigurationError(f"--{first.name}-port needs aiohttp: pip install 'minibroker[{first.extra}]'")
+            raise ConfigurationError(f"--{first.name}-port needs aiohttp: {install_command(first.extra)}")
         host, port = self.place.host, self.place.port
         try:
             self._sockets = await listening_sockets(host, port)

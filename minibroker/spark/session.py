@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import minibroker
+from minibroker.extras import install_command
 from minibroker.spark.failures import reason_in_log
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def missing() -> str | None:
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
         return "Spark needs Java 17 or 21: install a JRE, or set JAVA_HOME"
     if find_spec("pyspark") is None:
-        return "PySpark is not installed: pip install 'minibroker[spark]'"
+        return f"PySpark is not installed: {install_command('spark')}"
     return None
 
 

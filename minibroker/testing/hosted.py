@@ -16,6 +16,7 @@ from minibroker.cluster.cluster import NewTopic
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.dispatch.context import Services
 from minibroker.errors import ConfigurationError, KafkaError
+from minibroker.extras import install_command
 from minibroker.metrics.meter import Meter, MeteredConnection
 from minibroker.storage.files import Files
 from minibroker.testing.data import Data, FolderData, Snapshot, data_of
@@ -271,7 +272,7 @@ class HostedBroker:
                 from minibroker.metrics.names import ALL  # noqa: PLC0415  most tests look at no metrics
                 from minibroker.metrics.scrape import scraper_of  # noqa: PLC0415  likewise
             except ImportError as error:
-                raise BrokerError("metrics need prometheus-client: pip install 'minibroker[metrics]'") from error
+                raise BrokerError(f"metrics need prometheus-client: {install_command('metrics')}") from error
             self._scraper = scraper_of(lambda: self.broker, self.meter, ALL)
         try:
             return await self._scraper.series(name)

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import Any, Final, TypeVar
 
 from minibroker.errors import ConfigurationError
+from minibroker.extras import install_command
 from minibroker.http.server import HttpServer, Place
 from minibroker.registry.errors import RegistryError
 from minibroker.registry.mounting import registry_of
@@ -43,7 +44,7 @@ class HostedRegistry:
             BrokerError: a package is missing.
         """
         if any(find_spec(each) is None for each in _NEEDED):
-            raise BrokerError("the schema registry needs avro and aiohttp: pip install 'minibroker[registry]'")
+            raise BrokerError(f"the schema registry needs avro and aiohttp: {install_command('registry')}")
         self._broker = broker
         self._faults = faults
         self._schemas = [_schema_of(each) for each in schemas]

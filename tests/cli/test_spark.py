@@ -12,6 +12,7 @@ import pytest
 
 from minibroker.cli.main import main
 from minibroker.cli.spark import COMMANDS
+from minibroker.extras import install_command
 from tests.cli.conftest import Commands
 
 HEAVY = {"pyspark", "py4j", "pyarrow", "pandas", "numpy", "numba", "matplotlib"}
@@ -66,7 +67,7 @@ main({["spark", *words]!r})
 """
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert (result.returncode, result.stdout) == (1, ""), result.stderr
-    assert re.fullmatch(r"Error: \w+ is not installed: pip install 'minibroker\[spark\]'\n", result.stderr)
+    assert re.fullmatch(rf"Error: \w+ is not installed: {re.escape(install_command('spark'))}\n", result.stderr)
 
 
 def test_invalid_arguments_fail_before_spark_starts(offline: Commands) -> None:

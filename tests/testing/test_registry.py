@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import re
 import threading
 import urllib.error
 import urllib.request
@@ -16,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from minibroker.cli.main import main
+from minibroker.extras import install_command
 from minibroker.testing import Broker, BrokerError, BrokerProcess, BrokerThread, GivenCluster, Surface, Unsupported
 from tests.support.becoming import wait_until
 from tests.support.broker_process import BrokerProcess as ServeProcess
@@ -109,7 +111,7 @@ def test_what_is_wrong_is_one_line(folder: Path) -> None:
 
 def test_without_the_extra_there_is_a_clear_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("minibroker.testing.hosted_registry.find_spec", lambda name: None if name == "avro" else object())
-    with BrokerThread() as broker, pytest.raises(BrokerError, match=r"needs avro and aiohttp: pip install 'minibroker\[registry\]'"):
+    with BrokerThread() as broker, pytest.raises(BrokerError, match=re.escape(f"needs avro and aiohttp: {install_command('registry')}")):
         _ = broker.registry.url
 
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from minibroker.cli.options import bootstrap_option, client_properties, output_option, pairs
+from minibroker.extras import install_command
 from minibroker.spark import session as spark_session
 from minibroker.spark.failures import SourceError, explain, is_sparks, jvm_errors
 from minibroker.spark.progress import Progress, phase
@@ -125,7 +126,7 @@ class SparkRun:
     def _failure(self, error: BaseException) -> click.ClickException | None:
         """Return an exception of Spark as one line, with the log's path if the log has more; None for other exceptions."""
         if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").partition(".")[0]) in EXTRA:
-            return click.ClickException(f"{package} is not installed: pip install 'minibroker[spark]'")
+            return click.ClickException(f"{package} is not installed: {install_command('spark')}")
         if not is_sparks(error):
             return None
         reason = explain(error)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from minibroker.extras import install_command
 from minibroker.registry.json_text import read_json
 from minibroker.registry.parsed_schema import ReferencedSchema
 from minibroker.registry.serdes.errors import SerdesError
@@ -21,7 +22,7 @@ try:
     from referencing.exceptions import Unresolvable
     from referencing.jsonschema import DRAFT7, DRAFT202012, specification_with
 except ImportError as error:
-    raise SerdesError(f"JSON Schema needs {error.name}: pip install 'minibroker[registry]'") from error
+    raise SerdesError(f"JSON Schema needs {error.name}: {install_command('registry')}") from error
 
 _REFERENCES_MAX: Final = 20_000  #: followed in one validation
 _FOLLOWING: Final = ("$ref", "$dynamicRef", "$recursiveRef")

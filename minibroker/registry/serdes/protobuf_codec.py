@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final
 
+from minibroker.extras import install_command
 from minibroker.registry.parsed_schema import ReferencedSchema
 from minibroker.registry.serdes.errors import SerdesError
 
@@ -22,7 +23,7 @@ try:
     from google.protobuf.message import DecodeError, EncodeError
     from google.protobuf.message_factory import GetMessageClass
 except ImportError as error:
-    raise SerdesError(f"Protobuf needs {error.name}: pip install 'minibroker[registry]'") from error
+    raise SerdesError(f"Protobuf needs {error.name}: {install_command('registry')}") from error
 
 _OWN_FILE: Final = "minibroker_schema.proto"  #: the name of a schema that nothing imports
 _WELL_KNOWN: Final = "google/protobuf/"

@@ -16,6 +16,7 @@ from minibroker.background import Background
 from minibroker.clock import Clock
 from minibroker.config.security_properties import JAAS_FILE, ListenerProperties
 from minibroker.errors import ConfigurationError, InvalidConfig
+from minibroker.extras import install_command
 from minibroker.security.jaas import OAUTHBEARER_LOGIN_MODULE, JaasEntry, JaasError, parse_file, parse_property, section_of
 from minibroker.security.oauthbearer import OAuthBearerServer, UnsecuredValidator, Validator
 from minibroker.security.plain import PlainServer, users_of
@@ -188,6 +189,6 @@ def _signed_validator(properties: ListenerProperties, keys: TokenKeys) -> Valida
     try:
         return keys.validator(properties, url)
     except ImportError as error:
-        raise ConfigurationError(f"{prop}: signed tokens need the extra security: pip install 'minibroker[security]' ({error})") from None
+        raise ConfigurationError(f"{prop}: signed tokens need the extra security: {install_command('security')} ({error})") from None
     except ConfigurationError as error:
         raise ConfigurationError(f"{prop}: {error}") from None

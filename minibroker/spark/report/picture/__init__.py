@@ -11,6 +11,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
+from minibroker.extras import install_command
 from minibroker.spark.failures import SourceError
 from minibroker.spark.report.results import ReportValues
 
@@ -26,7 +27,7 @@ def check(path: str | Path, theme: str | None) -> None:
     if not Path(path).absolute().parent.is_dir():
         raise SourceError(f"{path}: there is no folder {Path(path).absolute().parent}")
     if find_spec("matplotlib") is None:
-        raise SourceError("a picture needs matplotlib: pip install 'minibroker[spark]'")
+        raise SourceError(f"a picture needs matplotlib: {install_command('spark')}")
 
 
 def draw(report: ReportValues, path: str | Path, *, theme: str | None = None) -> None:
