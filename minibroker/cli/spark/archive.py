@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from minibroker.cli.completions import topic_names
-from minibroker.cli.registry import serdes_options
+from minibroker.cli.registry import login_options
 from minibroker.cli.spark.options import SparkRun, range_options, spark_command
 
 
@@ -52,7 +52,14 @@ Examples:
 @click.option("--every", default="10 seconds", show_default=True, metavar="TIME", help="With --follow: the time between runs.")
 @click.option("--checkpoint", metavar="DIR", help="With --follow: folder for the state of the query.  [default: in the archive]")
 @click.option("--max-offsets", type=click.IntRange(min=1), metavar="N", help="The most offsets in a run.  [default: 50,000,000]")
-@serdes_options("Also archive the values as this schema registry decodes them, in a column `decoded`.")
+@click.option(
+    "-r",
+    "--registry",
+    "registry_url",
+    metavar="URL",
+    help="Also archive the values as this schema registry decodes them, in a column `decoded`.",
+)
+@login_options
 @click.option("--value-subject", metavar="SUBJECT", help="With --registry: the subject of the values.  [default: TOPIC-value]")
 @click.option(
     "--undecodable",
@@ -79,8 +86,8 @@ def archive(run: SparkRun, *, path: str, runs: bool, follow: bool, output: str, 
         for name in ("every", "checkpoint"):
             if not follow and is_given(name):
                 raise click.UsageError(f"--{name} needs --follow")
-        for name in ("value-subject", "undecodable"):
-            if options["registry"] is None and is_given(name.replace("-", "_")):
+        for name in ("value-subject", "undecodable", "registry-user", "registry-password-file", "registry-ca"):
+            if options["registry_url"] is None and is_given(name.replace("-", "_")):
                 raise click.UsageError(f"--{name} needs --registry")
     from minibroker.cli.spark import archiving  # noqa: PLC0415  --help needs no PySpark
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from minibroker.cli.output import emit
+from minibroker.cli.serdes import make_client
 from minibroker.cli.spark.options import SparkRun, is_here
 from minibroker.spark.archive import ArchiveStream, Run, batch, delta, files, read_manifest, store, streaming
 from minibroker.spark.decoding.column import FAILFAST, PERMISSIVE, from_registry, packages_of
@@ -28,7 +29,7 @@ def archive_now(run: SparkRun, path: str, output: str, options: Mapping[str, Any
     """Archive up to the ends of the topics, and print the runs."""
     starting: Position | None = options["starting"] if is_ranged else None
     _check_folder(path)
-    decoding = _decoding(options)
+    decoding = _decoding(run, options)
     source = _source(run, options)
     source.resolve(
         options["topics"], pattern=options["pattern"], starting=starting or EARLIEST, ending=options["ending"]
@@ -57,7 +58,7 @@ def archive_now(run: SparkRun, path: str, output: str, options: Mapping[str, Any
 def follow(run: SparkRun, path: str, output: str, options: Mapping[str, Any]) -> None:
     """Archive until Ctrl-C, and print each run."""
     _check_folder(path)
-    decoding = _decoding(options)
+    decoding = _decoding(run, options)
     source = _source(run, options)
     source.resolve(options["topics"], pattern=options["pattern"], starting=options["starting"])
     stream = streaming.follow(
@@ -144,12 +145,13 @@ class Decoding:
         return {"decoded": from_registry("value", self._registry, self._subject, mode=self._mode, headers="headers")}
 
 
-def _decoding(options: Mapping[str, Any]) -> Decoding | None:
-    registry, subject, topics = options["registry"], options["value_subject"], options["topics"]
-    if registry is None:
+def _decoding(run: SparkRun, options: Mapping[str, Any]) -> Decoding | None:
+    url, subject, topics = options["registry_url"], options["value_subject"], options["topics"]
+    if url is None:
         return None
     if subject is None and (len(topics) != 1 or options["pattern"]):
         raise click.UsageError("--registry needs --value-subject, unless exactly one TOPIC is given")
+    registry = make_client(url, run.client_config, options["login"])
     return Decoding(registry, subject or f"{topics[0]}-value", is_permissive=options["undecodable"] == "null")
 
 

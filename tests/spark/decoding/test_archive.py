@@ -61,6 +61,7 @@ def test_mistakes_before_spark_starts(pipelines: Commands, broker: BrokerProcess
     for options, words in [
         (("x", "--undecodable", "null"), "--undecodable needs --registry"),
         (("x", "--value-subject", "y"), "--value-subject needs --registry"),
+        (("x", "--registry-user", "y"), "--registry-user needs --registry"),
         (("x", "y", "--registry", url), "--registry needs --value-subject, unless exactly one TOPIC is given"),
     ]:
         assert words in pipelines(*common, *options, code=2).err
