@@ -11,6 +11,7 @@ try:
 except ImportError:  # optional: the extra `registry`
     FileDescriptorSet = None  # type: ignore[assignment,misc]
 
+from minibroker.extras import install_command
 from minibroker.registry.protoc import ProtocError, compile_proto
 from minibroker.spark.failures import SourceError
 
@@ -31,7 +32,7 @@ def compile_file(text: str, imports: Mapping[str, str]) -> ProtobufFile:
         SourceError: grpcio-tools is missing, or protoc refuses a text.
     """
     if find_spec("grpc_tools") is None or FileDescriptorSet is None:
-        raise SourceError("grpcio-tools is not installed, which Protobuf schemas need: pip install 'minibroker[registry]'")
+        raise SourceError(f"Protobuf schemas need grpcio-tools: {install_command('registry')}")
     try:
         descriptors = compile_proto({**imports, _MAIN: text}, _MAIN)
     except ProtocError as error:
