@@ -62,10 +62,8 @@ def _lab(broker: Served, _options: Mapping[str, Any], _meter: Meter | None) -> H
 def _registry(broker: Served, options: Mapping[str, Any], _meter: Meter | None) -> HttpSite:
     if find_spec("avro") is None:
         raise ConfigurationError(f"--registry-port needs avro: {install_command('registry')}")
-    from minibroker.registry.mounting import registry_of  # noqa: PLC0415  most brokers have no registry
-
     hosted = getattr(broker, "hosted", None)
-    site: RegistrySite = registry_of(lambda: _running(broker)) if hosted is None else hosted.registry.site
+    site: RegistrySite = options[_SERVED_REGISTRY].site(broker) if hosted is None else hosted.registry.site
     has_users = any(each.sasl is not None for each in _running(broker).listeners)
     site.asks_always = has_users and not is_loopback(options.get("registry_host", LOOPBACK))
     return site
@@ -94,6 +92,7 @@ def _console(broker: Served, options: Mapping[str, Any], _meter: Meter | None) -
 
 
 _OBSERVER: Final = "console_observer"
+_SERVED_REGISTRY: Final = "served_registry"
 _REGISTRY: Final = "registry"  #: that of the site of this name, if there is one
 _REGISTRY_URL: Final = "registry_url"
 
@@ -217,6 +216,7 @@ class HttpSites:
             options.setdefault("metrics_port", config.minibroker_metrics_port)
         options.setdefault("metrics_host", config.minibroker_metrics_host)
         names = options.get("metrics_names")
+        config.has_schema_registry = "registry" in self
         options["metrics_names"] = config.minibroker_metrics_names if names is None else tuple(map(str.strip, names.split(",")))
 
     def __contains__(self, name: str) -> bool:
@@ -260,6 +260,11 @@ class HttpSites:
             from minibroker.testing.recording import RecordingDispatcher  # noqa: PLC0415  as above
 
             hooks["make_dispatcher"] = partial(RecordingDispatcher, observer=observer)
+        if "registry" in self:
+            from minibroker.registry.mounting import ServedRegistry  # noqa: PLC0415  most brokers have no registry
+
+            served = self._options[_SERVED_REGISTRY] = ServedRegistry()
+            hooks["make_registry"] = served.validation.make_registry
         if "metrics" in self:
             from minibroker.metrics.meter import Meter  # noqa: PLC0415  most brokers have no metrics
 

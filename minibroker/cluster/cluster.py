@@ -256,7 +256,7 @@ class Cluster:
         """
         check_new_name(name)
         self._check_free(name, beside)
-        overrides = check_overrides(configs or {})
+        overrides = check_overrides(configs or {}, has_registry=self.config.has_schema_registry)
         if assignments:
             count = check_assignments(assignments, self.node_ids, self.leadership.alive_ids)
         else:

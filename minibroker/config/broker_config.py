@@ -229,6 +229,7 @@ class BrokerConfig:
         self.dynamic_default: dict[str, str] = {}  #: texts stored for all brokers, written by `set_dynamic`
         self.dynamic_broker: dict[str, str] = {}  #: texts stored for this broker
         self.reconfigurables: Mapping[str, Reconfigurable] = {}  #: by listener's name
+        self.has_schema_registry = False  #: set by the program that runs one on the broker
         self.defaults: dict[str, str | None] = {}  #: defaults that replace those of the tables
         if static.get(LIKE_KAFKA, "").strip().lower() == "true":
             from minibroker.config.differences import LIKE_KAFKA_DEFAULTS  # noqa: PLC0415  most brokers do not use it

@@ -118,6 +118,28 @@ INTERNAL_TOPIC_PROPERTIES: dict[str, Property] = {
 }
 
 
+_STRATEGY_PACKAGE = "io.confluent.kafka.serializers.subject."
+SUBJECT_STRATEGIES = ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
+_STRATEGIES = one_of(*(f"{package}{name}" for package in (_STRATEGY_PACKAGE, "") for name in SUBJECT_STRATEGIES))
+
+#: Confluent Server has these. A broker accepts them if it has a schema registry, and reports them if they are set.
+SCHEMA_PROPERTIES: dict[str, Property] = {
+    row[0]: Property(row, is_dynamic=True)
+    for part in ("key", "value")
+    for row in (
+        (f"confluent.{part}.schema.validation", BOOLEAN, "false", None, f"Refuse records whose {part} names no schema of its subject."),
+        (
+            f"confluent.{part}.subject.name.strategy",
+            STRING,
+            f"{_STRATEGY_PACKAGE}TopicNameStrategy",
+            _STRATEGIES,
+            f"Which subject the schema of a {part} belongs to.",
+        ),
+    )
+}
+INTERNAL_TOPIC_PROPERTIES |= SCHEMA_PROPERTIES
+
+
 def topic_property(name: str) -> Property | None:
     """Return the topic config of this name, also an undocumented one."""
     return TOPIC_PROPERTIES.get(name) or INTERNAL_TOPIC_PROPERTIES.get(name)

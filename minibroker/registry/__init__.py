@@ -11,6 +11,7 @@
     settings       configurations and modes
     state          what the records of `_schemas` say, replayed
     topic, records reads and appends these records; their bytes
+    validation     checks schema ids in Produce, with record_ids
     schema_files   schemas in files, which are registered before clients come
     compatibility  compares a schema with earlier versions; each type of schemas has its own rules
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, Final
 from uuid import UUID
@@ -52,6 +52,15 @@ class Registry:
     async def catch_up(self) -> RegistryState:
         """Read what is new in the topic. Returns all subjects, ids and settings."""
         return await self._topic.catch_up()
+
+    def catch_up_in_steps(self) -> Iterator[None]:
+        """Do the same in the slices of a request to the broker. `state` has the result."""
+        return self._topic.catch_up_in_steps()
+
+    @property
+    def state(self) -> RegistryState:
+        """All subjects, ids and settings, as they were read last."""
+        return self._topic.state
 
     @property
     def cluster_id(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 
 from minibroker.clock import Clock
@@ -75,6 +75,15 @@ class SchemasTopic:
         except (KafkaError, WireError) as error:
             raise store_failed(f"cannot read the topic {self.name}: {error}") from error
         return self.state
+
+    def catch_up_in_steps(self) -> Iterator[None]:
+        """Do the same in the slices of a request (dispatch/slices.py)."""
+        try:
+            while self._is_behind():
+                self._replay_some(self._partition())
+                yield
+        except (KafkaError, WireError) as error:
+            raise store_failed(f"cannot read the topic {self.name}: {error}") from error
 
     def _is_behind(self) -> bool:
         topic = self._services().cluster.topics.get(self.name)

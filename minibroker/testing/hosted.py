@@ -86,6 +86,9 @@ class HostedBroker:
             from minibroker.testing.hosted_registry import HostedRegistry  # noqa: PLC0415  most tests use no schemas
 
             self._registry = HostedRegistry(lambda: self.broker, self.lab.registry_faults, self._options.schemas)
+            if self._broker is not None:
+                self._broker.config.has_schema_registry = True
+                self.lab.use_handlers(self._registry.make_registry)
         return self._registry
 
     @property
@@ -135,6 +138,7 @@ class HostedBroker:
         self.lab.forget()
         try:
             broker = self._make_broker(self._data, self.lab.storage.over(self._data.files()))
+            broker.config.has_schema_registry |= self._registry is not None
             await broker.start()
         except ConfigurationError as error:
             raise BrokerError(f"the broker does not start: {error}") from error

@@ -11,6 +11,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any, Final, TypeVar
 
+from minibroker.dispatch.registry import Registry as ApiRegistry
 from minibroker.errors import ConfigurationError
 from minibroker.extras import install_command
 from minibroker.http.server import HttpServer, Place
@@ -20,6 +21,7 @@ from minibroker.registry.registry import Registry
 from minibroker.registry.requests import read_settings
 from minibroker.registry.schema_files import SchemaFile, register, register_all
 from minibroker.registry.site import RegistrySite, failure
+from minibroker.registry.validation import SchemaValidation
 from minibroker.server.broker import Broker
 from minibroker.testing.faults.registry_faults import RegistryFaults
 from minibroker.testing.options import HOST, BrokerError
@@ -56,6 +58,10 @@ class HostedRegistry:
 
     def _new_site(self) -> RegistrySite:
         return registry_of(self._broker, partial(self._faults.serve, failure))
+
+    def make_registry(self) -> ApiRegistry:
+        """Return the handlers of a broker whose Produce checks schema ids."""
+        return SchemaValidation(lambda _: self._registry).make_registry()
 
     @property
     def _registry(self) -> Registry:

@@ -186,7 +186,7 @@ class ClusterConfigs:
         topic = self._store.image.topics.get(name)
         if topic is None:
             raise UnknownTopicOrPartition
-        checked = check_overrides(overrides)
+        checked = check_overrides(overrides, has_registry=self._config.has_schema_registry)
         if not validate_only:
             self._store.commit_config(TOPIC_RESOURCE, name, checked)
             self._logs.configure([topic])

@@ -8,16 +8,24 @@ from typing import Any
 
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.definition import Value
-from minibroker.config.topic_properties import INTERNAL_SEGMENT_BYTES, INTERNAL_TOPIC_PROPERTIES, SYNONYMS, TOPIC_PROPERTIES, topic_property
+from minibroker.config.topic_properties import (
+    INTERNAL_SEGMENT_BYTES,
+    INTERNAL_TOPIC_PROPERTIES,
+    SCHEMA_PROPERTIES,
+    SYNONYMS,
+    TOPIC_PROPERTIES,
+    topic_property,
+)
 from minibroker.errors import InvalidConfig
 from minibroker.log.log_config import LogConfig
 
 _LOG_FIELDS = {name: name.replace(".", "_") for name in TOPIC_PROPERTIES if name.replace(".", "_") in LogConfig._fields}
 
 
-def check_overrides(configs: Mapping[str, str | None]) -> dict[str, str]:
+def check_overrides(configs: Mapping[str, str | None], *, has_registry: bool = False) -> dict[str, str]:
     """Return overrides as they are stored. Raise InvalidConfig, with Kafka's message, for the first invalid one.
 
+    Configs of schema validation are unknown, as to Apache Kafka, unless the broker has a schema registry (`has_registry`).
     Blanks around values are removed: Apache Kafka stores those around min.insync.replicas, and then fails to start on them.
     """
     checked: dict[str, str] = {}
@@ -28,6 +36,8 @@ def check_overrides(configs: Mapping[str, str | None]) -> dict[str, str]:
         prop = topic_property(name)
         if prop is None:
             raise InvalidConfig(f"Unknown topic config name: {name}")
+        if name in SCHEMA_PROPERTIES and not has_registry:
+            raise InvalidConfig(f"Unknown topic config name: {name}. It needs a schema registry: --registry-port")
         parsed = prop.parse(value)
         checked[name] = str(parsed) if name == INTERNAL_SEGMENT_BYTES else (value or "").strip()
     _check_together(checked)

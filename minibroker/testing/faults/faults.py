@@ -72,11 +72,12 @@ class RequestFaults:
         self._faults: dict[int, _Fault] = {}
         self._numbers = count(1)
         self._handlers: dict[str, tuple[Handler, Handler]] = {}  #: API -> (served handler, the one that rules wrap)
+        self.load: Callable[[], Registry] = registry.load  #: loads the handlers of the broker
         self._inner = registry.load()  #: handlers that rules wrap
 
     def make_registry(self) -> Registry:
         """Create the registry of a broker: its own handlers, until a rule wraps one."""
-        self._inner = registry.load()
+        self._inner = self.load()
         return wrapped(self._inner, self._own)
 
     def _own(self, handler: Handler) -> Handler:

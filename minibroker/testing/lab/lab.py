@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import INTERNAL_TOPICS
-from minibroker.dispatch import registry
+from minibroker.dispatch.registry import Registry
 from minibroker.testing.faults.faults import RequestFaults
 from minibroker.testing.faults.logins import LoginFaults
 from minibroker.testing.faults.registry_faults import RegistryFaults
@@ -56,8 +56,14 @@ class Lab:
         self.registry_faults.clear()
         self._faults.clear()
 
+    def use_handlers(self, load: Callable[[], Registry]) -> None:
+        """Serve with other handlers from now on. Held high watermarks stay held."""
+        self._faults.load = load
+        has_holds = bool(self._high_watermarks.list())
+        self._faults.serve_with(with_held_watermarks(load()) if has_holds else load())
+
     def _hold_high_watermark(self, partition: Partition) -> None:
-        self._faults.serve_with(with_held_watermarks(registry.load()))
+        self._faults.serve_with(with_held_watermarks(self._faults.load()))
         hold_high_watermark(partition)
 
     def _finish_opening(self) -> None:
