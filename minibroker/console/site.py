@@ -53,6 +53,7 @@ _HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 _STATIC: Final = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_PROBLEMS: Final = {400: "Invalid address", 401: "Login needed", 403: "Not allowed", 404: "Not found", 504: "No answer in time"}
 _STATUS: Final = {NotFoundError: 404, QueryError: 400, BrokerError: 400}
 
 
@@ -96,7 +97,7 @@ class ConsoleSite:
         """Return a page or a JSON object that says what is wrong."""
         if request.method == "POST" or request.path.endswith(".json") or request.path.startswith(("/live/", "/tail", "/static/")):
             return self._respond(status, json.dumps({"error": message}) + "\n", "application/json")
-        data = self._frame(request, None) | {"title": "Not found" if status == 404 else "Error", "status": status, "message": message}
+        data = self._frame(request, None) | {"title": _PROBLEMS.get(status, "Error"), "status": status, "message": message}
         return self._respond(status, self._templates.part("failure.html", data), "text/html")
 
     @staticmethod

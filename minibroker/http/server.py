@@ -17,6 +17,7 @@ import os
 import ssl
 import sys
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from importlib import import_module
 from importlib.util import find_spec
 from socket import socket
@@ -192,7 +193,8 @@ def _failures_of(sites: list[tuple[HttpSite, Place]]) -> Any:
                 raise  # a redirect
             found = [site for site, _ in sites if request.path.startswith(site.shared_prefix)]
             site = max(found, key=_prefix_size, default=sites[0][0])
-            return site.failure(request, error.status, f"{request.path}: {error.reason}")
+            message = f"there is nothing at {request.path}" if error.status == HTTPStatus.NOT_FOUND else f"{request.path}: {error.reason}"
+            return site.failure(request, error.status, message)
 
     return http.middleware(answer)
 

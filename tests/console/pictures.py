@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from PIL import Image
+from PIL import Image  # matplotlib brings it
 from playwright.sync_api import Page, sync_playwright
 
 from tests.console.scene import consume, fill, get, post

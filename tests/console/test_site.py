@@ -140,6 +140,7 @@ def test_own_pages_may_post(filled: ServedConsole) -> None:
 def test_wrong_addresses_are_explained(filled: ServedConsole, path: str, status: int) -> None:
     found, _, page = ask(filled, path)
     assert found == status, page
+    assert ("<h1>Not found</h1>" if status == 404 else "<h1>Invalid address</h1>") in page or path.startswith("/static/")
     assert "Traceback" not in page
 
 

@@ -91,7 +91,7 @@ def test_commands_are_listed(served: Served) -> None:
         ("advance", b"[" * 100_000, {}, 400, "advance: the body is not JSON: "),
         ("restore", b'{"name": "x"}', {}, 400, "restore: there is no snapshot 'x'; there are: none"),
         ("high_watermark.hold", b'{"topic": "x", "partition": 0}', {}, 400, "high_watermark.hold: UNKNOWN_TOPIC_OR_PARTITION"),
-        ("reset/all", b"{}", {}, 404, "/reset/all: Not Found"),
+        ("reset/all", b"{}", {}, 404, "there is nothing at /reset/all"),
         ("reset", b" " * ((1 << 20) + 1), {}, 413, "/reset: Request Entity Too Large"),
         ("reset", b"", {"Content_Type": "text/plain"}, 415, "reset: use Content-Type: application/json (curl --json), not text/plain"),
         ("info", None, {"Host": "lab.example:80"}, 403, "the lab serves only this machine, which is not called lab.example"),
