@@ -1,10 +1,11 @@
 """An honest producer beside a browser of the console that tails one topic and searches another. It is a command of its own.
 
-    .venv/bin/python benchmarks/console.py --records 10000000 --rounds 6
+    .venv/bin/python benchmarks/console.py --records 10000000 --rounds 20
 
-One broker serves both. Rounds with and without the browser alternate, so that a busy machine disturbs both alike. The producer sends
-single records of 200 bytes with acks=all, and waits for each. Meanwhile 1,000 records a second are appended to the tailed topic, which
-the console streams, and the console searches the other topic for a text that no record has.
+One broker serves both. Short rounds with and without the browser alternate, so that a busy machine disturbs both alike. The producer
+sends single records of 200 bytes with acks=all, and waits for each. In all rounds 1,000 records a second are appended to a topic. In half
+of them the console streams these, and searches the other topic for a text that no record has. The result is the ratio of the medians of
+the rounds. `--data-dir` keeps the records for the next run.
 """
 
 from __future__ import annotations
@@ -20,32 +21,30 @@ import tempfile
 import threading
 import time
 import urllib.request
+from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-ROUND_S = 8.0
+ROUND_S = 3.0
 PAUSE_S = 0.004
 TAILED_PER_S = 1_000
-SETTLING_S = 1.0
+SETTLING_S = 0.5
 
 
-class Browser:
-    """Tails and searches until it is closed."""
+class Appender:
+    """Appends records to the tailed topic until it is closed."""
 
-    def __init__(self, bootstrap: str, console: str) -> None:
-        self.searched = 0
-        self._bootstrap, self._console = bootstrap, console
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
         self._is_closed = threading.Event()
-        self._threads = [threading.Thread(target=each) for each in (self._append, self._tail, self._search)]
-        for thread in self._threads:
-            thread.start()
+        self._thread = threading.Thread(target=self._append)
+        self._thread.start()
 
     def close(self) -> None:
-        """Stop everything."""
+        """Stop."""
         self._is_closed.set()
-        for thread in self._threads:
-            thread.join()
+        self._thread.join()
 
     def _append(self) -> None:
         producer = Producer({"bootstrap.servers": self._bootstrap, "linger.ms": 5})
@@ -54,6 +53,25 @@ class Browser:
                 producer.produce("tailed", b"x" * 100)
             producer.poll(0)
         producer.flush(10)
+
+
+class Browser:
+    """Tails and searches until it is closed."""
+
+    def __init__(self, console: str, *, does_tail: bool, does_search: bool) -> None:
+        self.searched = 0
+        self._console = console
+        self._is_closed = threading.Event()
+        wanted = [(does_tail, self._tail), (does_search, self._search)]
+        self._threads = [threading.Thread(target=each) for is_wanted, each in wanted if is_wanted]
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        """Stop everything."""
+        self._is_closed.set()
+        for thread in self._threads:
+            thread.join()
 
     def _tail(self) -> None:
         with contextlib.suppress(TimeoutError), urllib.request.urlopen(f"{self._console}/tail?topic=tailed", timeout=15) as stream:  # noqa: S310  our own address
@@ -70,9 +88,9 @@ class Browser:
             cursor = found["cursor"]
 
 
-def latencies_ms(producer: Producer) -> list[float]:
+def latencies_ms(producer: Producer, round_s: float) -> list[float]:
     """Return how long single records took during a round."""
-    found, end_s = [], time.monotonic() + ROUND_S
+    found, end_s = [], time.monotonic() + round_s
     while time.monotonic() < end_s:
         began_s = time.perf_counter()
         producer.produce("honest", b"y" * 200)
@@ -97,39 +115,52 @@ def fill(bootstrap: str, count: int) -> None:
     producer.flush(300)
 
 
-def compare(bootstrap: str, console: str, rounds: int) -> None:
-    """Measure, and print a line for each kind of round."""
+def compare(bootstrap: str, console: str, given: argparse.Namespace) -> None:
+    """Measure, and print a line for each kind of round, and the ratio."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all"})
-    latencies_ms(producer)
+    latencies_ms(producer, ROUND_S)
+    appender = Appender(bootstrap)
     alone, beside, searched = [], [], 0
-    for _ in range(rounds):
-        alone.append(latencies_ms(producer))
-        browser = Browser(bootstrap, console)
+    for _ in range(given.rounds):
         time.sleep(SETTLING_S)
-        beside.append(latencies_ms(producer))
+        alone.append(latencies_ms(producer, ROUND_S))
+        browser = Browser(console, does_tail=given.only != "search", does_search=given.only != "tail")
+        time.sleep(SETTLING_S)
+        beside.append(latencies_ms(producer, ROUND_S))
         browser.close()
         searched += browser.searched
+    appender.close()
+    medians = []
     for name, figures in (("alone", alone), ("beside a browser", beside)):
         parts = [statistics.quantiles(each, n=100) for each in figures]
-        p50, p99 = (statistics.median(part[place] for part in parts) for place in (49, 98))
-        print(f"{name:<18} p50 {p50:6.2f} ms   p99 {p99:6.2f} ms   (medians of {rounds} rounds)")
-    print(f"searched {searched:,} records, {searched / (rounds * (ROUND_S + SETTLING_S)):,.0f} a second")
+        medians.append([statistics.median(part[place] for part in parts) for place in (49, 89, 98)])
+        print(f"{name:<18} p50 {medians[-1][0]:6.2f} ms   p90 {medians[-1][1]:6.2f} ms   p99 {medians[-1][2]:6.2f} ms")
+    ratios = [after / before for before, after in zip(*medians, strict=True)]
+    print(
+        f"{'ratio':<18} p50 {ratios[0]:6.2f}      p90 {ratios[1]:6.2f}      p99 {ratios[2]:6.2f}      (of medians of {given.rounds} rounds)"
+    )
+    print(f"searched {searched:,} records, {searched / (given.rounds * (ROUND_S + SETTLING_S)):,.0f} a second")
 
 
 def main() -> None:
     """Start a broker, and compare."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=1_000_000, help="records of the searched topic")
-    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--only", choices=("tail", "search"), help="do one of both")
+    parser.add_argument("--data-dir", type=Path, help="where the records stay; they are produced if it is missing")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "minibroker", "serve", "--data-dir", f"{folder}/data", "--port", "0", "--console-port", "0"]
+        data = given.data_dir or Path(folder) / "data"
+        is_filled = data.exists()
+        command = [sys.executable, "-m", "minibroker", "serve", "--data-dir", str(data), "--port", "0", "--console-port", "0"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as broker:
             assert broker.stdout is not None  # noqa: S101  of a pipe
             ready = broker.stdout.readline()
             bootstrap, console = re.findall(r"localhost:\d+", ready)[0], re.findall(r"http://[\d.:]+", ready)[0]
-            fill(bootstrap, given.records)
-            compare(bootstrap, console, given.rounds)
+            if not is_filled:
+                fill(bootstrap, given.records)
+            compare(bootstrap, console, given)
             broker.terminate()
 
 

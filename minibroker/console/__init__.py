@@ -11,7 +11,7 @@
     templates/   HTML, static/ one style sheet and one script
 
 Invariants
-  - A page never delays the broker: work on the loop pauses at least every 2 ms (pace.py). Records are decoded in a worker thread.
+  - A page never delays the broker: work on the loop pauses at least every millisecond (pace.py). Records are decoded in a worker thread.
   - What one visitor can cause is bounded: rows of a page, bytes of a search, streams, sessions.
   - Nothing that comes from a record, a client or a configuration is executed: templates escape everything, and the pages' policy
     (Content-Security-Policy) allows no code besides static/console.js.

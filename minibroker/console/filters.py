@@ -58,6 +58,8 @@ def _ordered(one: Any, other: Any, compare: Callable[[Any, Any], bool]) -> bool:
     return (numbers or (isinstance(one, str) and isinstance(other, str))) and compare(one, other)
 
 
+_PIECE_BYTES: Final = 32 * 1024  #: 10 us
+
 _COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "=": lambda found, wanted: found == wanted or (isinstance(found, str) and found == str(wanted)),
     "!=": lambda found, wanted: found != wanted and not (isinstance(found, str) and found == str(wanted)),
@@ -120,6 +122,12 @@ def _value(text: str) -> Any:
         return text.strip("'")
 
 
+def _is_in(wanted: bytes, payload: memoryview) -> bool:
+    """Search piece by piece: the search of one piece keeps the interpreter's lock from the loop."""
+    step = _PIECE_BYTES
+    return any(wanted in bytes(payload[start : start + step + len(wanted) - 1]) for start in range(0, len(payload), step))
+
+
 class Filter(NamedTuple):
     """What records must have; an empty field allows everything."""
 
@@ -134,9 +142,9 @@ class Filter(NamedTuple):
         """Whether every record matches."""
         return self == Filter()
 
-    def may_be_in(self, payload: bytes) -> bool:
+    def may_be_in(self, payload: memoryview) -> bool:
         """Return whether the uncompressed records of a batch may have a match. Fast, and True in some cases without one."""
-        return all(not wanted or wanted.encode() in payload for wanted in (self.text, self.key))
+        return all(not wanted or _is_in(wanted.encode(), payload) for wanted in (self.text, self.key))
 
     def matches(self, record: Record) -> bool:
         """Return whether a record matches."""

@@ -11,7 +11,7 @@ from minibroker.dispatch.slices import in_order
 
 T = TypeVar("T")
 
-SLICE_S: Final = 0.002  #: work between two pauses
+SLICE_S: Final = 0.001  #: work between two pauses
 
 
 class Pace:

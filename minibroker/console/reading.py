@@ -1,4 +1,4 @@
-"""Read batches and records of a log for a page: bytes on the loop's thread, everything else in a worker thread.
+"""Read batches and records of a log for a page in a worker thread. The loop looks up where they are.
 
     found = await LogReader().read_rows(partition, offset, count=50)
 
@@ -22,12 +22,12 @@ from minibroker.records.batch import RecordBatch, TimestampType, increment_seque
 from minibroker.records.compression import Compression, decompress
 from minibroker.records.control import parse_control_key
 from minibroker.records.record import Record
-from minibroker.storage.file_slice import FileSlice
+from minibroker.storage.file_slice import LEAST_SIZE, FileSlice
 from minibroker.storage.transaction_index import AbortedTxn
 
 T = TypeVar("T")
 
-CHUNK_BYTES: Final = 256 * 1024  #: of a log, read at a time
+CHUNK_BYTES: Final = 2 * LEAST_SIZE  #: of a log, read at a time: enough that the log leaves reading them to us
 PAGE_BYTES: Final = 16 * 1024 * 1024  #: of a log, read for one page
 RECORD: Final = "record"
 _HEADERS_SHOWN: Final = 50
@@ -101,20 +101,32 @@ class LogReader:
     async def find_rows(self, partition: Partition, offset: int, count: int, wanted: Filter | None = None) -> tuple[Found, int]:
         """Return the matching rows in the next chunk of a log, and the size of the chunk; 0 at the log's end. Raises KafkaError."""
         async with self._turn:
-            offset = max(offset, partition.log.log_start_offset)
-            data = await self.read_bytes(partition, offset)
-            if not data:
+            log = partition.log
+            offset = max(offset, log.log_start_offset)
+            unread = log.slice(offset, CHUNK_BYTES, isolation=None)
+            if not unread:
                 return Found([], offset, 0), 0
-            end_offset = await asyncio.to_thread(_end_of, data, offset)
-            transactions = transactions_of(partition.log, offset, end_offset)
-            found = await asyncio.to_thread(rows_of, data, offset, count, wanted, transactions, keeps_records=self.keeps_records)
+            if log.may_have_aborted(offset):
+                data, end_offset = await asyncio.to_thread(_read, unread, offset)
+                transactions = transactions_of(log, offset, end_offset)
+                found = await asyncio.to_thread(rows_of, data, offset, count, wanted, transactions, keeps_records=self.keeps_records)
+            else:  # each visit of the thread costs the loop two turns
+                transactions = transactions_of(log, offset, offset)
+                found = await asyncio.to_thread(_read_rows, unread, offset, count, wanted, transactions, keeps_records=self.keeps_records)
         for row in found.rows:
             row["partition"] = partition.index
-        return found, len(data)
+        return found, len(unread)
 
 
-def _end_of(data: bytes, offset: int) -> int:
-    return max((batch.next_offset for batch in split_batches(data, allow_partial=True)), default=offset)
+def _read(unread: bytes | FileSlice, offset: int) -> tuple[bytes, int]:
+    """Return bytes of a log, and the offset after them. For a worker thread."""
+    data = bytes(unread)
+    return data, max((batch.next_offset for batch in split_batches(data, allow_partial=True)), default=offset)
+
+
+def _read_rows(unread: bytes | FileSlice, *arguments: Any, **options: Any) -> Found:
+    """Read bytes, and return their rows. For a worker thread."""
+    return rows_of(bytes(unread), *arguments, **options)
 
 
 def rows_of(
@@ -154,7 +166,7 @@ def _records(batch: RecordBatch, wanted: Filter | None) -> Iterable[Record] | No
         return None
     if batch.magic >= 2 and (wanted.text or wanted.key):
         kind = batch.compression
-        payload = bytes(batch.payload) if kind is Compression.NONE else decompress(kind, batch.payload)
+        payload = batch.payload if kind is Compression.NONE else memoryview(decompress(kind, batch.payload))
         if not wanted.may_be_in(payload):
             return None
     return decode_records(batch)

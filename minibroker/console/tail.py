@@ -14,6 +14,7 @@ from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import Topic
 from minibroker.console.filters import Filter
 from minibroker.console.live import Stream
+from minibroker.console.pace import paced
 from minibroker.console.page import Visit
 from minibroker.console.pages.records import filter_of, partitions_of
 from minibroker.console.rendering import Templates
@@ -51,7 +52,8 @@ async def tail(request: TailRequest, stream: Stream, templates: Templates, last_
             rows, skipped = await _new_rows(request, positions)
             await visit.decode(rows, request.topic.name)
             if rows or skipped:
-                html = "".join(templates.part("record_row.html", {"row": row, "topic": request.topic.name}) for row in reversed(rows))
+                parts = paced(reversed(rows), every=1)
+                html = "".join([templates.part("record_row.html", {"row": row, "topic": request.topic.name}) async for row in parts])
                 event_id = ",".join(f"{index}:{offset}" for index, offset in positions.items())
                 await stream.send("rows", {"html": html, "count": len(rows), "skipped": skipped}, event_id)
             if not request.is_logged_in() or not visit.visitor.may(Operation.READ, ResourceType.TOPIC, request.topic.name):

@@ -67,3 +67,11 @@ def test_times_are_absolute_or_ago() -> None:
     for wrong in ("", "yesterday", "-5", "-xm", "9" * 40):
         with pytest.raises(ValueError, match="time"):
             parse_time(wrong, 0)
+
+
+def test_a_text_across_two_pieces_of_a_payload_is_found() -> None:
+    wanted = Filter(text="needle")
+    for start in (0, 32 * 1024 - 7, 32 * 1024 - 6, 32 * 1024 - 3, 32 * 1024, 64 * 1024 - 1):
+        payload = memoryview(b"x" * start + b"needle" + b"x" * 50)
+        assert wanted.may_be_in(payload), start
+        assert not wanted.may_be_in(payload[: start + 5]), start
