@@ -268,7 +268,7 @@ class HttpSites:
         if "metrics" in self:
             from minibroker.metrics.meter import Meter  # noqa: PLC0415  most brokers have no metrics
 
-            self._meter = Meter()
+            self._meter = Meter(with_commits="kminion" in self._options["metrics_names"])
             hooks |= self._meter.parts(**hooks)
         return hooks
 

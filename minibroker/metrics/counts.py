@@ -85,19 +85,19 @@ class PlanCounts:
 class ApiCounts:
     """What is counted for one API."""
 
-    __slots__ = ("failures", "local", "name", "of_topics", "queue", "remote", "response_queue", "send", "total", "versions")
+    __slots__ = ("failures", "local", "name", "of_topics", "plans", "queue", "remote", "response_queue", "send", "total")
 
     def __init__(self, name: str, of_topics: Callable[[], int] = int) -> None:
         """Start at 0. `of_topics` returns the number of partitions that succeeded, which are counted by topic."""
         self.name = name
         self.of_topics = of_topics
-        self.versions: dict[int, PlanCounts] = {}
+        self.plans: dict[tuple[int, int], PlanCounts] = {}  #: by broker id and version
         self.failures: dict[int, int] = {}  #: by error code; each code of a response counts, as in Apache Kafka
         self.clear()
 
     def clear(self) -> None:
         """Start again from 0."""
-        for counts in self.versions.values():
+        for counts in self.plans.values():
             counts.clear()
         self.failures.clear()
         self.queue, self.local, self.remote = Times(), Times(), Times()
@@ -106,41 +106,47 @@ class ApiCounts:
     @property
     def requests(self) -> dict[int, int]:
         """Requests by version."""
-        return {version: counts.requests for version, counts in self.versions.items()}
+        found: dict[int, int] = {}
+        for (_, version), counts in self.plans.items():
+            found[version] = found.get(version, 0) + counts.requests
+        return found
 
     @property
     def errors(self) -> dict[int, int]:
         """Error codes in responses, 0 for success."""
-        codes = sum(counts.codes for counts in self.versions.values()) + self.of_topics()
+        codes = sum(counts.codes for counts in self.plans.values()) + self.of_topics()
         return {0: codes - sum(self.failures.values()), **self.failures}
 
     @property
     def request_bytes(self) -> int:
         """Bytes of requests."""
-        return sum(counts.request_bytes for counts in self.versions.values())
+        return sum(counts.request_bytes for counts in self.plans.values())
 
     @property
     def response_bytes(self) -> int:
         """Bytes of responses."""
-        return sum(counts.response_bytes for counts in self.versions.values())
+        return sum(counts.response_bytes for counts in self.plans.values())
 
 
 class TopicCounts:
     """What is counted for one topic, each partition of a request on its own, as in Apache Kafka."""
 
-    __slots__ = ("bytes_out", "failed_fetches", "failed_produces", "fetches", "produces")
+    __slots__ = ("bytes_out", "produces", "failed_produces", "fetches", "failed_fetches")  # noqa: RUF023  the order of the constructor
 
-    def __init__(self) -> None:
-        self.produces = 0
-        self.failed_produces = 0
-        self.fetches = 0
-        self.failed_fetches = 0
-        self.bytes_out = 0
+    def __init__(self, bytes_out: int = 0, produces: int = 0, failed_produces: int = 0, fetches: int = 0, failed_fetches: int = 0) -> None:
+        self.bytes_out = bytes_out
+        self.produces = produces
+        self.failed_produces = failed_produces
+        self.fetches = fetches
+        self.failed_fetches = failed_fetches
+
+    def values(self) -> tuple[int, ...]:
+        """Return all counts, in the order of the constructor."""
+        return self.bytes_out, self.produces, self.failed_produces, self.fetches, self.failed_fetches
 
     def add(self, other: TopicCounts) -> None:
         """Add the counts of another topic."""
-        for name in TopicCounts.__slots__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        TopicCounts.__init__(self, *map(sum, zip(self.values(), other.values(), strict=True)))
 
 
 class TopicTable(dict[Any, TopicCounts]):

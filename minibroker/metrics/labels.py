@@ -1,7 +1,11 @@
-"""Label sets. Their text is made once by prometheus_client, and cached: the labels of a partition are the same in a dozen families."""
+"""Label sets. Their text is made once, and cached: the labels of a partition are the same in a dozen families.
+
+prometheus_client escapes values. Most have nothing to escape, and their text is made here in a tenth of the time.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -12,6 +16,7 @@ from prometheus_client.exposition import generate_latest
 LABEL_SETS_MAX: Final = 65_536  #: that are cached
 CACHED_LENGTH_MAX: Final = 300  #: longer values are not cached: group ids may have 32 kB
 _SAMPLE: Final = "x"
+_ESCAPED: Final = re.compile(r'[\\\n"]')
 
 
 class Labels(NamedTuple):
@@ -28,6 +33,9 @@ class Labels(NamedTuple):
 
 @lru_cache(LABEL_SETS_MAX)
 def _labels(names: tuple[str, ...], values: tuple[str, ...]) -> Labels:
+    if not any(map(_ESCAPED.search, values)):
+        pairs = [f'{name}="{value}"' for name, value in sorted(zip(names, values, strict=True))]
+        return Labels(f"{{{','.join(pairs)}}}", names, values)
     metric = Metric(_SAMPLE, "", "gauge")
     metric.add_sample(_SAMPLE, dict(zip(names, values, strict=True)), 0)
     line = generate_latest(_One(metric)).decode().rstrip("\n").rpartition("\n")[2]
@@ -51,6 +59,18 @@ def labels(**values: object) -> Labels:
     if max(map(len, texts)) > CACHED_LENGTH_MAX:
         return _labels.__wrapped__(tuple(values), texts)
     return _labels(tuple(values), texts)
+
+
+@lru_cache(LABEL_SETS_MAX)
+def labels_of_topic(topic: str) -> Labels:
+    """Return the label set of a topic. Positional arguments are looked up much faster than those of `labels`."""
+    return labels(topic=topic)
+
+
+@lru_cache(LABEL_SETS_MAX)
+def labels_of_partition(topic: str, partition: int) -> Labels:
+    """Return the label set of a partition."""
+    return labels(partition=partition, topic=topic)
 
 
 NO_LABELS: Final = Labels("", (), ())

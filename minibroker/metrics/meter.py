@@ -30,6 +30,7 @@ from minibroker.dispatch.context import ConnectionInfo, RequestContext, Services
 from minibroker.dispatch.delayed import Answer, Delayed, MakeResponse
 from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.dispatch.plan import SLICED_FROM, Plan
+from minibroker.metrics.commits import APIS, CommitCounts
 from minibroker.metrics.counting import Hooks, count, count_request, key_of_topic
 from minibroker.metrics.counts import ApiCounts, PlanCounts, Times, TopicTable
 from minibroker.schemas import k00_produce, k01_fetch
@@ -48,7 +49,9 @@ Unsent = tuple[ApiCounts, Step, float]  #: (counts, the first step, how long the
 class Meter:
     """The counters of one broker."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_commits: bool = False) -> None:
+        """Start at 0. `with_commits`: count the offsets that each group commits as well, which costs each commit some instructions."""
+        self.commits = CommitCounts() if with_commits else None
         self.apis: dict[int, ApiCounts] = {}  #: by API key
         self.topics = TopicTable()
         self.turns = Times()  #: from the first handler of a turn to the write of its answers
@@ -69,6 +72,8 @@ class Meter:
         self.topics.clear()
         self.timestamps.clear()
         self.turns = Times()
+        if self.commits is not None:
+            self.commits.by_group.clear()
 
     def connect(self, connection: C) -> C:
         """Count the requests of a new connection."""
@@ -83,19 +88,19 @@ class Meter:
     def time_all(self) -> None:
         """Put the times of every request into the histograms again, until there are many."""
         for api in self.apis.values():
-            for counts in api.versions.values():
+            for counts in api.plans.values():
                 counts.time_all()
 
-    def counts_of(self, plan: Plan) -> PlanCounts:
-        """Return the counts of a plan, which it shares with earlier plans of the same API and version."""
+    def counts_of(self, plan: Plan, broker_id: int) -> PlanCounts:
+        """Return the counts of a plan, which it shares with earlier plans of the same API, version and broker."""
         key = plan.api.key
         api = self.apis.get(key)
         if api is None:
             of_topics = {k00_produce.API_KEY: self.topics.produced, k01_fetch.API_KEY: self.topics.fetched}.get(key, int)
             api = self.apis[key] = ApiCounts(plan.api.name, of_topics)
-        counts = api.versions.get(plan.version)
+        counts = api.plans.get((broker_id, plan.version))
         if counts is None:
-            counts = api.versions[plan.version] = PlanCounts(api)
+            counts = api.plans[broker_id, plan.version] = PlanCounts(api)
         return counts
 
     def count_times(self, began_s: float, now_s: float, unsent: Sequence[Unsent]) -> None:
@@ -134,7 +139,10 @@ class _Counted:
         """Create a plan that counts."""
         plan = self._new_plan(api)
         if plan is not None:
-            count(plan, self._meter.counts_of(plan), self._meter.topics, self._hooks)
+            meter, broker_id = self._meter, self._dispatcher._services.nodes.own.node_id  # noqa: SLF001  of the hooked dispatcher
+            count(plan, meter.counts_of(plan, broker_id), meter.topics, self._hooks)
+            if meter.commits is not None and plan.api.key in APIS:
+                meter.commits.watch(plan)
         return plan
 
     def dispatch_large(self, plan: Plan, connection: ConnectionInfo, frame: memoryview, client_id_length: int) -> Answer | Delayed:

@@ -17,7 +17,8 @@ from minibroker.metrics.family import Family
 from minibroker.metrics.labels import labels
 from minibroker.metrics.meter import Meter
 from minibroker.metrics.names import families_of
-from minibroker.metrics.state import Rates, State, Totals, loop_delay_s
+from minibroker.metrics.names.exporters import OF_ASSIGNMENTS
+from minibroker.metrics.state import LastScrape, State, loop_delay_s
 from minibroker.server.broker import Broker
 from minibroker.telemetry.families import Family as ClientFamily
 from minibroker.telemetry.families import client_families
@@ -31,19 +32,23 @@ Text = Callable[[CollectorRegistry], bytes]
 class Scraper:
     """Scrapes one broker; lives on its loop's thread."""
 
-    def __init__(self, broker: Callable[[], Broker], meter: Meter, families: Sequence[Family]) -> None:
+    def __init__(
+        self, broker: Callable[[], Broker], meter: Meter, families: Sequence[Family], *, now_s: Callable[[], float] = time.perf_counter
+    ) -> None:
         """Create a scraper.
 
         Args:
             broker: returns the broker, which runs.
             meter: counts its requests.
             families: what to show, before the metrics that clients push.
+            now_s: the clock by which slices end.
         """
+        self._now_s = now_s
         self._broker = broker
         self._meter = meter
         self._families = families
-        self._totals = Totals()
-        self._rates = Rates()
+        self._with_assignments = any(family.name in OF_ASSIGNMENTS for family in families)
+        self._last = LastScrape()
         self._process = ProcessCollector(registry=None)
         self._lock = asyncio.Lock()  #: one scrape at a time
         self.cpu_s = 0.0  #: of the last scrape, on the loop's thread
@@ -61,8 +66,9 @@ class Scraper:
         """Read the state of the broker."""
         self.cpu_s = self.longest_slice_s = 0.0
         self._meter.time_all()
-        state = State(self._broker(), self._meter, self._totals, self._rates, await loop_delay_s())
-        await self._in_slices(state.read())
+        self._last.texts.begin()
+        state = State(self._broker(), self._meter, self._last, await loop_delay_s())
+        await self._in_slices(state.read(with_assignments=self._with_assignments))
         return state
 
     def log_directories(self) -> dict[str, str | None]:
@@ -114,12 +120,12 @@ class Scraper:
                 yield None if pushed is None else _family_of(pushed)
 
     async def _in_slices(self, steps: Iterator[None]) -> None:
-        began_s, cpu_s = time.perf_counter(), time.thread_time()
+        began_s, cpu_s = self._now_s(), time.thread_time()
         for _ in steps:
-            if time.perf_counter() - began_s >= SLICE_S:
+            if self._now_s() - began_s >= SLICE_S:
                 self._count(time.thread_time() - cpu_s)
                 await asyncio.sleep(0)
-                began_s, cpu_s = time.perf_counter(), time.thread_time()
+                began_s, cpu_s = self._now_s(), time.thread_time()
         self._count(time.thread_time() - cpu_s)
 
     def _count(self, slice_s: float) -> None:

@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC
 from minibroker.coordinator.group.classic.group import ClassicGroup
 from minibroker.errors import KafkaError
+from minibroker.metrics.assignments import Assignments, assignments_of
 from minibroker.metrics.counts import TopicCounts, TopicTable
-from minibroker.metrics.labels import Labels, labels
+from minibroker.metrics.family import Texts
+from minibroker.metrics.labels import NO_LABELS, Labels, labels, labels_of_partition, labels_of_topic
 from minibroker.metrics.meter import Meter
 
 if TYPE_CHECKING:
     from minibroker.cluster.cluster import Cluster
     from minibroker.cluster.partition import Partition
+    from minibroker.coordinator.group.kind import LiveGroup
     from minibroker.coordinator.group.store import StoredShard
     from minibroker.coordinator.transaction.records import TransactionMetadata
     from minibroker.dispatch.context import Services
@@ -32,7 +35,7 @@ NO_LEADER: Final = -1
 NO_COUNTS: Final = TopicCounts()  #: of topics without requests
 
 
-Counted = tuple[int, int, int, int, int, int, int]  #: in the order of Totals.FIELDS
+Counted = tuple[int, ...]  #: messages_in, bytes_in, and the fields of TopicCounts
 
 
 class PartitionState(NamedTuple):
@@ -58,10 +61,10 @@ class PartitionState(NamedTuple):
 
 
 class TopicState(NamedTuple):
-    """One topic."""
+    """One topic, or all of them together."""
 
     name: str
-    labels: Labels  #: topic
+    labels: Labels  #: topic; none for all topics
     is_internal: bool
     partitions: list[PartitionState]
     counts: TopicCounts
@@ -82,41 +85,51 @@ class GroupOffset(NamedTuple):
     marker_count: int | None  #: transaction markers among them; None: not known
 
 
+class GroupTopic(NamedTuple):
+    """The committed offsets of a group in one topic."""
+
+    group_id: str
+    topic: str
+    labels: Labels  #: consumergroup, topic
+    offset_sum: int
+    lag_sum: int
+
+
 class GroupState(NamedTuple):
     """One group."""
 
     group_id: str
+    labels: Labels  #: consumergroup
     group_type: str
     protocol_type: str
     protocol: str
     state: str
     member_count: int
     offsets: list[GroupOffset]
+    topics: list[GroupTopic]
+    live: LiveGroup | None  #: its state machine, if it has one
 
 
 class Totals:
     """Counters of topics over all topics, which keep what deleted topics counted."""
 
-    FIELDS: Final = ("messages_in", "bytes_in", "bytes_out", "produces", "failed_produces", "fetches", "failed_fetches")
-
     def __init__(self) -> None:
-        self._gone = [0] * len(self.FIELDS)
-        self._last: dict[Any, Counted] = {}  #: by topic id
-        self._now: dict[Any, Counted] = {}
+        self._gone: Counted = (0,) * (2 + len(TopicCounts.__slots__))
+        self._last: dict[int, Counted] = {}  #: by number of the topic id
+        self._now: dict[int, Counted] = {}
 
-    def note(self, topic_id: Any, counted: Counted) -> None:
-        """Take the counters of a topic that exists, in the order of FIELDS."""
+    def note(self, topic_id: int, counted: Counted) -> None:
+        """Take the counters of a topic that exists."""
         self._now[topic_id] = counted
         before = self._last.pop(topic_id, None)
         if before is not None and (counted[0] < before[0] or counted[1] < before[1]):  # its log was opened again
-            self._gone = [gone + max(old - new, 0) for gone, old, new in zip(self._gone, before, counted, strict=True)]
+            self._gone = tuple(gone + max(old - new, 0) for gone, old, new in zip(self._gone, before, counted, strict=True))
 
-    def values(self) -> dict[str, int]:
+    def values(self) -> Counted:
         """Return the totals, after all topics were noted."""
-        for counted in self._last.values():  # deleted
-            self._gone = list(map(sum, zip(self._gone, counted, strict=True)))
+        self._gone = tuple(map(sum, zip(self._gone, *self._last.values(), strict=True)))  # deleted ones
         self._last, self._now = self._now, {}
-        return dict(zip(self.FIELDS, map(sum, zip(self._gone, *self._last.values(), strict=True)), strict=True))
+        return tuple(map(sum, zip(self._gone, *self._last.values(), strict=True)))
 
 
 class Rates:
@@ -146,21 +159,36 @@ class Rates:
         self._before, self._before_s, self._before_cpu_s = counters, now_s, cpu_s
 
 
+class LastScrape:
+    """What a scrape needs of the one before."""
+
+    def __init__(self) -> None:
+        self.totals = Totals()
+        self.rates = Rates()
+        self.texts = Texts()
+        self.assignments: dict[str, Assignments] = {}  #: by group
+
+
 class State:
     """The state of a broker at one scrape; `read` fills it."""
 
-    def __init__(self, broker: Broker, meter: Meter, totals: Totals, rates: Rates, loop_delay_s: float) -> None:
+    def __init__(self, broker: Broker, meter: Meter, last: LastScrape, loop_delay_s: float) -> None:
         self.meter = meter
+        self.texts = last.texts
+        self.assignments: dict[str, Assignments] = {}  #: by group, if they are wanted
+        self._last = last
         self.broker = broker
-        self.rates = rates
-        self.totals: dict[str, int] = {}
+        self.rates = last.rates
+        self.total = TopicState("", NO_LABELS, False, [], NO_COUNTS, 0, 0)  #: all topics, also those that are gone
         self.loop_delay_s = loop_delay_s
         self.topics: list[TopicState] = []
         self.partitions: list[PartitionState] = []  #: of all topics
         self.offsets: list[GroupOffset] = []  #: of all groups
         self.groups: list[GroupState] = []
+        self.group_topics: list[GroupTopic] = []  #: of all groups
+        self.topics_and_total: list[TopicState] = []
         self.transactions: list[TransactionMetadata] = []
-        self._totals = totals
+        self._totals = last.totals
         self._partitions: dict[tuple[str, int], PartitionState] = {}
 
     @property
@@ -178,10 +206,12 @@ class State:
         """The broker's time."""
         return self.cluster.clock.now_ms()
 
-    def read(self) -> Iterator[None]:
+    def read(self, *, with_assignments: bool = False) -> Iterator[None]:
         """Read everything, and yield between slices."""
         yield from self._read_topics()
         yield from self._read_groups()
+        if with_assignments:
+            yield from self._read_assignments()
         coordinator = self.services.coordinators.started_transactions
         if coordinator is not None:
             try:
@@ -223,38 +253,25 @@ class State:
         nodes = self.services.nodes
         count = 0
         for topic in list(self.cluster.topics.values()):
-            of_topic = TopicState(
-                topic.name, labels(topic=topic.name), topic.is_internal, [], _sum_of(counted, topic.name, topic.topic_id.int), 0, 0
-            )
-            messages_in = bytes_in = 0
+            known = []
             for partition in topic.partitions:
-                known = _partition_state(partition, nodes.of(partition))
-                of_topic.partitions.append(known)
-                self.partitions.append(known)
-                self._partitions[topic.name, partition.index] = known
-                messages_in += known.messages_in
-                bytes_in += known.bytes_in
+                of_partition = _partition_state(partition, nodes.of(partition))
+                known.append(of_partition)
+                self._partitions[topic.name, partition.index] = of_partition
                 count += 1
                 if count % PARTITIONS_A_SLICE == 0:
                     yield
-            of_topic = of_topic._replace(messages_in=messages_in, bytes_in=bytes_in)
-            self.topics.append(of_topic)
-            of_requests = of_topic.counts
-            self._totals.note(
-                topic.topic_id,
-                (
-                    messages_in,
-                    bytes_in,
-                    of_requests.bytes_out,
-                    of_requests.produces,
-                    of_requests.failed_produces,
-                    of_requests.fetches,
-                    of_requests.failed_fetches,
-                ),
-            )
+            self.partitions += known
+            sums = sum([each.messages_in for each in known]), sum([each.bytes_in for each in known])
+            counts = _sum_of(counted, topic.name, topic.topic_id.int)
+            self.topics.append(TopicState(topic.name, labels_of_topic(topic.name), topic.is_internal, known, counts, *sums))
+            self._totals.note(topic.topic_id.int, (*sums, *counts.values()))
         yield
         self._forget_topics()
-        self.totals = self._totals.values()
+        totals = self._totals.values()
+        yield
+        self.total = TopicState("", NO_LABELS, False, [], TopicCounts(*totals[2:]), *totals[:2])
+        self.topics_and_total = [self.total, *self.topics]
         yield
 
     def _forget_topics(self) -> None:
@@ -280,18 +297,35 @@ class State:
                 if known is not None:
                     self.groups.append(known)
                     self.offsets += known.offsets
+                    self.group_topics += known.topics
                     count += 1 + len(known.offsets)
                     if count >= OFFSETS_A_SLICE:
                         count = 0
                         yield
         yield
 
+    def _read_assignments(self) -> Iterator[None]:
+        """Read which members have which partitions, and forget the commits of groups that are gone."""
+        names = {topic.topic_id: topic.name for topic in self.cluster.topics.values()}
+        before = self._last.assignments
+        for group in self.groups:
+            if group.live is not None:
+                for found in assignments_of(group.live, before.get(group.group_id), names):
+                    if found is not None:
+                        self.assignments[group.group_id] = found
+                    yield
+        self._last.assignments = self.assignments
+        if self.meter.commits is not None:
+            self.meter.commits.keep({group.group_id for group in self.groups})
+        yield
+
     def _group_state(self, stored: StoredShard, group_id: str) -> GroupState | None:
-        known = stored.shard.groups.get(group_id)
-        if known is None:
+        group = stored.shard.groups.get(group_id)
+        if group is None:
             return None
         live = stored.live.get(group_id)
-        offsets = []
+        offsets: list[GroupOffset] = []
+        by_topic: dict[str, list[GroupOffset]] = {}
         for (topic, index), committed in stored.shard.offsets.of_group(group_id).items():
             partition = self._partitions.get((topic, index))
             if partition is None:
@@ -299,15 +333,28 @@ class State:
             of_offset = labels(consumergroup=group_id, partition=index, topic=topic)
             lag = max(partition.high_watermark - committed.offset, 0)
             markers = _unread_markers(partition, committed.offset) if lag else 0
-            offsets.append(GroupOffset(topic, index, committed.offset, committed.commit_timestamp_ms, of_offset, partition, lag, markers))
+            known = GroupOffset(topic, index, committed.offset, committed.commit_timestamp_ms, of_offset, partition, lag, markers)
+            offsets.append(known)
+            by_topic.setdefault(topic, []).append(known)
+        topics = [
+            GroupTopic(
+                group_id,
+                topic,
+                labels(consumergroup=group_id, topic=topic),
+                sum([each.offset for each in of_topic]),
+                sum([each.lag for each in of_topic]),
+            )
+            for topic, of_topic in by_topic.items()
+        ]
         protocol, member_count = "", 0
         if isinstance(live, ClassicGroup):
             protocol, member_count = live.protocol_name or "", len(live.members)
-        elif known.image is not None:
-            member_count = len(known.image.members)
-        protocol_type = live.protocol_type if live is not None else known.stored.protocol_type if known.stored else ""
+        elif group.image is not None:
+            member_count = len(group.image.members)
+        protocol_type = live.protocol_type if live is not None else group.stored.protocol_type if group.stored else ""
         state = "Empty" if live is None else str(live.state.value)
-        return GroupState(group_id, known.group_type.value, protocol_type, protocol, state, member_count, offsets)
+        own = labels(consumergroup=group_id)
+        return GroupState(group_id, own, group.group_type.value, protocol_type, protocol, state, member_count, offsets, topics, live)
 
 
 def _sum_of(counted: TopicTable, name: str, number: int) -> TopicCounts:
@@ -323,7 +370,7 @@ def _sum_of(counted: TopicTable, name: str, number: int) -> TopicCounts:
 
 def _partition_state(partition: Partition, nodes: Any) -> PartitionState:
     log = partition.online_log
-    of_partition = labels(partition=partition.index, topic=partition.topic)
+    of_partition = labels_of_partition(partition.topic, partition.index)
     if log is None:  # new and empty, or on a disk that failed
         zeros = (0,) * 9
         return PartitionState(

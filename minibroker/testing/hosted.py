@@ -61,7 +61,7 @@ class HostedBroker:
         self._has_topics = False
         self.faults = RequestFaults(self._rebuild_dispatchers, lambda _ctx, rule: self._hit_faults.append(str(rule)), self._answer_parked)
         self.observer: RequestObserver | None = None  #: looks at all requests; set before the start
-        self.meter = Meter()
+        self.meter = Meter(with_commits=True)
         self._scraper: Scraper | None = None  #: from the first use of a metric on
         self._hit_faults: list[str] = []  #: faults that hit the request that is being served; the dispatcher takes them
         self._registry: HostedRegistry | None = None  #: from the first use of it on

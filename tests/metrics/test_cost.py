@@ -13,7 +13,8 @@ from minibroker.coordinator.group.kind import Membership
 from minibroker.coordinator.group.offsets import NewOffset
 from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.metrics.meter import Meter, MeteredConnection
-from minibroker.metrics.names import DEFAULT
+from minibroker.metrics.names import DEFAULT, families_of
+from minibroker.metrics.scrape import Scraper
 from minibroker.schemas import k00_produce, k01_fetch, k02_list_offsets
 from minibroker.server.broker import Broker as ServerBroker
 from minibroker.server.connection import Connection
@@ -88,31 +89,76 @@ async def test_a_broker_without_metrics_has_no_counters(tmp_path: Any) -> None:
         await broker.stop()
 
 
+class CountedSteps:
+    """A clock by which each step of a scrape takes 0.3 ms."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def __call__(self) -> float:
+        self.looks += 1
+        return self.looks * 0.000_3
+
+
+async def with_groups(broker: Broker, group_count: int) -> None:
+    """Commit ten offsets of each group."""
+    groups = broker._hosted.broker.nodes[0].services.coordinators.groups
+    groups.ensure_topic()
+    for index in range(groups.live.store.partition_count):
+        groups.live.store.shard(index)  # which are empty
+    for number in range(group_count):
+        offsets = [NewOffset(("orders", number * 10 + index), 0) for index in range(10)]
+        groups.commit(f"group-{number}", offsets, Membership())
+
+
 async def test_a_scrape_of_a_thousand_partitions_pauses() -> None:
     async with Broker(topics={"orders": PARTITIONS}) as broker:
-        groups = broker._hosted.broker.nodes[0].services.coordinators.groups
-        groups.ensure_topic()
-        for index in range(groups.live.store.partition_count):
-            groups.live.store.shard(index)  # which are empty
-        for number in range(GROUPS):
-            offsets = [NewOffset(("orders", number * 10 + index), 0) for index in range(10)]
-            groups.commit(f"group-{number}", offsets, Membership())
-        scraped = Scraped(broker, DEFAULT)
-        await scraped.scraper.text()
-        turns = 0
+        await with_groups(broker, GROUPS)
+        steps, pauses = CountedSteps(), 0
+        internal = broker._hosted.broker.nodes[0].services.coordinators.groups.live.store.partition_count
+        scraper = Scraper(lambda: broker._hosted.broker, broker._hosted.meter, families_of(DEFAULT), now_s=steps)
+        text = await scraper.text()  # coordinators have created their topics
+        steps.looks = 0
 
         async def count() -> None:
-            nonlocal turns
+            nonlocal pauses
             while True:
-                turns += 1
+                pauses += 1
                 await asyncio.sleep(0)
 
         counting = asyncio.create_task(count())
-        text = await scraped.scraper.text()
+        text = await scraper.text()
         counting.cancel()
-        assert text.count("\nkafka_topic_partition_current_offset{") == PARTITIONS + groups.live.store.partition_count
         assert text.count("\nkafka_consumergroup_lag{") == GROUPS * 10
-        assert turns > 10  # others had their turns
+        assert text.count('\nkafka_topic_partition_current_offset{partition="') == PARTITIONS + internal
+        assert pauses >= steps.looks // 5  # after each four steps the loop had a turn
+        assert pauses > 50
+
+
+async def test_text_that_did_not_change_is_used_again() -> None:
+    """The numbers of a scrape are compared with those of the one before, and only pieces that differ are rendered."""
+    async with Broker(topics={"orders": PARTITIONS}) as broker:
+        await with_groups(broker, 10)
+        scraped = Scraped(broker, DEFAULT)
+        texts = scraped.scraper._last.texts.of_columns
+        await scraped.scraper.text()
+        before = {name: list(pieces) for name, pieces in texts.items()}
+        cluster = broker._hosted.broker.cluster
+        cluster.partition("orders", 999).append(memoryview(bytearray(records(1))))
+        text = await scraped.scraper.text()
+        changed = [
+            (name, number)
+            for name, pieces in texts.items()
+            for number, piece in enumerate(pieces)
+            if number >= len(before[name]) or piece is not before[name][number]
+        ]
+        assert ("kafka_topic_partition_current_offset", 4) in changed
+        assert ("kafka_topic_partition_current_offset", 3) not in changed
+        assert ("kafka_topic_partition_oldest_offset", 4) not in changed
+        fresh = await Scraped(broker, DEFAULT).scraper.text()
+        assert [line for line in text.splitlines() if "orders" in line] == [line for line in fresh.splitlines() if "orders" in line]
+        await broker.delete_topic("orders")
+        assert 'topic="orders"' not in await scraped.scraper.text()
 
 
 @pytest.mark.parametrize("count", [1, 50])

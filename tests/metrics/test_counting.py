@@ -32,7 +32,7 @@ class Counted:
         api = api_of(stem_of.schema)
         of_topics = {k00_produce.API_KEY: self.topics.produced, k01_fetch.API_KEY: self.topics.fetched}.get(api.key, int)
         self.api_counts = ApiCounts(api.name, of_topics)
-        self.counts = self.api_counts.versions[stem_of.version] = PlanCounts(self.api_counts)
+        self.counts = self.api_counts.plans[0, stem_of.version] = PlanCounts(self.api_counts)
         self.hooks: Counter[str] = Counter()
         self.plan = Plan(Handler(api, _unused), stem_of.version)
         hooks = Hooks(lambda: self.hooks.update(["time"]), lambda: self.hooks.update(["no answer"]))

@@ -50,6 +50,8 @@ async def test_the_labels_that_queries_use(broker: Broker) -> None:
         for sample in family.samples:
             found.setdefault(sample.name, set()).update(sample.labels)
     missing = {name: gone for name, labels in wanted().items() if name in found and (gone := labels - found[name] - NOT_OURS)}
+    page = PAGE.read_text().partition("## Labels that are absent")[2].partition("\n## ")[0]
+    assert all(f"| `{name}` | `{label}` | " in page for name, gone in missing.items() for label in gone)
     assert missing == {
         "redpanda_kafka_consumer_group_topics": {"redpanda_topic"},  # a number of topics
         "redpanda_kafka_max_offset": {"topic"},

@@ -211,6 +211,27 @@ async def test_in_sync_replicas_of_several_brokers() -> None:
         assert await scraped("kafka_server_replicamanager_isrexpands_total") == 3
 
 
+async def test_series_name_the_broker_that_they_belong_to() -> None:
+    async with Broker(topics={"orders": 3}, brokers=3) as broker:
+        scraped = Scraped(broker)
+        before = [await scraped("minibroker_connections_accepted_total", broker_id=number) for number in (1, 2, 3)]
+        await produce(broker, "orders", 2, partition=1)
+        found = await scraped.all()
+        leader_id = int(found["kafka_topic_partition_leader"][frozenset({("topic", "orders"), ("partition", "1")})])
+        produced = {
+            dict(series)["broker_id"]: value for series, value in found["minibroker_requests_total"].items() if ("api", "Produce") in series
+        }
+        assert produced == {str(leader_id): 2}
+        for number in (1, 2, 3):
+            assert await scraped("minibroker_broker_partitions_led", broker_id=number) == 1
+            assert await scraped("minibroker_broker_replicas", broker_id=number) == 3
+        after = [await scraped("minibroker_connections_accepted_total", broker_id=number) for number in (1, 2, 3)]
+        assert after[leader_id - 1] != before[leader_id - 1]
+        await broker.nodes.stop(2)
+        assert await scraped("minibroker_broker_partitions_led", broker_id=2) == 0
+        assert await scraped("minibroker_broker_replicas", broker_id=2) == 3
+
+
 async def test_reset_starts_again_from_0(broker: Broker, scraped: Scraped) -> None:
     await produce(broker, "orders", 2)
     await broker.reset()

@@ -7,15 +7,32 @@ offset in a partition has no lag there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Final
 
 import minibroker
 from minibroker.cluster.nodes import Node
 from minibroker.metrics.family import Column, Family, Names, Samples, single
 from minibroker.metrics.labels import labels
-from minibroker.metrics.state import GroupOffset, GroupState, PartitionState, State, TopicState
+from minibroker.metrics.state import GroupOffset, GroupState, GroupTopic, PartitionState, State, TopicState
 
 REDPANDA_NAMESPACE: Final = "kafka"
+
+
+def _partitions(state: State) -> list[PartitionState]:
+    return state.partitions
+
+
+def _offsets(state: State) -> list[GroupOffset]:
+    return state.offsets
+
+
+def _group_topics(state: State) -> list[GroupTopic]:
+    return state.group_topics
+
+
+def _groups(state: State) -> list[GroupState]:
+    return state.groups
 
 
 def addresses(state: State) -> list[tuple[Node, str, int]]:
@@ -31,12 +48,17 @@ def gauge(name: str, text: str, samples: Callable[[State], Samples]) -> Family:
 
 def by_partition(value: Callable[[PartitionState], int]) -> Column[PartitionState]:
     """Return a sample for each partition, with the labels topic and partition."""
-    return Column(lambda state: state.partitions, value)
+    return Column(_partitions, value)
 
 
 def by_group_offset(value: Callable[[GroupOffset], int]) -> Column[GroupOffset]:
     """Return a sample for each committed offset, with kafka_exporter's labels."""
-    return Column(lambda state: state.offsets, value)
+    return Column(_offsets, value)
+
+
+def by_group_topic(value: Callable[[GroupTopic], int]) -> Column[GroupTopic]:
+    """Return a sample for each topic in which a group has committed offsets, with kafka_exporter's labels."""
+    return Column(_group_topics, value)
 
 
 def by_offset(value: Callable[[GroupOffset], float], **names: str) -> Callable[[State], Samples]:
@@ -52,38 +74,14 @@ def by_offset(value: Callable[[GroupOffset], float], **names: str) -> Callable[[
     return samples
 
 
-def topics_of(group: GroupState) -> dict[str, list[GroupOffset]]:
-    """Return the committed offsets of a group by topic."""
-    found: dict[str, list[GroupOffset]] = {}
-    for each in group.offsets:
-        found.setdefault(each.topic, []).append(each)
-    return found
-
-
-def by_group_topic(value: Callable[[list[GroupOffset]], float], group: str, topic: str = "topic") -> Callable[[State], Samples]:
-    """Return a sample for each topic in which a group has committed offsets."""
-
-    def samples(state: State) -> Samples:
-        for each in state.groups:
-            for name, offsets in topics_of(each).items():
-                yield "", labels(**{group: each.group_id, topic: name}), value(offsets)
-
-    return samples
+def by_renamed_group_topic(value: Callable[[GroupTopic], float], group: str, topic: str) -> Callable[[State], Samples]:
+    """Return the same with other names of the labels."""
+    return lambda state: (("", labels(**{group: each.group_id, topic: each.topic}), value(each)) for each in state.group_topics)
 
 
 def by_topic(value: Callable[[list[PartitionState]], float], topic: str = "topic", **constant: str) -> Callable[[State], Samples]:
     """Return a sample for each topic."""
     return lambda state: (("", labels(**constant, **{topic: each.name}), value(each.partitions)) for each in state.topics)
-
-
-def lag_sum(offsets: list[GroupOffset]) -> int:
-    """Return the lag over all partitions."""
-    return sum(each.lag for each in offsets)
-
-
-def offset_sum(offsets: list[GroupOffset]) -> int:
-    """Return the sum of the committed offsets."""
-    return sum(each.offset for each in offsets)
 
 
 def replica_count(partitions: list[PartitionState]) -> int:
@@ -110,10 +108,10 @@ KAFKA_EXPORTER: Final = Names(
         gauge("kafka_brokers", "Number of brokers in the cluster.", single(lambda state: len(state.services.nodes.alive))),
         gauge("kafka_broker_info", "Brokers of the cluster.", _broker_info),
         gauge("kafka_topic_partitions", "Number of partitions of a topic.", Column(_topics, lambda each: len(each.partitions))),
-        gauge("kafka_topic_partition_current_offset", "High watermark of a partition.", by_partition(lambda each: each.high_watermark)),
-        gauge("kafka_topic_partition_oldest_offset", "Log start offset of a partition.", by_partition(lambda each: each.log_start_offset)),
+        gauge("kafka_topic_partition_current_offset", "High watermark of a partition.", by_partition(attrgetter("high_watermark"))),
+        gauge("kafka_topic_partition_oldest_offset", "Log start offset of a partition.", by_partition(attrgetter("log_start_offset"))),
         gauge("kafka_topic_partition_in_sync_replica", "Number of in-sync replicas.", by_partition(lambda each: len(each.in_sync))),
-        gauge("kafka_topic_partition_leader", "Id of the leader; -1 if there is none.", by_partition(lambda each: each.leader_id)),
+        gauge("kafka_topic_partition_leader", "Id of the leader; -1 if there is none.", by_partition(attrgetter("leader_id"))),
         gauge(
             "kafka_topic_partition_leader_is_preferred",
             "1 if the leader is the first replica.",
@@ -125,15 +123,15 @@ KAFKA_EXPORTER: Final = Names(
             "1 if replicas are not in sync.",
             by_partition(lambda each: int(len(each.in_sync) < len(each.replicas))),
         ),
-        gauge("kafka_consumergroup_current_offset", "Committed offset.", by_group_offset(lambda each: each.offset)),
-        gauge("kafka_consumergroup_current_offset_sum", "Sum of committed offsets.", by_group_topic(offset_sum, "consumergroup")),
+        gauge("kafka_consumergroup_current_offset", "Committed offset.", by_group_offset(attrgetter("offset"))),
+        gauge("kafka_consumergroup_current_offset_sum", "Sum of committed offsets.", by_group_topic(attrgetter("offset_sum"))),
         gauge(
             "kafka_consumergroup_lag",
             "Offsets from the committed one to the high watermark.",
-            by_group_offset(lambda each: each.lag),
+            by_group_offset(attrgetter("lag")),
         ),
-        gauge("kafka_consumergroup_lag_sum", "Lag over all partitions of a topic.", by_group_topic(lag_sum, "consumergroup")),
-        gauge("kafka_consumergroup_members", "Number of members.", _members("consumergroup")),
+        gauge("kafka_consumergroup_lag_sum", "Lag over all partitions of a topic.", by_group_topic(attrgetter("lag_sum"))),
+        gauge("kafka_consumergroup_members", "Number of members.", Column(_groups, attrgetter("member_count"))),
     ),
 )
 
@@ -195,8 +193,36 @@ def _kminion_group(state: State) -> Samples:
                 state=each.state,
                 coordinator_id=coordinator_id,
             ),
-            1,
+            int(each.state == "Stable"),
         )
+
+
+def _empty_members(state: State) -> Samples:
+    for group_id, each in state.assignments.items():
+        if each.empty_members:
+            yield "", labels(group_id=group_id), each.empty_members
+
+
+def _of_assignments(field: str) -> Callable[[State], Samples]:
+    def samples(state: State) -> Samples:
+        for group_id, each in state.assignments.items():
+            for topic, number in getattr(each, field).items():
+                yield "", labels(group_id=group_id, topic_name=topic), number
+
+    return samples
+
+
+def _commits(state: State) -> Samples:
+    commits = state.meter.commits
+    counted = {} if commits is None else commits.by_group
+    return (("", labels(group_id=each.group_id), counted.get(each.group_id, 0)) for each in state.groups)
+
+
+_TOPIC_MEMBERS: Final = "kminion_kafka_consumer_group_topic_members"
+_ASSIGNED_PARTITIONS: Final = "kminion_kafka_consumer_group_topic_assigned_partitions"
+_EMPTY_MEMBERS: Final = "kminion_kafka_consumer_group_empty_members"
+_COMMITS: Final = "kminion_kafka_consumer_group_offset_commits_total"
+OF_ASSIGNMENTS: Final = frozenset({_TOPIC_MEMBERS, _ASSIGNED_PARTITIONS, _EMPTY_MEMBERS, _COMMITS})  #: families that need assignments
 
 
 def _sum_of(value: Callable[[PartitionState], int]) -> Callable[[list[PartitionState]], float]:
@@ -231,19 +257,27 @@ KMINION: Final = Names(
             "Sum of the high watermarks.",
             by_topic(_sum_of(lambda each: each.high_watermark), "topic_name"),
         ),
-        gauge("kminion_kafka_consumer_group_info", "Groups.", _kminion_group),
+        gauge("kminion_kafka_consumer_group_info", "1 for a group in state Stable, else 0.", _kminion_group),
         gauge("kminion_kafka_consumer_group_members", "Number of members.", _members("group_id")),
+        gauge(_EMPTY_MEMBERS, "Number of members without partitions.", _empty_members),
+        gauge(_TOPIC_MEMBERS, "Number of members that have partitions of a topic.", _of_assignments("members")),
+        gauge(_ASSIGNED_PARTITIONS, "Number of partitions of a topic that members have.", _of_assignments("partitions")),
+        Family(_COMMITS, "counter", "Offsets that a group committed, each partition on its own, since the start.", _commits),
         gauge(
             "kminion_kafka_consumer_group_topic_offset_sum",
             "Sum of committed offsets.",
-            by_group_topic(offset_sum, "group_id", "topic_name"),
+            by_renamed_group_topic(attrgetter("offset_sum"), "group_id", "topic_name"),
         ),
         gauge(
             "kminion_kafka_consumer_group_topic_partition_lag",
             "Offsets from the committed one to the high watermark.",
             by_offset(lambda each: each.lag, group="group_id", topic="topic_name", partition="partition_id"),
         ),
-        gauge("kminion_kafka_consumer_group_topic_lag", "Lag over all partitions.", by_group_topic(lag_sum, "group_id", "topic_name")),
+        gauge(
+            "kminion_kafka_consumer_group_topic_lag",
+            "Lag over all partitions.",
+            by_renamed_group_topic(attrgetter("lag_sum"), "group_id", "topic_name"),
+        ),
     ),
 )
 
@@ -310,7 +344,7 @@ LAG: Final = Names(
         gauge(
             "kafka_consumergroup_uncommitted_offsets",
             "Offsets from the committed one to the high watermark.",
-            by_group_offset(lambda each: each.lag),
+            by_group_offset(attrgetter("lag")),
         ),
         gauge("kafka_consumer_lag_millis", "Age of the first unread record, in milliseconds.", _lag_millis),
     ),
@@ -326,7 +360,7 @@ def _burrow(value: Callable[[GroupOffset], float], group: str = "consumer_group"
 
 def _burrow_total(state: State) -> Samples:
     for each in state.groups:
-        yield "", labels(cluster=state.cluster.cluster_id, consumer_group=each.group_id), lag_sum(each.offsets)
+        yield "", labels(cluster=state.cluster.cluster_id, consumer_group=each.group_id), sum(topic.lag_sum for topic in each.topics)
 
 
 BURROW: Final = Names(
@@ -348,15 +382,23 @@ OTEL: Final = Names(
     (
         KAFKA_EXPORTER.families[0],  # kafka_brokers, and kafka_topic_partitions: both have them
         KAFKA_EXPORTER.families[2],
-        gauge("kafka_partition_current_offset", "High watermark.", by_partition(lambda each: each.high_watermark)),
-        gauge("kafka_partition_oldest_offset", "Log start offset.", by_partition(lambda each: each.log_start_offset)),
+        gauge("kafka_partition_current_offset", "High watermark.", by_partition(attrgetter("high_watermark"))),
+        gauge("kafka_partition_oldest_offset", "Log start offset.", by_partition(attrgetter("log_start_offset"))),
         gauge("kafka_partition_replicas", "Number of replicas.", by_partition(lambda each: len(each.replicas))),
         gauge("kafka_partition_replicas_in_sync", "Number of in-sync replicas.", by_partition(lambda each: len(each.in_sync))),
         gauge("kafka_consumer_group_members", "Number of members.", _members("group")),
         gauge("kafka_consumer_group_offset_ratio", "Committed offset.", by_offset(lambda each: each.offset, group="group")),
-        gauge("kafka_consumer_group_offset_sum_ratio", "Sum of committed offsets.", by_group_topic(offset_sum, "group")),
+        gauge(
+            "kafka_consumer_group_offset_sum_ratio",
+            "Sum of committed offsets.",
+            by_renamed_group_topic(attrgetter("offset_sum"), "group", "topic"),
+        ),
         gauge("kafka_consumer_group_lag_ratio", "Lag of a group in a partition.", by_offset(lambda each: each.lag, group="group")),
-        gauge("kafka_consumer_group_lag_sum_ratio", "Lag of a group in a topic.", by_group_topic(lag_sum, "group")),
+        gauge(
+            "kafka_consumer_group_lag_sum_ratio",
+            "Lag of a group in a topic.",
+            by_renamed_group_topic(attrgetter("lag_sum"), "group", "topic"),
+        ),
     ),
 )
 
@@ -378,7 +420,7 @@ def _redpanda_bytes(state: State) -> Samples:
 
 
 def _redpanda_group_topics(state: State) -> Samples:
-    return (("", labels(redpanda_group=each.group_id), len(topics_of(each))) for each in state.groups)
+    return (("", labels(redpanda_group=each.group_id), len(each.topics)) for each in state.groups)
 
 
 REDPANDA: Final = Names(

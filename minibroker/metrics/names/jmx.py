@@ -11,18 +11,20 @@ The series without a topic counts all topics, also deleted ones. Quantiles are i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from minibroker.cluster.topic import TRANSACTION_STATE_TOPIC
 from minibroker.errors import BY_CODE
 from minibroker.handlers.fetch.session import FetchSessionCache
 from minibroker.metrics.counts import ApiCounts, Times
 from minibroker.metrics.family import Column, Family, Names, Samples, single
-from minibroker.metrics.labels import NO_LABELS, Labels, labels
+from minibroker.metrics.labels import NO_LABELS, labels
 from minibroker.metrics.names.exporters import by_partition, gauge
 from minibroker.metrics.state import NO_LEADER, PartitionState, State, TopicState
+from minibroker.server.listener import AcceptedConnection
 
 QUANTILES: Final = ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")
 RUNNING: Final = 3  #: BrokerState.RUNNING
@@ -30,7 +32,7 @@ _FIRST_APIS: Final = ("Produce", "Fetch", "FetchConsumer", "Metadata")  #: with 
 _SECONDS: Final = 1000  #: milliseconds
 _IO: Final = Path("/proc/self/io")
 
-#: field of Totals -> (name without PerSec, what it counts)
+#: field of TopicState or TopicCounts -> (name without PerSec, what it counts)
 _TOPIC_COUNTERS: Final = {
     "messages_in": ("messagesin", "Records that were appended."),
     "bytes_in": ("bytesin", "Bytes of batches that were appended."),
@@ -47,21 +49,12 @@ def counter(name: str, text: str, samples: Callable[[State], Samples]) -> Family
     return Family(name, "counter" if name.endswith("_total") else "untyped", text, samples)
 
 
-class Total(NamedTuple):
-    """The row of all topics together."""
-
-    total: int
-    labels: Labels = NO_LABELS
+def _topics(state: State) -> list[TopicState]:
+    return state.topics_and_total
 
 
-def _of_topics(field: str) -> Column[TopicState | Total]:
-    def value(row: TopicState | Total) -> int:
-        found: int = row.total if type(row) is Total else getattr(row if is_of_log else row.counts, field)  # type: ignore[union-attr]  # a topic
-        return found
-
-    is_of_log = field in TopicState._fields
-
-    return Column(lambda state: (Total(state.totals[field]), *state.topics), value)
+def _of_topics(field: str) -> Column[TopicState]:
+    return Column(_topics, attrgetter(field if field in TopicState._fields else f"counts.{field}"))
 
 
 def _topic_counters(spelling: Callable[[str], str]) -> list[Family]:
@@ -115,10 +108,10 @@ _PARTITIONS: Final = (
         "Offsets from the last stable offset to the high watermark.",
         by_partition(lambda each: each.high_watermark - each.last_stable_offset),
     ),
-    gauge("kafka_log_log_logstartoffset", "Log start offset.", by_partition(lambda each: each.log_start_offset)),
-    gauge("kafka_log_log_logendoffset", "Log end offset.", by_partition(lambda each: each.log_end_offset)),
-    gauge("kafka_log_log_size", "Bytes of the log.", by_partition(lambda each: each.size)),
-    gauge("kafka_log_log_numlogsegments", "Number of segments.", by_partition(lambda each: each.segment_count)),
+    gauge("kafka_log_log_logstartoffset", "Log start offset.", by_partition(attrgetter("log_start_offset"))),
+    gauge("kafka_log_log_logendoffset", "Log end offset.", by_partition(attrgetter("log_end_offset"))),
+    gauge("kafka_log_log_size", "Bytes of the log.", by_partition(attrgetter("size"))),
+    gauge("kafka_log_log_numlogsegments", "Number of segments.", by_partition(attrgetter("segment_count"))),
     gauge(
         "kafka_log_logmanager_offlinelogdirectorycount",
         "Log directories that failed.",
@@ -280,15 +273,13 @@ def _connection_rate(kind: str) -> Callable[[State], Samples]:
     )
 
 
-def clients(state: State) -> Counter[tuple[str, str, str]]:
+def clients(connections: Iterable[AcceptedConnection]) -> Counter[tuple[str, str, str]]:
     """Return the number of connections by listener and the client's software and version."""
-    return Counter(
-        (each.info.listener_name, each.info.client_software_name, each.info.client_software_version) for each in state.broker.connections
-    )
+    return Counter((each.info.listener_name, each.info.client_software_name, each.info.client_software_version) for each in connections)
 
 
 def _clients(state: State) -> Samples:
-    for (listener, software, version), count in clients(state).items():
+    for (listener, software, version), count in clients(state.broker.connections).items():
         yield "", labels(listener=listener, client_software_name=software, client_software_version=version), count
 
 

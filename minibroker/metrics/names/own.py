@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import accumulate
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import accumulate, chain
+from operator import attrgetter
 from typing import Final
 
 import minibroker
+from minibroker.handlers.fetch.session import FetchSessionCache
 from minibroker.metrics.counts import BOUNDS, Times
 from minibroker.metrics.family import Column, Family, Names, Samples, go_float, single
 from minibroker.metrics.labels import NO_LABELS, Labels, labels
 from minibroker.metrics.names.exporters import by_partition, gauge
-from minibroker.metrics.names.jmx import clients, error_name, sessions
-from minibroker.metrics.state import GroupOffset, State
+from minibroker.metrics.names.jmx import clients, error_name
+from minibroker.metrics.state import GroupOffset, PartitionState, State
 
 _BOUNDS: Final = (*map(go_float, BOUNDS), "+Inf")
 
@@ -35,9 +38,9 @@ def _of_api(field: str) -> Callable[[State], Samples]:
 
 
 def _requests(state: State) -> Samples:
-    for counts in state.meter.apis.values():
-        for version, count in counts.requests.items():
-            yield "", labels(api=counts.name, version=version), count
+    for api in state.meter.apis.values():
+        for (broker_id, version), counts in api.plans.items():
+            yield "", labels(api=api.name, broker_id=broker_id, version=version), counts.requests
 
 
 def _errors(state: State) -> Samples:
@@ -48,15 +51,38 @@ def _errors(state: State) -> Samples:
 
 
 def _connections(state: State) -> Samples:
-    for (listener, software, version), count in clients(state).items():
-        yield "", labels(listener=listener, client_software_name=software, client_software_version=version), count
+    for served in state.broker.nodes:
+        for (listener, software, version), count in clients(served.connections).items():
+            of_series = labels(
+                broker_id=served.node.node_id, listener=listener, client_software_name=software, client_software_version=version
+            )
+            yield "", of_series, count
 
 
 def _accepted(state: State) -> Samples:
-    totals: dict[str, int] = {}
-    for listener in state.broker.listeners:
-        totals[listener.name] = totals.get(listener.name, 0) + listener.accepted
-    return (("", labels(listener=name), count) for name, count in totals.items())
+    for served in state.broker.nodes:
+        for listener in served.listeners:
+            yield "", labels(broker_id=served.node.node_id, listener=listener.name), listener.accepted
+
+
+def _of_sessions(value: Callable[[FetchSessionCache], int]) -> Callable[[State], Samples]:
+    def samples(state: State) -> Samples:
+        for served in state.broker.nodes:
+            sessions = served.services.fetch_sessions
+            yield "", labels(broker_id=served.node.node_id), 0 if sessions is None else value(sessions)
+
+    return samples
+
+
+def _by_broker(broker_ids: Callable[[PartitionState], Sequence[int]]) -> Callable[[State], Samples]:
+    """Return the number of partitions of each broker, also of those that are stopped."""
+
+    def samples(state: State) -> Samples:
+        counts = Counter(chain.from_iterable(map(broker_ids, state.partitions)))
+        for served in state.broker.nodes:
+            yield "", labels(broker_id=served.node.node_id), counts[served.node.node_id]
+
+    return samples
 
 
 def _memory(field: str) -> Callable[[State], Samples]:
@@ -110,12 +136,10 @@ OWN: Final = Names(
         Family("minibroker_request_bytes_total", "counter", "Bytes of requests.", _of_api("request_bytes")),
         Family("minibroker_response_bytes_total", "counter", "Bytes of responses.", _of_api("response_bytes")),
         gauge("minibroker_parked_requests", "Requests that wait for records.", single(lambda state: state.broker.purgatory.count)),
-        gauge("minibroker_fetch_sessions", "Fetch sessions.", single(lambda state: sum(map(len, sessions(state))))),
-        gauge(
-            "minibroker_fetch_session_partitions",
-            "Partitions in fetch sessions.",
-            single(lambda state: sum(each.partition_count for each in sessions(state))),
-        ),
+        gauge("minibroker_fetch_sessions", "Fetch sessions.", _of_sessions(len)),
+        gauge("minibroker_fetch_session_partitions", "Partitions in fetch sessions.", _of_sessions(attrgetter("partition_count"))),
+        gauge("minibroker_broker_partitions_led", "Partitions that a broker leads.", _by_broker(lambda each: (each.leader_id,))),
+        gauge("minibroker_broker_replicas", "Partitions that a broker has a replica of.", _by_broker(attrgetter("replicas"))),
         gauge("minibroker_connections", "Open connections by client library.", _connections),
         Family("minibroker_connections_accepted_total", "counter", "Connections since the start, also refused ones.", _accepted),
         gauge("minibroker_answer_memory_bytes", "Bytes of responses that clients have not taken.", _memory("answer_memory")),
@@ -140,9 +164,9 @@ OWN: Final = Names(
         gauge(
             "minibroker_partition_last_stable_offset",
             "Where read_committed consumers stop.",
-            by_partition(lambda each: each.last_stable_offset),
+            by_partition(attrgetter("last_stable_offset")),
         ),
-        gauge("minibroker_partition_open_transactions", "Open transactions.", by_partition(lambda each: each.open_transactions)),
+        gauge("minibroker_partition_open_transactions", "Open transactions.", by_partition(attrgetter("open_transactions"))),
         gauge("minibroker_group_state", "1 for the state of a group.", _group_states),
         gauge(
             "minibroker_group_lag_records",
