@@ -103,8 +103,10 @@ def fill(target: Target, topics: int, groups: int) -> None:
     append(target, names(topics))
     for number in range(groups):
         offsets = [TopicPartition(names(topics)[(number * 10 + index) % topics], 0, 0) for index in range(min(10, topics))]
-        for future in admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(f"group-{number}", offsets)]).values():
-            future.result(60)
+        for future in admin.alter_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(f"group-{number}", offsets)], request_timeout=300
+        ).values():
+            future.result(300)
 
 
 def append(target: Target, topics: list[str]) -> None:

@@ -12,19 +12,13 @@ from minibroker.errors import ConfigurationError
 from minibroker.metrics.names import ALL, DEFAULT, families_of
 from minibroker.metrics.scrape import scraper_of
 from minibroker.testing import Broker
+from tests.metrics.queries import wanted
 from tests.metrics.test_values import commit, produce
 
-WANTED = Path(__file__).parent / "wanted_names.txt"
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 #: labels of members, and of other spellings in the same query
 NOT_OURS = {"client_id", "consumergroup", "quantile"}
 ABSENT = re.compile(r"^\| `(\w+)` \| (\S.*) \|$", re.MULTILINE)
-
-
-def wanted() -> dict[str, set[str]]:
-    """The labels that queries use, by name."""
-    lines = [line.split() for line in WANTED.read_text().splitlines() if not line.startswith("#")]
-    return {name: set() if labels == "-" else set(labels.split(",")) for name, labels, _ in lines}
 
 
 async def test_each_wanted_name_is_served_or_has_a_reason(broker: Broker) -> None:
