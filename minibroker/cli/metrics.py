@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
 import click
@@ -43,8 +44,10 @@ def metrics(url: str, token_file: str | None, names: tuple[str, ...]) -> None:
 
     With NAMEs, prints only series whose name contains one of them.
     """  # fmt: skip
-    if not url.startswith(("http://", "https://")):
+    if "://" not in url:
         url = f"http://{url}"
+    if urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:
+        raise click.BadParameter(f"{url!r} is not an address such as {_URL}.", param_hint="--url")
     headers = {} if token_file is None else {"Authorization": f"Bearer {Path(token_file).read_text(encoding='utf-8').strip()}"}
     request = Request(f"{url.rstrip('/').removesuffix('/metrics')}/metrics", headers=headers)  # noqa: S310  http, as seen to above
     try:
@@ -55,13 +58,25 @@ def metrics(url: str, token_file: str | None, names: tuple[str, ...]) -> None:
         raise click.ClickException(f"{url}: HTTP {error.code} {error.reason}{advice}") from error
     except (URLError, OSError) as error:
         reason = getattr(error, "reason", None) or error
-        raise click.ClickException(f"{url}: no metrics there: {reason}. Start the broker with 'serve --metrics-port'") from error
-    click.echo("\n".join(_chosen(text, names)) if names else text.rstrip("\n"))
+        why = getattr(reason, "strerror", None) or reason
+        raise click.ClickException(f"{url}: no metrics there: {why}. Start the broker with 'serve --metrics-port'") from error
+    if names:
+        _print_chosen(text.splitlines(), names)
+    else:
+        click.echo(text.rstrip("\n"))
 
 
-def _chosen(text: str, names: tuple[str, ...]) -> Iterator[str]:
-    """Return the series whose name contains one of `names`."""
-    for line in text.splitlines():
-        found = None if line.startswith("#") else _NAME.match(line)
-        if found is not None and any(name in found[0] for name in names):
-            yield line
+def _print_chosen(lines: list[str], names: tuple[str, ...]) -> None:
+    """Print the series whose name contains one of `names`. ClickException: no metric has such a name."""
+    series = [(found[0], line) for line in lines if not line.startswith("#") and (found := _NAME.match(line))]
+    known = {name for name, _ in series} | {line.split()[2] for line in lines if line.startswith("# TYPE ")}
+    for each in names:
+        if not any(each in name for name in known):
+            close = get_close_matches(each, sorted(known), 1)
+            advice = f" Did you mean {close[0]}?" if close else " 'minibroker metrics' without a name prints all."
+            raise click.ClickException(f"no metric's name contains {each!r}.{advice}")
+        if not any(each in name for name, _ in series):
+            click.echo(f"{each} has no series yet", err=True)
+    for name, line in series:
+        if any(each in name for each in names):
+            click.echo(line)

@@ -6,30 +6,18 @@ A family computes its samples from a `State` when it is scraped.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from prometheus_client.utils import floatToGoString
 
 from minibroker.metrics.labels import NO_LABELS, Labels
-
-if TYPE_CHECKING:
-    from minibroker.metrics.state import State
+from minibroker.metrics.state import State
+from minibroker.metrics.texts import SAMPLES_A_PIECE, Row, rendered
 
 go_float: Callable[[float], str] = floatToGoString  # it has no annotations
 
-SAMPLES_A_PIECE: Final = 200  #: between two looks at the time: a fraction of a millisecond
-
-
 Sample = tuple[str, Labels, float]  #: (suffix of the name, labels, value)
 Samples = Iterable[Sample]
-
-
-class Row(Protocol):
-    """What has one sample in several families, always with the same labels."""
-
-    @property
-    def labels(self) -> Labels:
-        """The labels."""
 
 
 R = TypeVar("R", bound=Row)
@@ -59,48 +47,11 @@ class Column(Generic[R]):
             piece = rows[start : start + SAMPLES_A_PIECE]
             labels, values = texts.labels_of(self._rows, number, piece), list(map(value, piece))
             if number >= len(known):
-                known.append(_rendered(name, labels, values))
+                known.append(rendered(name, labels, values))
             elif known[number].labels is not labels or known[number].values != values:
-                known[number] = _rendered(name, labels, values)
+                known[number] = rendered(name, labels, values)
             yield known[number].text
         del known[-(-len(rows) // SAMPLES_A_PIECE) :]
-
-
-class Piece(NamedTuple):
-    """Some samples of a column."""
-
-    labels: list[str]
-    values: list[int]
-    text: str
-
-
-def _rendered(name: str, labels: list[str], values: list[int]) -> Piece:
-    return Piece(labels, values, "".join([f"{name}{text} {value}\n" for text, value in zip(labels, values, strict=True)]))
-
-
-class Texts:
-    """The texts of the last scrape, to be used again."""
-
-    def __init__(self) -> None:
-        self.of_columns: dict[str, list[Piece]] = {}  #: by name of the family
-        self._labels: dict[Any, list[str]] = {}  #: by function for rows and number of the piece, of this scrape
-        self._before: dict[Any, list[str]] = {}  #: likewise, of the last one
-
-    def begin(self) -> None:
-        """Begin a scrape. Forget the labels that the last one did not use."""
-        self._before, self._labels = self._labels, {}
-
-    def labels_of(self, rows: Any, number: int, piece: Sequence[Row]) -> list[str]:
-        """Return the texts of the labels of a piece. It is the same list as before if they did not change."""
-        key = rows, number
-        found = self._labels.get(key)
-        if found is None:
-            found = [row.labels.text for row in piece]
-            before = self._before.get(key)
-            if before == found:
-                found = before
-            self._labels[key] = found
-        return found
 
 
 class Family(NamedTuple):

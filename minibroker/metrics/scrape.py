@@ -81,9 +81,10 @@ class Scraper:
         """Return the samples with a name: `labels` and `value`. LookupError: there is no such name."""
         found = [each for each in self._families if name == each.name or name.removeprefix(each.name) in each.suffixes]
         if not found:
-            close = get_close_matches(name, [each.name for each in self._families], 1)
-            raise LookupError(f"there is no metric {name!r}{f': did you mean {close[0]}?' if close else ''}")
+            return self._process_series(name)
         family = found[0]
+        if name == family.name and name not in {family.name + suffix for suffix in family.suffixes}:
+            raise LookupError(f"{name} is a {family.kind}: its series are {', '.join(name + suffix for suffix in family.suffixes)}")
         async with self._lock:
             state = await self.state()
             return [
@@ -91,6 +92,14 @@ class Scraper:
                 for suffix, of_series, value in family.samples(state)
                 if family.name + suffix == name
             ]
+
+    def _process_series(self, name: str) -> list[dict[str, Any]]:
+        """Return the samples of a metric of the process."""
+        known = {sample.name: sample for metric in self._process.collect() for sample in metric.samples}
+        if name not in known:
+            close = get_close_matches(name, [each.name for each in self._families] + list(known), 1)
+            raise LookupError(f"there is no metric {name!r}{f': did you mean {close[0]}?' if close else ''}")
+        return [{"labels": dict(known[name].labels), "value": known[name].value}]
 
     def _text(self, state: State, pieces: list[str], *, is_open_metrics: bool) -> Iterator[None]:
         generate = generate_open_metrics if is_open_metrics else generate_latest

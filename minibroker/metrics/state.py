@@ -15,9 +15,9 @@ from minibroker.coordinator.group.classic.group import ClassicGroup
 from minibroker.errors import KafkaError
 from minibroker.metrics.assignments import Assignments, assignments_of
 from minibroker.metrics.counts import TopicCounts, TopicTable
-from minibroker.metrics.family import Texts
 from minibroker.metrics.labels import NO_LABELS, Labels, labels, labels_of_partition, labels_of_topic
 from minibroker.metrics.meter import Meter
+from minibroker.metrics.texts import Texts
 
 if TYPE_CHECKING:
     from minibroker.cluster.cluster import Cluster

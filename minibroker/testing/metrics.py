@@ -50,7 +50,10 @@ class Metric(Sequence[Series]):
         found = self.of(**labels)
         if len(found) != 1:
             known = "; ".join(str(each.labels) for each in (found or self)[:3])
-            raise BrokerError(f"{self.name} has {len(found) or 'no'} series with {labels}{f', but {known}' if known else ''}")
+            wanted = f" with {labels}" if labels else ""
+            raise BrokerError(
+                f"{self.name} has {len(found) or 'no'} series{wanted}{f': {known}' if found else f', but {known}' if known else ''}"
+            )
         return found[0].value
 
     def sum(self, **labels: object) -> float:
@@ -84,6 +87,9 @@ class Metrics:
     def __getitem__(self, name: str) -> Metric:
         """Return a metric as it is now. BrokerError: there is no such name."""
         return metric_of(name, self._execute("metrics", {"name": name}))
+
+    def __repr__(self) -> str:
+        return '<Metrics: metrics["kafka_consumergroup_lag"] and all other names of docs/metrics.md>'
 
 
 class AsyncMetrics:

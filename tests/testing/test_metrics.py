@@ -25,10 +25,15 @@ def test_metrics_of_a_broker(form: type[Surface]) -> None:
         assert len(broker.metrics["kafka_consumergroup_lag"]) == 0
         with pytest.raises(BrokerError, match=r"has no series with \{'topic': 'x'\}, but "):
             offsets.value(topic="x")
-        with pytest.raises(BrokerError, match=r"has 2 series with \{'topic': 'orders'\}, but "):
+        with pytest.raises(BrokerError, match=r"has 2 series with \{'topic': 'orders'\}: "):
             offsets.value(topic="orders")
         with pytest.raises(BrokerError, match="there is no metric 'kafka_broker': did you mean kafka_brokers"):
             _ = broker.metrics["kafka_broker"]
+        with pytest.raises(
+            BrokerError, match="minibroker_request_seconds is a histogram: its series are minibroker_request_seconds_bucket, "
+        ):
+            _ = broker.metrics["minibroker_request_seconds"]
+        assert broker.metrics["process_open_fds"].value() > 0
         broker.reset()
         assert broker.metrics["kafka_topic_partition_current_offset"].sum(topic="orders") == 0
 
@@ -45,8 +50,16 @@ def test_the_commands(tmp_path: object) -> None:
         url = output.partition("metrics ")[2].partition(",")[0]
         assert "# TYPE kafka_brokers gauge" in run(main, ["metrics", "--url", url]).output
         assert run(main, ["metrics", "--url", url, "kafka_brokers"]).output == "kafka_brokers 1\n"
+        empty = run(main, ["metrics", "--url", url, "kafka_consumergroup_lag", "kafka_brokers"])
+        assert (empty.exit_code, empty.stdout) == (0, "kafka_brokers 1\n")
+        assert "kafka_consumergroup_lag has no series yet" in empty.output
+        unknown = run(main, ["metrics", "--url", url, "kafka_broker_inf0"])
+        assert unknown.exit_code == 1
+        assert "no metric's name contains 'kafka_broker_inf0'. Did you mean kafka_broker_info?" in unknown.output
         lab = output.partition("lab ")[2].partition(",")[0]
         assert '"value": 1' in run(main, ["lab", "--lab-url", lab, "metrics", "kafka_brokers", "-o", "json"]).output
     refused = run(main, ["metrics", "--url", url])
     assert refused.exit_code == 1
     assert "no metrics there: " in refused.output
+    for wrong in ("ftp://broker", "http://", ""):
+        assert "is not an address such as http://127.0.0.1:9308" in run(main, ["metrics", "--url", wrong]).output
