@@ -141,6 +141,11 @@ def invalid_rule_set(reason: str) -> RegistryError:
     return RegistryError(42210, reason)
 
 
+def context_not_empty(context: str) -> RegistryError:
+    """A deletion of a context that has subjects."""
+    return RegistryError(42211, f"The specified context '{context}' is not empty.")
+
+
 def store_failed(reason: str) -> RegistryError:
     """The topic cannot be read or written."""
     return RegistryError(50001, reason)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
+from minibroker.registry.confluent_protos import known_files
 from minibroker.registry.errors import invalid_schema
 from minibroker.registry.parsed_schema import ParsedSchema, ReferencedSchema
 from minibroker.registry.protobuf_compatibility import Change, ProtoFile, changes
-from minibroker.registry.protobuf_text import proto_text
+from minibroker.registry.protobuf_text import proto_text, with_options
 from minibroker.registry.protoc import ProtocError, compile_proto
 
 _MAIN: Final = "minibroker_schema.proto"  #: the name of a schema that nothing imports
@@ -55,8 +56,8 @@ class ProtobufSchema:
         except (ProtocError, DecodeError, TypeError, KeyError, ValueError) as error:
             raise invalid_schema(f"Invalid schema of type PROTOBUF, details: {error}") from error
         self._file = ProtoFile.of(files, files.file[-1].name)
-        self.text = self.normal_text = proto_text(self._file.file)
-        self.resolved_text = "\n".join(map(proto_text, files.file))
+        self.text = self.normal_text = proto_text(with_options(self._file.file, files))
+        self.resolved_text = "\n".join(proto_text(with_options(each, files)) for each in files.file)
 
     def formatted(self, form: str) -> str:
         """The text; its descriptor in base64 for `serialized`."""
@@ -80,13 +81,22 @@ def _compile(text: str, references: Sequence[ReferencedSchema]) -> FileDescripto
     imported = {each.name: each.text for each in references}
     file = _decoded(text)
     if file is None:
-        return FileDescriptorSet.FromString(compile_proto(imported | {_MAIN: text}, _MAIN))
+        return _compile_text(imported, text)
     # protoc checks a descriptor as it checks a text: by the text that is written from it.
-    compiled = FileDescriptorSet.FromString(compile_proto(imported | {_MAIN: proto_text(file)}, _MAIN))
+    plain = proto_text(file)
+    compiled = _compile_text(imported, plain)
+    whole = proto_text(with_options(file, compiled))  # now that the files are known that declare the options
+    if whole != plain:
+        compiled = _compile_text(imported, whole)
     pool = DescriptorPool()
     for each in compiled.file:
         pool.Add(each)
     return compiled
+
+
+def _compile_text(imported: Mapping[str, str], text: str) -> FileDescriptorSet:
+    known = known_files((text, *imported.values()))
+    return FileDescriptorSet.FromString(compile_proto({**known, **imported, _MAIN: text}, _MAIN))
 
 
 def _decoded(text: str) -> FileDescriptorProto | None:

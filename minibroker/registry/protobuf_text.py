@@ -1,7 +1,7 @@
 """The text of a Protobuf schema, written from its descriptor: every spelling of a schema has the same text.
 
-Comments are lost. Types have their full names. Options are written if they are among the standard ones,
-or were kept with their text by the compiler.
+Comments are lost. Types have their full names. Custom options, such as `(confluent.field_meta)`, are
+written with all that they contain, if `with_options` has found their declarations.
 """
 
 from __future__ import annotations
@@ -14,9 +14,14 @@ from google.protobuf.descriptor_pb2 import (
     EnumDescriptorProto,
     FieldDescriptorProto,
     FileDescriptorProto,
+    FileDescriptorSet,
     ServiceDescriptorProto,
 )
+from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.json_format import MessageToDict
+from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.text_encoding import CEscape
+from google.protobuf.text_format import MessageToString
 
 _SCALARS: Final = {
     FieldDescriptorProto.Type.Value(f"TYPE_{name.upper()}"): name
@@ -27,12 +32,24 @@ _SCALARS: Final = {
 }  # fmt: skip
 _LABELS: Final = {FieldDescriptorProto.LABEL_REPEATED: "repeated ", FieldDescriptorProto.LABEL_REQUIRED: "required "}
 _RANGE_MAX: Final = 536_870_912  #: exclusive end of the range of field numbers
+_DESCRIPTOR: Final = "google/protobuf/descriptor.proto"
 _ENUM_MAX: Final = (1 << 31) - 1
 
 
 def proto_text(file: FileDescriptorProto) -> str:
     """The text of a file."""
     return "\n".join(_file_lines(file)) + "\n"
+
+
+def with_options(file: FileDescriptorProto, files: FileDescriptorSet) -> Any:
+    """Return the same file with its custom options, which `files` declare; they are the file and all that it imports."""
+    if not any(each.name == _DESCRIPTOR for each in files.file):
+        return file  # nothing can extend options without it
+    pool = DescriptorPool()
+    for each in files.file:
+        pool.Add(each)
+    kind: Any = GetMessageClass(pool.FindMessageTypeByName("google.protobuf.FileDescriptorProto"))
+    return kind.FromString(file.SerializeToString())
 
 
 def _file_lines(file: FileDescriptorProto) -> Iterator[str]:
@@ -157,12 +174,27 @@ def _service_lines(service: ServiceDescriptorProto) -> Iterator[str]:
 
 def _options(options: Any, left_out: Iterable[str] = ()) -> Iterator[tuple[str, str]]:
     """Names and values of options, in the order of their numbers."""
-    known = MessageToDict(options, preserving_proto_field_name=True)
-    for field, value in options.ListFields():
-        if field.name not in left_out and field.message_type is None:
+    fields = options.ListFields()
+    for field, value in fields:
+        if field.is_extension:
+            for each in value if field.is_repeated else [value]:
+                yield f"({field.full_name})", _option_value(field, each)
+    known = MessageToDict(options, preserving_proto_field_name=True) if fields else {}
+    for field, value in fields:
+        if field.name not in left_out and field.message_type is None and not field.is_extension:
             is_bare = field.enum_type is not None or not isinstance(value, str)
             text = str(known[field.name]) if field.name in known else str(value)
             yield field.name, (text.lower() if isinstance(value, bool) else text) if is_bare else _quoted(value)
+
+
+def _option_value(field: Any, value: Any) -> str:
+    if field.message_type is not None:
+        return f"{{ {MessageToString(value, as_one_line=True)} }}"
+    if field.enum_type is not None:
+        return str(field.enum_type.values_by_number[value].name)
+    if isinstance(value, bytes):
+        return f'"{CEscape(value, as_utf8=False)}"'
+    return _quoted(value) if isinstance(value, str) else str(value).lower()
 
 
 def _type_of(field: FieldDescriptorProto) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from minibroker.registry.compatibility import compared_versions, incompatibilities
 from minibroker.registry.errors import (
     RegistryError,
+    context_not_empty,
     incompatible,
     invalid_schema,
     not_permitted,
@@ -334,6 +335,20 @@ class Schemas:
                 changes = [(subject_key("DELETE_SUBJECT", subject), settings_value(subject, {"version": versions[-1].version}))]
             await self._topic.append(changes)
             return [each.version for each in versions]
+
+    async def delete_context(self, text: str) -> None:
+        """Delete a context, spelled `:.name:` or `.name`. Does nothing if it does not exist.
+
+        Raises:
+            RegistryError: (42211) it has subjects, perhaps softly deleted ones.
+        """
+        async with self._topic.writing:
+            state = await self._topic.catch_up()
+            context = parse_subject(text if text.startswith(":") else f":{text}:").context
+            if state.has_subject(Subject(context, "").text, with_deleted=True):
+                raise context_not_empty(text)
+            if context in state.contexts:
+                await self._topic.append([(context_key(context), None)])
 
     def _check_writable(self, subject: str) -> None:
         if self._settings.mode_in_scope(subject) in {"READONLY", "READONLY_OVERRIDE"}:

@@ -119,6 +119,7 @@ class RegistrySite:
                 for method, answer in (("GET", self._get_mode), ("PUT", self._put_mode), ("DELETE", self._delete_mode))
             ),
             ("GET", "/contexts", self._list_contexts),
+            ("DELETE", "/contexts/{context}", self._delete_context),
             ("GET", "/v1/metadata/id", self._server_id),
             ("GET", "/v1/metadata/version", self._server_version),
         ]
@@ -325,7 +326,15 @@ class RegistrySite:
     # The registry itself
 
     async def _list_contexts(self, request: web.Request) -> Any:
-        return _page(request, await self._registry.list_contexts(access=_ACCESS.get()))
+        found = await self._registry.list_contexts(access=_ACCESS.get())
+        return _page(request, [each for each in found if each.startswith(request.query.get("contextPrefix", ""))])
+
+    async def _delete_context(self, request: web.Request) -> Any:
+        from aiohttp import web  # noqa: PLC0415  as above
+
+        _ACCESS.get().check(Operation.DELETE, None)
+        await self._registry.schemas.delete_context(request.match_info["context"])
+        return web.Response(status=204)
 
     async def _server_id(self, _request: web.Request) -> Any:
         return {

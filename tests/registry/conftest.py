@@ -30,6 +30,12 @@ class RegistryClient:
             assert response.content_type == "application/vnd.schemaregistry.v1+json"
             return answer if response.status == 200 else (response.status, answer["error_code"], answer["message"])
 
+    async def status(self, method: str, path: str) -> int:
+        """The HTTP status of a response without a body."""
+        async with self._session.request(method, self._url + path) as response:
+            assert await response.read() == b""
+            return response.status
+
     async def get(self, path: str, **query: str) -> Any:
         """GET."""
         return await self.send("GET", path, **query)

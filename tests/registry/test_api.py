@@ -378,3 +378,16 @@ async def test_long_lists_leave_room_for_other_requests(registry: RegistryClient
     assert await registry.get("/schemas", subjectPrefix="none") == []
     assert len(await registry.get("/subjects")) == 420
     assert turns >= 420 // 50  # a turn for each slice
+
+
+async def test_contexts_are_filtered_and_deleted(registry: RegistryClient, broker: BrokerInMemory) -> None:
+    for name in ("one", "two"):
+        await registry.register(f":.{name}:a", '"int"')
+    assert await registry.get("/contexts") == [".", ".one", ".two"]
+    assert await registry.get("/contexts", contextPrefix=".t") == [".two"]
+    assert await registry.delete("/contexts/:.one:") == (422, 42211, "The specified context ':.one:' is not empty.")
+    await registry.delete("/subjects/:.one:a")
+    assert (await registry.delete("/contexts/:.one:"))[1] == 42211
+    await registry.delete("/subjects/:.one:a", permanent="true")
+    assert [await registry.status("DELETE", path) for path in ("/contexts/:.one:", "/contexts/.nowhere")] == [204, 204]
+    assert await registry.get("/contexts") == [".", ".two"]

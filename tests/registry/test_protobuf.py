@@ -212,3 +212,61 @@ def test_protoc_may_use_no_more_than_its_limits(monkeypatch: pytest.MonkeyPatch)
 def test_the_writer_of_texts_needs_no_compiler_for_its_own_descriptors() -> None:
     files = FileDescriptorSet.FromString(protoc.compile_proto({"a.proto": 'syntax = "proto3"; message A { int32 x = 1; }'}, "a.proto"))
     assert proto_text(files.file[-1]) == 'syntax = "proto3";\n\nmessage A {\n  int32 x = 1;\n}\n'
+
+
+CONFLUENT = """
+syntax = "proto3";
+package shop;
+import "confluent/meta.proto";
+import "confluent/type/decimal.proto";
+option (confluent.file_meta).doc = "orders";
+message Order {
+  option (confluent.message_meta) = { doc: "an order", params: [{ key: "owner", value: "me" }] };
+  string card = 1 [(confluent.field_meta) = { tags: ["PII", "secret"] }, deprecated = true];
+  confluent.type.Decimal price = 2;
+}
+enum Kind { option (confluent.enum_meta).doc = "kinds"; X = 0 [(confluent.enum_value_meta).tags = "x"]; }
+"""
+
+
+def test_confluents_own_files_are_known_and_options_kept() -> None:
+    schema = ProtobufSchema(CONFLUENT, (), is_new=True)
+    for line in (
+        'option (confluent.file_meta) = { doc: "orders" };',
+        '  option (confluent.message_meta) = { doc: "an order" params { key: "owner" value: "me" } };',
+        '  string card = 1 [(confluent.field_meta) = { tags: "PII" tags: "secret" }, deprecated = true];',
+        "  .confluent.type.Decimal price = 2;",
+        '  option (confluent.enum_meta) = { doc: "kinds" };',
+        '  X = 0 [(confluent.enum_value_meta) = { tags: "x" }];',
+    ):
+        assert line in schema.text.splitlines()
+    assert ProtobufSchema(schema.text, (), is_new=True).text == schema.text
+    assert ProtobufSchema(schema.formatted("serialized"), (), is_new=True).text == schema.text
+    older = ProtobufSchema(CONFLUENT.replace("confluent/type/", "confluent/types/"), (), is_new=True)
+    assert ".confluent.type.Decimal price = 2;" in older.text
+    own = ReferencedSchema(
+        "confluent/type/decimal.proto", 'syntax = "proto3"; package confluent.type; message Decimal { string text = 1; }'
+    )
+    assert "string text = 1;" in ProtobufSchema(CONFLUENT, (own,), is_new=True).resolved_text
+
+
+def test_custom_options_of_every_type_are_kept() -> None:
+    text = """
+        syntax = "proto3";
+        import "google/protobuf/descriptor.proto";
+        enum Level { LOW = 0; HIGH = 1; }
+        message Rule { repeated string names = 1; Level level = 2; }
+        extend google.protobuf.FieldOptions {
+          string note = 50001; bytes raw = 50002; bool flag = 50003; Level level = 50004; repeated int32 numbers = 50005; Rule rule = 50006;
+        }
+        message A {
+          int32 a = 1 [
+            (note) = "say \\"hi\\"", (raw) = "\\000\\377", (flag) = true, (level) = HIGH, (numbers) = 1, (numbers) = 2,
+            (rule) = { names: ["x"], level: HIGH }
+          ];
+        }
+        """
+    schema = ProtobufSchema(text, (), is_new=True)
+    options = '(note) = "say \\"hi\\"", (raw) = "\\000\\377", (flag) = true, (level) = HIGH, (numbers) = 1, (numbers) = 2, '
+    assert f'int32 a = 1 [{options}(rule) = {{ names: "x" level: HIGH }}];' in schema.text
+    assert ProtobufSchema(schema.text, (), is_new=True).text == schema.text
