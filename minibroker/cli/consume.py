@@ -1,33 +1,33 @@
-"""`minibroker consume`: read a topic, starting at given offsets, like kcat -C."""
+"""`minibroker consume`: read topics, starting at given offsets or as a member of a group, like kcat -C and -G."""
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from minibroker.cli.completions import topic_names
+from minibroker.cli.completions import group_ids, topic_names
 from minibroker.cli.offsets import Partitions
 from minibroker.cli.options import client_command, output_option
-from minibroker.cli.output import table, yaml_text
-from minibroker.cli.records import FORMAT_HELP, RecordFormat, to_json
+from minibroker.cli.record_printers import printer_of
+from minibroker.cli.records import FORMAT_HELP
 from minibroker.cli.registry import serdes_options
 from minibroker.client.client import Client
-from minibroker.client.consumer import ConsumedRecord, Consumer
+from minibroker.client.consumer import ConsumedRecord
 from minibroker.client.errors import TimedOut
 from minibroker.client.offsets import EARLIEST, ISOLATION_LEVELS, LATEST, FoundOffset, epoch_ms, list_offsets
+from minibroker.client.reading import GroupReader, Reader, TopicsReader
+from minibroker.client.routing import TopicPartition
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
-    from minibroker.cli.serdes import RecordDecoder, Serdes
+    from minibroker.cli.serdes import Serdes
 
 POLL_MS = 500
-COLUMNS = ("partition", "offset", "timestamp", "key", "value", "headers")
+COMMIT_INTERVAL_MS = 5_000  #: Kafka's default of auto.commit.interval.ms
 
 Start = tuple[str, int]  #: ("time", -2), ("offset", 42), ("tail", 5)
 
@@ -57,13 +57,23 @@ class From(click.ParamType[Start]):
     epilog="""\b
 Examples:
   minibroker consume orders -e
-  minibroker consume orders -c 10 --from -10 -f '%t %p %o %k %v %h %T\\n'
+  minibroker consume orders payments -c 10 --from -10 -f '%t %p %o %k %v %h %T\\n'
+  minibroker consume orders --group billing
   minibroker consume flights --from 2013-06-01 -p 0,2 -e -o jsonl | jq .value
   minibroker consume orders -e --registry http://localhost:8081
 """,
-    help="Read records of TOPIC to stdout.\n\n\b\nFORMAT of -f, as in kcat:\n" + FORMAT_HELP.strip(),
+    help="Read records of TOPICS to stdout.\n\n\b\nFORMAT of -f, as in kcat:\n" + FORMAT_HELP.strip(),
 )
-@click.argument("topic", shell_complete=topic_names)
+@click.argument("topics", nargs=-1, metavar="[TOPICS]...", shell_complete=topic_names)
+@click.option("--topic-pattern", metavar="REGEX", help="Topics whose whole name matches, as they are at the start.")
+@click.option(
+    "-g",
+    "--group",
+    metavar="GROUP",
+    shell_complete=group_ids,
+    help="Read as a member of this consumer group, and commit the offsets of printed records. "
+    "--from is for partitions without a committed offset.",
+)
 @click.option("-f", "--format", "record_form", metavar="FORMAT", help="How to print a record.  [default: %v\\n]")
 @click.option("-c", "--count", type=click.IntRange(min=0), metavar="N", help="Stop after N records.")
 @click.option("-e", "--exit", "exit_at_end", is_flag=True, help="Stop at the latest offsets, as they are at the start.")
@@ -96,7 +106,9 @@ Examples:
 def consume(
     client: Client,
     *,
-    topic: str,
+    topics: tuple[str, ...],
+    topic_pattern: str | None,
+    group: str | None,
     record_form: str | None,
     count: int | None,
     exit_at_end: bool,
@@ -108,43 +120,121 @@ def consume(
     serdes: Serdes | None,
     output: str,
 ) -> None:
-    """Read records of a topic to stdout."""
+    """Read records of topics to stdout."""
+    if bool(topics) == (topic_pattern is not None):
+        raise click.UsageError("give TOPICS or --topic-pattern")
     if record_form is not None and output != "format":
         raise click.UsageError("-f needs -o format")
     if output == "table" and count is None and not exit_at_end:
         raise click.UsageError("-o table needs an end: -e or -c")
-    decoder = None if serdes is None else serdes.decoder(topic)
-    printer = _printer(output, topic, "%v\\n" if record_form is None else record_form, null=null, decoder=decoder)
-    level = ISOLATION_LEVELS[isolation]
-    existing = [partition.partition_index for partition in client.topic(topic).partitions]
-    if partitions is not None and not partitions <= set(existing):
-        raise UnknownTopicOrPartition(f"topic {topic} has no partition {min(partitions - set(existing))}: it has {len(existing)}")
-    chosen = sorted(partitions or existing)
-    ends = _offsets_at(client, topic, chosen, LATEST, level) if exit_at_end or start[0] == "tail" else {}
-    positions = _start_offsets(client, topic, chosen, start, ends=ends, isolation=level)
-    consumer = Consumer(client, topic, positions, isolation=level)
+    if group is not None and partitions is not None:
+        raise click.UsageError("--group assigns partitions: leave out -p")
+    decoder = None if serdes is None else serdes.decoder()
+    form = "%v\\n" if record_form is None else record_form
+    printer = printer_of(output, form, null=null, decoder=decoder, has_topics=len(topics) != 1)
+    names = list(dict.fromkeys(topics)) if topic_pattern is None else _matching(client, topic_pattern)
+    existing = _partitions(client, names, partitions)
+    bounds = _Bounds(client, start, ISOLATION_LEVELS[isolation])
+    reader: Reader
+    if group is None:
+        reader = TopicsReader(client, bounds.starts(existing), isolation=bounds.isolation)
+    else:
+        reader = GroupReader(client, group, names, bounds.starts, isolation=bounds.isolation, commit_interval_ms=COMMIT_INTERVAL_MS)
+    if exit_at_end:
+        bounds.find_ends(existing)
     printer.begin()
-    for consumed in _until(consumer, count, ends if exit_at_end else None, idle_timeout, printer.flush):
-        printer.show(consumed)
-    printer.end()
+    try:
+        for consumed in _until(reader, count, bounds if exit_at_end else None, idle_timeout, printer.flush):
+            printer.show(consumed)
+            reader.consumed(consumed)
+        printer.end()
+    finally:
+        reader.close()
+
+
+def _matching(client: Client, pattern: str) -> list[str]:
+    """Return the topics whose names match, without internal ones."""
+    try:
+        matches = re.compile(pattern).fullmatch
+    except re.error as error:
+        raise click.BadParameter(f"{pattern!r} is not a regular expression: {error}", param_hint="--topic-pattern") from error
+    found = sorted(topic.name for topic in client.metadata(None).topics if topic.name and not topic.is_internal and matches(topic.name))
+    if not found:
+        raise UnknownTopicOrPartition(f"no topic matches {pattern}")
+    return found
+
+
+def _partitions(client: Client, topics: Sequence[str], only: frozenset[int] | None) -> list[TopicPartition]:
+    found: list[TopicPartition] = []
+    for topic in topics:
+        existing = sorted(partition.partition_index for partition in client.topic(topic).partitions)
+        if only is not None and not only <= set(existing):
+            raise UnknownTopicOrPartition(f"topic {topic} has no partition {min(only - set(existing))}: it has {len(existing)}")
+        found += [(topic, index) for index in existing if only is None or index in only]
+    return found
+
+
+class _Bounds:
+    """Where partitions start and end."""
+
+    def __init__(self, client: Client, start: Start, isolation: int) -> None:
+        self.isolation = isolation
+        self._client = client
+        self._start = start
+        self._ends: dict[TopicPartition, int] = {}
+
+    def starts(self, keys: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the first offset of each partition."""
+        kind, number = self._start
+        if kind == "offset":
+            return dict.fromkeys(keys, number)
+        if kind == "tail":
+            self.find_ends(keys)
+            earliest = self._offsets_at(keys, EARLIEST)
+            return {key: max(earliest[key], self._ends[key] - number) for key in keys}
+        return self._offsets_at(keys, number)
+
+    def find_ends(self, keys: Sequence[TopicPartition]) -> None:
+        """Look up the latest offsets of partitions that have none yet."""
+        missing = [key for key in keys if key not in self._ends]
+        self._ends.update(self._offsets_at(missing, LATEST) if missing else {})
+
+    def end(self, key: TopicPartition) -> int:
+        """Return the offset where a partition ends. A partition that was created meanwhile ends where it is now."""
+        self.find_ends([key])
+        return self._ends[key]
+
+    def _offsets_at(self, keys: Sequence[TopicPartition], at: int) -> dict[TopicPartition, int]:
+        """Return offsets by special time or timestamp; the latest offset if no record is that late."""
+        offsets: dict[TopicPartition, int] = {}
+        for key, answer in list_offsets(self._client, dict.fromkeys(keys, at), isolation=self.isolation).items():
+            if isinstance(answer, KafkaError):
+                raise answer
+            offsets[key] = answer.offset
+        late = [key for key, offset in offsets.items() if offset < 0]
+        if late:
+            latest = list_offsets(self._client, dict.fromkeys(late, LATEST), isolation=self.isolation)
+            offsets.update({key: answer.offset for key, answer in latest.items() if isinstance(answer, FoundOffset)})
+        return offsets
 
 
 def _until(
-    consumer: Consumer, count: int | None, ends: dict[int, int] | None, idle_timeout_s: float | None, flush: Callable[[], None]
+    reader: Reader, count: int | None, bounds: _Bounds | None, idle_timeout_s: float | None, flush: Callable[[], None]
 ) -> Iterator[ConsumedRecord]:
     """Yield records until the count or the ends are reached, or endlessly; TimedOut if none arrives for too long."""
     left = -1 if count is None else count
     last_record_s = time.monotonic()
     while left != 0:
-        if ends is not None:
-            for partition in [partition for partition, position in consumer.positions.items() if position >= ends[partition]]:
-                consumer.stop_reading(partition)
-        if not consumer.positions:
+        if bounds is not None:
+            for key, position in reader.positions.items():
+                if position >= bounds.end(key):
+                    reader.stop_reading(key)
+        if not reader.positions and not reader.is_waiting:
             return
         wait_ms = POLL_MS if idle_timeout_s is None else max(1, min(POLL_MS, int(idle_timeout_s * 1000)))
-        for consumed in consumer.poll(wait_ms):
+        for consumed in reader.poll(wait_ms):
             last_record_s = time.monotonic()
-            if ends is not None and consumed.record.offset >= ends[consumed.partition]:
+            if bounds is not None and consumed.record.offset >= bounds.end((consumed.topic, consumed.partition)):
                 continue
             yield consumed
             left -= 1
@@ -153,118 +243,3 @@ def _until(
         flush()
         if idle_timeout_s is not None and time.monotonic() - last_record_s >= idle_timeout_s:
             raise TimedOut(f"no record arrived for {idle_timeout_s:g} s")
-
-
-def _start_offsets(
-    client: Client, topic: str, partitions: list[int], start: Start, *, ends: dict[int, int], isolation: int
-) -> dict[int, int]:
-    """Return the first offset of each partition."""
-    kind, number = start
-    if kind == "offset":
-        return dict.fromkeys(partitions, number)
-    if kind == "tail":
-        earliest = _offsets_at(client, topic, partitions, EARLIEST, isolation)
-        return {partition: max(earliest[partition], ends[partition] - number) for partition in partitions}
-    return _offsets_at(client, topic, partitions, number, isolation)
-
-
-def _offsets_at(client: Client, topic: str, partitions: list[int], at: int, isolation: int) -> dict[int, int]:
-    """Return offsets by special time or timestamp; the latest offset if no record is that late."""
-    found = list_offsets(client, {(topic, partition): at for partition in partitions}, isolation=isolation)
-    offsets: dict[int, int] = {}
-    for (_, partition), answer in found.items():
-        if isinstance(answer, KafkaError):
-            raise answer
-        offsets[partition] = answer.offset
-    late = [partition for partition, offset in offsets.items() if offset < 0]
-    if late:
-        latest = list_offsets(client, {(topic, partition): LATEST for partition in late}, isolation=isolation)
-        offsets.update({partition: answer.offset for (_, partition), answer in latest.items() if isinstance(answer, FoundOffset)})
-    return offsets
-
-
-class _Printer:
-    """Prints records as they arrive."""
-
-    def __init__(self, topic: str, one: Callable[[ConsumedRecord], bytes]) -> None:
-        self.out: BinaryIO = sys.stdout.buffer
-        self.topic = topic
-        self.one = one
-
-    def begin(self) -> None:
-        """Print what precedes the first record."""
-
-    def show(self, consumed: ConsumedRecord) -> None:
-        """Format one record."""
-        self.out.write(self.one(consumed))
-
-    def flush(self) -> None:
-        """Flush stdout."""
-        self.out.flush()
-
-    def end(self) -> None:
-        """Print what follows the last record."""
-        self.out.flush()
-
-
-class _JsonPrinter(_Printer):
-    """Prints one JSON array, with an object per line."""
-
-    separator = b"\n"
-
-    def begin(self) -> None:
-        self.out.write(b"[")
-
-    def show(self, consumed: ConsumedRecord) -> None:
-        self.out.write(self.separator + self.one(consumed).rstrip(b"\n"))
-        self.separator = b",\n"
-
-    def end(self) -> None:
-        self.out.write(b"\n]\n")
-        self.out.flush()
-
-
-class _TablePrinter(_Printer):
-    """Collects records, and prints a table at the end."""
-
-    def __init__(self, topic: str, item: Callable[[ConsumedRecord], dict[str, Any]]) -> None:
-        super().__init__(topic, lambda _: b"")
-        self._item = item
-
-    def begin(self) -> None:
-        self.items: list[dict[str, Any]] = []
-
-    def show(self, consumed: ConsumedRecord) -> None:
-        item = self._item(consumed)
-        item["headers"] = [f"{header['key']}={header['value']}" for header in item["headers"]]
-        for part in ("key", "value"):
-            if f"{part}_schema_id" in item:
-                item[part] = json.dumps(item[part], ensure_ascii=False)
-        self.items.append(item)
-
-    def end(self) -> None:
-        click.echo(table(self.items, COLUMNS))
-
-
-def _printer(output: str, topic: str, form: str, *, null: bool, decoder: RecordDecoder | None) -> _Printer:
-    def item(consumed: ConsumedRecord) -> dict[str, Any]:
-        found = to_json(topic, consumed)
-        return found if decoder is None else found | decoder.fields(consumed)
-
-    def as_json(consumed: ConsumedRecord) -> bytes:
-        return json.dumps(item(consumed), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-
-    def as_yaml(consumed: ConsumedRecord) -> bytes:
-        return yaml_text([item(consumed)]).encode()
-
-    if output == "format":
-        try:
-            pieces = RecordFormat(form, topic, null=b"NULL" if null else b"")
-        except ValueError as error:
-            raise click.BadParameter(str(error), param_hint="-f") from error
-        return _Printer(topic, pieces if decoder is None else lambda consumed: pieces(decoder.as_text(consumed)))
-    if output == "json":
-        return _JsonPrinter(topic, as_json)
-    if output == "table":
-        return _TablePrinter(topic, item)
-    return _Printer(topic, as_yaml if output == "yaml" else as_json)

@@ -44,9 +44,9 @@ class RecordFormat:
 
     __slots__ = ("_pieces",)
 
-    def __init__(self, text: str, topic: str, *, null: bytes = b"") -> None:
+    def __init__(self, text: str, *, null: bytes = b"") -> None:
         """Parse a format. `null` is printed for a null key, value or header value. ValueError for an unknown % letter."""
-        pieces = _letters(topic.encode(), null)
+        pieces = _letters(null)
         self._pieces: list[Piece] = []
         for plain, letter in re.findall(r"([^%]+)|%(.?)", text, re.DOTALL):
             if plain:
@@ -61,7 +61,7 @@ class RecordFormat:
         return b"".join([piece(consumed) for piece in self._pieces])
 
 
-def _letters(topic: bytes, null: bytes) -> dict[str, Piece]:
+def _letters(null: bytes) -> dict[str, Piece]:
     def value(consumed: ConsumedRecord) -> bytes:
         content = consumed.record.value
         return null if content is None else content
@@ -74,7 +74,7 @@ def _letters(topic: bytes, null: bytes) -> dict[str, Piece]:
         return b",".join(name.encode() + b"=" + (null if content is None else content) for name, content in consumed.record.headers)
 
     return {
-        "t": _constant(topic),
+        "t": lambda consumed: consumed.topic.encode(),
         "p": lambda consumed: b"%d" % consumed.partition,
         "o": lambda consumed: b"%d" % consumed.record.offset,
         "T": lambda consumed: b"%d" % consumed.record.timestamp,
@@ -97,11 +97,11 @@ def _size(content: bytes | None) -> int:
     return -1 if content is None else len(content)
 
 
-def to_json(topic: str, consumed: ConsumedRecord) -> dict[str, Any]:
+def to_json(consumed: ConsumedRecord) -> dict[str, Any]:
     """Convert a consumed record."""
     record = consumed.record
     return {
-        "topic": topic,
+        "topic": consumed.topic,
         "partition": consumed.partition,
         "offset": record.offset,
         "timestamp": record.timestamp,

@@ -57,10 +57,10 @@ class Serdes:
     def __init__(self, registry: RegistryClient) -> None:
         self._registry = registry
 
-    def decoder(self, topic: str) -> RecordDecoder:
-        """Return what decodes the records of a topic. Raises ClientError if there is no registry."""
+    def decoder(self) -> RecordDecoder:
+        """Return what decodes records. Raises ClientError if there is no registry."""
         self._registry.get("/schemas/types")
-        return RecordDecoder(self._registry, topic)
+        return RecordDecoder(self._registry)
 
     def encoders(self, topic: str, *, key: str | None, value: str | None, registers: bool, message: str | None) -> Encoders:
         """Return what encodes the records of a topic, by --key-schema and --value-schema."""
@@ -71,11 +71,10 @@ class Serdes:
 
 
 class RecordDecoder:
-    """Decodes the records of a topic. What does not decode stays as it is, and stderr has the reason."""
+    """Decodes records. What does not decode stays as it is, and stderr has the reason."""
 
-    def __init__(self, registry: RegistryClient, topic: str) -> None:
+    def __init__(self, registry: RegistryClient) -> None:
         self._decoder = Decoder(RegistrySource(registry))
-        self._topic = topic
         self._reported = 0
 
     def as_text(self, consumed: ConsumedRecord) -> ConsumedRecord:
@@ -104,7 +103,7 @@ class RecordDecoder:
     def _report(self, consumed: ConsumedRecord, part: str, reason: str) -> None:
         self._reported += 1
         if self._reported <= _REPORTED_MAX:
-            where = f"{self._topic}-{consumed.partition} offset {consumed.record.offset}"
+            where = f"{consumed.topic}-{consumed.partition} offset {consumed.record.offset}"
             click.echo(printable(f"Warning: {where}: the {part} is shown as it is: {reason}"), err=True)
         elif self._reported == _REPORTED_MAX + 1:
             click.echo("Warning: more records do not decode; they are not reported", err=True)

@@ -32,8 +32,9 @@ PARTITION_MAX_BYTES = 4 * 1024 * 1024
 
 
 class ConsumedRecord(NamedTuple):
-    """A record and its partition."""
+    """A record, its topic and its partition."""
 
+    topic: str
     partition: int
     timestamp_type: TimestampType
     record: Record
@@ -103,7 +104,7 @@ class Consumer:
                 for record in decode_records(batch):
                     if record.offset >= position:
                         self.positions[partition] = record.offset + 1
-                        yield ConsumedRecord(partition, batch.timestamp_type, record)
+                        yield ConsumedRecord(self._name, partition, batch.timestamp_type, record)
                         if partition not in self.positions:
                             return
             self.positions[partition] = batch.next_offset

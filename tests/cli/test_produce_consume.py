@@ -158,6 +158,31 @@ def test_partitions_and_count(cli: Commands, years: str) -> None:
     assert "has no partition 2: it has 2" in cli("consume", years, "-e", "-p", "0-2", code=1).err
 
 
+def test_several_topics(cli: Commands, fresh: Callable[..., str]) -> None:
+    first, second = fresh(2), fresh()
+    cli("produce", first, "-p", "1", stdin="a\nb\n")
+    cli("produce", second, stdin="c\n")
+    expected = [f"{first} 1 0 a", f"{first} 1 1 b", f"{second} 0 0 c"]
+    form = ["-e", "-f", "%t %p %o %v\\n"]
+    assert sorted(cli("consume", first, second, first, *form).lines) == expected
+    assert sorted(cli("consume", "--topic-pattern", f"{first}|{second}", *form).lines) == expected
+    assert cli("consume", first, second, "-e", "-o", "table").lines[0].split()[:2] == ["TOPIC", "PARTITION"]
+    assert f"no topic matches no-{first}.*" in cli("consume", "--topic-pattern", f"no-{first}.*", "-e", code=1).err
+
+
+def test_a_group_goes_on_where_it_was(cli: Commands, fresh: Callable[..., str]) -> None:
+    topic = fresh()
+    group = f"readers-of-{topic}"
+    cli("produce", topic, stdin="a\nb\nc\n")
+    assert cli("consume", topic, "--group", group, "-c", "2").lines == ["a", "b"]
+    assert cli("consume", topic, "--group", group, "-e").lines == ["c"]
+    cli("produce", topic, stdin="d\n")
+    assert cli("consume", topic, "-g", group, "-e").lines == ["d"]
+    (found,) = json.loads(cli("groups", "describe", group, "-o", "json").out)
+    assert (found["committed_offset"], found["lag"], found["owner"]) == (4, 0, None)
+    assert cli("consume", topic, "-g", f"late-{group}", "--from", "-1", "-e").lines == ["d"]
+
+
 def test_both_isolation_levels(cli: Commands, years: str) -> None:
     for isolation in ("read_committed", "read_uncommitted"):
         assert len(cli("consume", years, "-e", "--isolation", isolation).lines) == 4
@@ -211,6 +236,12 @@ def test_large_records_and_split_batches(cli: Commands, fresh: Callable[..., str
     topic = fresh()
     cli("produce", topic, stdin="x" * 900_000)
     assert cli("consume", topic, "-e").out == "x" * 900_000 + "\n"
+
+
+def test_wrong_usage_of_topics_and_groups(offline: Commands) -> None:
+    assert "give TOPICS or --topic-pattern" in offline("consume", "-e", code=2).err
+    assert "give TOPICS or --topic-pattern" in offline("consume", "t", "--topic-pattern", "t", code=2).err
+    assert "--group assigns partitions: leave out -p" in offline("consume", "t", "-g", "g", "-p", "0", code=2).err
 
 
 def test_wrong_usage(offline: Commands) -> None:

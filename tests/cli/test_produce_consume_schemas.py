@@ -128,9 +128,9 @@ def test_a_registry_that_stops_meanwhile_does_not_end_the_command(place: Place, 
     place.cli("topics", "create", "none")
     assert "no schema registry at" in place.cli("consume", "none", "-r", "127.0.0.1:1", code=1).err
     registry = RegistryClient(place.url)
-    decoder = Serdes(registry).decoder("orders")
+    decoder = Serdes(registry).decoder()
     registry.url = "http://127.0.0.1:1"
-    consumed = ConsumedRecord(0, TimestampType.CREATE_TIME, Record(0, 0, None, b"\0" + bytes(4)))
+    consumed = ConsumedRecord("orders", 0, TimestampType.CREATE_TIME, Record(0, 0, None, b"\0" + bytes(4)))
     assert "Connection refused" in decoder.fields(consumed)["value_error"]
     assert decoder.as_text(consumed) == consumed
     for _ in range(100):

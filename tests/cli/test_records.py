@@ -19,8 +19,8 @@ from minibroker.records.record import Record
 from tests.support.soak import examples
 
 RECORD = Record(7, 1356998400000, b"key", b"\xffvalue", (("a", b"1"), ("b", None)))
-CONSUMED = ConsumedRecord(2, TimestampType.CREATE_TIME, RECORD)
-NULLS = ConsumedRecord(0, TimestampType.LOG_APPEND_TIME, Record(0, 0, None, None, ()))
+CONSUMED = ConsumedRecord("orders", 2, TimestampType.CREATE_TIME, RECORD)
+NULLS = ConsumedRecord("orders", 0, TimestampType.LOG_APPEND_TIME, Record(0, 0, None, None, ()))
 
 
 @pytest.mark.parametrize(
@@ -36,18 +36,18 @@ NULLS = ConsumedRecord(0, TimestampType.LOG_APPEND_TIME, Record(0, 0, None, None
     ],
 )
 def test_formats(text: str, expected: bytes) -> None:
-    assert RecordFormat(text, "orders")(CONSUMED) == expected
+    assert RecordFormat(text)(CONSUMED) == expected
 
 
 def test_null_has_its_own_text() -> None:
-    assert RecordFormat("[%k] [%v] %K %S", "t", null=b"NULL")(NULLS) == b"[NULL] [NULL] -1 -1"
-    assert RecordFormat("[%k] [%v] %R", "t")(NULLS) == b"[] [] \xff\xff\xff\xff"
+    assert RecordFormat("[%k] [%v] %K %S", null=b"NULL")(NULLS) == b"[NULL] [NULL] -1 -1"
+    assert RecordFormat("[%k] [%v] %R")(NULLS) == b"[] [] \xff\xff\xff\xff"
 
 
 @pytest.mark.parametrize("text", ["%q", "%", "a%"])
 def test_unknown_letters_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="unknown"):
-        RecordFormat(text, "t")
+        RecordFormat(text)
 
 
 def test_unknown_escapes_stay() -> None:
@@ -60,7 +60,7 @@ def test_bytes_survive_json(content: bytes | None) -> None:
 
 
 def test_a_record_survives_json() -> None:
-    item = json.loads(json.dumps(to_json("orders", CONSUMED)))
+    item = json.loads(json.dumps(to_json(CONSUMED)))
     record, partition = from_json(item, now_ms=0)
     assert (record._replace(offset=7), partition) == (RECORD, 2)
 

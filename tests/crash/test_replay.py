@@ -182,5 +182,5 @@ def read(client: Client, topic: str, partition: int) -> list[tuple[int, bytes]]:
     consumer = Consumer(client, topic, {partition: 0}, isolation=READ_COMMITTED)
     found = []
     while consumer.positions[partition] < end.offset:
-        found += [(record.offset, record.value or b"") for _, _, record in consumer.poll(500)]
+        found += [(record.offset, record.value or b"") for _, _, _, record in consumer.poll(500)]
     return found

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from minibroker.cli.kafka_tools.arguments import UsageError, client_of, parser, properties
 from minibroker.client.client import Client
-from minibroker.client.consumer import ConsumedRecord, Consumer
-from minibroker.client.group_member import GroupMember
+from minibroker.client.consumer import ConsumedRecord
 from minibroker.client.offsets import EARLIEST, ISOLATION_LEVELS, LATEST, list_offsets
+from minibroker.client.reading import GroupReader, Reader, TopicsReader
 from minibroker.client.routing import TopicPartition
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
 from minibroker.log.log_config import LONG_MAX
@@ -89,12 +89,20 @@ def run(arguments: Sequence[str]) -> int:
         topics = _topics(client, options)
         reset = EARLIEST if options.from_beginning or settings.get("auto.offset.reset") == "earliest" else LATEST
         if group and options.partition is None:
-            source: _Reading = _InGroup(client, group, topics, reset, isolation, commit_interval_ms)
+            source: Reader = GroupReader(
+                client,
+                group,
+                topics,
+                lambda keys: _offsets(client, keys, reset, isolation),
+                isolation=isolation,
+                commit_interval_ms=commit_interval_ms,
+            )
         else:
-            source = _Alone(client, topics, options, reset, isolation)
+            source = TopicsReader(client, _starts(client, topics, options, reset, isolation), isolation=isolation)
         try:
             for each in _until(source, options.max_messages, options.timeout_ms):
                 sys.stdout.buffer.write(formatter(each))
+                source.consumed(each)
                 count += 1
         except KeyboardInterrupt:
             pass
@@ -138,96 +146,18 @@ def _topics(client: Client, options: argparse.Namespace) -> list[str]:
     return sorted(found)
 
 
-class _Reading:
-    """Consumers of topics, one per topic."""
-
-    def __init__(self) -> None:
-        self.consumers: dict[str, Consumer] = {}
-
-    def poll(self) -> Iterator[ConsumedRecord]:
-        """Yield the records that arrive within POLL_MS."""
-        self.before_poll()
-        if not self.consumers:
-            time.sleep(POLL_MS / 1000)
-        for topic, consumer in list(self.consumers.items()):
-            for record in consumer.poll(POLL_MS // len(self.consumers)):
-                self.consumed(topic, record)
-                yield record
-
-    def before_poll(self) -> None:
-        """Prepare a poll."""
-
-    def consumed(self, topic: str, record: ConsumedRecord) -> None:
-        """Note that a record was consumed."""
-
-    def close(self) -> None:
-        """Stop reading."""
-
-
-class _Alone(_Reading):
-    """Reads all partitions, or one, without a group."""
-
-    def __init__(self, client: Client, topics: Sequence[str], options: argparse.Namespace, reset: int, isolation: int) -> None:
-        super().__init__()
-        for topic in topics:
-            partitions = [partition.partition_index for partition in client.topic(topic).partitions]
-            if options.partition is not None:
-                if options.partition not in partitions:
-                    raise UnknownTopicOrPartition(f"topic {topic}: there is no partition {options.partition}")
-                partitions = [options.partition]
-            start = {"earliest": EARLIEST, "latest": LATEST, None: reset}.get(options.offset)
-            if start is None:
-                positions = dict.fromkeys(partitions, int(options.offset))
-            else:
-                positions = _offsets(client, {(topic, index): start for index in partitions}, isolation)
-            self.consumers[topic] = Consumer(client, topic, positions, isolation=isolation)
-
-
-class _InGroup(_Reading):
-    """Reads the partitions assigned by a group; commits printed offsets regularly, before revocations, and at the end."""
-
-    def __init__(  # noqa: PLR0917  one for each setting of a consumer
-        self, client: Client, group: str, topics: Sequence[str], reset: int, isolation: int, commit_interval_ms: int | None
-    ) -> None:
-        super().__init__()
-        self._client = client
-        self._reset = reset
-        self._isolation = isolation
-        self._next: dict[TopicPartition, int] = {}
-        self._member = GroupMember(client, group, topics)
-        self._commit_interval_ms = commit_interval_ms
-        self._committed_s = time.monotonic()
-
-    def before_poll(self) -> None:
-        before = self._member.assigned
-        if not self._member.heartbeat_if_due() or self._member.assigned == before:
-            if self._commit_interval_ms is not None and (time.monotonic() - self._committed_s) * 1000 >= self._commit_interval_ms:
-                self._commit()
-            return
-        self._commit()
-        committed = self._member.committed()
-        missing = dict.fromkeys(set(self._member.assigned) - set(committed), self._reset)
-        positions: dict[str, dict[int, int]] = {}
-        for (topic, index), offset in committed.items():
-            positions.setdefault(topic, {})[index] = offset
-        for topic, index in missing:
-            positions.setdefault(topic, {}).update(_offsets(self._client, {(topic, index): self._reset}, self._isolation))
-        self.consumers = {topic: Consumer(self._client, topic, starts, isolation=self._isolation) for topic, starts in positions.items()}
-        self._next = {(topic, index): offset for topic, starts in positions.items() for index, offset in starts.items()}
-        self._member.release_revoked()
-
-    def consumed(self, topic: str, record: ConsumedRecord) -> None:
-        self._next[topic, record.partition] = record.record.offset + 1
-
-    def _commit(self) -> None:
-        self._committed_s = time.monotonic()
-        if self._next and self._commit_interval_ms is not None:
-            self._member.commit(self._next)
-        self._next = {}
-
-    def close(self) -> None:
-        self._commit()
-        self._member.leave()
+def _starts(client: Client, topics: Sequence[str], options: argparse.Namespace, reset: int, isolation: int) -> dict[TopicPartition, int]:
+    """Return where to start all partitions, or the one of --partition."""
+    keys: list[TopicPartition] = []
+    for topic in topics:
+        partitions = [partition.partition_index for partition in client.topic(topic).partitions]
+        if options.partition is not None and options.partition not in partitions:
+            raise UnknownTopicOrPartition(f"topic {topic}: there is no partition {options.partition}")
+        keys += [(topic, index) for index in (partitions if options.partition is None else [options.partition])]
+    start = {"earliest": EARLIEST, "latest": LATEST, None: reset}.get(options.offset)
+    if start is None:
+        return dict.fromkeys(keys, int(options.offset))
+    return _offsets(client, keys, start, isolation)
 
 
 def _commit_interval_ms(settings: dict[str, str]) -> int | None:
@@ -253,19 +183,19 @@ def _check_offset(text: str | None) -> None:
         raise UsageError(f"The provided offset value '{text}' is incorrect. Valid values are 'earliest', 'latest', or a non-negative long.")
 
 
-def _offsets(client: Client, start_offsets: dict[TopicPartition, int], isolation: int) -> dict[int, int]:
+def _offsets(client: Client, keys: Sequence[TopicPartition], at: int, isolation: int) -> dict[TopicPartition, int]:
     found = {}
-    for (_, index), answer in list_offsets(client, start_offsets, isolation=isolation).items():
+    for key, answer in list_offsets(client, dict.fromkeys(keys, at), isolation=isolation).items():
         if isinstance(answer, KafkaError):
             raise answer
-        found[index] = answer.offset
+        found[key] = answer.offset
     return found
 
 
-def _until(source: _Reading, max_messages: int, timeout_ms: int) -> Iterator[ConsumedRecord]:
+def _until(source: Reader, max_messages: int, timeout_ms: int) -> Iterator[ConsumedRecord]:
     count, last_record_s = 0, time.monotonic()
     while count != max_messages:
-        for consumed in source.poll():
+        for consumed in source.poll(POLL_MS):
             last_record_s = time.monotonic()
             yield consumed
             count += 1

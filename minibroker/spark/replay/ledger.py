@@ -206,7 +206,7 @@ def _committed_values(client: Client, topic: str, ledger: Ledger) -> Iterator[tu
     end = _offset(client, topic, LATEST)
     consumer = Consumer(client, topic, {LEDGER_PARTITION: start}, isolation=READ_COMMITTED)
     while consumer.positions[LEDGER_PARTITION] < end:
-        for _, _, record in consumer.poll(POLL_MS):
+        for _, _, _, record in consumer.poll(POLL_MS):
             yield record.key, record.value or b""
     ledger.position = consumer.positions[LEDGER_PARTITION]
 
