@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import multiprocessing
 import re
 import statistics
 import subprocess
@@ -21,7 +22,10 @@ import tempfile
 import threading
 import time
 import urllib.request
+from collections.abc import Callable
+from multiprocessing.synchronize import Event
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -29,63 +33,58 @@ from confluent_kafka.admin import AdminClient, NewTopic
 ROUND_S = 3.0
 PAUSE_S = 0.004
 TAILED_PER_S = 1_000
-SETTLING_S = 0.5
+SETTLING_S = 1.5  # the other process starts
 
 
-class Appender:
-    """Appends records to the tailed topic until it is closed."""
+class Other:
+    """A process that works beside the producer until it is closed: in the same one, Python's lock would delay the measurement."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
-        self._is_closed = threading.Event()
-        self._thread = threading.Thread(target=self._append)
-        self._thread.start()
+    def __init__(self, work: Callable[..., None], *arguments: Any) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._is_closed = context.Event()
+        self._count = context.Value("q", 0)
+        self._process = context.Process(target=work, args=(self._is_closed, self._count, *arguments))
+        self._process.start()
 
-    def close(self) -> None:
-        """Stop."""
+    def close(self) -> int:
+        """Stop it, and return what it counted."""
         self._is_closed.set()
-        self._thread.join()
-
-    def _append(self) -> None:
-        producer = Producer({"bootstrap.servers": self._bootstrap, "linger.ms": 5})
-        while not self._is_closed.wait(0.01):
-            for _ in range(TAILED_PER_S // 100):
-                producer.produce("tailed", b"x" * 100)
-            producer.poll(0)
-        producer.flush(10)
+        self._process.join()
+        return int(self._count.value)
 
 
-class Browser:
-    """Tails and searches until it is closed."""
+def append(is_closed: Event, _count: Any, bootstrap: str) -> None:
+    """Append records to the tailed topic."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+    while not is_closed.wait(0.01):
+        for _ in range(TAILED_PER_S // 100):
+            producer.produce("tailed", b"x" * 100)
+        producer.poll(0)
+    producer.flush(10)
 
-    def __init__(self, console: str, *, does_tail: bool, does_search: bool) -> None:
-        self.searched = 0
-        self._console = console
-        self._is_closed = threading.Event()
-        wanted = [(does_tail, self._tail), (does_search, self._search)]
-        self._threads = [threading.Thread(target=each) for is_wanted, each in wanted if is_wanted]
-        for thread in self._threads:
-            thread.start()
 
-    def close(self) -> None:
-        """Stop everything."""
-        self._is_closed.set()
-        for thread in self._threads:
-            thread.join()
+def browse(is_closed: Event, count: Any, console: str, only: str | None) -> None:
+    """Tail and search. Counts the records that were searched."""
 
-    def _tail(self) -> None:
-        with contextlib.suppress(TimeoutError), urllib.request.urlopen(f"{self._console}/tail?topic=tailed", timeout=15) as stream:  # noqa: S310  our own address
-            while not self._is_closed.is_set() and stream.readline():
+    def tail() -> None:
+        with contextlib.suppress(TimeoutError), urllib.request.urlopen(f"{console}/tail?topic=tailed", timeout=15) as stream:  # noqa: S310  our own address
+            while not is_closed.is_set() and stream.readline():
                 pass
 
-    def _search(self) -> None:
+    def search() -> None:
         cursor = ""
-        while not self._is_closed.is_set():
-            address = f"{self._console}/records.json?topic=searched&from=oldest&q=nowhere-to-be-found&cursor={cursor}"
+        while not is_closed.is_set():
+            address = f"{console}/records.json?topic=searched&from=oldest&q=nowhere-to-be-found&cursor={cursor}"
             with urllib.request.urlopen(address, timeout=60) as answer:  # noqa: S310  as above
                 found = json.load(answer)
-            self.searched += found["record_count"]
+            count.value += found["record_count"]
             cursor = found["cursor"]
+
+    threads = [threading.Thread(target=each) for name, each in (("tail", tail), ("search", search)) if only in {None, name}]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def latencies_ms(producer: Producer, round_s: float) -> list[float]:
@@ -119,16 +118,15 @@ def compare(bootstrap: str, console: str, given: argparse.Namespace) -> None:
     """Measure, and print a line for each kind of round, and the ratio."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all"})
     latencies_ms(producer, ROUND_S)
-    appender = Appender(bootstrap)
+    appender = Other(append, bootstrap)
     alone, beside, searched = [], [], 0
     for _ in range(given.rounds):
         time.sleep(SETTLING_S)
         alone.append(latencies_ms(producer, ROUND_S))
-        browser = Browser(console, does_tail=given.only != "search", does_search=given.only != "tail")
+        browser = Other(browse, console, given.only)
         time.sleep(SETTLING_S)
         beside.append(latencies_ms(producer, ROUND_S))
-        browser.close()
-        searched += browser.searched
+        searched += browser.close()
     appender.close()
     medians = []
     for name, figures in (("alone", alone), ("beside a browser", beside)):

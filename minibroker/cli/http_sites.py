@@ -75,7 +75,7 @@ def _running(broker: Served) -> Broker:
     return cast("Broker", broker if hosted is None else hosted.broker)
 
 
-def _console(broker: Served, options: Mapping[str, Any], _meter: Meter | None) -> HttpSite:
+def _console(broker: Served, options: Mapping[str, Any], meter: Meter | None) -> HttpSite:
     try:
         from minibroker.console.mounting import console_of  # noqa: PLC0415  most brokers have no console
     except ImportError as error:
@@ -84,6 +84,7 @@ def _console(broker: Served, options: Mapping[str, Any], _meter: Meter | None) -
     return console_of(
         broker,
         options[_OBSERVER],
+        meter,
         is_read_only=is_read_only,
         registry=options.get(_REGISTRY),
         registry_url=options[_REGISTRY_URL],
@@ -265,8 +266,8 @@ class HttpSites:
 
             served = self._options[_SERVED_REGISTRY] = ServedRegistry()
             hooks["make_registry"] = served.validation.make_registry
-        if "metrics" in self:
-            from minibroker.metrics.meter import Meter  # noqa: PLC0415  most brokers have no metrics
+        if "metrics" in self or observer is not None:
+            from minibroker.metrics.meter import Meter  # noqa: PLC0415  most brokers count nothing
 
             self._meter = Meter(with_commits="kminion" in self._options["metrics_names"])
             hooks |= self._meter.parts(**hooks)

@@ -12,6 +12,7 @@ from minibroker.console.reading import LogReader
 from minibroker.console.samples import Samples
 from minibroker.console.strip import Strips
 from minibroker.dispatch.context import Services
+from minibroker.metrics.meter import Meter
 from minibroker.server.broker import Broker
 from minibroker.server.listener import AcceptedConnection
 
@@ -33,8 +34,9 @@ class Host:
         registry_url: Callable[[], str] = lambda: "",
         *,
         decoder: RowDecoder | None = None,
+        meter: Meter | None = None,
     ) -> None:
-        """`broker` returns the running broker, `registry_url` the address of the schema registry."""
+        """`broker` returns the running broker, `registry_url` the address of the schema registry; `meter` counts its requests."""
         self._broker = broker
         self.observer = observer
         self.lab = lab  #: None: this broker has no lab
@@ -44,7 +46,8 @@ class Host:
         self.reader = LogReader()
         self.reader.keeps_records = decoder is not None
         self.strips = Strips(self.reader)
-        self.samples = Samples(broker, observer)
+        self.meter = meter or Meter()
+        self.samples = Samples(broker, observer, self.meter)
         self.started_s = time.monotonic()
 
     @property

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from minibroker.console.host import Host
 from minibroker.console.observer import Observer
 from minibroker.console.site import ConsoleSite
+from minibroker.metrics.meter import Meter
 from minibroker.server.broker import Broker
 
 if TYPE_CHECKING:
@@ -19,22 +20,23 @@ if TYPE_CHECKING:
 def console_of(
     broker: Broker | LabBroker,
     observer: Observer,
+    meter: Meter | None,
     *,
     is_read_only: bool = False,
     registry: Registry | None = None,
     registry_url: Callable[[], str] = lambda: "",
     other_registry: str | None = None,
 ) -> ConsoleSite:
-    """Return the site that shows a running broker. `observer` looks at its requests already.
+    """Return the site that shows a running broker. `observer` looks at its requests already, and `meter` counts them; a lab has its own.
 
     Records are decoded with `registry`, or with the one at the URL `other_registry`.
     """
     decoder = _decoder(registry, other_registry)
     if isinstance(broker, Broker):
-        host = Host(lambda: broker, observer, None, registry, registry_url, decoder=decoder)
+        host = Host(lambda: broker, observer, None, registry, registry_url, decoder=decoder, meter=meter)
     else:
         hosted = broker.hosted
-        host = Host(lambda: hosted.broker, observer, hosted.lab, registry, registry_url, decoder=decoder)
+        host = Host(lambda: hosted.broker, observer, hosted.lab, registry, registry_url, decoder=decoder, meter=hosted.meter)
     host.samples.start()
     return ConsoleSite(host, is_read_only=is_read_only)
 

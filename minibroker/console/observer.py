@@ -1,4 +1,4 @@
-"""What the console remembers of requests: the last ones with their bodies, the last of each client, and counters.
+"""What the console remembers of requests: the last ones with their bodies, and what each client did. The meter counts them (metrics/).
 
 A RecordingDispatcher (testing/recording.py) calls an Observer for each request. Without a console there is none.
 """
@@ -6,7 +6,7 @@ A RecordingDispatcher (testing/recording.py) calls an Observer for each request.
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
@@ -60,9 +60,6 @@ class Observer:
         self.clients: dict[ConnectionInfo, ClientActivity] = {}
         self.group_events = GroupEvents()
         self.count = 0  #: all requests so far
-        self.error_count = 0
-        self.received = self.sent = 0  #: bytes of requests and answers
-        self.by_api: Counter[str] = Counter()
         self._connection_count = 0
         self._second = 0
         self._bodies = 0
@@ -72,8 +69,6 @@ class Observer:
         self.count += 1
         seen = SeenRequest(self.count, entry, ctx.connection, ctx.request_size)
         self.requests.append(seen)
-        self.received += ctx.request_size
-        self.by_api[entry.api] += 1
         client = self._client(ctx.connection, entry.time_ms)
         client.client_id = entry.client_id
         client.last = seen
@@ -98,13 +93,11 @@ class Observer:
     def answered(self, seen: SeenRequest, response: Any, size: int, _ctx: RequestContext) -> None:
         """Note the answer."""
         self.group_events.served()
-        self.sent += size
         seen.response_size = size
         client = self.clients.get(seen.connection)
         if client is not None:
             client.sent += size
         if seen.entry.errors:
-            self.error_count += 1
             self.group_events.failed(seen.entry)
             if client is not None:
                 client.error_count += 1

@@ -1,4 +1,4 @@
-"""Samples of the last 15 minutes: what came in and went out, and how late the loop was."""
+"""Samples of the meter (metrics/meter.py) in the last 15 minutes, and how late the loop was."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from typing import Any, Final, NamedTuple
 
 from minibroker.console.observer import Observer
 from minibroker.console.pace import paced
+from minibroker.metrics.counts import Times
+from minibroker.metrics.meter import Meter
+from minibroker.schemas import k00_produce
 from minibroker.server.broker import Broker
 from minibroker.testing.options import BrokerError
 
@@ -30,6 +33,7 @@ class Sample(NamedTuple):
     records: int  #: log end offsets of all partitions together
     connections: int
     waiting: int  #: parked requests
+    produce_times: tuple[int, ...]  #: Produce requests by their duration, as metrics/counts.py divides them
     delay_ms: float  #: how much later than planned the loop ran this sample
 
 
@@ -38,9 +42,10 @@ class Samples:
 
     interval_s = INTERVAL_S
 
-    def __init__(self, broker: Callable[[], Broker], observer: Observer) -> None:
+    def __init__(self, broker: Callable[[], Broker], observer: Observer, meter: Meter) -> None:
         self._broker = broker
         self._observer = observer
+        self._meter = meter
         self._samples: deque[Sample] = deque(maxlen=KEPT)
         self._task: asyncio.Task[None] | None = None
 
@@ -69,11 +74,19 @@ class Samples:
         async for topic in paced(list(broker.cluster.topics.values())):
             if not topic.is_internal:
                 records += sum(log.log_end_offset for each in topic.partitions if (log := each.online_log) is not None)
-        seen = self._observer
+        apis, produce = self._meter.apis.values(), self._meter.apis.get(k00_produce.API_KEY)
         return Sample(
-            time.monotonic(), seen.count, seen.error_count, seen.received, seen.sent, records, len(broker.connections),
-            broker.purgatory.count, delay_ms,
-        )  # fmt: skip
+            time.monotonic(),
+            sum(sum(each.requests.values()) for each in apis),
+            sum(sum(each.failures.values()) for each in apis),
+            sum(each.request_bytes for each in apis),
+            sum(each.response_bytes for each in apis),
+            records,
+            len(broker.connections),
+            broker.purgatory.count,
+            () if produce is None else tuple(produce.total.buckets),
+            delay_ms,
+        )
 
     def charts(self) -> list[dict[str, Any]]:
         """Return the series of each chart, oldest first, at equal distances."""
@@ -95,6 +108,7 @@ class Samples:
             ("Records appended", "/s", rate("records")),
             ("Requests", "/s", rate("requests")),
             ("Errors in answers", "/s", rate("errors")),
+            ("Produce requests: 99 % answered within", " ms", [_quantile_ms(before, after) for before, after in steps]),
             ("Received", " B/s", rate("received")),
             ("Sent", " B/s", rate("sent")),
             ("Connections", "", level("connections")),
@@ -102,3 +116,13 @@ class Samples:
             ("Delay of the event loop", " ms", level("delay_ms")),
         )
         return [{"name": name, "unit": unit, "values": values} for name, unit, values in series]
+
+
+def _quantile_ms(before: Sample, after: Sample) -> float | None:
+    """Return within how many milliseconds 99 % of the Produce requests between two samples were answered; None without any."""
+    earlier = before.produce_times or (0,) * len(after.produce_times)
+    between = Times()
+    between.buckets = [new - old for old, new in zip(earlier, after.produce_times, strict=False)]
+    if not between.buckets or min(between.buckets) < 0 or not between.count:
+        return None
+    return round(between.quantile(0.99) * 1000, 2)

@@ -1,7 +1,7 @@
 """Search the logs of partitions for records: forwards from given offsets, or backwards from the end for the newest ones.
 
 A search stops after enough matches or SEARCH_S, and says where: its cursor has an offset for each partition that it has not finished. It
-rests as long as it works, because other threads wait for the interpreter's lock.
+rests RESTS times as long as it works, because the loop waits for the interpreter's lock meanwhile.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from minibroker.console.reading import LogReader
 from minibroker.errors import KafkaError
 
 SEARCH_S: Final = 2.0
+RESTS: Final = 3
 _WINDOW: Final = 1_000  #: offsets that a backward search looks at first; each further window is four times as large
 _WINDOW_MAX: Final = 256_000
 
@@ -88,7 +89,7 @@ class Search:
             self.record_count += found.record_count
             offset = found.next_offset
             if self._wanted is not None:
-                await asyncio.sleep(time.monotonic() - began_s)
+                await asyncio.sleep(RESTS * (time.monotonic() - began_s))
         return rows, offset
 
 

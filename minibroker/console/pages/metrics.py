@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from minibroker.console.page import Page, Visit
+from minibroker.metrics.counts import ApiCounts
 from minibroker.security.acl import Operation, ResourceType
+
+_APIS_SHOWN: Final = 30
 
 
 async def metrics(visit: Visit) -> dict[str, Any]:
@@ -14,8 +17,23 @@ async def metrics(visit: Visit) -> dict[str, Any]:
     return {
         "interval_s": samples.interval_s,
         "charts": samples.charts(),
-        "apis": [{"api": name, "count": count} for name, count in visit.host.observer.by_api.most_common(30)],
+        "apis": [_api_row(each) for each in sorted(visit.host.meter.apis.values(), key=_count, reverse=True)[:_APIS_SHOWN]],
         "command": "",
+    }
+
+
+def _count(counts: ApiCounts) -> int:
+    return sum(counts.requests.values())
+
+
+def _api_row(counts: ApiCounts) -> dict[str, Any]:
+    has_times = counts.total.count > 0
+    return {
+        "api": counts.name,
+        "count": _count(counts),
+        "errors": sum(counts.failures.values()),
+        "median_ms": round(counts.total.quantile(0.5) * 1000, 2) if has_times else None,
+        "p99_ms": round(counts.total.quantile(0.99) * 1000, 2) if has_times else None,
     }
 
 
