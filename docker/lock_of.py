@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 BUILD = ["hatchling"]
-EXTRAS = ["console", "lab", "metrics", "security"]  #: of the project, in the image
+EXTRAS = ["console", "lab", "metrics", "registry", "security"]  #: of the project, in the image
+LEFT_OUT = {"grpcio", "setuptools"}  #: of grpcio-tools: its protoc, all that is used of it, does not need these 20 MB
 
 
 def main(*arguments: str) -> None:
@@ -22,7 +23,7 @@ def main(*arguments: str) -> None:
     text = Path(lock_file).read_text(encoding="utf-8")
     entries = {name_of(entry): entry for entry in re.split(r"\n(?=\S)", text) if entry[:1].isalnum()}
     wanted = set(BUILD if "--build" in arguments else map(name_of, [*project["dependencies"], *required_by(EXTRAS, project)]))
-    while more := {name for name in entries if name not in wanted and wanted & needed_by(entries[name])}:
+    while more := {name for name in entries if name not in wanted | LEFT_OUT and wanted & needed_by(entries[name])}:
         wanted |= more
     for name in sorted(wanted):
         print(entries[name])

@@ -8,6 +8,7 @@ options. `quick` is for calls without options, which are the most frequent.
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -21,6 +22,7 @@ from minibroker.errors import ConfigurationError, KafkaError
 from minibroker.schemas import k03_metadata, k35_describe_log_dirs
 
 TIMEOUT_S = 5.0
+REGISTRY_PORT = "MINIBROKER_REGISTRY_PORT"
 #: variables that are options of the commands
 _OPTIONS_OF_CONTAINER = ("MINIBROKER_SERVE_OPTIONS", "MINIBROKER_SASL_USERS")
 _OPTIONS_OF_HEALTH = ("MINIBROKER_BOOTSTRAP_SERVER", "MINIBROKER_COMMAND_CONFIG")
@@ -94,6 +96,24 @@ def _summary(found: Sequence[Health]) -> str:
     return f"{', '.join(str(each.address) for each in found)}, cluster {one.cluster_id}, {directories} online"
 
 
+def registry_port(environment: Mapping[str, str]) -> int | None:
+    """Return the port of the container's schema registry; None if it has none. ConfigurationError: it is not a port."""
+    text = environment.get(REGISTRY_PORT, "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal()) or not 0 < int(text) < 1 << 16:
+        raise ConfigurationError(f"{REGISTRY_PORT} must be a port from 1 to 65535, got {text}")
+    return int(text)
+
+
+def check_registry(port: int, timeout_s: float) -> None:
+    """Raise Unhealthy unless the schema registry of this machine accepts connections."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout_s).close()
+    except OSError as error:
+        raise Unhealthy(f"the schema registry does not answer on port {port}: {error.strerror or error}") from error
+
+
 def own_listeners(properties: Mapping[str, str]) -> list[Listener]:
     """Return the listeners of a broker with these properties, with addresses on this machine.
 
@@ -114,6 +134,9 @@ def quick(words: Sequence[str], environment: Mapping[str, str]) -> int | None:
     if has_options or not (is_container or list(words) == ["health"]):
         return None
     try:
+        port = registry_port(environment) if is_container else None
+        if port is not None:
+            check_registry(port, TIMEOUT_S)
         print(check_own(own_listeners(_properties(environment, is_container=is_container)), TIMEOUT_S))
     except (ClientError, KafkaError, ConfigurationError, OSError) as error:
         print(f"Error: {' '.join(describe(error).split())}", file=sys.stderr)

@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import Producer
 
 from minibroker.client.client import Client
+from minibroker.registry.client import RegistryClient
 from minibroker.spark.session import CONNECTOR, spark_package
 from tests.docker.podman import ENVIRONMENT, ROOT, TIMEOUT_S, build_options, logs, podman, podman_code
 from tests.support.ports import free_port
@@ -101,6 +102,23 @@ def test_a_secured_broker(compose: str, tmp_path: Path) -> None:
             producer.flush(30)
         assert outcomes == [None, "TOPIC_AUTHORIZATION_FAILED"]
         assert "another-secret" not in logs(container)
+
+
+LINE = 'syntax = "proto3"; message Line { int64 sku = 1; }'
+
+
+def test_a_schema_registry_with_the_schemas_of_a_folder(compose: str) -> None:
+    port, registry_port = free_port(), free_port()
+    with Project("compose.registry.yaml", environment={"MINIBROKER_PORT": str(port), "REGISTRY_PORT": str(registry_port)}) as project:
+        container = project.up()  # healthy: the registry answers
+        registry = RegistryClient(f"http://127.0.0.1:{registry_port}")
+        assert registry.get("/subjects") == ["orders-value"]
+        registry.post("/subjects/lines-value/versions", {"schema": LINE, "schemaType": "PROTOBUF"})  # by the image's protoc
+        for topic, text in (("orders", '{"item":"pears","count":1}'), ("lines", '{"sku":"3"}')):
+            there = (topic, "-b", "broker:19092", "-r", "http://localhost:8081")
+            produced = ("minibroker", "produce", *there, "--value-schema", f"{topic}-value")
+            podman("exec", "-i", container, *produced, stdin=f"{text}\n".encode())
+            assert podman("exec", container, "minibroker", "consume", *there, "-e") == f"{text}\n"
 
 
 def test_integration_tests_of_an_application(compose: str) -> None:

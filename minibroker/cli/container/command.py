@@ -10,21 +10,27 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from errno import EACCES
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from minibroker.cli.container.new_topics import VARIABLE, parse_topics, with_seeds
 from minibroker.cli.container.settings import CONFIG_FILE, HOST_PORT, OLD_NAMES, advertised_by_old_names, image_environment, own_address
+from minibroker.cli.health_check import TIMEOUT_S, Unhealthy, check_registry, registry_port
 from minibroker.cli.secure import protocol_of
 from minibroker.config import sources
 from minibroker.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from minibroker.server.broker import Broker
+
 SEED_DIR = "/mnt/shared/seed"
+SCHEMAS_DIR = "/mnt/shared/schemas"
 SERVE_OPTIONS = "MINIBROKER_SERVE_OPTIONS"
 _USERS = "MINIBROKER_SASL_USERS"
 
@@ -64,6 +70,15 @@ Examples:
     help="Folder of files TOPIC.txt and TOPIC.jsonl with the first records of new topics, if it exists.",
 )
 @click.option(
+    "--schemas-dir",
+    envvar="MINIBROKER_SCHEMAS_DIR",
+    show_envvar=True,
+    default=SCHEMAS_DIR,
+    show_default=True,
+    metavar="DIR",
+    help="Folder of files SUBJECT.avsc, SUBJECT.json and SUBJECT.proto, whose schemas are registered, if it exists.",
+)
+@click.option(
     "--secrets-dir",
     envvar="MINIBROKER_SECRETS_DIR",
     show_envvar=True,
@@ -74,12 +89,14 @@ Examples:
 )
 @click.option("--health", "is_health_check", is_flag=True, help="Check whether the broker of this container is healthy; exit with 0 or 1.")
 @click.argument("serve_options", nargs=-1, type=click.UNPROCESSED)
-def container(config_file: str, seed_dir: str, secrets_dir: str, *, is_health_check: bool, serve_options: tuple[str, ...]) -> None:
+def container(
+    config_file: str, seed_dir: str, schemas_dir: str, secrets_dir: str, *, is_health_check: bool, serve_options: tuple[str, ...]
+) -> None:
     """Run a broker like the container image.
 
     It takes the options of 'minibroker serve', and those in MINIBROKER_SERVE_OPTIONS. It uses the image's defaults for listeners and
-    log.dirs, creates the topics of KAFKA_CREATE_TOPICS and of the seed data before clients can connect, and prints the lines by which
-    other programs recognise that Apache Kafka is ready.
+    log.dirs, creates the topics of KAFKA_CREATE_TOPICS and of the seed data, and registers schemas, before clients can connect, and
+    prints the lines by which other programs recognise that Apache Kafka is ready. MINIBROKER_REGISTRY_PORT opens the schema registry.
     """
     _exit_on_sigterm()
     file = Path(config_file)
@@ -90,22 +107,39 @@ def container(config_file: str, seed_dir: str, secrets_dir: str, *, is_health_ch
     os.environ.update(added)
     config_arguments = ["--config", config_file] if from_file else []
     try:
-        options = [*_options_of(os.environ.get(SERVE_OPTIONS, "")), *serve_options]
+        options = [*_registry_options(os.environ), *_options_of(os.environ.get(SERVE_OPTIONS, "")), *serve_options]
         if is_health_check:
             _ask_health(config_arguments, options)
             return
         take_secret_files(os.environ, secrets_dir)
         topics = with_seeds(parse_topics(os.environ.get(VARIABLE, "")), Path(seed_dir))
-        if topics:
+        if topics or _has_files(schemas_dir):
             from minibroker.cli.container.preparing import prepare  # noqa: PLC0415  only containers with topics need it
 
             parsed = _parsed_options(options)
             properties = from_file | sources.from_environment(os.environ) | _properties(parsed)
-            for line in prepare(properties, topics, broker_count=parsed.get("broker_count") or 1):
+            then = _registration(Path(schemas_dir)) if _has_files(schemas_dir) else None
+            for line in prepare(properties, topics, broker_count=parsed.get("broker_count") or 1, then=then):
                 click.echo(line)
     except ConfigurationError as error:
         raise click.ClickException(str(error)) from error
     _serve_command().main(args=[*config_arguments, "--ready-lines", "kafka", *options], prog_name="minibroker serve", standalone_mode=False)
+
+
+def _has_files(folder: str) -> bool:
+    return Path(folder).is_dir() and any(Path(folder).iterdir())
+
+
+def _registration(folder: Path) -> Callable[[Broker], Awaitable[str]]:
+    from minibroker.cli.container.new_schemas import register_schemas  # noqa: PLC0415  only containers with schemas need it
+
+    return partial(register_schemas, folder)
+
+
+def _registry_options(environment: Mapping[str, str]) -> list[str]:
+    """Return the options of `serve` for MINIBROKER_REGISTRY_PORT: other containers use the registry, too."""
+    port = registry_port(environment)
+    return [] if port is None else ["--registry-port", str(port), "--registry-host", "0.0.0.0"]
 
 
 def _take_old_names(advertised: str) -> None:
@@ -123,6 +157,12 @@ def _ask_health(config_arguments: list[str], options: list[str]) -> None:
     listeners = _properties(serve_options).get("listeners") or _listener_of(serve_options)
     if listeners is not None:
         os.environ["KAFKA_LISTENERS"] = listeners
+    port = registry_port(os.environ)
+    if port is not None:
+        try:
+            check_registry(port, TIMEOUT_S)
+        except Unhealthy as error:
+            raise click.ClickException(str(error)) from error
     health.main(args=config_arguments, prog_name="minibroker health", standalone_mode=False)
 
 

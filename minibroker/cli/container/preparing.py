@@ -1,4 +1,4 @@
-"""Create topics and seed data before clients can connect, with a broker on the same directories that listens only on loopback.
+"""Create topics, seed data and schemas before clients can connect, with a broker on the same directories that listens only on loopback.
 
 Invariants:
 - An existing topic is not changed, so a container that restarts on its volume adds nothing.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -28,8 +28,16 @@ UNFINISHED: Final = ".minibroker-unfinished-topics"  #: in the first log directo
 _TIMEOUT_MS: Final = 60_000
 
 
-def prepare(properties: Mapping[str, str], new_topics: Sequence[NewTopic], *, broker_count: int = 1) -> list[str]:
-    """Create missing topics with their seed data, on as many brokers as clients will see; return a line per topic.
+def prepare(
+    properties: Mapping[str, str],
+    new_topics: Sequence[NewTopic],
+    *,
+    broker_count: int = 1,
+    then: Callable[[SimulatedBroker], Awaitable[str]] | None = None,
+) -> list[str]:
+    """Create missing topics with their seed data, on as many brokers as clients will see, and do what comes `then`.
+
+    Returns a line per topic, and that of `then`.
 
     Raises:
         ConfigurationError: the directories cannot be used, the broker rejects a topic, or a seed file is invalid.
@@ -44,6 +52,8 @@ def prepare(properties: Mapping[str, str], new_topics: Sequence[NewTopic], *, br
             port = broker.listeners[0].port
             unfinished = Path(config.log_dirs[0]) / UNFINISHED
             lines.extend(await asyncio.to_thread(_create_topics, f"127.0.0.1:{port}", new_topics, unfinished))
+            if then is not None:
+                lines.append(await then(broker))
         finally:
             await broker.stop()
 

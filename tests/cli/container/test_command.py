@@ -52,6 +52,24 @@ def test_health_uses_the_configured_listener(tmp_path: Path) -> None:
             assert done.stdout.startswith("healthy: ")
 
 
+def test_health_includes_the_schema_registry(tmp_path: Path) -> None:
+    port, registry = free_ports(2), free_port()
+    environment = {"KAFKA_LISTENERS": f"PLAINTEXT://127.0.0.1:{port}", "MINIBROKER_REGISTRY_PORT": str(registry)}
+    for options in ("", "--log-level info"):
+        done = health(tmp_path, **environment, MINIBROKER_SERVE_OPTIONS=options)
+        assert (done.returncode, done.stderr) == (
+            1, f"Error: the schema registry does not answer on port {registry}: Connection refused\n"
+        )  # fmt: skip
+    assert (
+        health(tmp_path, MINIBROKER_REGISTRY_PORT="x").stderr == "Error: MINIBROKER_REGISTRY_PORT must be a port from 1 to 65535, got x\n"
+    )
+    command = [sys.executable, "-m", "minibroker", "container", "--config", str(tmp_path / "none")]
+    given = {**os.environ, **environment, "KAFKA_LOG_DIRS": str(tmp_path / "data")}
+    with ChildProcess(command, tmp_path / "out", env=given) as broker:
+        broker.wait_for("registry http://0.0.0.0:", 60)
+        assert health(tmp_path, **environment).returncode == 0
+
+
 def health(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "minibroker", "container", "--config", str(folder / "none"), "--health"]
     return subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=60, check=False)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from minibroker.cli.container.new_schemas import register_schemas
 from minibroker.cli.container.new_topics import BROKER_DEFAULT, NewTopic, parse_topics, with_seeds
 from minibroker.cli.container.preparing import UNFINISHED, prepare
 from minibroker.errors import ConfigurationError
@@ -105,3 +107,25 @@ def test_broker_error_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"^topics of this container: topic orders: .*INVALID_REPLICATION_FACTOR"):
         prepare({"log.dirs": str(tmp_path / "data")}, list(parse_topics("orders:1:2").values()))
     assert prepare({"log.dirs": str(tmp_path / "data")}, list(parse_topics("orders:1:2").values()), broker_count=2)
+
+
+def properties(data: Path) -> dict[str, str]:
+    return {"log.dirs": str(data)}
+
+
+def test_schemas_of_a_folder_are_registered_once(tmp_path: Path) -> None:
+    data, folder = tmp_path / "data", tmp_path / "schemas"
+    (folder / "orders-value").mkdir(parents=True)
+    (folder / "orders-value" / "1.avsc").write_text('{"type": "record", "name": "Order", "fields": []}')
+    (folder / "line.json").write_text('{"type": "object"}')
+    (folder / "lines-value.json").write_text('{"$ref": "line.json"}')
+    (folder / "lines-value.references.json").write_text('[{"name": "line.json", "subject": "line"}]')
+    register = partial(register_schemas, folder)
+    for _ in range(2):
+        assert prepare(properties(data), [], then=register) == [f"schemas of {folder} are registered: 3"]
+    (folder / "orders-value" / "2.avsc").write_text('"int"')
+    with pytest.raises(ConfigurationError, match=r"orders-value/2.avsc: Schema being registered is incompatible with an earlier schema"):
+        prepare(properties(data), [], then=register)
+    with BrokerThread(data_dir=data) as broker:
+        registered = {record.text for record in broker.records("_schemas") if record.key and b"SCHEMA" in record.key}
+    assert len(registered) == 3
