@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +21,6 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from tests.support.broker_process import BrokerProcess
 from tests.support.confluent import Consumer, Producer
 from tests.support.ports import free_port
-from tests.support.soak import times
 
 ORDER = {"type": "record", "name": "Order", "fields": [{"name": "item", "type": "string"}]}
 
@@ -102,39 +100,6 @@ def register(url: str, subject: str, schema: Any) -> int | None:
             return schema_id
     except OSError:
         return None
-
-
-def test_what_was_registered_survives_a_kill(broker: BrokerProcess) -> None:
-    """Ten clients register schemas of their own while the broker is killed, again and again."""
-    acknowledged: dict[str, int] = {}
-    for number in range(times(3, soak=20)):
-        url = url_of(broker)
-        killed = threading.Event()
-
-        def run(client: int, round_number: int = number, url: str = url, killed: threading.Event = killed) -> None:
-            for index in range(1000):
-                name = f"s{round_number}-{client}-{index}"
-                schema_id = (
-                    None
-                    if killed.is_set()
-                    else register(url, name, {"type": "fixed", "name": f"F_{round_number}_{client}_{index}", "size": 4})
-                )
-                if schema_id is None:
-                    return
-                acknowledged[name] = schema_id
-                if len(acknowledged) >= 40 * (round_number + 1):
-                    broker.kill()
-                    killed.set()
-
-        clients = [threading.Thread(target=run, args=(each,)) for each in range(10)]
-        for each in clients:
-            each.start()
-        for each in clients:
-            each.join()
-        broker.restart()
-    assert len(set(acknowledged.values())) == len(acknowledged) >= 120
-    client = SchemaRegistryClient({"url": url_of(broker)})
-    assert {name: client.get_latest_version(name).schema_id for name in acknowledged} == acknowledged
 
 
 def test_the_registry_of_a_lab_follows_its_data(tmp_path: Path) -> None:

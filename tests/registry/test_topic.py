@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -104,6 +105,32 @@ async def test_records_of_other_registries_are_read(registry: RegistryClient, br
     write(broker, {"keytype": "DELETE_SUBJECT", "subject": "c", "magic": 0}, {"subject": "c", "version": 1})
     assert await registry.get("/subjects") == ["a", "new"]
     assert await registry.get("/subjects", deleted="true") == ["a", "c", "new"]
+
+
+KARAPACE = json.loads((Path(__file__).parents[1] / "golden" / "karapace_schemas.json").read_text(encoding="utf-8"))["records"]
+
+
+async def test_records_of_karapace_are_read(registry: RegistryClient, broker: BrokerInMemory) -> None:
+    """Subjects, versions, deletions (empty values), configurations and references, as Karapace itself answered after it wrote them."""
+    await registry.register("first", INT)
+    for key, value in KARAPACE:
+        write(broker, key.encode(), None if value is None else value.encode())
+    visible = ["a", "b", "del3", "del4", "j", "p", "q", "re", "ref"]
+    assert await registry.get("/subjects", subjectPrefix="k-") == [f"k-{name}" for name in visible]
+    assert await registry.get("/subjects", deletedOnly="true") == ["k-del1"]
+    found = {name: await registry.get(f"/subjects/k-{name}/versions", deleted="true") for name in [*visible, "del1"]}
+    assert {name: versions for name, versions in found.items() if versions != [1]} == {
+        "a": [1, 2], "del1": [1, 2], "del3": [1, 2], "del4": [2], "re": [1, 2],
+    }  # fmt: skip
+    assert await registry.get("/config/k-a") == {"compatibilityLevel": "FULL_TRANSITIVE"}
+    assert (await registry.get("/config/k-b"))[:2] == (404, 40408)
+    assert await registry.get("/config") == {"compatibilityLevel": "BACKWARD"}
+    assert await registry.get("/subjects/k-p/versions/1/referencedby") == [17]
+    assert await registry.get("/schemas/ids/16/versions") == [{"subject": "k-re", "version": 2}]
+    fields = "Addr home = 1; map<string, int32> m = 2; E e = 3; enum E {X = 0;}"
+    person = f'syntax = "proto3"; package a.b; import "addr.proto"; message P {{ {fields} }}'
+    references = [{"name": "addr.proto", "subject": "k-p", "version": 1}]
+    assert await registry.register("k-q", person, schemaType="PROTOBUF", references=references) == 17
 
 
 async def test_a_deletion_deletes_what_other_registries_wrote_under_other_spellings_of_the_key(
