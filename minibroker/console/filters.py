@@ -72,13 +72,13 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
 def parse_json_path(text: str) -> JsonPath:
     """Parse `$.a.b[0] = 5`. Raises FilterError."""
     if len(text) > TEXT_MAX:
-        raise FilterError(f"a JSON path may have {TEXT_MAX} letters, this one has {len(text)}")
+        raise FilterError(f"a JSON path may have at most {TEXT_MAX} characters, this one has {len(text)}")
     path, operator, wanted = _divide(text.strip())
     if not path.startswith("$"):
         raise FilterError(f"a JSON path starts with $, such as $.user.id = 5, got {path[:50]!r}")
     steps = tuple(_steps(path[1:]))
     if len(steps) > _STEPS_MAX:
-        raise FilterError(f"a JSON path may have {_STEPS_MAX} steps, this one has {len(steps)}")
+        raise FilterError(f"a JSON path may have at most {_STEPS_MAX} steps, this one has {len(steps)}")
     return JsonPath(steps, operator, _value(wanted) if operator else None)
 
 
@@ -108,10 +108,10 @@ def _steps(path: str) -> list[str | int]:
             inner, _, rest = rest[1:].partition("]")
             quoted = inner[:1] in {"'", '"'} and inner[-1:] == inner[:1] and len(inner) > 1
             if not quoted and not inner.isdecimal():
-                raise FilterError(f"[{inner[:50]}] must be a number from 0 on, or a name in quotes")
+                raise FilterError(f"[{inner[:50]}] must be a number of at least 0, or a name in quotes")
             steps.append(inner[1:-1] if quoted else int(inner[:9]))
         else:
-            raise FilterError(f"the JSON path goes on with a dot or a bracket, got {rest[:50]!r}")
+            raise FilterError(f"a JSON path continues with a dot or a bracket, got {rest[:50]!r}")
     return steps
 
 

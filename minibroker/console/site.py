@@ -150,7 +150,7 @@ class ConsoleSite:
                 log.exception("the console could not serve %s", request.path)
                 if request.path.startswith(("/live/", "/tail")):
                     raise  # the stream has begun: it ends, and the browser opens it again
-                return self.failure(request, 500, "the console failed; the broker's log has the reason")
+                return self.failure(request, 500, "the console could not make this page; the broker's log has the reason")
             return response
 
         return serve
@@ -273,7 +273,7 @@ class ConsoleSite:
     async def _login(self, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         session = await self._sessions.begin(str(body.get("user", "")), str(body.get("password", "")), request.remote or "")
         if session is None:
-            return self.failure(request, 403, "user and password do not belong together, or there were too many failures: try again later")
+            return self.failure(request, 403, "wrong user or password, or too many failed logins: try again in a minute")
         response = self._respond(200, json.dumps({"go": "/"}), "application/json")
         response.set_cookie(COOKIE, session.token, httponly=True, samesite="Strict", path="/", secure=request.secure)
         return response

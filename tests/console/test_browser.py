@@ -182,7 +182,7 @@ def test_a_visitor_logs_in_and_out(browser: Any, tmp_path: Path) -> None:
         page.keyboard.press("Tab")
         page.keyboard.type("wrong")
         page.keyboard.press("Enter")
-        sync_api.expect(page.locator("output")).to_contain_text("do not belong together")
+        sync_api.expect(page.locator("output")).to_contain_text("wrong user or password")
         page.get_by_label("Password").fill("ann-secret")
         page.keyboard.press("Enter")
         sync_api.expect(page.get_by_role("heading", level=1)).to_have_text("Overview")

@@ -69,7 +69,7 @@ def test_wrong_logins_fail_alike(secured: ServedConsole, user: str, password: st
     visitor = Visitor(secured.url)
     status, text = visitor.ask("/do/login", {"user": user, "password": password})
     assert (status, visitor.cookie) == (403, "")
-    assert "do not belong together" in text
+    assert "wrong user or password" in text
 
 
 def test_topics_and_groups_are_hidden_as_from_clients(secured: ServedConsole) -> None:

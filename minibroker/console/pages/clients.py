@@ -8,6 +8,7 @@ from minibroker.console.observer import ClientActivity, SeenRequest
 from minibroker.console.pace import first, paced
 from minibroker.console.page import NotFoundError, Page, Visit, rows_of
 from minibroker.console.pages.requests import is_visible, row_of
+from minibroker.console.plan import counted
 from minibroker.console.values import visible
 from minibroker.security.acl import Operation, ResourceType
 from minibroker.testing.request_log import WAITING
@@ -65,7 +66,7 @@ def _waits_for(visit: Visit, last: SeenRequest) -> str:
     where = f" of {', '.join(entry.topics[:3])}" if entry.topics else f" in group {visible(entry.group)}" if entry.group else ""
     if "max_wait_ms" in waits:
         session = f", session {waits['session_id']}" if waits.get("session_id") else ""
-        return f"{waits.get('min_bytes', 1)} bytes{where}, at most {waits['max_wait_ms']} ms{session}"
+        return f"at least {counted(waits.get('min_bytes', 1), 'byte')}{where}, at most {waits['max_wait_ms']} ms{session}"
     if "rebalance_timeout_ms" in waits:
         return f"other members{where}, at most {waits['rebalance_timeout_ms']} ms"
     return f"an answer{where}"
@@ -88,7 +89,7 @@ async def client(visit: Visit) -> dict[str, Any]:
                 "telemetry": [_instance(each, visit) for each in _telemetry(visit) if _is_of(each, activity, info)],
                 "command": _command(visit),
             }
-    raise NotFoundError(f"connection {number} is closed, or never existed")
+    raise NotFoundError(f"connection {number} is closed or never existed")
 
 
 async def _requests(visit: Visit, info: Any) -> list[SeenRequest]:

@@ -87,7 +87,7 @@ async def request(visit: Visit) -> dict[str, Any]:
     number = visit.number("number")
     seen = visit.host.observer.find(number)
     if seen is None or not is_visible(visit, seen):
-        raise NotFoundError(f"request {number} is not kept any more; the last {len(visit.host.observer.requests)} are")
+        raise NotFoundError(f"the console no longer has request {number}; it keeps the last {len(visit.host.observer.requests)}")
     client = visit.host.observer.clients.get(seen.connection)
     return row_of(seen) | {
         "body": seen.body,
