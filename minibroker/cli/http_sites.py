@@ -270,7 +270,8 @@ class HttpSites:
             from minibroker.metrics.meter import Meter  # noqa: PLC0415  most brokers count nothing
 
             self._meter = Meter(with_commits="kminion" in self._options["metrics_names"])
-            hooks |= self._meter.parts(**hooks)
+            dispatcher = {name: hook for name, hook in hooks.items() if name == "make_dispatcher"}
+            hooks |= self._meter.parts(**dispatcher)
         return hooks
 
     async def start(self, broker: Served) -> None:
