@@ -80,7 +80,7 @@ def list_groups(client: Client, *, states: tuple[str, ...], types: tuple[str, ..
     """List groups of all types with their states."""
     found = admin.list_groups(client, states=states, types=types)
     items = [{field: getattr(each, field) for field in LIST_COLUMNS} for each in found]
-    emit(items, output, columns=LIST_COLUMNS, name="group")
+    emit(items, output, columns=LIST_COLUMNS, name="group", empty="No groups. A group exists while it has members or committed offsets.")
 
 
 @groups.command()

@@ -77,10 +77,11 @@ class LazyGroup(click.Group):
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "acls": ("minibroker.cli.acls", "acls", "Show and change access control lists."),
     "api-versions": ("minibroker.cli.api_versions", "api_versions", "Show which APIs and versions brokers serve."),
+    "cluster": ("minibroker.cli.cluster", "cluster", "Show the brokers of a cluster, its controller, topics and partitions."),
     "completion": ("minibroker.cli.completions", "completion", "Print the script that completes commands in a shell."),
     "config": ("minibroker.cli.config", "config", "Explain the broker's properties, and check a properties file."),
     "configs": ("minibroker.cli.configs", "configs", "Show and change configs of topics, brokers, groups and more."),
-    "consume": ("minibroker.cli.consume", "consume", "Read records of TOPIC to stdout."),
+    "consume": ("minibroker.cli.consume", "consume", "Read records of TOPICS to stdout."),
     "container": ("minibroker.cli.container.command", "container", "Run a broker like the container image."),
     "doctor": ("minibroker.cli.doctor", "doctor", "Find out why clients here cannot work with a cluster."),
     "dump-log": ("minibroker.cli.dump_log", "dump_log", "Print and check the files of a log directory."),

@@ -151,7 +151,7 @@ def offsets(
             else ("topic", "partition", "offset")
         )
         if items or output == "json" or not errors:
-            emit(items, output, columns=columns)
+            emit(items, output, columns=columns, empty="No topics.")
     fail_with(errors)
 
 
@@ -165,7 +165,7 @@ def _show_bounds(client: Client, partitions_to_show: list[TopicPartition], error
     if output != "name":
         items = [{field: item[field] for field in BOUND_COLUMNS} for item in items]
     if items or output == "json" or not errors:
-        emit(items, output, columns=BOUND_COLUMNS)
+        emit(items, output, columns=BOUND_COLUMNS, empty="No topics.")
     fail_with(errors)
 
 

@@ -22,10 +22,26 @@ FORMATS = ("table", "json", "jsonl", "yaml", "name")
 Item = Mapping[str, Any]
 
 
-def emit(items: Sequence[Item], output: str, *, columns: Sequence[str], name: str = "name") -> None:
-    """Print items; `columns` are the fields of a table, `name` is the field that -o name prints."""
-    if output == "table":
+def emit(
+    items: Sequence[Item], output: str, *, columns: Sequence[str], name: str = "name", empty: str = "", is_single: bool = False
+) -> None:
+    """Print items.
+
+    Args:
+        items: objects with the same fields.
+        output: one of FORMATS.
+        columns: the fields of a table.
+        name: the field that -o name prints.
+        empty: what stderr says beside a table without rows.
+        is_single: print the only item of JSON and YAML as an object instead of a list.
+    """
+    if is_single and output in {"json", "yaml"}:
+        (item,) = items
+        click.echo(json.dumps(item, ensure_ascii=False, indent=2) if output == "json" else yaml_text(item).rstrip("\n"))
+    elif output == "table":
         click.echo(table(items, columns))
+        if not items and empty:
+            click.echo(empty, err=True)
     elif output == "name":
         for item in items:
             click.echo(item[name])

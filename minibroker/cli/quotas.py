@@ -77,7 +77,7 @@ def describe(client: Client, *, entity: Entity, only: bool, output: str) -> None
     items = sorted(
         (_item(each) for each in found), key=lambda item: [(item[column] is not None, str(item[column])) for column in COLUMNS[:4]]
     )
-    emit(items, output, columns=COLUMNS)
+    emit(items, output, columns=COLUMNS, empty="No quotas: clients are not limited.")
 
 
 def _names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:

@@ -114,7 +114,7 @@ def list_schemas(client: RegistryClient, *, prefix: str, all_versions: bool, del
         }
         for each in _all_schemas(client, prefix, latest_only=not all_versions, deleted=deleted)
     ]
-    emit(items, output, columns=(*_LIST_COLUMNS, "deleted") if deleted else _LIST_COLUMNS, name="subject")
+    emit(items, output, columns=(*_LIST_COLUMNS, "deleted") if deleted else _LIST_COLUMNS, name="subject", empty="No schemas.")
 
 
 def _all_schemas(client: RegistryClient, prefix: str, *, latest_only: bool, deleted: bool) -> Iterator[dict[str, Any]]:

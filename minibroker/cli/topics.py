@@ -48,7 +48,12 @@ def list_topics(client: Client, *, internal: bool, output: str) -> None:
     """List topics by name."""
     found = sorted(client.metadata(None).topics, key=lambda topic: topic.name or "")
     items = [_summary(topic) for topic in found if internal or not topic.is_internal]
-    emit(items, output, columns=(*LIST_COLUMNS, "internal") if internal else LIST_COLUMNS)
+    emit(
+        items,
+        output,
+        columns=(*LIST_COLUMNS, "internal") if internal else LIST_COLUMNS,
+        empty="No topics. 'minibroker topics create NAME' creates one.",
+    )
 
 
 @topics.command()

@@ -85,7 +85,7 @@ def list_transactions(
     found = admin.list_transactions(
         client, states=states, producer_ids=producer_ids, duration_ms=duration_filter, pattern=transactional_id_pattern
     )
-    emit([each._asdict() for each in found], output, columns=LIST_COLUMNS, name="transactional_id")
+    emit([each._asdict() for each in found], output, columns=LIST_COLUMNS, name="transactional_id", empty="No transactional ids.")
 
 
 @transactions.command()
@@ -247,7 +247,7 @@ def find_hanging(
     ]
     if output == "name":
         items = [{"name": f"{item['topic']}:{item['partition']}:{item['start_offset']}"} for item in items]
-    emit(items, output, columns=HANGING_COLUMNS)
+    emit(items, output, columns=HANGING_COLUMNS, empty="No hanging transactions.")
     fail_with(list(errors))
 
 

@@ -56,7 +56,13 @@ def _password_options(function: Any) -> Any:
 @client_command
 def list_users(client: Client, *, output: str) -> None:
     """List users and their SCRAM mechanisms. Users of PLAIN are in the configuration of the broker, and are not listed."""
-    emit([each._asdict() for each in access.list_credentials(client)], output, columns=COLUMNS, name="user")
+    emit(
+        [each._asdict() for each in access.list_credentials(client)],
+        output,
+        columns=COLUMNS,
+        name="user",
+        empty="No SCRAM users. 'minibroker users add NAME' adds one.",
+    )
 
 
 @users.command(short_help="Add a user.")

@@ -207,7 +207,7 @@ class Client:
                         raise LeaderNotAvailable(f"topic {name} partition {partition.partition_index} has no leader")
             except UnknownTopicOrPartition as error:
                 if not create or creation.over:
-                    message = f"topic {name} does not exist: create it first, for example with 'minibroker topics create {name}'"
+                    message = f"topic {name}: it does not exist. 'minibroker topics create {name}' creates it"
                     raise UnknownTopicOrPartition(message) from None
                 creation.pause(error)
             except KafkaError as error:

@@ -10,7 +10,7 @@ from enum import Enum
 from minibroker.errors import BY_CODE, KafkaError, UnknownServerError, UnknownTopicOrPartition
 
 #: Kafka's message mentions servers and one partition, but most users have misspelled a topic
-_PLAINER = {UnknownTopicOrPartition.code: "there is no such topic or partition"}
+_PLAINER = {UnknownTopicOrPartition.code: "it does not exist"}
 
 
 class ClientError(Exception):

@@ -40,7 +40,7 @@ def test_create_describe_alter_delete(cli: Commands, cluster: Cluster) -> None:
 
     assert cli("topics", "delete", "story", "-o", "name").out == "story\n"
     assert becomes(lambda: "story" not in cli("topics", "list", "-o", "name").lines), "Apache Kafka deletes after it has answered"
-    gone = "Error: topic story: there is no such topic or partition [UNKNOWN_TOPIC_OR_PARTITION]\n"
+    gone = "Error: topic story: it does not exist [UNKNOWN_TOPIC_OR_PARTITION]\n"
     assert cli("topics", "describe", "story", code=1).err == gone
 
 
