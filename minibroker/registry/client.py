@@ -15,6 +15,7 @@ import http.client
 import json
 import ssl
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlencode, urlsplit
@@ -57,8 +58,10 @@ class RegistryClient:
         """Raises ConfigurationError: the URL or a property is invalid."""
         if "://" not in url:
             url = f"http://{url}"
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
+        parts, is_valid = urlsplit(url), False
+        with suppress(ValueError):  # a port that is none
+            is_valid = parts.scheme in {"http", "https"} and parts.hostname is not None and parts.port != 0
+        if not is_valid or parts.hostname is None:
             raise ConfigurationError(f"{url} is not a URL of a schema registry, such as http://localhost:8081")
         address = parts.hostname if ":" not in parts.hostname else f"[{parts.hostname}]"
         self.url = f"{parts.scheme}://{address}{f':{parts.port}' if parts.port else ''}{parts.path.rstrip('/')}"

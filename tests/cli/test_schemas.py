@@ -98,7 +98,8 @@ def test_failures_are_one_line_in_plain_english(schemas: Callable[..., Ran], fil
     assert (
         gone == "Error: no schema registry at http://127.0.0.1:1: Connection refused. 'minibroker serve --registry-port 8081' starts one\n"
     )
-    assert "is not a URL of a schema registry" in offline("schemas", "list", "--registry", "ftp://x", code=1).err
+    for wrong in ("ftp://x", "http://x:y", "http://"):
+        assert "is not a URL of a schema registry" in offline("schemas", "list", "--registry", wrong, code=1).err
 
 
 class _Other(BaseHTTPRequestHandler):

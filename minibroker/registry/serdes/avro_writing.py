@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 
 from minibroker.registry.serdes.avro_types import AvroField, AvroType
 from minibroker.registry.serdes.budget import Budget
-from minibroker.registry.serdes.errors import SerdesError
+from minibroker.registry.serdes.errors import LimitError, SerdesError
 
 _BITS: Final = {"int": 31, "long": 63}
 _NAMED_NUMBERS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -25,7 +25,7 @@ def write_avro(value: Any, schema: AvroType, budget: Budget) -> bytes:
     try:
         return _Writer(budget).write(schema, value)
     except RecursionError:
-        raise SerdesError("too many nested values") from None
+        raise LimitError("too many nested values") from None
 
 
 class _Writer:
@@ -107,6 +107,8 @@ class _Writer:
                 continue
             try:
                 return _long(index) + self.write(branch, value)
+            except LimitError:
+                raise
             except SerdesError as error:
                 reason = error
         if reason is not None and len(names) - ("null" in names) == 1:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from minibroker.registry.serdes.errors import SerdesError
+from minibroker.registry.serdes.errors import LimitError
 
 DEPTH_MAX: Final = 250  #: nesting of values
 _VALUES: Final = 10_000  #: that may take no bytes
@@ -26,14 +26,14 @@ class Budget:
         self._depth = 0
 
     def enter(self) -> None:
-        """Begin a value; `leave` ends it. Raises SerdesError."""
+        """Begin a value; `leave` ends it. Raises LimitError."""
         self._depth += 1
         self._values_left -= 1
         if self._depth > DEPTH_MAX:
-            raise SerdesError(f"more than {DEPTH_MAX} nested values")
+            raise LimitError(f"more than {DEPTH_MAX} nested values")
         if self._values_left < 0:
             if self.letters_left is None:
-                raise SerdesError(f"more than {self._values_max} values, which is more than its size allows")
+                raise LimitError(f"more than {self._values_max} values, which is more than its size allows")
             self.is_cut = True
 
     def leave(self) -> None:

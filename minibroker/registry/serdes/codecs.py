@@ -134,4 +134,7 @@ def _too_large(payload: bytes) -> SerdesError:
 
 
 def _size_of(value: Any) -> int:
-    return len(json.dumps(value))
+    try:
+        return len(json.dumps(value))
+    except RecursionError:
+        raise SerdesError("too many nested values") from None

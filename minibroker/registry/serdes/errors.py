@@ -24,3 +24,7 @@ class SerdesError(ValueError):
         for name in reversed(self._path):
             path += name if name.startswith("[") or not path else f".{name}"
         return f"field {path}: {self._reason}" if path else self._reason
+
+
+class LimitError(SerdesError):
+    """A value is larger, deeper or more work than is allowed. Another branch of a union is not tried then."""

@@ -6,13 +6,14 @@ follows is limited: a schema can otherwise keep a validator busy for years.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from minibroker.extras import install_command
 from minibroker.registry.json_text import read_json
 from minibroker.registry.parsed_schema import ReferencedSchema
-from minibroker.registry.serdes.errors import SerdesError
+from minibroker.registry.serdes.errors import LimitError, SerdesError
 
 try:
     import re2
@@ -24,7 +25,9 @@ try:
 except ImportError as error:
     raise SerdesError(f"JSON Schema needs {error.name}: {install_command('registry')}") from error
 
-_REFERENCES_MAX: Final = 20_000  #: followed in one validation
+_REFERENCES_MAX: Final = 1_000  #: followed in one validation
+_REFERENCES_PER_LETTER: Final = 2  #: of the value, in addition
+_SHOWN: Final = 150  #: letters at the beginning and at the end of a long message, which may have the value in it
 _FOLLOWING: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
@@ -50,8 +53,8 @@ class JsonValidator:
 
     def check(self, value: Any) -> None:
         """Raise SerdesError for a value that is not valid."""
-        self._left = _REFERENCES_MAX
         try:
+            self._left = _REFERENCES_MAX + _REFERENCES_PER_LETTER * len(json.dumps(value))
             error = best_match(self._validator.iter_errors(value))
         except RecursionError:
             raise SerdesError("too many nested values") from None
@@ -59,7 +62,8 @@ class JsonValidator:
             raise SerdesError(f"its schema cannot be used: {failure}") from failure
         if error is None:
             return
-        found = SerdesError(error.message[:300])
+        message = error.message
+        found = SerdesError(message if len(message) <= 2 * _SHOWN else f"{message[:_SHOWN]} ... {message[-_SHOWN:]}")
         for name in reversed(list(error.absolute_path)):
             found.within(f"[{name}]" if isinstance(name, int) else str(name))
         raise found
@@ -68,7 +72,7 @@ class JsonValidator:
         def check(validator: Any, reference: Any, instance: Any, schema: Any) -> Iterator[Any]:
             self._left -= 1
             if self._left < 0:
-                raise SerdesError(f"its schema follows more than {_REFERENCES_MAX} references to check it")
+                raise LimitError("its schema follows too many references to check it")
             yield from follow(validator, reference, instance, schema) or ()
 
         return check

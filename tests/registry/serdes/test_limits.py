@@ -1,0 +1,132 @@
+"""Schemas and values that would keep a process busy, and bytes that nobody wrote: the only failure is SerdesError."""
+
+from __future__ import annotations
+
+import base64
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minibroker.registry.serdes.codecs import PREVIEWED_MAX, Codec, RegisteredSchema, codec_of
+from minibroker.registry.serdes.errors import SerdesError
+from minibroker.registry.serdes.framing import Framed, FramingError, join, read_indexes, split, write_indexes
+from tests.support.soak import examples
+
+AVRO = {
+    "type": "record",
+    "name": "R",
+    "fields": [
+        {"name": "words", "type": {"type": "array", "items": ["null", "string", "R"]}},
+        {"name": "map", "type": {"type": "map", "values": "double"}},
+        {"name": "kind", "type": {"type": "enum", "name": "K", "symbols": ["A"]}},
+    ],
+}
+
+
+def avro(schema: Any) -> Codec:
+    return codec_of(RegisteredSchema(7, "AVRO", json.dumps(schema)))
+
+
+def json_schema(schema: Any) -> Codec:
+    return codec_of(RegisteredSchema(7, "JSON", json.dumps(schema)))
+
+
+def protobuf() -> Codec:
+    """message Node { Node next = 1; string name = 2; }."""
+    fields = [
+        FieldDescriptorProto(name="next", number=1, label=1, type=11, type_name=".Node"),  # type: ignore[arg-type]  # numbers of enums
+        FieldDescriptorProto(name="name", number=2, label=1, type=9),  # type: ignore[arg-type]  # as above
+    ]
+    file = FileDescriptorProto(name="x", syntax="proto3", message_type=[DescriptorProto(name="Node", field=fields)])
+    return codec_of(RegisteredSchema(7, "PROTOBUF", base64.b64encode(file.SerializeToString()).decode()))
+
+
+CODECS = {"avro": avro(AVRO), "json": json_schema({}), "protobuf": protobuf()}
+
+
+@pytest.mark.parametrize("kind", CODECS)
+def test_any_bytes_are_decoded_or_refused(kind: str) -> None:
+    @given(st.binary(max_size=60), st.sampled_from([None, 20]))
+    @examples(100)
+    def check(data: bytes, preview_bytes: int | None) -> None:
+        with suppress(SerdesError):
+            json.dumps(CODECS[kind].decode(Framed(7, data, None), preview_bytes).value)
+
+    check()
+
+
+@given(st.binary(max_size=40))
+@examples(100)
+def test_any_bytes_are_taken_apart(data: bytes) -> None:
+    found = split(data)
+    assert (found is None) == (data[:1] not in {b"\0", b"\1"} or len(data) < (5 if data[0] == 0 else 17))
+    try:
+        indexes, end = read_indexes(data)
+    except FramingError:
+        return
+    assert end <= len(data)
+    if min(indexes) >= 0 and data[:1] != b"\2":  # the first message may be spelled as one index, 0
+        assert read_indexes(write_indexes(indexes))[0] == indexes
+
+
+def test_a_frame_is_that_of_confluents_documentation() -> None:
+    assert join(7, b"x") == b"\0\0\0\0\7x"
+    assert join(7, b"x", (0,)) == b"\0\0\0\0\7\0x"
+    assert join(7, b"x", (1, 0)) == b"\0\0\0\0\7\4\2\0x"
+    assert write_indexes((200,)) == b"\2\x90\3"
+
+
+def test_references_that_double_at_each_step_end_at_a_limit() -> None:
+    steps = {f"a{i}": {"allOf": [{"$ref": f"#/definitions/a{i - 1}"}] * 2} for i in range(1, 60)}
+    with pytest.raises(SerdesError, match="follows too many references"):
+        json_schema({"definitions": {"a0": {}, **steps}, "$ref": "#/definitions/a59"}).encode({})
+
+
+def test_patterns_take_linear_time() -> None:
+    codec = json_schema({"pattern": "^(a+)+$", "patternProperties": {"^(a+)+$": {"type": "string"}}})
+    with pytest.raises(SerdesError, match="does not match"):
+        codec.encode("a" * 50_000 + "b")
+    assert codec.encode({"a" * 50_000 + "b": 5}).startswith(b"\0\0\0\0\7")
+    with pytest.raises(SerdesError, match=r"its schema cannot be used: .*perl operator"):
+        json_schema({"pattern": "(?=a)"}).encode("a")
+
+
+def test_unions_that_are_tried_at_each_step_end_at_a_limit() -> None:
+    node = {"type": "record", "name": "A", "fields": [{"name": "next", "type": ["string", "A", {**_named("B"), "fields": [_NEXT]}]}]}
+    value: Any = 5
+    for _ in range(60):
+        value = {"next": value}
+    with pytest.raises(SerdesError, match=r"more than .* values, which is more than its size allows"):
+        avro(node).encode(value)
+
+
+def _named(name: str) -> dict[str, Any]:
+    return {"type": "record", "name": name}
+
+
+_NEXT = {"name": "next", "type": ["string", "A", "B"]}
+
+
+def test_protobuf_messages_within_messages_and_large_ones() -> None:
+    deep = b""
+    for _ in range(200):
+        deep = b"\x0a" + _varint(len(deep)) + deep
+    with pytest.raises(SerdesError, match="it is not a message Node"):
+        CODECS["protobuf"].decode(Framed(7, b"\0" + deep, None))
+    large = b"\0\x12" + _varint(PREVIEWED_MAX) + b"x" * PREVIEWED_MAX
+    assert len(CODECS["protobuf"].decode(Framed(7, large, None)).value["name"]) == PREVIEWED_MAX
+    with pytest.raises(SerdesError, match="there are previews up to 65536"):
+        CODECS["protobuf"].decode(Framed(7, large, None), 4096)
+
+
+def _varint(number: int) -> bytes:
+    content = bytearray()
+    while number >= 0x80:
+        content.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*content, number])
