@@ -37,6 +37,8 @@ BLOCK_BYTES = {
     bytes.fromhex("04224d18607073"): 4 << 20,
 }
 NOT_COMPRESSED = 1 << 31
+NO_MORE_BLOCKS = bytes(4)
+LZ4 = int(Compression.LZ4)
 _unpack_size = Struct("<I").unpack_from
 decompress_block_into = lz4.decompress_block_into
 GROUP_BYTES = 2 << 20  #: of records decoded at once; a larger batch is its own group
@@ -94,7 +96,11 @@ class PayloadBuffer:
     def append(self, codec: int, chunk: bytes, start: int, stop: int) -> None:
         """Decompress the payload chunk[start:stop] after the others; KafkaError if it is broken."""
         begin = self._end
-        limit = block_bytes(chunk, start) if codec == Compression.LZ4 else 0
+        limit = block_bytes(chunk, start) if codec == LZ4 else 0
+        if limit and self._append_only_block(chunk, start, stop, limit):
+            self.starts.append(begin)
+            self.stops.append(self._end)
+            return
         if not limit or not self._append_blocks(chunk, plain_blocks(chunk, start, stop), limit):
             payload = memoryview(chunk)[start:stop]
             content = decompress(Compression.of(codec), payload) if codec else payload
@@ -103,6 +109,19 @@ class PayloadBuffer:
             self._end = begin + len(content)
         self.starts.append(begin)
         self.stops.append(self._end)
+
+    def _append_only_block(self, chunk: bytes, start: int, stop: int, limit: int) -> bool:
+        """Append a plain frame of one compressed block, as most are; return False and append nothing for others, or if it is broken."""
+        first, last = start + HEADER_SIZE + 4, stop - 4
+        if last <= first or _unpack_size(chunk, first - 4)[0] != last - first or chunk[last:stop] != NO_MORE_BLOCKS:
+            return False
+        begin = self._end
+        self._make_room(begin, limit)
+        try:
+            self._end += decompress_block_into(memoryview(chunk)[first:last], self._view[begin : begin + limit], output_len=limit)
+        except DecompressionError:
+            return False
+        return True
 
     def _append_blocks(self, chunk: bytes, blocks: list[tuple[int, int, bool]], limit: int) -> bool:
         """Append blocks; return False and append nothing if one is broken or larger than `limit`: `decompress` reports the error."""

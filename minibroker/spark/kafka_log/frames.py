@@ -45,7 +45,7 @@ _unpack_skimmed = _skimmed.unpack_from
 SKIM_HEAD = _skimmed.size
 SKIM_CHUNK = 4096
 
-_unpack_length = Struct(">i").unpack_from
+_unpack_length = Struct(">8xi4xb").unpack_from
 _unpack_head = Struct(">qi4xb").unpack_from
 
 
@@ -75,10 +75,12 @@ def read_head(data: bytes, index: int = 0) -> Head | None:
 def frame_positions(chunk: bytes) -> tuple[list[int], int]:
     """Return the positions of the whole batches of format v2 from the start of `chunk` on, and their end."""
     positions = []
-    index, last_head = 0, len(chunk) - HEADER_SIZE
+    index, size = 0, len(chunk)
+    last_head = size - HEADER_SIZE
     while index <= last_head:
-        stop = index + LOG_OVERHEAD + _unpack_length(chunk, index + 8)[0]
-        if chunk[index + MAGIC_POSITION] != MAGIC_V2 or stop > len(chunk) or stop < index + HEADER_SIZE:
+        length, magic = _unpack_length(chunk, index)
+        stop = index + LOG_OVERHEAD + length
+        if magic != MAGIC_V2 or stop > size or length < HEADER_SIZE - LOG_OVERHEAD:
             break
         positions.append(index)
         index = stop
