@@ -12,6 +12,7 @@ except ImportError:  # optional: the extra `registry`
     FileDescriptorSet = None  # type: ignore[assignment,misc]
 
 from minibroker.extras import install_command
+from minibroker.registry.confluent_protos import known_files
 from minibroker.registry.protoc import ProtocError, compile_proto
 from minibroker.spark.failures import SourceError
 
@@ -34,7 +35,7 @@ def compile_file(text: str, imports: Mapping[str, str]) -> ProtobufFile:
     if find_spec("grpc_tools") is None or FileDescriptorSet is None:
         raise SourceError(f"Protobuf schemas need grpcio-tools: {install_command('registry')}")
     try:
-        descriptors = compile_proto({**imports, _MAIN: text}, _MAIN)
+        descriptors = compile_proto({**known_files((text, *imports.values())), **imports, _MAIN: text}, _MAIN)
     except ProtocError as error:
         raise SourceError(f"protoc cannot compile a Protobuf schema of the registry: {' '.join(str(error).split())}") from error
     files = FileDescriptorSet.FromString(descriptors).file

@@ -39,6 +39,11 @@ def test_places_of_messages() -> None:
     assert b"google/protobuf/timestamp.proto" not in other.descriptors
 
 
+def test_confluents_own_files_need_no_reference() -> None:
+    text = 'syntax = "proto3"; import "confluent/type/decimal.proto"; message Price { confluent.type.Decimal price = 1; }'
+    assert b"confluent/type/decimal.proto" in compile_file(text, {}).descriptors
+
+
 def test_indexes_are_those_of_confluents_serializer() -> None:
     for path in ([0], [1], [1, 0, 0], [63, 64], [0, 0], [200]):
         assert encoded_indexes(path)[0] == SchemaId("PROTOBUF", 7, None, path).id_to_bytes()[5:]
@@ -53,5 +58,5 @@ def test_texts_that_protoc_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(SourceError, match="is not a name of a file that can be imported"):
             compile_file(MONEY, {name: MONEY})
     monkeypatch.setitem(sys.modules, "grpc_tools", None)
-    with pytest.raises(SourceError, match=r"grpcio-tools is not installed.*minibroker\[registry\]"):
+    with pytest.raises(SourceError, match=r"Protobuf schemas need grpcio-tools: pip install .*\[registry\]"):
         compile_file(MONEY, {})
