@@ -6,9 +6,9 @@ whole. Of a record larger than LONG_RECORD only the beginning is read, without i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, Protocol
 
 from minibroker.errors import InvalidRecord
 from minibroker.records.batch import COMPRESSION_MASK, HEADER_SIZE, RecordBatch
@@ -22,28 +22,23 @@ from minibroker.registry.serdes.framing import FramingError, Header, split
 STEP_RECORDS: Final = 500  #: between two pauses
 LONG_RECORD: Final = 1 << 20  #: bytes
 _PIECES_ELSEWHERE: Final = 4  #: pieces that are decompressed at a time
+_NUMBER_SIZE: Final = 5  #: bytes of an id that is a number, with its first byte
 _ID_SIZE: Final = 17  #: bytes of the longest id, with its first byte
 _HEADERS: Final = (b"__key_schema_id", b"__value_schema_id")
 _NAME_MAX: Final = max(map(len, _HEADERS))
 
 
-class Part(NamedTuple):
-    """The key or the value of a record."""
-
-    size: int  #: -1: null
-    schema_id: int | str | None  #: a number, or a GUID; None: it names no schema
+Found = int | str | None  #: the id of a key or value: a number, or a GUID; None: it names no schema, or is null
 
 
-class RecordIds(NamedTuple):
-    """What a record says of its schemas."""
+class Judge(Protocol):
+    """Gets the ids of each record."""
 
-    number: int  #: in the batch, from 0 on
-    timestamp_delta: int
-    key: Part
-    value: Part
+    def __call__(self, number: int, timestamp_delta: int, sizes: tuple[int, int], key: Found, value: Found) -> object:
+        """Look at a record: its number in the batch, and the sizes of key and value (-1: null)."""
 
 
-def read_ids(batch: RecordBatch, judge: Callable[[RecordIds], None]) -> Steps[None]:
+def read_ids(batch: RecordBatch, judge: Judge) -> Steps[None]:
     """Pass the ids of each record to `judge`, in steps. Raises InvalidRecord if the records do not agree with their batch."""
     kind = Compression.of(batch.attributes & COMPRESSION_MASK)
     payload = batch.data[HEADER_SIZE:]
@@ -69,7 +64,7 @@ def _some_of(pieces: Iterator[bytes], *, is_elsewhere: bool) -> Steps[list[bytes
 class _Walk:
     """The state of a walk over `count` records."""
 
-    def __init__(self, count: int, judge: Callable[[RecordIds], None]) -> None:
+    def __init__(self, count: int, judge: Judge) -> None:
         self._count = count
         self._judge = judge
         self._index = 0
@@ -84,7 +79,7 @@ class _Walk:
         data, position, self._skip = self._rest + piece[self._skip :], 0, 0
         while position < len(data) and self._index < self._count:
             try:
-                size, start = read_varint(data, position)
+                size, start = _number(data, position)
             except IndexError:
                 break  # the length continues in the next piece
             if size < 0:
@@ -109,26 +104,50 @@ class _Walk:
 
     def _read(self, data: bytes, position: int, stop: int, *, has_headers: bool) -> None:
         end = min(stop, len(data))
+        headers: list[Header] = []
         try:
-            timestamp_delta, position = read_varint(data, position + 1, MAX_VARLONG_BITS)  # after the attributes
-            _, position = read_varint(data, position)
-            key_size, key_start = read_varint(data, position)
-            value_size, value_start = read_varint(data, key_start + max(key_size, 0))
-            value_stop = value_start + max(value_size, 0)
-            headers = _headers(data, value_stop, end) if has_headers else []
+            position += 1  # after the attributes
+            number = data[position]  # varints of one byte are read in place: most are
+            if number < 0x80:
+                timestamp_delta, position = (number >> 1) ^ -(number & 1), position + 1
+            else:
+                timestamp_delta, position = _number(data, position)
+            while data[position] >= 0x80:  # the offset delta, which the handler checks
+                position += 1
+            number = data[position + 1]
+            if number < 0x80:
+                key_size, key_start = (number >> 1) ^ -(number & 1), position + 2
+            else:
+                key_size, key_start = _number(data, position + 1)
+            value_size, value_start = _number(data, key_start + key_size if key_size > 0 else key_start)
+            value_stop = value_start + value_size if value_size > 0 else value_start
+            if has_headers and (value_stop != end - 1 or data[value_stop]):  # most records have no headers
+                headers = _headers(data, value_stop, end)
         except (IndexError, InvalidRecord):
             raise InvalidRecord(f"record {self._index} is shorter than its fields") from None
-        if value_stop >= stop or min(key_size, value_size) < -1:
+        if value_stop >= stop or key_size < -1 or value_size < -1:
             raise InvalidRecord(f"record {self._index} is shorter than its fields")
-        key = Part(key_size, _id_of(data[key_start : key_start + min(key_size, _ID_SIZE)], headers, "key") if key_size >= 0 else None)
-        value_id = _id_of(data[value_start : value_start + min(value_size, _ID_SIZE)], headers, "value") if value_size >= 0 else None
-        self._judge(RecordIds(self._index, timestamp_delta, key, Part(value_size, value_id)))
+        key = _id_at(data, key_start, key_size, headers, "key")
+        value = _id_at(data, value_start, value_size, headers, "value")
+        self._judge(self._index, timestamp_delta, (key_size, value_size), key, value)
         self._index += 1
 
 
-def _id_of(beginning: bytes, headers: list[Header], part: str) -> int | str | None:
+def _number(data: bytes, position: int) -> tuple[int, int]:
+    """Return a varint and the position after it; those of one byte are read in place."""
+    number = data[position]
+    if number < 0x80:
+        return (number >> 1) ^ -(number & 1), position + 1
+    return read_varint(data, position, MAX_VARLONG_BITS)
+
+
+def _id_at(data: bytes, start: int, size: int, headers: list[Header], part: str) -> Found:
+    if size < 0:
+        return None
+    if not headers and size >= _NUMBER_SIZE and not data[start]:
+        return int.from_bytes(data[start + 1 : start + _NUMBER_SIZE])
     try:
-        found = split(beginning, headers, part)
+        found = split(data[start : start + min(size, _ID_SIZE)], headers, part)
     except FramingError:
         return None
     return None if found is None else found.schema_id

@@ -127,9 +127,8 @@ class Registry:
         """All versions of the subjects with a prefix, as far as the client may know."""
         state = await self._topic.catch_up()
         found: list[StoredSchema] = []
-        async for subject in _in_slices(sorted(each for each in state.subjects if matches_prefix(each, prefix))):
-            if not access.may_read(subject):
-                continue
+        names = [each async for each in _in_slices([*state.subjects]) if matches_prefix(each, prefix) and access.may_read(each)]
+        async for subject in _in_slices(sorted(names)):
             versions = state.versions(subject, with_deleted=with_deleted)
             found += versions[-1:] if latest_only else versions
         return found

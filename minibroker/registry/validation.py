@@ -29,7 +29,7 @@ from minibroker.records.batch import RecordBatch
 from minibroker.records.steps import Steps
 from minibroker.records.validate import MAX_RECORD_ERRORS, is_legacy, only_batch
 from minibroker.registry.errors import RegistryError
-from minibroker.registry.record_ids import Part, RecordIds, read_ids
+from minibroker.registry.record_ids import Found, read_ids
 from minibroker.registry.registry import Registry
 from minibroker.registry.state import ContextIds
 from minibroker.registry.stored_schema import AVRO, PROTOBUF
@@ -157,18 +157,24 @@ class _Judge:
         self._found: list[tuple[int, str]] = []  #: the first MAX_RECORD_ERRORS
         self.count = 0
 
-    def __call__(self, ids: RecordIds) -> None:
+    def __call__(self, number: int, timestamp_delta: int, sizes: tuple[int, int], key: Found, value: Found) -> None:
         """Look at one record."""
-        reason = self._subjects.refusal("value", ids.value) or self._subjects.refusal("key", ids.key)
+        subjects = self._subjects
+        reason = None
+        if subjects.checks_value and sizes[1] >= 0 and value not in subjects.valid_values:
+            reason = subjects.refusal("value", value)
+        if reason is None and subjects.checks_key and sizes[0] >= 0 and key not in subjects.valid_keys:
+            reason = subjects.refusal("key", key)
         if reason is None:
             return
         self.count += 1
         if self.count <= MAX_RECORD_ERRORS:
+            key_size, value_size = (max(each, 0) for each in sizes)
             record = (
-                f"DefaultRecord(offset={ids.number}, timestamp={self._base_timestamp + ids.timestamp_delta}, "
-                f"key={max(ids.key.size, 0)} bytes, value={max(ids.value.size, 0)} bytes)"
+                f"DefaultRecord(offset={number}, timestamp={self._base_timestamp + timestamp_delta}, "
+                f"key={key_size} bytes, value={value_size} bytes)"
             )
-            self._found.append((ids.number, f"Log record {record} is rejected by the record interceptor {_INTERCEPTOR}: {reason}"))
+            self._found.append((number, f"Log record {record} is rejected by the record interceptor {_INTERCEPTOR}: {reason}"))
 
     @property
     def error(self) -> KafkaError:
@@ -179,25 +185,24 @@ class _Judge:
 
 
 class Subjects:
-    """The subjects that the records of a topic have to belong to."""
+    """The subjects that the records of a topic have to belong to. Ids that were found valid are kept for the request."""
 
     def __init__(self, topic: str, rules: TopicRules, ids: ContextIds) -> None:
         self._topic = topic
-        self._strategies = rules._asdict()
+        self._rules = rules
         self._ids = ids
-        self._valid: dict[tuple[str, int | str], str | None] = {}  #: the refusal of each id that was looked at
+        self.checks_key, self.checks_value = rules.key is not None, rules.value is not None
+        self.valid_keys: set[Found] = set()
+        self.valid_values: set[Found] = set()
 
-    def refusal(self, part: str, found: Part) -> str | None:
-        """Return why a key or value is refused; None: it is not."""
-        strategy = self._strategies[part]
-        if strategy is None or found.size < 0:
-            return None
-        if found.schema_id is None:
+    def refusal(self, part: str, found: Found) -> str | None:
+        """Return why a key or value that is not null is refused; None: it is not."""
+        if found is None:
             return f"the {part} has no schema id"
-        asked = part, found.schema_id
-        if asked not in self._valid:
-            self._valid[asked] = self._refusal(part, strategy, found.schema_id)
-        return self._valid[asked]
+        reason = self._refusal(part, (self._rules.key if part == "key" else self._rules.value) or "", found)
+        if reason is None:
+            (self.valid_keys if part == "key" else self.valid_values).add(found)
+        return reason
 
     def _refusal(self, part: str, strategy: str, schema_id: int | str) -> str | None:
         number = schema_id if isinstance(schema_id, int) else self._ids.by_digest.get(UUID(schema_id).bytes)

@@ -22,6 +22,7 @@ from minibroker.registry.access import topic_of
 from minibroker.security import scram
 from minibroker.testing import BrokerThread
 from tests.support.broker_process import BrokerProcess
+from tests.support.ports import free_port
 
 USERS = {"root": "root-secret", "ann": "ann-secret", "bob": "bob-secret"}
 ACLS = [
@@ -215,7 +216,9 @@ def test_bearer_tokens_are_those_of_the_listener(monkeypatch: pytest.MonkeyPatch
 def test_https_shows_the_brokers_certificate_and_asks_for_a_login(tmp_path: Path) -> None:
     tls = tmp_path / "tls"
     listener = ("--tls", "--tls-dir", str(tls), "--sasl", "alice:secret")
-    options = (*listener, "--registry-port", "0", "--registry-host", "0.0.0.0", "--registry-tls")
+    port = str(free_port())
+    others = ("--metrics-port", port, "--metrics-tls", "--console-port", port, "--console-tls")
+    options = (*listener, "--registry-port", "0", "--registry-host", "0.0.0.0", "--registry-tls", *others)
     with BrokerProcess(tmp_path, *options) as broker:
         found = re.search(r"registry https://0\.0\.0\.0:(\d+),", broker.output)
         assert found is not None
@@ -225,6 +228,9 @@ def test_https_shows_the_brokers_certificate_and_asks_for_a_login(tmp_path: Path
         alice = Client(url, "alice", "secret", context=context)
         assert alice.register("a", '"int"') == 1
         assert alice.get("/subjects") == ["a"]
+        for path, text in (("/metrics", b"kafka_brokers 1"), ("/login", b"Log in")):
+            with urllib.request.urlopen(f"https://localhost:{port}{path}", context=context, timeout=30) as answer:
+                assert text in answer.read()
 
 
 @pytest.mark.parametrize(

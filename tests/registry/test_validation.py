@@ -16,7 +16,7 @@ from minibroker.records.checksum import crc32c
 from minibroker.records.compression import Compression
 from minibroker.records.record import Record
 from minibroker.records.steps import finished
-from minibroker.registry.record_ids import LONG_RECORD, RecordIds, read_ids
+from minibroker.registry.record_ids import LONG_RECORD, read_ids
 from minibroker.registry.registry import Registry
 from minibroker.registry.schema_files import SchemaFile, register
 from minibroker.registry.validation import SchemaValidation, record_name, rules_of
@@ -176,17 +176,17 @@ def test_a_batch_whose_fields_lie_is_refused(broker: BrokerInMemory) -> None:
         damaged = bytearray(data)
         damaged[position] ^= 0xFF
         with suppress(InvalidRecord):
-            finished(read_ids(RecordBatch(memoryview(damaged)), lambda _: None))
+            finished(read_ids(RecordBatch(memoryview(damaged)), lambda *_: None))
 
 
 def test_ids_of_long_records_are_read_without_the_rest() -> None:
     long = with_id(7, bytes(3 * LONG_RECORD))
     for compression in (Compression.NONE, Compression.GZIP):
-        found: list[RecordIds] = []
+        found: list[tuple[Any, ...]] = []
         batch = RecordBatch(memoryview(batch_of(with_id(5), long, with_id(6), b"x" * 700_000, None, compression=compression)))
-        finished(read_ids(batch, found.append))
-        assert [each.value.schema_id for each in found] == [5, 7, 6, None, None]
-        assert [each.value.size for each in found] == [12, len(long), 12, 700_000, -1]
+        finished(read_ids(batch, lambda *record, found=found: found.append(record)))
+        assert [value for _, _, _, _, value in found] == [5, 7, 6, None, None]
+        assert [sizes for _, _, sizes, _, _ in found] == [(-1, 12), (-1, len(long)), (-1, 12), (-1, 700_000), (-1, -1)]
 
 
 @pytest.mark.parametrize(
