@@ -40,13 +40,13 @@ _BROKERS_HELP = "Show this many brokers to clients, with consecutive ids and por
 _TELEMETRY_HELP = f"Let clients push their own metrics, or not: {TELEMETRY}. Without the option it is on."
 _LIKE_KAFKA_HELP = f"Behave as Apache Kafka does wherever minibroker deliberately differs: {LIKE_KAFKA}=true. See docs/differences.md."
 _SASL_HELP = (
-    "Let this user log in, and nobody without a password: the listener becomes SASL_PLAINTEXT. "
+    "Let this user log in. The listener becomes SASL_PLAINTEXT: every client needs a password. "
     "Without a mechanism: PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512. Repeat it for more users."
 )
 _TLS_HELP = "Encrypt: the listener becomes SSL, or SASL_SSL with --sasl. An authority and certificates for this machine are made once."
 _MTLS_HELP = "Also ask each client for a certificate of the authority, such as client.pem; its name is the user. Means --tls."
 _TLS_DIR_HELP = "Folder of the certificates, and of client.properties.  [default: beside the data: DATA-DIR.tls]"
-_SECURE_HELP = "--tls and a super user 'admin', whose password is shown once; nobody else may do anything before you allow it."
+_SECURE_HELP = "--tls and a super user 'admin', whose password is shown once. Other users may do nothing until you allow it."
 _SUPER_USER_HELP = "This user may do everything; others may do what --acl and 'kafka-acls' allow."
 _ACL_HELP = "Allow or deny something, e.g. 'alice allow READ TOPIC orders-*'. Others may do nothing that no entry allows."
 _PORT = 9092
