@@ -335,7 +335,9 @@ DIFFERENCES: Final = (
         "Clients push their own metrics (KIP-714) only if a plugin receives them, and only what client metrics ask for. Selectors are "
         "regular expressions of Java.",
         "They push all of them every 5 s while no client metrics are configured. Selectors have RE2's syntax; a subscription with another "
-        f"one matches no client. The first {limits.TELEMETRY_SUBSCRIPTIONS_MAX} subscriptions are in force.",
+        f"one matches no client. The first {limits.TELEMETRY_SUBSCRIPTIONS_MAX} subscriptions are in force. "
+        "`telemetry.max.bytes` limits the compressed and the decompressed size of a push, as in Apache Kafka. A push also has a largest "
+        "number of metrics, and metrics of all clients a largest size in memory (docs/telemetry.md).",
         "Tests and pages show what clients think of themselves without any setting. A pattern must not take exponential time.",
         apis=("ApiVersions", "GetTelemetrySubscriptions", "PushTelemetry"),
     ),

@@ -104,10 +104,11 @@ def count(plan: Plan, counts: PlanCounts, topics: TopicTable, hooks: Hooks) -> N
         "new_topic": tally.new_topic,
         **hooks._asdict(),
     }
+    # Each copy has its own code: Python keeps what it learns about the globals of a function with its code.
     plan.count(
         counts,
-        FunctionType(decode.__code__, decode.__globals__ | own | {"definition": decode_slowly}),
-        FunctionType(encode.__code__, encode.__globals__ | own | {"definition": encode_slowly}),
+        FunctionType(decode.__code__.replace(), decode.__globals__ | own | {"definition": decode_slowly}),
+        FunctionType(encode.__code__.replace(), encode.__globals__ | own | {"definition": encode_slowly}),
     )
 
 
