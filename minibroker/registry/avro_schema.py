@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, Final
 
 from avro.errors import AvroException
@@ -46,6 +45,7 @@ class AvroSchema:
             self._types = declared_types(self._normal) | known_types
             if is_new:
                 _check_new(schema, "", set())
+            self.text = write_json(AvroWriter(self._known).write(self._node))  #: canonical, as Avro's Java library prints the schema
         except (AvroException, AttributeError, KeyError, TypeError, ValueError) as error:
             raise invalid_schema(f"Invalid schema of type AVRO, details: {_reason(error)}") from error
         except RecursionError:
@@ -54,11 +54,6 @@ class AvroSchema:
         self.resolved_text = self.normal_text
         if self._known:
             self.resolved_text = write_json(AvroWriter(is_normal=True, inline=self._known).write(self._node))
-
-    @cached_property
-    def text(self) -> str:
-        """The canonical text: as Avro's Java library prints the schema."""
-        return write_json(AvroWriter(self._known).write(self._node))
 
     def formatted(self, form: str) -> str:
         """The text, with referenced types in it where they are used first for `resolved`."""

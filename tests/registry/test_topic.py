@@ -255,3 +255,9 @@ def test_texts_that_are_not_read(text: str) -> None:
 
 def test_brackets_within_texts_are_not_levels() -> None:
     assert read_json('["' + "[" * 500 + '\\"{"]') == ["[" * 500 + '"{']
+
+
+def test_the_depth_of_a_text_that_does_not_end_is_found_in_one_pass() -> None:
+    """Each quote could begin a text: looked at again from each of them, this would take an hour."""
+    with pytest.raises(ValueError, match="column"):
+        read_json("[" * 90 + '"' + '\\"' * 400_000 + "[" * 90 + "\\")
