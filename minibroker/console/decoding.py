@@ -2,7 +2,7 @@
 
     {"kind": "json", "text": "{...}", ..., "schema": {"id": 7, "type": "AVRO", "subject": "orders-value", "version": 3}, "raw": {...}}
 
-`raw` is the content as it is. What does not decode is shown as it is, and `schema` has the reason: {"id": 7, "error": "..."}.
+`raw` is the content in bytes. What does not decode is shown in bytes, and `schema` has the reason: {"id": 7, "error": "..."}.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from minibroker.client.errors import ClientError
 from minibroker.console.reading import RECORD
-from minibroker.console.values import PREVIEW_BYTES, shown, visible
+from minibroker.console.values import PREVIEW_BYTES, shown, shown_bytes, visible
 from minibroker.records.record import Record
 from minibroker.registry.access import topic_of
 from minibroker.registry.client import RegistryClient
@@ -48,6 +48,8 @@ class _Part(NamedTuple):
 class LocalCodecs:
     """The codecs of the registry in this process."""
 
+    url = ""
+
     def __init__(self, registry: Registry) -> None:
         self._source = LocalSource(registry)
         self._kept: OrderedDict[tuple[int | str, bytes], Codec] = OrderedDict()
@@ -74,7 +76,9 @@ class RemoteCodecs:
 
     def __init__(self, url: str) -> None:
         """Raises ConfigurationError: the URL is not one."""
-        self._source = RegistrySource(RegistryClient(url, timeout_s=_TIMEOUT_S))
+        client = RegistryClient(url, timeout_s=_TIMEOUT_S)
+        self.url = client.url
+        self._source = RegistrySource(client)
         self._kept: OrderedDict[int | str, Codec] = OrderedDict()
         self._failure = ""
         self._failed_until_s = 0.0
@@ -126,6 +130,7 @@ class RowDecoder:
 
     def __init__(self, codecs: LocalCodecs | RemoteCodecs) -> None:
         self._codecs = codecs
+        self.url = codecs.url  #: of another registry; empty for the one in this process
 
     async def decode(self, rows: Iterable[dict[str, Any]], topic: str, reader: Reader) -> None:
         """Add to rows what their keys and values are by their schemas. Takes the records out of the rows."""
@@ -193,6 +198,7 @@ def _parts_of(row: dict[str, Any], record: Record) -> Iterable[_Part]:
             row[name]["schema"] = {"error": str(error)}
             continue
         if framed is not None:
+            row[name] = shown_bytes(content)
             yield _Part(row, name, framed)
 
 

@@ -35,12 +35,18 @@ def shown(content: bytes | None, limit: int = PREVIEW_BYTES) -> dict[str, Any]:
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(head, final=size <= limit)
     except UnicodeDecodeError:
-        line = content[:_LINE].hex(" ") + (" ..." if size > _LINE else "")
-        return {"kind": "bytes", "text": hex_dump(content[:_BYTES_SHOWN]), "line": line, "size": size, "is_cut": size > _BYTES_SHOWN}
+        return shown_bytes(content)
     pretty = _pretty(text) if size <= limit else None
     line = visible(" ".join(text[:_LINE_LETTERS].split())) + (" ..." if len(text) > _LINE_LETTERS else "")
     kind = "text" if pretty is None else "json"
     return {"kind": kind, "text": visible(pretty or text), "line": line, "size": size, "is_cut": size > limit}
+
+
+def shown_bytes(content: bytes) -> dict[str, Any]:
+    """Return the preview of a key or value that is not text, whatever its bytes are."""
+    size = len(content)
+    line = content[:_LINE].hex(" ") + (" ..." if size > _LINE else "")
+    return {"kind": "bytes", "text": hex_dump(content[:_BYTES_SHOWN]), "line": line, "size": size, "is_cut": size > _BYTES_SHOWN}
 
 
 def one_line(content: bytes | None, letters: int = 120) -> str:

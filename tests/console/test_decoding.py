@@ -13,7 +13,7 @@ from minibroker.client.client import Client
 from minibroker.client.producer import Producer
 from minibroker.console.decoding import RemoteCodecs, RowDecoder
 from minibroker.console.reading import RECORD
-from minibroker.console.values import PREVIEW_BYTES, shown
+from minibroker.console.values import PREVIEW_BYTES, shown, shown_bytes
 from minibroker.records.record import Record
 from minibroker.registry.client import RegistryClient, path
 from minibroker.registry.serdes.codecs import codec_of
@@ -67,12 +67,14 @@ def test_keys_and_values_are_decoded_with_subject_version_and_id_and_are_there_a
     schema_id = int.from_bytes(value[1:5])
     assert row["value"]["schema"] == {"id": schema_id, "type": "AVRO", "subject": "orders-value", "shown": "orders-value", "version": 1}
     assert row["value"]["size"] == len(value)
-    assert row["value"]["raw"] == shown(value)
+    assert row["value"]["raw"] == shown_bytes(value)
     page = html(served.url, "/record?topic=orders&partition=0&offset=0")
     assert f"version 1, id {schema_id}, AVRO" in page
     assert "/schema?subject=orders-value&amp;version=1" in page
     assert "As it is in the record" in page
     assert RECORD not in row
+    command = get(served.url, "/record.json?topic=orders&partition=0&offset=0")["command"]
+    assert f"-o jsonl -r {served.site_url('registry').replace('127.0.0.1', 'localhost')} -b localhost:" in command
 
 
 def test_protobuf_and_json_are_decoded(served: ServedConsole) -> None:
@@ -87,7 +89,7 @@ def test_what_does_not_decode_is_shown_as_it_is_with_the_reason(served: ServedCo
     value = encoded(served, "orders-value", {"item": "pears"})
     rows = write(served, "broken", value[:-2], b"\0\0\0\x27\x0fx", b"plain")
     assert rows[0]["value"]["schema"]["error"] == "field item: the bytes end early: 5 are needed, 3 are left"
-    assert rows[0]["value"]["line"] == shown(value[:-2])["line"]
+    assert rows[0]["value"]["line"] == shown_bytes(value[:-2])["line"]
     assert rows[1]["value"]["schema"] == {"id": 9999, "error": "the registry has no schema 9999"}
     assert "schema" not in rows[2]["value"]
     assert "not decoded" in html(served.url, "/records?topic=broken&from=oldest")
@@ -105,14 +107,14 @@ def test_previews_of_large_values_are_small(served: ServedConsole) -> None:
 
 
 def test_the_form_encodes_by_the_latest_schema_of_a_subject(served: ServedConsole) -> None:
-    assert "Schema of the value, a subject" in html(served.url, "/produce?topic=orders")
+    assert 'name="value_schema"' in html(served.url, "/produce?topic=orders")
     post(served.url, "topics/create", name="form", partitions="1")
     post(served.url, "produce", topic="form", value='{"item": "figs"}', value_schema="orders-value", key="8", key_schema="orders-key")
     post(served.url, "produce", topic="form", value='{"sku": 4}', value_schema="lines-value", value_message="Line")
     rows = get(served.url, "/records.json?topic=form&from=oldest")["rows"]
     assert [json.loads(row["value"]["text"]) for row in rows] == [{"item": "figs"}, {"sku": "4"}]
     assert rows[0]["key"]["text"] == "8"
-    assert rows[0]["value"]["raw"] == shown(encoded(served, "orders-value", {"item": "figs"}))
+    assert rows[0]["value"]["raw"] == shown_bytes(encoded(served, "orders-value", {"item": "figs"}))
     for value, subject, message in (
         ('{"item": 5}', "orders-value", "produce: value: field item: it must be a text, got 5"),
         ("{", "orders-value", "produce: value: it is not JSON"),

@@ -132,7 +132,14 @@ def _command(topic: str, visit: Visit, start: str) -> str:
         words.append(f"--from @{parse_time(visit.text('time'), visit.host.now_ms())}")
     else:
         words.append("--from -25" if start == "newest" else "--from earliest")
-    return " ".join([*words, "--exit -o jsonl"])
+    return " ".join([*words, "--exit -o jsonl", *_registry_words(visit)])
+
+
+def _registry_words(visit: Visit) -> list[str]:
+    """Return the option with which a command decodes what the page decodes."""
+    if visit.host.decoder is None:
+        return []
+    return ["-r", (visit.host.decoder.url or visit.host.registry_url()).replace("127.0.0.1", "localhost")]
 
 
 async def record(visit: Visit) -> dict[str, Any]:
@@ -151,7 +158,9 @@ async def record(visit: Visit) -> dict[str, Any]:
         "has_schemas": visit.host.registry is not None,
         "previous": offset - 1 if offset > log.log_start_offset else None,
         "next": offset + 1 if offset + 1 < log.log_end_offset else None,
-        "command": f"minibroker consume {quoted(topic.name)} -p {partition.index} --from {offset} -c 1 -o jsonl",
+        "command": " ".join(
+            [f"minibroker consume {quoted(topic.name)} -p {partition.index} --from {offset} -c 1 -o jsonl", *_registry_words(visit)]
+        ),
     }
 
 

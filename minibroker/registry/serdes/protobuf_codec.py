@@ -1,5 +1,6 @@
-"""Protobuf messages to JSON and back, by the descriptors that the registry returns: no compiler and no generated code is needed.
+"""Protobuf messages to JSON and back, by the descriptors that the registry returns.
 
+No generated code is needed, and no compiler, except for Confluent's own files.
 JSON is that of Protobuf's own mapping, with the names of fields as the schema spells them.
 """
 
@@ -12,13 +13,15 @@ from importlib import import_module
 from typing import Any, Final
 
 from minibroker.extras import install_command
+from minibroker.registry.confluent_protos import known_files
 from minibroker.registry.parsed_schema import ReferencedSchema
+from minibroker.registry.protoc import ProtocError, compile_proto
 from minibroker.registry.serdes.errors import SerdesError
 
 try:
     from google.protobuf import json_format
     from google.protobuf.descriptor import Descriptor, FileDescriptor
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
     from google.protobuf.descriptor_pool import DescriptorPool
     from google.protobuf.message import DecodeError, EncodeError
     from google.protobuf.message_factory import GetMessageClass
@@ -51,11 +54,28 @@ class ProtobufCodec:
             raise SerdesError("the registry does not return Protobuf schemas as descriptors (format=serialized)") from error
         file.name = name
         for imported in file.dependency:
-            self._add_well_known(imported)
+            self._add_known(imported)
         if name not in self._names:
             self._names.add(name)
             self._pool.Add(file)
         return self._pool.FindFileByName(name)
+
+    def _add_known(self, name: str) -> None:
+        """Add a file that schemas import without a reference: one of Google's, or of Confluent's, and what it imports."""
+        own = known_files([name])
+        if name not in own or name in self._names:
+            self._add_well_known(name)
+            return
+        try:
+            compiled = FileDescriptorSet.FromString(compile_proto(own, name))
+        except ProtocError as error:
+            raise SerdesError(f"its schema imports {name}: {error}") from error
+        for file in compiled.file:
+            if file.name.startswith(_WELL_KNOWN):
+                self._add_well_known(file.name)
+            elif file.name not in self._names:
+                self._names.add(file.name)
+                self._pool.Add(file)
 
     def _add_well_known(self, name: str) -> None:
         """Add one of Google's files that come with the library, and what it imports."""

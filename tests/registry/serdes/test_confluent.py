@@ -143,6 +143,14 @@ def test_protobuf_with_references_and_nested_messages(url: str, client: SchemaRe
         codec_of(schema, "Order").encode({"colour": "red"})
 
 
+def test_confluents_own_files_are_imported_without_a_reference(client: SchemaRegistryClient, source: RegistrySource) -> None:
+    text = """syntax = "proto3"; import "confluent/meta.proto"; import "confluent/type/decimal.proto";
+    message Price { confluent.type.Decimal amount = 1 [(confluent.field_meta).doc = "in EUR"]; }"""
+    client.register_schema("prices-value", Schema(text, "PROTOBUF"))
+    value = {"amount": {"value": "AQ==", "scale": 2}}
+    assert decoded(source, codec_of(source.by_subject("prices-value")).encode(value)) == value
+
+
 def test_what_does_not_decode_says_why(client: SchemaRegistryClient, source: RegistrySource) -> None:
     schema_id = client.register_schema("cut-value", Schema(json.dumps(LINE), "AVRO"))
     with pytest.raises(SerdesError, match="the registry has no schema 9999"):
