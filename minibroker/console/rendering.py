@@ -117,7 +117,9 @@ def clock(time_ms: int) -> Markup:
 
 
 def rate(value: float | None, unit: str) -> str:
-    """Return a value with its unit."""
+    """Return a value with its unit; a dash for none."""
+    if value is None:
+        return _NONE
     return f"{size(value)}/s" if unit == " B/s" else f"{number(value)}{unit}"
 
 

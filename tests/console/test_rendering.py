@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from minibroker.console.annotated import annotated
-from minibroker.console.rendering import FOLDER, hex_lines, moment, number, span
+from minibroker.console.rendering import FOLDER, hex_lines, moment, number, rate, span
 from minibroker.console.svg import chart_svg, strip_svg
 from minibroker.records.any_format import read_batch
 from minibroker.records.builder import build_batch
@@ -32,6 +32,10 @@ def test_numbers_have_separators_and_no_useless_digits(value: float | None, text
 )
 def test_durations_have_units_that_read_well(duration_ms: float | None, text: str) -> None:
     assert span(duration_ms) == text
+
+
+def test_values_of_charts_have_their_unit() -> None:
+    assert (rate(2_500.0, " B/s"), rate(2.5, "/s"), rate(None, " ms")) == ("2.5 kB/s", "2.5/s", "\u2013")
 
 
 def test_times_that_no_calendar_has_are_numbers() -> None:
