@@ -6,6 +6,7 @@ import json
 import time
 import urllib.error
 import urllib.request
+from base64 import b64encode
 from typing import Any
 from urllib.parse import quote
 
@@ -68,29 +69,33 @@ def fill(bootstrap: str, console: str) -> None:
     )
 
 
-def fill_registry(registry: str) -> None:
-    """Register two versions of a schema, one that references it, one in a context, and one with a hostile name."""
+def fill_registry(registry: str, login: str = "") -> None:
+    """Register two versions of a schema, one that references it, one in a context, and one with a hostile name.
+
+    `login` is USER:PASSWORD.
+    """
     order = {"type": "object", "properties": {"id": {"type": "integer"}}, "additionalProperties": False}
     user = {"type": "object", "properties": {"name": {"type": "string"}}}
-    register(registry, "user", user)
-    register(registry, "orders-value", order)
+    register(registry, "user", user, login=login)
+    register(registry, "orders-value", order, login=login)
     both = order | {"properties": {"id": {"type": "integer"}, "user": {"$ref": "user.json"}}}
-    register(registry, "orders-value", both, {"name": "user.json", "subject": "user", "version": 1})
-    register(registry, ":.test:orders-value", {"title": HOSTILE, "type": "string"})
-    register(registry, HOSTILE_SUBJECT, {"description": HOSTILE})
-    send(registry, "PUT", f"/config/{quote(HOSTILE_SUBJECT, safe='')}", {"compatibility": "NONE"})
+    register(registry, "orders-value", both, {"name": "user.json", "subject": "user", "version": 1}, login=login)
+    register(registry, ":.test:orders-value", {"title": HOSTILE, "type": "string"}, login=login)
+    register(registry, HOSTILE_SUBJECT, {"description": HOSTILE}, login=login)
+    send(registry, "PUT", f"/config/{quote(HOSTILE_SUBJECT, safe='')}", {"compatibility": "NONE"}, login)
 
 
-def register(registry: str, subject: str, schema: Any, *references: Any) -> int:
+def register(registry: str, subject: str, schema: Any, *references: Any, login: str = "") -> int:
     """Register a JSON schema. Returns its id."""
     body = {"schemaType": "JSON", "schema": json.dumps(schema), "references": [*references]}
-    found: int = send(registry, "POST", f"/subjects/{quote(subject, safe='')}/versions", body)["id"]
+    found: int = send(registry, "POST", f"/subjects/{quote(subject, safe='')}/versions", body, login)["id"]
     return found
 
 
-def send(registry: str, method: str, path: str, body: Any) -> Any:
+def send(registry: str, method: str, path: str, body: Any, login: str = "") -> Any:
     """Ask a schema registry."""
-    request = urllib.request.Request(f"{registry}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}, method=method)  # noqa: S310  our own address
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Basic {b64encode(login.encode()).decode()}"} if login else {})
+    request = urllib.request.Request(f"{registry}{path}", json.dumps(body).encode(), headers, method=method)  # noqa: S310  our own address
     with urllib.request.urlopen(request, timeout=30) as response:  # noqa: S310  as above
         return json.load(response)
 

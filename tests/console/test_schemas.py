@@ -59,14 +59,25 @@ def test_a_deleted_subject_is_shown_on_demand(filled: ServedConsole) -> None:
 
 
 def test_a_visitor_needs_to_read_the_topic_of_schemas(tmp_path: Path) -> None:
-    users = ("--sasl", "ann:ann-secret", "--sasl", "eve:eve-secret", "--acl", "ann allow READ TOPIC _schemas")
+    users = (
+        "--sasl",
+        "root:root-secret",
+        "--super-user",
+        "root",
+        "--sasl",
+        "ann:ann-secret",
+        "--sasl",
+        "eve:eve-secret",
+        "--acl",
+        "ann allow READ TOPIC _schemas",
+    )
     with ServedConsole(tmp_path, *users, "--registry-port", "0", has_lab=False) as served:
         ann, eve = Visitor(served.url), Visitor(served.url)
         ann.log_in("ann", "ann-secret")
         eve.log_in("eve", "eve-secret")
         for path in ("/schemas.json", "/schema.json?subject=user"):
             assert eve.ask(path)[0] == 403
-        fill_registry(served.site_url("registry"))
+        fill_registry(served.site_url("registry"), "root:root-secret")
         assert ann.json("/schemas.json")["total"] == 4
         assert eve.ask("/schema.json?subject=user")[0] == 403
 
