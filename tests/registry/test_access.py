@@ -186,6 +186,17 @@ def test_confluents_client_logs_in(url: str) -> None:
     assert refused.value.http_status_code == 403
 
 
+def test_failures_of_an_address_block_new_logins_and_not_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "FAILURE_DELAY_S", 0.0)
+    with BrokerThread(users=USERS, super_users=["root"], acls=ACLS) as broker:
+        ann, bob = Client(broker.registry.url, "ann"), Client(broker.registry.url, "bob")
+        assert ann.get("/subjects") == []
+        for _ in range(sessions.FAILURES_MAX):
+            assert Client(broker.registry.url, "bob", "wrong").get("/subjects") == 401
+        assert bob.get("/subjects") == 401
+        assert ann.get("/subjects") == []
+
+
 def token(name: str, expires_s: int) -> str:
     parts = (json.dumps(each).encode() for each in ({"alg": "none"}, {"sub": name, "exp": expires_s}))
     return ".".join(base64.urlsafe_b64encode(each).decode().rstrip("=") for each in parts) + "."
