@@ -107,8 +107,8 @@ def test_previews_of_large_values_are_small(served: ServedConsole) -> None:
 
 
 def test_the_form_encodes_by_the_latest_schema_of_a_subject(served: ServedConsole) -> None:
-    assert 'name="value_schema"' in html(served.url, "/produce?topic=orders")
     post(served.url, "topics/create", name="form", partitions="1")
+    assert 'name="value_schema"' in html(served.url, "/produce?topic=form")
     post(served.url, "produce", topic="form", value='{"item": "figs"}', value_schema="orders-value", key="8", key_schema="orders-key")
     post(served.url, "produce", topic="form", value='{"sku": 4}', value_schema="lines-value", value_message="Line")
     rows = get(served.url, "/records.json?topic=form&from=oldest")["rows"]
