@@ -179,7 +179,7 @@ class _Judge:
     @property
     def error(self) -> KafkaError:
         """The error for the batch."""
-        error = InvalidRecord(f"One or more records have been rejected due to {self.count} record errors in total: {self._found[0][1]}")
+        error = InvalidRecord(f"One or more records have been rejected due to {self.count} record errors in total")
         error.record_errors = tuple(self._found)
         return error
 

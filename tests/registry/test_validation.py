@@ -237,3 +237,15 @@ def test_in_the_test_kit_a_producer_gets_the_error() -> None:
         producer.produce("orders", b"raw", on_delivery=lambda error, _: failures.append(error and error.name()))
         producer.flush(30)
         assert failures[-1] == "INVALID_RECORD"
+
+
+def test_other_configs_of_a_topic_can_be_changed_without_the_registry(broker: BrokerInMemory) -> None:
+    create(broker, "orders", VALUE)
+    create(broker, "plain", {})
+    broker.services.config.has_schema_registry = False
+    configs = broker.cluster.configs
+    configs.alter_topic("orders", VALUE | {"retention.ms": "1000"}, validate_only=False)
+    assert broker.cluster.topics["orders"].config == VALUE | {"retention.ms": "1000"}
+    for topic, refused in (("orders", VALUE | KEY), ("plain", VALUE)):
+        with pytest.raises(InvalidConfig, match="It needs a schema registry"):
+            configs.alter_topic(topic, refused, validate_only=False)

@@ -20,6 +20,7 @@ from minibroker.cluster.metadata.metadata_store import MetadataStore
 from minibroker.cluster.nodes import Node
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.listeners import Listener
+from minibroker.config.topic_properties import SCHEMA_PROPERTIES
 from minibroker.errors import InvalidConfig, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
@@ -186,7 +187,9 @@ class ClusterConfigs:
         topic = self._store.image.topics.get(name)
         if topic is None:
             raise UnknownTopicOrPartition
-        checked = check_overrides(overrides, has_registry=self._config.has_schema_registry)
+        # Configs of schema validation that a topic has already may stay, so that its others can be changed.
+        is_known = self._config.has_schema_registry or not SCHEMA_PROPERTIES.keys() & (overrides.keys() - topic.config.keys())
+        checked = check_overrides(overrides, has_registry=is_known)
         if not validate_only:
             self._store.commit_config(TOPIC_RESOURCE, name, checked)
             self._logs.configure([topic])
