@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from collections.abc import Iterator
 from types import FrameType, SimpleNamespace
@@ -118,12 +119,15 @@ class Scene:
         """Serve a page, and return the calls of its longest turn."""
         visit = Visit(self.host, self.visitor, query)
         self.loop.run_until_complete(self._serve(path, visit))  # compiles the template, opens logs
+        gc.collect()  # brokers of other tests are closed when they are collected, by many calls
+        gc.disable()
         self.loop.longest = 0
         sys.setprofile(self.calls.note)
         try:
             self.loop.run_until_complete(self._serve(path, visit))
         finally:
             sys.setprofile(None)
+            gc.enable()
         return self.loop.longest
 
     async def _serve(self, path: str, visit: Visit) -> None:
