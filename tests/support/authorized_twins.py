@@ -70,8 +70,9 @@ ACL_SETS: dict[str, list[str]] = {
 }
 
 
-#: settings of both brokers, for short lists of partitions
+#: settings of both brokers: short lists of partitions, and no retention, which would delete the old records of a slow walk
 SMALL: dict[str, str] = {
+    "log.retention.ms": "-1",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "share.coordinator.state.topic.num.partitions": "1",
