@@ -176,7 +176,7 @@ def test_logins(broker: LoginBroker, client: str, program: Program, tmp_path: Pa
     right, wrong = ([case for case in cases if not cannot(client, case)] for cases in ((*RIGHT, *delegated), WRONG))
     before = len(broker.process.output)
     words = [*command, str(broker.cases_file((*right, *wrong))), str(tmp_path)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S, check=False)
     outcomes = dict(line.split("\t", 1) for line in done.stdout.splitlines())
     assert {case.name: outcomes.get(case.name) for case in right} == {case.name: "ok" for case in right}, done.stderr
     found = {case.name: outcomes.get(case.name, "") for case in wrong}
