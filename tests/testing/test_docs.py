@@ -28,7 +28,7 @@ def test_the_first_tests(pytester: pytest.Pytester) -> None:
     files = re.findall(r'```python title="(\w+)\.py"\n(.*?)```', (PAGE.parent / "start-tests.md").read_text(), re.DOTALL)
     assert [name for name, _ in files] == ["test_orders", "test_faults"]
     pytester.makeini(INI)
-    pytester.makepyfile(**dict(files))
+    pytester.makepyfile(**{f"{name}_of_the_page": text for name, text in files})  # other suites in this process have these names
     pytester.runpytest_inprocess().assert_outcomes(passed=2)
 
 
