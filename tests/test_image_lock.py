@@ -27,6 +27,6 @@ def test_the_image_has_what_its_extras_need(capsys: pytest.CaptureFixture[str]) 
 
 def test_an_extra_may_name_others_of_the_project(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     project = tmp_path / "pyproject.toml"
-    extras = 'console = ["minibroker[metrics, lab]"]\nmetrics = ["protobuf"]\nlab = ["jinja2"]\nsecurity = []'
+    extras = 'console = ["minibroker[metrics, lab]"]\nmetrics = ["protobuf"]\nlab = ["jinja2"]\nsecurity = []\nregistry = []'
     project.write_text(f'[project]\nname = "minibroker"\ndependencies = ["lz4"]\n[project.optional-dependencies]\n{extras}\n')
     assert locked(capsys, project=project) == {"lz4", "protobuf", "jinja2", "markupsafe"}
