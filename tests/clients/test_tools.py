@@ -17,6 +17,7 @@ from tests.differential.tools.transcript import CLUSTER_ID, Side, differences
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_process import KafkaProcess
 from tests.support.kafka_tools import KafkaTools
+from tests.support.soak import IS_SOAK
 
 CHAPTERS = [
     chapter for room in (topics, configs, records, groups, transactions, share, streams, load, cluster) for chapter in room.CHAPTERS
@@ -25,7 +26,11 @@ CHAPTERS = [
 Sides = Callable[[], tuple[Side, Side]]
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["as-usual", "like-kafka"])
+MODES = {"as-usual": False, "like-kafka": True}
+IN_CI = list(MODES) if IS_SOAK else ["as-usual"]  # each takes three minutes of Java
+
+
+@pytest.fixture(scope="module", params=[MODES[name] for name in IN_CI], ids=IN_CI)
 def like_kafka(request: pytest.FixtureRequest) -> bool:
     """Whether our broker has `minibroker.like.kafka`: then rules of differences that it turns off must not be needed."""
     return bool(request.param)
