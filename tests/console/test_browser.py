@@ -39,6 +39,9 @@ HOSTILE_PAGES = (
 AUDIT = (
     "axe.run(document, {resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})"
 )
+#: Waits until the page has seen a new size: it makes what scrolls then focusable.
+LAID_OUT = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
 #: What records could have become, if a page did not escape them.
 MADE_BY_RECORDS = "document.querySelectorAll('main script, main img, main iframe, main [onerror]').length"
 
@@ -88,6 +91,7 @@ class Pages:
         for width, scheme in SCREENS:
             page.set_viewport_size({"width": width, "height": TALL})
             page.emulate_media(color_scheme=scheme)
+            page.evaluate(LAID_OUT)
             found = page.evaluate(AUDIT)["violations"]
             self.problems += [
                 f"{path} at {width} px, {scheme}: {each['id']}: {node['html'][:200]} {node.get('failureSummary', '')}"
