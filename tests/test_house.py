@@ -22,7 +22,7 @@ LINES_OF_A_MODULE = 600
 LINES_OF_A_FUNCTION = 70
 FUNCTION = re.compile(r" *(async )?def ")
 FILES = 800
-INNER_IMPORTS = 150
+INNER_IMPORTS = 146
 IMPORT_CIRCLES = 0
 SANS_IO = ("wire", "schemas", "records")
 
