@@ -198,18 +198,27 @@ def validate_in_steps(
 
 def _walked(batch: RecordBatch, rules: ProduceRules, walk: LongWalk, content: BytesIO | None = None) -> Steps[LongWalk]:
     """Walk all records of a batch; adds decompressed pieces to `content`."""
+
+    def look_at(piece: bytes) -> Iterator[None]:
+        yield from walk.walk(piece)
+        if content is not None:
+            content.write(piece)
+        yield None
+
+    yield from read_pieces(batch, rules, look_at)
+    walk.finish()
+    return walk
+
+
+def read_pieces(batch: RecordBatch, rules: ProduceRules, look_at: Callable[[bytes], Iterator[None]]) -> Steps[None]:
+    """Pass the records of a batch to `look_at` in pieces, in steps. Raises InvalidRecord if its content exceeds the rules' limit."""
     payload = batch.data[HEADER_SIZE:]
     kind = Compression.of(batch.attributes & COMPRESSION_MASK)
     max_bytes = content_max(len(payload), rules) if kind else len(payload)
     pieces = decompressed_pieces(kind, payload, max_bytes=max_bytes)
     while some := (yield from _some_of(pieces, is_elsewhere=kind is not Compression.NONE)):
         for piece in some:
-            yield from walk.walk(piece)
-            if content is not None:
-                content.write(piece)
-            yield None
-    walk.finish()
-    return walk
+            yield from look_at(piece)
 
 
 def _some_of(pieces: Iterator[bytes], *, is_elsewhere: bool) -> Steps[list[bytes]]:

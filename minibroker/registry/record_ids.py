@@ -7,13 +7,11 @@ whole. Of a record larger than LONG_RECORD only the beginning is read, without i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Final, Protocol
 
 from minibroker.errors import InvalidRecord
-from minibroker.records.batch import COMPRESSION_MASK, HEADER_SIZE, RecordBatch
-from minibroker.records.compression import Compression, decompressed_pieces
-from minibroker.records.long_batch import content_max
+from minibroker.records.batch import RecordBatch
+from minibroker.records.long_batch import read_pieces
 from minibroker.records.record import MAX_VARLONG_BITS, read_varint
 from minibroker.records.steps import Steps
 from minibroker.records.validate import ProduceRules
@@ -21,7 +19,6 @@ from minibroker.registry.serdes.framing import FramingError, Header, split
 
 STEP_RECORDS: Final = 500  #: between two pauses
 LONG_RECORD: Final = 1 << 20  #: bytes
-_PIECES_ELSEWHERE: Final = 4  #: pieces that are decompressed at a time
 _NUMBER_SIZE: Final = 5  #: bytes of an id that is a number, with its first byte
 _ID_SIZE: Final = 17  #: bytes of the longest id, with its first byte
 _HEADERS: Final = (b"__key_schema_id", b"__value_schema_id")
@@ -40,25 +37,9 @@ class Judge(Protocol):
 
 def read_ids(batch: RecordBatch, judge: Judge) -> Steps[None]:
     """Pass the ids of each record to `judge`, in steps. Raises InvalidRecord if the records do not agree with their batch."""
-    kind = Compression.of(batch.attributes & COMPRESSION_MASK)
-    payload = batch.data[HEADER_SIZE:]
-    max_bytes = content_max(len(payload), ProduceRules()) if kind else len(payload)
-    pieces = decompressed_pieces(kind, payload, max_bytes=max_bytes)
     walk = _Walk(batch.record_count, judge)
-    while some := (yield from _some_of(pieces, is_elsewhere=kind is not Compression.NONE)):
-        for piece in some:
-            yield from walk.add(piece)
+    yield from read_pieces(batch, ProduceRules(), walk.add)
     walk.finish()
-
-
-def _some_of(pieces: Iterator[bytes], *, is_elsewhere: bool) -> Steps[list[bytes]]:
-    def take() -> list[bytes]:
-        return list(islice(pieces, _PIECES_ELSEWHERE))
-
-    if not is_elsewhere:
-        return take()
-    taken: list[bytes] = yield take
-    return taken
 
 
 class _Walk:

@@ -7,9 +7,9 @@ after the login.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
+from minibroker.testing.faults.numbered import NumberedFaults
 from minibroker.testing.faults.rule import CERTIFICATE, REVOKE, LoginFault, login_rule_of
 from minibroker.testing.options import BrokerError
 
@@ -23,15 +23,14 @@ _PREFIX: Final = "login-"  #: of ids, which distinguishes them from those of oth
 _WITH_TLS: Final = ("SSL", "SASL_SSL")
 
 
-class LoginFaults:
+class LoginFaults(NumberedFaults[LoginFault]):
     """The faults of logins of one broker."""
 
     def __init__(self, broker: Callable[[], SimulatedBroker], authority: Callable[[], Authority | None]) -> None:
         """`authority` returns the authority that signed the broker's certificate, if the test kit made it."""
+        super().__init__(_PREFIX)
         self._broker = broker
         self._authority = authority
-        self._faults: dict[str, LoginFault] = {}
-        self._numbers = count(1)
 
     def watch(self, listener: Listener, clock: MovingClock | None) -> None:
         """Apply the rules to a listener with TLS or SASL.
@@ -54,8 +53,7 @@ class LoginFaults:
             self._make_certificates(fault, broker)
         elif not any(each.sasl for each in broker.listeners):
             raise BrokerError(f"faults: {kind} needs a listener with logins: start the broker with users=, or by 'serve --sasl'")
-        name = f"{_PREFIX}{next(self._numbers)}"
-        self._faults[name] = fault
+        name = self.enter(fault)
         if kind == REVOKE and not fault.rule.keep_connections:
             principal = f"User:{fault.rule.user}"
             for connection in broker.connections:
@@ -72,36 +70,8 @@ class LoginFaults:
         for name, listener in secured.items():
             fault.tls[name] = faulty_tls(listener, str(fault.rule.problem), broker.config.security_texts, self._authority())
 
-    def owns(self, name: str) -> bool:
-        """Whether an id is that of a fault of logins."""
-        return name.startswith(_PREFIX)
-
     def hits(self, kinds: tuple[str, ...], user: str | None) -> Iterator[LoginFault]:
         """Count a login of `user`, or a handshake, for each rule of these kinds; yields those that hit it."""
         for fault in [*self._faults.values()]:
             if fault.rule.kind in kinds and fault.rule.user in {None, user} and fault.frequency.hits_now():
                 yield fault
-
-    def list(self) -> list[dict[str, Any]]:
-        """Return all faults with `id`, `calls` and `hits`."""
-        return [
-            fault.rule.to_json() | {"often": fault.frequency.spec, "id": name} | self.state(name) for name, fault in self._faults.items()
-        ]
-
-    def state(self, name: str) -> dict[str, int]:
-        """Return `calls` and `hits` of a fault."""
-        fault = self._faults.get(name)
-        if fault is None:
-            raise BrokerError(f"faults: there is no fault {name}: it was removed, or ended with a reset")
-        return {"calls": fault.frequency.calls, "hits": fault.frequency.hits}
-
-    def remove(self, name: str) -> None:
-        """Remove a fault, and send the answers that wait for it; does nothing if there is none."""
-        fault = self._faults.pop(name, None)
-        if fault is not None:
-            fault.end()
-
-    def clear(self) -> None:
-        """Remove all faults."""
-        for name in [*self._faults]:
-            self.remove(name)

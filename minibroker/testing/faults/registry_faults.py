@@ -18,9 +18,9 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
-from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
+from minibroker.testing.faults.numbered import NumberedFaults
 from minibroker.testing.faults.rule import AFTER, BEFORE, DELAY_MAX_MS, FaultFrequency, one_of, read_rule
 from minibroker.testing.options import BrokerError
 
@@ -113,55 +113,26 @@ class _Fault:
             timer.cancel()
             self.waiting.discard(over)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the rule and its frequency."""
+        return {"api": "registry"} | self.rule.to_json() | {"often": self.frequency.spec}
+
     def end(self) -> None:
         """Send the responses that wait."""
         for over in self.waiting:
             over.set()
 
 
-class RegistryFaults:
+class RegistryFaults(NumberedFaults[_Fault]):
     """The faults of one broker's schema registry."""
 
     def __init__(self, clock: Callable[[], Clock]) -> None:
+        super().__init__(_PREFIX)
         self._clock = clock
-        self._faults: dict[str, _Fault] = {}
-        self._numbers = count(1)
 
     def add(self, rule: Mapping[str, Any]) -> str:
         """Add a rule and return its id. Raises BrokerError if it is invalid."""
-        fault = _Fault(*_rule_of(rule))
-        name = f"{_PREFIX}{next(self._numbers)}"
-        self._faults[name] = fault
-        return name
-
-    def owns(self, name: str) -> bool:
-        """Whether an id is that of a fault of the registry."""
-        return name.startswith(_PREFIX)
-
-    def list(self) -> list[dict[str, Any]]:
-        """Return all faults with `id`, `calls` and `hits`."""
-        return [
-            {"api": "registry"} | fault.rule.to_json() | {"often": fault.frequency.spec, "id": name} | self.state(name)
-            for name, fault in self._faults.items()
-        ]
-
-    def state(self, name: str) -> dict[str, int]:
-        """Return `calls` and `hits` of a fault."""
-        fault = self._faults.get(name)
-        if fault is None:
-            raise BrokerError(f"faults: there is no fault {name}: it was removed, or ended with a reset")
-        return {"calls": fault.frequency.calls, "hits": fault.frequency.hits}
-
-    def remove(self, name: str) -> None:
-        """Remove a fault; does nothing if there is none."""
-        fault = self._faults.pop(name, None)
-        if fault is not None:
-            fault.end()
-
-    def clear(self) -> None:
-        """Remove all faults."""
-        for name in [*self._faults]:
-            self.remove(name)
+        return self.enter(_Fault(*_rule_of(rule)))
 
     async def serve(self, failure: Failure, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Serve a request with the faults that hit it. Errors and closed connections come first, then delays.

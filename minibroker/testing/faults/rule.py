@@ -316,6 +316,10 @@ class LoginFault:
         self.tls: dict[str, ListenerTls] = {}  #: of the faulty certificate, by listener
         self.late: dict[object, Callable[[], None]] = {}  #: functions that send the waiting answers
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the rule and its frequency."""
+        return self.rule.to_json() | {"often": self.frequency.spec}
+
     def end(self) -> None:
         """Send the answers that wait."""
         for send in [*self.late.values()]:

@@ -12,11 +12,11 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Mapping
-from itertools import count
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker.storage.files import Files, HandlePool
 from minibroker.storage.log_file_names import parse_folder_name
+from minibroker.testing.faults.numbered import NumberedFaults
 from minibroker.testing.faults.rule import FaultFrequency
 from minibroker.testing.options import BrokerError
 
@@ -58,6 +58,9 @@ class StorageFault:
             return False
         return topic == self.topic and self.partition in {None, partition}
 
+    def end(self) -> None:
+        """Do nothing: no call waits."""
+
     def to_json(self) -> dict[str, Any]:
         """Encode the arguments, with calls and hits."""
         return {
@@ -72,14 +75,13 @@ class StorageFault:
         }
 
 
-class StorageFaults:
+class StorageFaults(NumberedFaults[StorageFault]):
     """The storage faults of one broker, which apply to the files that it has now."""
 
     def __init__(self, open_logs: Callable[[], None]) -> None:
         """`open_logs` creates the files of new partitions, which are otherwise created at first use."""
+        super().__init__(PREFIX)
         self._open_logs = open_logs
-        self._faults: dict[str, StorageFault] = {}
-        self._numbers = count(1)
         self._files: FailingFiles | None = None
 
     def over(self, files: Files) -> Files:
@@ -93,8 +95,7 @@ class StorageFaults:
         fault = StorageFault(topic=topic, partition=partition, on=on, error=error, frequency=FaultFrequency(often))
         if on != "open":
             self._open_logs()  # an append should fail, not the creation of the folder of a new topic
-        name = f"{PREFIX}{next(self._numbers)}"
-        self._faults[name] = fault
+        name = self.enter(fault)
         self._apply()
         return name
 
@@ -102,25 +103,9 @@ class StorageFaults:
         if self._files is not None:
             self._files.fail(tuple(self._faults.values()))
 
-    def list(self) -> list[dict[str, Any]]:
-        """Return all faults with `id`, `calls` and `hits`."""
-        return [{"id": name} | fault.to_json() for name, fault in self._faults.items()]
-
-    def state(self, name: str) -> dict[str, int]:
-        """Return `calls` and `hits` of a fault."""
-        fault = self._faults.get(name)
-        if fault is None:
-            raise BrokerError(f"faults: there is no fault {name}: it was removed, or ended with a reset")
-        return {"calls": fault.frequency.calls, "hits": fault.frequency.hits}
-
     def remove(self, name: str) -> None:
-        """Remove a fault; does nothing if there is none."""
-        self._faults.pop(name, None)
-        self._apply()
-
-    def clear(self) -> None:
-        """Remove all faults. Log directories that are offline stay offline."""
-        self._faults.clear()
+        """Remove a fault; does nothing if there is none. Log directories that are offline stay offline."""
+        super().remove(name)
         self._apply()
 
 
