@@ -87,7 +87,7 @@ def browse(is_closed: Event, count: Any, console: str, only: str | None) -> None
         thread.join()
 
 
-def latencies_ms(producer: Producer, round_s: float) -> list[float]:
+def latencies_ms(producer: Producer, round_s: float, pause_s: float = PAUSE_S) -> list[float]:
     """Return how long single records took during a round."""
     found, end_s = [], time.monotonic() + round_s
     while time.monotonic() < end_s:
@@ -95,7 +95,7 @@ def latencies_ms(producer: Producer, round_s: float) -> list[float]:
         producer.produce("honest", b"y" * 200)
         producer.flush(10)
         found.append((time.perf_counter() - began_s) * 1000)
-        time.sleep(PAUSE_S)
+        time.sleep(pause_s)
     return found
 
 

@@ -23,9 +23,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from confluent_kafka import Producer
+from console import latencies_ms
 
 ROUND_S = 4.0
 CONNECTIONS = 8
+_PAUSE_S = 0.002  #: between two records of the producer
 _TICKS = 100  # per second, of /proc/PID/stat on Linux
 
 
@@ -197,17 +199,6 @@ def starts(rounds: int) -> None:
         print("with the registry:   " if has_registry else "without the registry:", ", ".join(shown), flush=True)
 
 
-def _latencies_ms(producer: Producer, seconds: float) -> list[float]:
-    found, end_s = [], time.monotonic() + seconds
-    while time.monotonic() < end_s:
-        began_s = time.perf_counter()
-        producer.produce("honest", b"y" * 200)
-        producer.flush(10)
-        found.append((time.perf_counter() - began_s) * 1000)
-        time.sleep(0.002)
-    return found
-
-
 _LOADER = "import sys; sys.path.insert(0, {folder!r}); import registry; registry.paced(int(sys.argv[1]), float(sys.argv[2]), sys.argv[3])"
 
 
@@ -236,7 +227,7 @@ def neighbours(rounds: int) -> None:
         broker = Broker(folder, "--registry-port", "0")
         load(broker.registry_port, registrations("first"), 0.5)
         producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": "all", "linger.ms": 0})
-        _latencies_ms(producer, 0.5)
+        latencies_ms(producer, 0.5, _PAUSE_S)
         for number in range(4 * rounds):
             is_beside = bool(number % 2)
             loader = None
@@ -244,7 +235,7 @@ def neighbours(rounds: int) -> None:
                 program = _LOADER.format(folder=str(Path(__file__).parent))
                 loader = subprocess.Popen([sys.executable, "-c", program, str(broker.registry_port), str(ROUND_S), f"n{number}"])
                 time.sleep(0.5)
-            latencies = sorted(_latencies_ms(producer, ROUND_S - 1))
+            latencies = sorted(latencies_ms(producer, ROUND_S - 1, _PAUSE_S))
             found[is_beside] += latencies
             p99[is_beside].append(latencies[len(latencies) * 99 // 100])
             if loader is not None:

@@ -187,18 +187,16 @@ def open_client(bootstrap_server: str, timeout_s: float) -> Client:
     return Client(bootstrap_server, timeout_ms=int(timeout_s * 1000), connect=client_connect())
 
 
+def timeout_option(help_text: str) -> Callable[[Command], Command]:
+    """Give a command `--timeout`, in seconds."""
+    return click.option("--timeout", type=click.FloatRange(min=0.001), default=30.0, show_default=True, metavar="SECONDS", help=help_text)
+
+
 def client_command(function: Command) -> Command:
     """Give a command `-b` and `--timeout`, and pass it a Client that is closed afterwards."""
 
     @bootstrap_option
-    @click.option(
-        "--timeout",
-        type=click.FloatRange(min=0.001),
-        default=30.0,
-        show_default=True,
-        metavar="SECONDS",
-        help="Time-out, after which the command fails with exit code 124.",
-    )
+    @timeout_option("Time-out, after which the command fails with exit code 124.")
     @functools.wraps(function)
     def run(*args: Any, bootstrap_server: str, timeout: float, **options: Any) -> Any:
         with open_client(bootstrap_server, timeout) as client:

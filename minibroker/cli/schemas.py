@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from minibroker.cli.options import output_option
+from minibroker.cli.options import output_option, timeout_option
 from minibroker.cli.output import FORMATS, emit
 from minibroker.cli.registry import login_options
 from minibroker.cli.schema_files import TYPES, Login, read_references, schema_file
@@ -45,14 +45,7 @@ def _registry_command(function: Command) -> Command:
         metavar="FILE",
         help=_CONFIG_HELP,
     )
-    @click.option(
-        "--timeout",
-        type=click.FloatRange(min=0.001),
-        default=30.0,
-        show_default=True,
-        metavar="SECONDS",
-        help="Time-out of a request, after which the command fails with exit code 124.",
-    )
+    @timeout_option("Time-out of a request, after which the command fails with exit code 124.")
     @functools.wraps(function)
     def run(*args: Any, registry_url: str | None, login: Login, command_config: str | None, timeout: float, **options: Any) -> Any:
         properties: Mapping[str, str] = {}
