@@ -365,7 +365,8 @@ def test_unfinished_requests_before_the_login_use_bounded_memory(broker: SaslBro
         clients.append(client)
     assert 0 < broker.call(login_memory_of).size <= login_memory.LIMIT
     assert broker.call(lambda each: len({id(listener.login_memory) for listener in each.listeners})) == 1
-    assert broker.call(lambda each: each.listeners[0].request_memory.used) <= login_memory.LIMIT
+    # the loop reports an aborted connection as lost only in a later turn, and frees its buffer then
+    assert becomes(lambda: broker.call(lambda each: each.listeners[0].request_memory.used) <= login_memory.LIMIT)
     with Conversation(ports.sasl) as talk:
         talk.handshake("PLAIN")
         assert talk.authenticate(RIGHT).error_code == 0
