@@ -34,12 +34,14 @@ def acls() -> None:
 def _filter_options(function: Any) -> Any:
     for option in (
         click.option("--permission", type=click.Choice(("allow", "deny")), help="Only ACLs that allow, or that deny."),
-        click.option("--operation", type=click.Choice(OPERATIONS, case_sensitive=False), metavar="NAME", help="Only of this operation."),
-        click.option("--host", metavar="ADDRESS", help="Only ACLs for this address; '*' for those for all."),
-        click.option("--principal", "who", metavar="NAME", help="Only ACLs of a user."),
+        click.option(
+            "--operation", type=click.Choice(OPERATIONS, case_sensitive=False), metavar="NAME", help="Only ACLs for this operation."
+        ),
+        click.option("--host", metavar="ADDRESS", help="Only ACLs for this address. '*' selects ACLs for every address."),
+        click.option("--principal", "who", metavar="NAME", help="Only ACLs of this user."),
         click.option("--resource", type=click.Choice(TYPES, case_sensitive=False), metavar="TYPE", help="Only ACLs of this type."),
-        click.option("--group", metavar="NAME", help="Only ACLs that concern a group."),
-        click.option("--topic", metavar="NAME", help="Only ACLs that concern a topic, also by '*' and prefixes."),
+        click.option("--group", metavar="NAME", help="Only ACLs that apply to this group."),
+        click.option("--topic", metavar="NAME", help="Only ACLs that apply to this topic, also those for '*' and for prefixes."),
     ):
         function = option(function)
     return function
@@ -50,7 +52,7 @@ def _filter_options(function: Any) -> Any:
 @output_option("text", *FORMATS)
 @client_command
 def list_acls(client: Client, *, output: str, **options: str | None) -> None:
-    """List ACLs: all, or those that concern a resource or a user. The text is what 'acls add' takes."""
+    """List ACLs: all of them, or those of a resource or user. You can pass each line of the output to 'acls add'."""
     found = sorted(access.list_acls(client, _filter(options)))
     if output == "text":
         for acl in found:
@@ -66,7 +68,7 @@ def add(client: Client, *, acl: tuple[str, ...]) -> None:
     """Add ACLs of the form 'PRINCIPAL allow|deny OPERATION,... TYPE NAME [from ADDRESS]'.
 
     A NAME that ends with * means all names with that prefix. TYPE CLUSTER has no NAME. Operations are READ, WRITE, CREATE, DELETE, ALTER,
-    DESCRIBE, ALL and others of Kafka. Prints nothing on success.
+    DESCRIBE, ALL and Kafka's other operations. Prints nothing on success.
     """
     access.add_acls(client, [each for text in acl for each in parse_acl(text)])
 
@@ -77,7 +79,7 @@ def add(client: Client, *, acl: tuple[str, ...]) -> None:
 @click.option("--yes", is_flag=True, help="Remove the ACLs that the filters match without asking.")
 @client_command
 def remove(client: Client, *, acl: tuple[str, ...], yes: bool, **options: str | None) -> None:
-    """Remove ACLs in the form of 'acls add', or all that filters match. Prints what it removed."""
+    """Remove the given ACLs (written as for 'acls add'), or all that the filters match. Prints the removed ACLs."""
     filters = [access.exactly(each) for text in acl for each in parse_acl(text)]
     if any(value is not None for value in options.values()):
         if acl:

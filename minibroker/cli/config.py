@@ -52,7 +52,7 @@ def config() -> None:
 
 
 @config.command("list", short_help="List properties, their defaults and how they differ from Apache Kafka's.")
-@click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only of this kind; may be given several times.")
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only properties of this kind; may be given several times.")
 @click.option(
     "--different", is_flag=True, help="Only properties whose default or effect differs from Apache Kafka, or that have no effect."
 )

@@ -112,7 +112,7 @@ def describe(client: Client, *, kind: str, entities: tuple[str, ...], default: b
 def alter(client: Client, *, kind: str, entities: tuple[str, ...], default: bool, dry_run: bool, **options: tuple[str, ...]) -> None:
     """Change configs of entities: of topics by name, of brokers by id.
 
-    TYPE is topics, brokers, broker-loggers, client-metrics or groups. Either all changes of an entity are made, or none. Prints nothing
+    TYPE is topics, brokers, broker-loggers, client-metrics or groups. The broker makes all changes of an entity, or none. Prints nothing
     on success.
     """
     changes = [Change(name, admin.SET, value) for name, value in pairs(options["configs"], "--config").items()]

@@ -65,18 +65,18 @@ Examples:
     help="Read records of TOPICS to stdout.\n\n\b\nFORMAT of -f, as in kcat:\n" + FORMAT_HELP.strip(),
 )
 @click.argument("topics", nargs=-1, metavar="[TOPICS]...", shell_complete=topic_names)
-@click.option("--topic-pattern", metavar="REGEX", help="Topics whose whole name matches, as they are at the start.")
+@click.option("--topic-pattern", metavar="REGEX", help="Read the topics whose whole name matches when the command starts.")
 @click.option(
     "-g",
     "--group",
     metavar="GROUP",
     shell_complete=group_ids,
     help="Read as a member of this consumer group, and commit the offsets of printed records. "
-    "--from is for partitions without a committed offset.",
+    "--from applies only to partitions without a committed offset.",
 )
 @click.option("-f", "--format", "record_form", metavar="FORMAT", help="How to print a record.  [default: %v\\n]")
 @click.option("-c", "--count", type=click.IntRange(min=0), metavar="N", help="Stop after N records.")
-@click.option("-e", "--exit", "exit_at_end", is_flag=True, help="Stop at the latest offsets, as they are at the start.")
+@click.option("-e", "--exit", "exit_at_end", is_flag=True, help="Stop at the offsets that are the latest when the command starts.")
 @click.option(
     "--from",
     "start",

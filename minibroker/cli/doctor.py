@@ -37,10 +37,10 @@ Examples:
 )
 @output_option("text", "json", "jsonl", "yaml")
 def doctor(bootstrap_server: str, timeout: float, output: str) -> None:
-    """Find out why clients here cannot work with a cluster.
+    """Find out why clients on this machine cannot work with a cluster.
 
     Connects as a client does from this machine: to the given addresses, then to every address that the brokers advertise
-    (advertised.listeners). Says what to set if an address cannot work. Then checks versions, log directories, partitions without
+    (advertised.listeners). If an address cannot work, prints what to set. Then checks versions, log directories, partitions without
     leader, and settings that need more brokers than there are. Changes nothing. The exit code is 1 if there is a problem.
     """
     findings: list[Finding] = []

@@ -58,8 +58,8 @@ def dump_log(
     """Print and check the files of a log directory.
 
     FILEs are .log, .checkpoint, .index, .timeindex, .txnindex, .snapshot and leader-epoch-checkpoint, or a directory with such
-    files. The output is that of Kafka's DumpLogSegments. For damage, the file, position and error are printed on stderr, and the
-    exit code is 1.
+    files. The output is that of Kafka's DumpLogSegments. If a file is damaged, prints the file, position
+    and error on stderr, and exits with 1.
     """
     if cluster_metadata_decoder + transaction_log_decoder + offsets_decoder > 1:
         raise click.UsageError("one decoder at a time")

@@ -65,14 +65,14 @@ groups.add_command(reset_offsets)
     "states",
     multiple=True,
     type=click.Choice(admin.STATES, case_sensitive=False),
-    help="Only in this state; may be given several times.",
+    help="Only groups in this state; may be given several times.",
 )
 @click.option(
     "--type",
     "types",
     multiple=True,
     type=click.Choice(admin.TYPES, case_sensitive=False),
-    help="Only of this type; may be given several times.",
+    help="Only groups of this type; may be given several times.",
 )
 @output_option(*FORMATS)
 @client_command
@@ -96,8 +96,8 @@ def list_groups(client: Client, *, states: tuple[str, ...], types: tuple[str, ..
 def describe(client: Client, *, names: tuple[str, ...], more_names: tuple[str, ...], views: tuple[str, ...], output: str) -> None:
     """Show the offsets and members of groups.
 
-    Shows all groups without a GROUP. LAG is the distance from the committed offset to the log end, the end for consumers with
-    read_uncommitted. OWNER is the member that reads the partition now.
+    Without a GROUP, shows all groups. LAG is the distance from the committed offset to the end that consumers with
+    read_uncommitted see. OWNER is the member that reads the partition now.
 
     For a share group, COMMITTED OFFSET is its start offset, and LAG the number of records after it that are still to be delivered. Its
     partitions have no single OWNER: --members shows who reads them.
@@ -154,9 +154,9 @@ def delete(client: Client, *, names: tuple[str, ...], if_exists: bool, output: s
 @output_option(*FORMATS)
 @client_command
 def delete_committed(client: Client, *, group: str, scopes: tuple[tuple[str, frozenset[int] | None], ...], output: str) -> None:
-    """Delete a group's offsets of topics that it does not read any more, immediately and permanently.
+    """Delete a group's committed offsets of topics that it no longer reads, immediately and permanently.
 
-    The group may have members. Topics to which one of them subscribes are rejected. A share group must have no members, and only the
+    The group may have members. The broker rejects topics to which one of them subscribes. A share group must have no members, and only the
     offsets of whole topics can be deleted.
     """
     (described,) = describe_groups(client, [group]).values()

@@ -31,7 +31,7 @@ Examples:
     envvar="MINIBROKER_BOOTSTRAP_SERVER",
     show_envvar=True,
     metavar="HOST:PORT,...",
-    help="Brokers to check, each of them.  [default: the listeners of this machine's broker]",
+    help="Brokers to check. All of them must be healthy.  [default: the listeners of this machine's broker]",
 )
 @click.option(
     "-c",
@@ -50,14 +50,14 @@ Examples:
 )
 @security_options
 def health(bootstrap_server: str | None, config_file: str | None, timeout: float) -> None:
-    """Check whether a broker serves.
+    """Check whether a broker serves requests.
 
-    Prints one line and exits with 0, or prints the reason and exits with 1, also after the time-out. A healthy broker answers with its
-    versions and metadata, and all its log directories are online. Without -b, checks every listener that 'minibroker serve' opens
-    with this environment (KAFKA_LISTENERS) and this file.
+    Prints one line and exits with 0 if the broker is healthy. Otherwise, or after the time-out, prints the reason and exits with 1.
+    A healthy broker answers with its versions and metadata, and all its log directories are online. Without -b, checks every
+    listener that 'minibroker serve' opens with this environment (KAFKA_LISTENERS) and the file of --config.
 
-    A listener with TLS or SASL is healthy if it answers; metadata and log directories need a login, which --command-config and the
-    options of security give.
+    A listener with TLS or SASL counts as healthy if it answers. To check metadata and log directories there, log in with
+    --command-config or the --security options.
     """
     try:
         if bootstrap_server:

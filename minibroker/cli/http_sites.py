@@ -167,15 +167,17 @@ def http_options(function: Command) -> Command:
             _option(f"--{name}-host", metavar="HOST", help=site.host_help),
             _option(
                 site.names_option, f"{name}_name", multiple=True, metavar="NAME",
-                help=f"A host name of --{name}-host for other machines, if it has a dot.",
+                help=f"A name with a dot by which other machines reach --{name}-host.",
             ),
         ]  # fmt: skip
         if site.has_tls:
             options.append(
-                _option(f"--{name}-tls", is_flag=True, help="Serve it by HTTPS, with the certificate of the first listener with TLS.")
+                _option(
+                    f"--{name}-tls", is_flag=True, help=f"Serve the {name} over HTTPS, with the certificate of the first listener with TLS."
+                )
             )
     options += [
-        _option("--metrics-names", metavar="NAMES,...", help="Which names /metrics has: minibroker.metrics.names."),
+        _option("--metrics-names", metavar="NAMES,...", help="Sets of metric names that /metrics serves: minibroker.metrics.names."),
         _option(
             "--metrics-token-file", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
             help="Serve /metrics only to clients that send the token in this file: Authorization: Bearer TOKEN.",

@@ -39,7 +39,12 @@ Examples:
     help="Only this topic; may be given several times.",
 )
 @click.option(
-    "--broker-id", "node_ids", multiple=True, type=click.INT, metavar="ID", help="Only of this broker; may be given several times."
+    "--broker-id",
+    "node_ids",
+    multiple=True,
+    type=click.INT,
+    metavar="ID",
+    help="Only directories of this broker; may be given several times.",
 )
 @output_option(*FORMATS)
 @client_command

@@ -33,10 +33,13 @@ Examples:
     show_default=True,
     envvar="MINIBROKER_METRICS_URL",
     show_envvar=True,
-    help="Of the broker's metrics, as its first line shows.",
+    help="URL of the broker's metrics, as the first line of 'serve' shows it.",
 )
 @click.option(
-    "--token-file", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="The file of the broker's --metrics-token-file."
+    "--token-file",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="File with the token, as given to the broker by --metrics-token-file.",
 )
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 def metrics(url: str, token_file: str | None, names: tuple[str, ...]) -> None:

@@ -76,7 +76,7 @@ Examples:
     shell_complete=topic_names,
     help="A topic; may be given several times.  [default: all topics]",
 )
-@click.option("--topic-pattern", metavar="REGEX", help="Topics whose whole name matches.")
+@click.option("--topic-pattern", metavar="REGEX", help="Only topics whose whole name matches.")
 @click.option("-p", "--partitions", type=Partitions(), metavar="LIST", help="Only these partitions, such as 0,2,5-7.")
 @click.option(
     "--time",
@@ -85,7 +85,7 @@ Examples:
     show_default=True,
     metavar="TIME",
     help="earliest (-2), latest (-1), max-timestamp (-3), earliest-local (-4), latest-tiered (-5), earliest-pending-upload (-6), "
-    "or the first record at or after a time: epoch ms or an ISO date, UTC unless it says otherwise.",
+    "or the first record at or after a time: epoch ms or an ISO date, in UTC if it has no zone.",
 )
 @click.option(
     "--isolation",

@@ -52,15 +52,15 @@ _OPTIONS = (
         show_envvar=True,
         type=_FILE,
         metavar="FILE",
-        help="Properties of the client, as for Java or librdkafka.",
+        help="File of client properties, named as in Java or librdkafka.",
     ),
     _option(
         "--security-protocol",
         type=click.Choice(("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"), case_sensitive=False),
-        help="Of the listener.  [default: SASL_SSL with a user, SSL with a CA]",
+        help="Protocol of the broker's listener.  [default: SASL_SSL with a user, SSL with a CA]",
     ),
     _option("--security-mechanism", type=click.Choice(_MECHANISMS), help="How the user logs in.  [default: SCRAM-SHA-512]"),
-    _option("--security-user", metavar="NAME", help="User to log in as; OAUTHBEARER: of an unsecured token."),
+    _option("--security-user", metavar="NAME", help="User to log in as. With OAUTHBEARER: the subject of an unsecured token."),
     _option(
         "--security-password-file",
         type=_FILE,

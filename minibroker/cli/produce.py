@@ -85,7 +85,7 @@ Examples:
 )
 @click.option("-D", "--delimiter", default="\\n", show_default=True, help="The end of a record, with escapes \\n \\t \\0 \\xHH.")
 @click.option(
-    "-K", "--key-delimiter", metavar="TEXT", help="The key is what comes before the first TEXT of a record; without TEXT it has no key."
+    "-K", "--key-delimiter", metavar="TEXT", help="The key is the part of a record before the first TEXT. A record without TEXT has no key."
 )
 @click.option("-k", "--key", metavar="KEY", help="The key of all records.")
 @click.option(
@@ -113,7 +113,9 @@ Examples:
     show_default=True,
     help="The replicas that must have a record: none, the leader, all.",
 )
-@click.option("--idempotent/--no-idempotent", default=None, help="Store each record once, also after a retry. The default with --acks all.")
+@click.option(
+    "--idempotent/--no-idempotent", default=None, help="Store each record once, even if it is sent again. The default with --acks all."
+)
 @click.option(
     "--transactional-id",
     metavar="ID",
@@ -139,9 +141,9 @@ Examples:
     type=click.IntRange(1, 100_000_000),
     default=256 * 1024,
     show_default=True,
-    help="Records sent together, before compression.",
+    help="Maximum size of a batch before compression.",
 )
-@serdes_options("Encode values that are JSON with schemas of this registry: see --value-schema.")
+@serdes_options("Encode JSON values with schemas of this registry; see --value-schema.")
 @click.option(
     "--value-schema",
     metavar="SCHEMA",
@@ -149,7 +151,7 @@ Examples:
 )
 @click.option("--key-schema", metavar="SCHEMA", help="The schema of keys, likewise. A file is registered as TOPIC-key.")
 @click.option("--value-message", metavar="NAME", help="The message of a Protobuf schema that values are.  [default: the first in it]")
-@click.option("--register", "registers", is_flag=True, help="Register the schemas in files, if they are not yet.")
+@click.option("--register", "registers", is_flag=True, help="Register schemas of files that are not registered yet.")
 @output_option("none", "table", "json", "jsonl", "yaml")
 @client_command
 def produce(

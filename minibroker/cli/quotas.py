@@ -63,7 +63,7 @@ def quotas() -> None:
 
 
 @quotas.command(short_help="Show quotas of users, clients and addresses.")
-@click.option("--only", is_flag=True, help="Leave out quotas of a combination with another type.")
+@click.option("--only", is_flag=True, help="Leave out quotas of combinations with another type, such as a user with a client id.")
 @entity_options
 @output_option(*FORMATS)
 @client_command
@@ -105,8 +105,8 @@ def _assignable(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
 def alter(client: Client, *, entity: Entity, assigned: tuple[str, ...], deleted: tuple[str, ...], dry_run: bool) -> None:
     """Change quotas of a user, a client id, an address, or of both a user and a client id.
 
-    Rates are bytes, partitions or connections per second. request_percentage is time spent on requests, 100 for one processor. Either all
-    changes are made, or none. Prints nothing on success.
+    Rates are bytes, partitions or connections per second. request_percentage is time spent on requests, 100 for one processor.
+    The broker makes all changes, or none. Prints nothing on success.
     """
     values: dict[str, float | None] = {name: _number(text) for name, text in pairs(assigned, "--set").items()}
     if doubled := values.keys() & set(deleted):

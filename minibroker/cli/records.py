@@ -21,7 +21,7 @@ from minibroker.records.record import Record
 #: the help of formats, which are like kcat's
 FORMAT_HELP = r"""
 %t topic   %p partition   %o offset   %T timestamp (ms since 1970)   %k key   %v or %s value   %h headers (a=1,b=2)
-%K %S %R   sizes of key and value (-1: null), and the value's as four bytes    %% a percent sign
+%K %S size of key and of value (-1: null)   %R size of value as four bytes   %% a percent sign
 \n \r \t \0 \\ \xHH   bytes
 """
 Piece = Callable[[ConsumedRecord], bytes]

@@ -77,8 +77,10 @@ class Request(NamedTuple):
 @click.option(
     "--shift-by", type=click.IntRange(-INT64_MAX, INT64_MAX), metavar="N", help="By N from the committed offset; backwards if negative."
 )
-@click.option("--to-datetime", metavar="TIME", help="To the first record at or after a time: epoch ms or an ISO date, UTC without a zone.")
-@click.option("--by-duration", metavar="DURATION", help="To the first record of the last P2DT3H4M5S before now.")
+@click.option(
+    "--to-datetime", metavar="TIME", help="To the first record at or after a time: epoch ms or an ISO date, in UTC if it has no zone."
+)
+@click.option("--by-duration", metavar="DURATION", help="To the first record of the last DURATION, such as P2DT3H4M5S.")
 @click.option(
     "--from-file",
     type=click.Path(exists=True, dir_okay=False, allow_dash=True),
@@ -102,10 +104,10 @@ def reset_offsets(
     output: str,
     **how: Any,
 ) -> None:
-    """Show new offsets of groups, and with --execute commit them.
+    """Show new offsets of groups, and commit them with --execute.
 
-    A group with members is rejected: stop its consumers first. A group that does not exist is created as a classic group. Offsets
-    outside of the log become its start or its end, with a warning.
+    The command rejects a group with members: stop its consumers first. It creates a group that does not exist, as a classic group.
+    An offset outside the log becomes its start or end, with a warning.
 
     --from-file reads the output of -o csv.
     """

@@ -199,7 +199,7 @@ def check(
     normalize: bool,
     output: str,
 ) -> None:
-    """Check whether the schema in FILE fits SUBJECT.
+    """Check whether the schema in FILE is compatible with SUBJECT.
 
     Registers nothing. Prints each incompatibility with its path and reason, and exits with 1 if there are any.
     """

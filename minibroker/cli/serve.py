@@ -37,18 +37,20 @@ if TYPE_CHECKING:
     from minibroker.testing.lab.lab_broker import LabBroker
 
 _BROKERS_HELP = "Show this many brokers to clients, with consecutive ids and ports, to test clients: nothing is replicated."
-_TELEMETRY_HELP = f"Let clients push their own metrics, or not: {TELEMETRY}. Without the option it is on."
+_TELEMETRY_HELP = f"Whether clients may push their own metrics: {TELEMETRY}.  [default: on]"
 _LIKE_KAFKA_HELP = f"Behave as Apache Kafka does wherever minibroker deliberately differs: {LIKE_KAFKA}=true. See docs/differences.md."
 _SASL_HELP = (
     "Let this user log in. The listener becomes SASL_PLAINTEXT: every client needs a password. "
     "Without a mechanism: PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512. Repeat it for more users."
 )
-_TLS_HELP = "Encrypt: the listener becomes SSL, or SASL_SSL with --sasl. An authority and certificates for this machine are made once."
-_MTLS_HELP = "Also ask each client for a certificate of the authority, such as client.pem; its name is the user. Means --tls."
+_TLS_HELP = (
+    "Encrypt: the listener becomes SSL, or SASL_SSL with --sasl. The first start creates an authority and certificates for this machine."
+)
+_MTLS_HELP = "Require a certificate of the authority, such as client.pem, from each client. The name in it is the user. Implies --tls."
 _TLS_DIR_HELP = "Folder of the certificates, and of client.properties.  [default: beside the data: DATA-DIR.tls]"
-_SECURE_HELP = "--tls and a super user 'admin', whose password is shown once. Other users may do nothing until you allow it."
-_SUPER_USER_HELP = "This user may do everything; others may do what --acl and 'kafka-acls' allow."
-_ACL_HELP = "Allow or deny something, e.g. 'alice allow READ TOPIC orders-*'. Others may do nothing that no entry allows."
+_SECURE_HELP = "Same as --tls with a super user 'admin', whose password is printed once. Other users may do nothing until you allow it."
+_SUPER_USER_HELP = "This user may do everything. Others may do only what --acl and 'kafka-acls' allow."
+_ACL_HELP = "Add an access control entry, e.g. 'alice allow READ TOPIC orders-*'. Users may do only what entries allow."
 _PORT = 9092
 _DATA_DIR = "data"
 _IMPORTED = time.perf_counter()

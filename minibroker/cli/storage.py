@@ -51,7 +51,7 @@ Examples:
     "scram_users",
     multiple=True,
     metavar="MECHANISM=[...]",
-    help="A user who can log in at the first start: [name=NAME,password=PASSWORD], also with iterations, salt, saltedpassword.",
+    help="A user who can log in from the first start on: [name=NAME,password=PASSWORD], also with iterations, salt, saltedpassword.",
 )
 @click.option("-g", "--ignore-formatted", is_flag=True, help="Do not fail if a directory is formatted already; leave it unchanged.")
 def storage_format(

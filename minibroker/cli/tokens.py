@@ -32,13 +32,13 @@ def tokens() -> None:
 
 
 @tokens.command(short_help="Create a token.")
-@click.option("--owner", metavar="NAME", help="Another user for whom the token is.")
+@click.option("--owner", metavar="NAME", help="Create the token for this user instead of yourself.")
 @click.option("--renewer", "renewers", multiple=True, metavar="NAME", help="A user who may renew the token; may be given several times.")
-@click.option("--lifetime-ms", type=click.IntRange(min=1), metavar="MS", help="Longest lifetime.  [default: the broker's]")
+@click.option("--lifetime-ms", type=click.IntRange(min=1), metavar="MS", help="Maximum lifetime.  [default: the broker's]")
 @output_option("text", "json", "yaml")
 @client_command
 def create(client: Client, *, owner: str | None, renewers: tuple[str, ...], lifetime_ms: int | None, output: str) -> None:
-    """Create a token, and print it with its secret, the HMAC: user and password of SCRAM with tokenauth=true."""
+    """Create a token, and print its id and secret (HMAC): the user and password for SCRAM with tokenauth=true."""
     token = access.create_token(
         client,
         owner=None if owner is None else principal_of(owner),
@@ -53,11 +53,11 @@ def create(client: Client, *, owner: str | None, renewers: tuple[str, ...], life
 
 
 @tokens.command("list", short_help="List tokens.")
-@click.option("--owner", "owners", multiple=True, metavar="NAME", help="Only tokens of a user; may be given several times.")
+@click.option("--owner", "owners", multiple=True, metavar="NAME", help="Only tokens of this user; may be given several times.")
 @output_option(*FORMATS)
 @client_command
 def list_tokens(client: Client, *, owners: tuple[str, ...], output: str) -> None:
-    """List the tokens that this user may see, without their secrets."""
+    """List the tokens that you may see, without their secrets."""
     found = access.list_tokens(client, [principal_of(each) for each in owners])
     emit([_item(each) for each in found], output, columns=COLUMNS, name="token_id")
 

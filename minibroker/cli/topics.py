@@ -64,7 +64,7 @@ def list_topics(client: Client, *, internal: bool, output: str) -> None:
 def describe(client: Client, *, names: tuple[str, ...], all_configs: bool, output: str) -> None:
     """Show partitions, leaders and configs.
 
-    Shows all topics that are not internal without a TOPIC.
+    Without a TOPIC, shows all topics that are not internal.
     """
     found = client.metadata(list(names) or None).topics
     errors: list[Exception] = [error for topic in found if (error := refusal(topic.error_code, f"topic {topic.name}"))]

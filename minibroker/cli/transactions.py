@@ -59,9 +59,11 @@ def transactions() -> None:
     "states",
     multiple=True,
     type=click.Choice([state.kafka_name for state in TransactionState], case_sensitive=False),
-    help="Only in this state; may be given several times.",
+    help="Only ids in this state; may be given several times.",
 )
-@click.option("--producer-id", "producer_ids", multiple=True, type=click.IntRange(min=0), metavar="ID", help="Only of this producer id.")
+@click.option(
+    "--producer-id", "producer_ids", multiple=True, type=click.IntRange(min=0), metavar="ID", help="Only the id with this producer id."
+)
 @click.option(
     "--duration-filter",
     type=click.INT,
@@ -96,8 +98,8 @@ def list_transactions(
 def describe(client: Client, *, transactional_ids: tuple[str, ...], more_ids: tuple[str, ...], output: str) -> None:
     """Show the state of transactional ids.
 
-    Shows all without a TRANSACTIONAL_ID. PARTITIONS are those of the open transaction: consumers with read_committed cannot read past
-    its first record there.
+    Without a TRANSACTIONAL_ID, shows all. PARTITIONS are those of the open transaction: consumers with read_committed
+    cannot read past its first record there.
     """
     ids = [*transactional_ids, *more_ids] or [each.transactional_id for each in admin.list_transactions(client)]
     answers = admin.describe_transactions(client, ids)

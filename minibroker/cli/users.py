@@ -83,7 +83,7 @@ def add(client: Client, *, user: str, mechanisms: tuple[str, ...], password_file
 @_password_options
 @client_command
 def password(client: Client, *, user: str, mechanisms: tuple[str, ...], password_file: str | None, iterations: int) -> None:
-    """Change the password of a user for new connections; open ones stay. Prints nothing on success."""
+    """Change the password of a user for new connections. Open connections stay. Prints nothing on success."""
     existing = [each.mechanism for each in access.list_credentials(client, user)]
     if not existing:
         raise click.ClickException(f"user {user} does not exist: see 'minibroker users add'")

@@ -85,7 +85,7 @@ Examples:
     default=SECRETS_DIR,
     show_default=True,
     metavar="DIR",
-    help="Folder of the files that KAFKA_SSL_KEYSTORE_FILENAME and its relatives name.",
+    help="Folder of the files that KAFKA_SSL_KEYSTORE_FILENAME and similar variables name.",
 )
 @click.option("--health", "is_health_check", is_flag=True, help="Check whether the broker of this container is healthy; exit with 0 or 1.")
 @click.argument("serve_options", nargs=-1, type=click.UNPROCESSED)
@@ -95,7 +95,7 @@ def container(
     """Run a broker like the container image.
 
     It takes the options of 'minibroker serve', and those in MINIBROKER_SERVE_OPTIONS. It uses the image's defaults for listeners and
-    log.dirs, creates the topics of KAFKA_CREATE_TOPICS and of the seed data, and registers schemas, before clients can connect, and
+    log.dirs. Before clients can connect, it creates the topics of KAFKA_CREATE_TOPICS and of the seed data, and registers schemas. It
     prints the lines by which other programs recognise that Apache Kafka is ready. MINIBROKER_REGISTRY_PORT opens the schema registry.
     """
     _exit_on_sigterm()

@@ -32,7 +32,7 @@ Examples:
 )
 @click.pass_context
 def lab(ctx: click.Context, lab_url: str) -> None:
-    """Let a broker under test fail, and change its time and data.
+    """Inject faults into a broker under test, and change its time and data.
 
     The broker must have been started with 'serve --lab-port'. docs/lab.md describes each command.
     """

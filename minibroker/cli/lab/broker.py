@@ -23,7 +23,7 @@ reset = derived(BrokerOperations.reset)
 snapshot = derived(BrokerOperations.snapshot, required={"name"})
 restore = derived(BrokerOperations.restore)
 hold = derived(HighWatermarks.hold, prints="Prints the number of the hold.", text=lambda result: result["id"])
-release = derived(HighWatermarks.release, leave_out={"id"}, prints="Prints how many holds there were.")
+release = derived(HighWatermarks.release, leave_out={"id"}, prints="Prints the number of released holds.")
 
 
 @click.command(short_help="Advance the broker's time at once.")
@@ -31,7 +31,7 @@ release = derived(HighWatermarks.release, leave_out={"id"}, prints="Prints how m
 @click.option("--hours", type=float, default=0.0)
 @click.option("--minutes", type=float, default=0.0)
 @click.option("--seconds", type=float, default=0.0)
-@click.option("--ms", type=float, default=0.0, help="Milliseconds; all of them are added.")
+@click.option("--ms", type=float, default=0.0, help="Milliseconds. The options are added up.")
 @pass_lab
 def advance(lab: HttpLab, *, days: float, hours: float, minutes: float, seconds: float, ms: float) -> None:
     """Advance the broker's time at once.

@@ -25,19 +25,19 @@ _WHAT: Final = (
 _OFTEN: Final = ("once", "times", "on_call", "probability", "always")
 
 
-@click.group(short_help="Let requests, logins and the storage fail, and see what was hit.")
+@click.group(short_help="Inject faults into requests, logins and storage, and show what they hit.")
 def faults() -> None:
-    """Let requests, logins, the storage and the schema registry fail, and see what was hit."""
+    """Inject faults into requests, logins, storage and the schema registry, and show what they hit."""
 
 
 def _scope_options() -> list[click.Parameter]:
     return [
-        click.Option(["--topic"], metavar="NAME", help="Requests that name this topic; other topics of a request are served."),
+        click.Option(["--topic"], metavar="NAME", help="Requests that name this topic. Other topics in them are served as usual."),
         click.Option(["--partition"], type=click.IntRange(0), metavar="N", help="One partition of the topic."),
         click.Option(["--client-id"], metavar="NAME", help="Requests of this client."),
         click.Option(["--group"], metavar="NAME", help="Requests about this group."),
         click.Option(["--transactional-id"], metavar="NAME", help="Requests about this transactional id."),
-        click.Option(["--node"], type=int, metavar="ID", help="Requests to this broker, of several."),
+        click.Option(["--node"], type=int, metavar="ID", help="Requests to this broker, if there are several."),
     ]
 
 
@@ -92,7 +92,7 @@ for _operation in (FaultOperations.remove, FaultOperations.clear, FaultOperation
 @output_option(*FORMATS)
 @pass_lab
 def list_(lab: HttpLab, *, output: str) -> None:
-    """Show all faults: their scope, how many calls were in it, and how many of those they hit."""
+    """Show all faults: their scope, the number of calls in it, and how many of these they hit."""
     emit([_row(each) for each in lab.faults.list()], output, columns=_COLUMNS, name="id")
 
 

@@ -136,7 +136,7 @@ class BrokerOperations(OperationGroup):
 
     @operation
     def snapshot(self, name: str | None = None) -> dict[str, str]:
-        """Keep the broker's data under a name.
+        """Save a snapshot of the broker's data under a name.
 
         The snapshot lasts until the broker stops. It replaces an earlier snapshot of that name.
 
@@ -224,9 +224,9 @@ class HighWatermarks(OperationGroup, prefix="high_watermark"):
 
     @operation
     def hold(self, topic: str, partition: int) -> dict[str, int]:
-        """Hold a partition's high watermark back.
+        """Hold back a partition's high watermark.
 
-        Readers do not see what is written from now on, and acks=all waits.
+        Consumers do not see later records, and Produce requests with acks=all wait.
 
         Returns `id`, the number of the hold.
         """
@@ -242,9 +242,9 @@ class HighWatermarks(OperationGroup, prefix="high_watermark"):
     def release(self, topic: str | None = None, partition: int | None = None, id: int | None = None) -> int:  # noqa: A002  JSON's name
         """Release held high watermarks.
 
-        Releases one hold, or all of a partition, of a topic, or of the broker.
+        Releases one hold, or all holds of a partition, a topic or the broker.
 
-        Returns how many holds there were.
+        Returns the number of released holds.
         """
         numbers = [
             number
@@ -308,7 +308,7 @@ class FaultOperations(OperationGroup, prefix="faults"):
 
     @operation
     def inject(self, rule: dict[str, Any]) -> dict[str, int]:
-        """Let requests fail, wait or lose their connection, as a rule says.
+        """Make requests fail, wait or lose their connection, as a rule says.
 
         Returns `id`.
         """
@@ -323,7 +323,7 @@ class FaultOperations(OperationGroup, prefix="faults"):
         partition: int | None = None,
         often: dict[str, Any] | None = None,
     ) -> dict[str, str]:
-        """Let calls of the file system fail: on write, read, sync or open, with ENOSPC, EIO, ...
+        """Make calls of the file system fail: on write, read, sync or open, with ENOSPC, EIO, ...
 
         The log directory goes offline.
 
@@ -333,7 +333,7 @@ class FaultOperations(OperationGroup, prefix="faults"):
 
     @operation
     def login(self, rule: dict[str, Any]) -> dict[str, str]:
-        """Let TLS handshakes and logins fail or wait, or sessions end, as a rule says.
+        """Make TLS handshakes and logins fail or wait, or sessions end, as a rule says.
 
         Returns `id`.
         """
@@ -341,7 +341,7 @@ class FaultOperations(OperationGroup, prefix="faults"):
 
     @operation
     def registry(self, rule: dict[str, Any]) -> dict[str, str]:
-        """Let requests to the schema registry fail or wait, lose their connection, or get a wrong id, as a rule says.
+        """Make requests to the schema registry fail or wait, lose their connection, or get a wrong id, as a rule says.
 
         Returns `id`.
         """
@@ -354,7 +354,7 @@ class FaultOperations(OperationGroup, prefix="faults"):
 
     @reading
     def state(self, id: int | str) -> dict[str, int]:  # noqa: A002  JSON's name
-        """Show how many requests, file system calls or logins a fault was for, and how many it hit.
+        """Show how many requests, file system calls or logins were in the scope of a fault, and how many it hit.
 
         Returns `calls` and `hits`.
         """
@@ -388,8 +388,7 @@ class FaultOperations(OperationGroup, prefix="faults"):
     def heal(self) -> None:
         """Bring failed storage back, and let clients log in again.
 
-        Removes the faults of the storage and of logins, and opens the logs again, as a start after
-        a crash does.
+        Removes the faults of the storage and of logins, and reopens the logs as after a crash.
         """
         self._storage.clear()
         self._logins.clear()
@@ -409,7 +408,7 @@ class Leaders(OperationGroup, prefix="leaders"):
     def take_away(self, topic: str, partition: int) -> None:
         """Leave a partition without a leader.
 
-        It has none until it is given back or moved, or until the broker is reset.
+        It gets a leader again when you give it back or move it, or reset the broker.
         """
         self._leadership.take_away(self._find(topic, partition))
 
@@ -449,7 +448,7 @@ class Leaders(OperationGroup, prefix="leaders"):
     ) -> None:
         """Elect the preferred leader of a partition.
 
-        The broker refuses what ElectLeaders refuses.
+        Fails where Kafka's ElectLeaders fails.
         """
         found = self._find(topic, partition)
         if unclean:
@@ -501,8 +500,8 @@ class Nodes(OperationGroup, prefix="nodes"):
     async def start(self, node: int) -> None:
         """Start a broker again.
 
-        It listens on its ports, and leads again what no broker leads. Does nothing if the broker
-        runs.
+        It listens on its ports again, and may become the leader of partitions without one. Does
+        nothing if the broker runs.
         """
         self._check(node)
         try:

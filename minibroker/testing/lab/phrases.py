@@ -94,12 +94,12 @@ class FaultPhrases(Generic[Made]):
         api: str,
         error: str,
         *,
-        after: Annotated[bool, Option("Do the work all the same, and answer that it failed.")] = False,
+        after: Annotated[bool, Option("Do the work, then answer with the error.")] = False,
         **scope: str | int | None,
     ) -> Phrase[Made]:
         """Answer requests with an error.
 
-        Both have Kafka's names: Produce, Fetch, ... and NOT_LEADER_OR_FOLLOWER, ...
+        API and error have Kafka's names, such as Produce and NOT_LEADER_OR_FOLLOWER.
         """
         return self._phrase("error", api, scope, error=error, after=after or None)
 
@@ -115,9 +115,9 @@ class FaultPhrases(Generic[Made]):
         return self._phrase("delay", api, scope, ms=ms, when=when)
 
     def throttle(
-        self, api: str, ms: Annotated[int, Option("throttle_time_ms of the answer.", minimum=0)], **scope: str | int | None
+        self, api: str, ms: Annotated[int, Option("throttle_time_ms of the response.", minimum=0)], **scope: str | int | None
     ) -> Phrase[Made]:
-        """Tell clients to slow down.
+        """Make clients slow down.
 
         They find the time in throttle_time_ms. The broker reads nothing from them for that time, as
         Kafka does above a quota.
@@ -132,10 +132,10 @@ class FaultPhrases(Generic[Made]):
         self,
         api: str,
         *,
-        size: Annotated[int, Option("Of the answer, its own size of 4 bytes among them.", "BYTES", minimum=0)],
+        size: Annotated[int, Option("Bytes of the response to send, including the 4 bytes of its size.", "BYTES", minimum=0)],
         **scope: str | int | None,
     ) -> Phrase[Made]:
-        """Send a part of the answer, and cut the connection."""
+        """Send part of the response, then cut the connection."""
         return self._phrase("tear", api, scope, size=size)
 
     def silence(self, api: str, *, when: _When = "before", **scope: str | int | None) -> Phrase[Made]:
@@ -146,15 +146,15 @@ class FaultPhrases(Generic[Made]):
         return self._phrase("silence", api, scope, when=when)
 
     def certificate(self, problem: str) -> Phrase[Made]:
-        """Show clients a certificate that they refuse.
+        """Present a certificate that clients reject.
 
         The problem is expired, not_yet_valid, wrong_host or unknown_ca. Open connections stay. Each
-        TLS handshake is a call.
+        TLS handshake counts as one call.
         """
         return self._login("certificate", problem=problem)
 
     def refuse_login(self, user: _User = None) -> Phrase[Made]:
-        """Refuse a right password as if it were wrong.
+        """Reject a correct password as if it were wrong.
 
         Open connections stay.
         """
@@ -168,7 +168,7 @@ class FaultPhrases(Generic[Made]):
     ) -> Phrase[Made]:
         """Take a user's access away in the middle of a session.
 
-        Its connections are closed, and its right password is refused as if it were wrong.
+        Closes its connections, and rejects its correct password as if it were wrong.
         """
         return self._login("revoke", user=user, keep_connections=keep_connections)
 
@@ -177,16 +177,16 @@ class FaultPhrases(Generic[Made]):
     ) -> Phrase[Made]:
         """Answer logins later.
 
-        Other clients do not wait for it.
+        Other clients do not wait.
         """
         return self._login("delay_login", ms=ms, user=user)
 
     def shorten_sessions(
         self, ms: Annotated[int, Option("Milliseconds by the broker's clock.", minimum=1)], *, user: _User = None
     ) -> Phrase[Made]:
-        """Let the sessions of logins from now on end after a time.
+        """End the sessions of later logins after a time.
 
-        Clients must log in again before it, as with connections.max.reauth.ms. A request after it
+        Clients must log in again before that, as with connections.max.reauth.ms. A later request
         closes the connection.
         """
         return self._login("shorten_sessions", ms=ms, user=user)
@@ -196,7 +196,7 @@ class FaultPhrases(Generic[Made]):
         status: Annotated[int, Option("The HTTP status, from 400 to 599.", minimum=400)] = 503,
         *,
         error_code: Annotated[int | None, Option("Confluent's error code.  [default: the status]", minimum=400)] = None,
-        after: Annotated[bool, Option("Do the work all the same, and answer that it failed.")] = False,
+        after: Annotated[bool, Option("Do the work, then answer with the error.")] = False,
         subject: _Subject = None,
         path: _Path = None,
         method: _Method = None,
@@ -223,7 +223,7 @@ class FaultPhrases(Generic[Made]):
 
     def registry_wrong_id(
         self,
-        schema_id: Annotated[int | None, Option("The id of the answer.  [default: one that no schema has]", minimum=0)] = None,
+        schema_id: Annotated[int | None, Option("The id in the response.  [default: one that no schema has]", minimum=0)] = None,
         *,
         subject: _Subject = None,
         path: _Path = None,
@@ -231,8 +231,8 @@ class FaultPhrases(Generic[Made]):
     ) -> Phrase[Made]:
         """Give clients a wrong schema id.
 
-        Answers to registrations, look-ups and requests of a version have it. The schema is
-        registered under its right id.
+        Responses to registrations, look-ups and requests of a version contain it. The schema is
+        registered under its correct id.
         """
         return self._registry("wrong_id", subject, path, method, schema_id=schema_id)
 
@@ -244,9 +244,9 @@ class FaultPhrases(Generic[Made]):
         on: Annotated[str, Option("Which calls of the file system.", choices=("write", "read", "sync", "open"))],
         error: Annotated[str, Option("ENOSPC, EIO, EROFS, ...", "NAME")],
     ) -> Phrase[Made]:
-        """Let the file system fail.
+        """Make calls of the file system fail.
 
-        Errors of a failing disk take the log directory offline, with all its partitions, until
+        An error of a failing disk takes the log directory and all its partitions offline, until
         'faults heal' or a restart.
         """
         target = {"topic": topic, "partition": partition, "on": on, "error": error}
