@@ -13,6 +13,7 @@ import asyncio
 import json
 import re
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -199,53 +200,82 @@ def starts(rounds: int) -> None:
         print("with the registry:   " if has_registry else "without the registry:", ", ".join(shown), flush=True)
 
 
-_LOADER = "import sys; sys.path.insert(0, {folder!r}); import registry; registry.paced(int(sys.argv[1]), float(sys.argv[2]), sys.argv[3])"
+_LOADER = "import sys; sys.path.insert(0, {folder!r}); import registry; registry.paced(int(sys.argv[1]), float(sys.argv[2]), *sys.argv[3:])"
+_METADATA = struct.pack(">ihhih", 14, 3, 1, 7, -1) + struct.pack(">i", 0)  # Metadata v1 for no topics, without a client id
 
 
-def paced(port: int, seconds: float, prefix: str) -> None:
-    """Send 50 registrations and 450 look-ups a second, as a fleet of clients would at most."""
-    mixed = [_request("GET", f"/schemas/ids/{each}") for each in range(1, 10)]
+def _mixed(prefix: str) -> Requests:
+    """One registration, then nine look-ups by id."""
     new = registrations(prefix)
+    while True:
+        yield next(new)
+        for each in range(1, 10):
+            yield _request("GET", f"/schemas/ids/{each}")
+
+
+PACED: dict[str, Callable[[str], Requests]] = {
+    "50 registrations and 450 look-ups": _mixed,
+    "500 look-ups by id": lambda _: repeated(*(_request("GET", f"/schemas/ids/{each}") for each in range(1, 10))),
+    "500 GET /schemas/types": lambda _: repeated(_request("GET", "/schemas/types")),
+    "500 Metadata requests": lambda _: repeated(_METADATA),
+    "the first load, on another broker": _mixed,
+}  #: what is sent in a second beside a producer
+
+
+def paced(port: int, seconds: float, kind: str, prefix: str) -> None:
+    """Send 500 requests a second in bursts of ten, as a fleet of clients would at most."""
+    requests = PACED[kind](prefix)
 
     async def run() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         end_s = time.monotonic() + seconds
         while time.monotonic() < end_s:
-            for request in (next(new), *mixed):
+            for _ in range(10):
+                request = next(requests)
                 writer.write(request)
-                await _response(reader)
+                if request is _METADATA:
+                    await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+                else:
+                    await _response(reader)
             await asyncio.sleep(0.02)
 
     asyncio.run(run())
 
 
+def _beside(port: int, kind: str, prefix: str) -> subprocess.Popen[bytes]:
+    """Start a process that sends `paced` requests."""
+    program = _LOADER.format(folder=str(Path(__file__).parent))
+    return subprocess.Popen([sys.executable, "-c", program, str(port), str(ROUND_S), kind, prefix])
+
+
 def neighbours(rounds: int) -> None:
-    """Print the latency of a producer beside clients of the registry, and alone."""
-    found: dict[bool, list[float]] = {False: [], True: []}
-    p99: dict[bool, list[float]] = {False: [], True: []}
-    with tempfile.TemporaryDirectory() as folder:
-        broker = Broker(folder, "--registry-port", "0")
-        load(broker.registry_port, registrations("first"), 0.5)
+    """Print the latency of a producer alone, and beside clients of the registry and others: what is the floor?"""
+    alone = "nothing"
+    p50: dict[str, list[float]] = {each: [] for each in (alone, *PACED)}
+    p99: dict[str, list[float]] = {each: [] for each in (alone, *PACED)}
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other_folder:
+        broker, other = Broker(folder, "--registry-port", "0"), Broker(other_folder, "--registry-port", "0")
+        for each in (broker, other):
+            load(each.registry_port, registrations("first"), 0.5)
+        ports = dict.fromkeys(PACED, broker.registry_port)
+        ports["500 Metadata requests"] = int(broker.bootstrap.rpartition(":")[2])
+        ports["the first load, on another broker"] = other.registry_port
         producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": "all", "linger.ms": 0})
         latencies_ms(producer, 0.5, _PAUSE_S)
-        for number in range(4 * rounds):
-            is_beside = bool(number % 2)
-            loader = None
-            if is_beside:
-                program = _LOADER.format(folder=str(Path(__file__).parent))
-                loader = subprocess.Popen([sys.executable, "-c", program, str(broker.registry_port), str(ROUND_S), f"n{number}"])
+        for number in range(2 * rounds):
+            for kind in (alone, *PACED):
+                loader = None if kind == alone else _beside(ports[kind], kind, f"n{number}")
                 time.sleep(0.5)
-            latencies = sorted(latencies_ms(producer, ROUND_S - 1, _PAUSE_S))
-            found[is_beside] += latencies
-            p99[is_beside].append(latencies[len(latencies) * 99 // 100])
-            if loader is not None:
-                loader.wait()
+                latencies = sorted(latencies_ms(producer, ROUND_S - 1, _PAUSE_S))
+                p50[kind].append(latencies[len(latencies) // 2])
+                p99[kind].append(latencies[len(latencies) * 99 // 100])
+                if loader is not None:
+                    loader.wait()
         broker.stop()
-    for is_beside, latencies in found.items():
-        latencies.sort()
-        name, p50 = "beside the registry's clients" if is_beside else "alone", latencies[len(latencies) // 2]
-        print(f"producer {name:30} p50 {p50:.2f} ms, p99 of rounds (median) {statistics.median(p99[is_beside]):.2f} ms")
-    print(f"p99 ratio {statistics.median(p99[True]) / statistics.median(p99[False]):.2f}")
+        other.stop()
+    for kind, values in p99.items():
+        median_ms, ratio = statistics.median(values), statistics.median(values) / statistics.median(p99[alone])
+        print(f"producer beside {kind:35} p50 {statistics.median(p50[kind]):.2f} ms, p99 {median_ms:.2f} ms, ratio {ratio:.2f}")
 
 
 def _bad_schemas() -> dict[str, bytes]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _LOCALHOST: Final = "localhost"
 _PRIVATE: Final = (".internal", ".local", ".localhost", ".test")  #: never registered: RFC 6761, 6762, and ICANN for .internal
 _SAFE_METHODS: Final = ("GET", "HEAD")
+_HOSTS_MAX: Final = 64  #: Host headers whose name is remembered
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -65,6 +66,7 @@ class Access:
         self._names = {each.lower().rstrip(".") for each in (*names, host)}
         self._pages = pages
         self._token = None if token is None else f"Bearer {token}".encode()
+        self._names_of_hosts: dict[str, str] = {}  #: parsing a URL takes as long as the rest of a short request
 
     def refusal(self, request: web.BaseRequest) -> Refusal | None:
         """Return why the request is rejected; None: serve it."""
@@ -72,7 +74,7 @@ class Access:
         if self._pages is Pages.NONE and "Origin" in headers:
             return Refusal(403, f"the {self._site} serves programs, not pages in a browser")
         try:
-            name = (request.url.host or "").rstrip(".")
+            name = self._name_of_host(request)
         except ValueError:
             return Refusal(400, f"{request.host!r} is not a host")
         refusal = self._refusal_of_name(name)
@@ -83,6 +85,15 @@ class Access:
             if not hmac.compare_digest(given, self._token):
                 return Refusal(401, f"the {self._site} needs a token: send it as 'Authorization: Bearer TOKEN'")
         return refusal
+
+    def _name_of_host(self, request: web.BaseRequest) -> str:
+        """Return the name in a Host header. Raises ValueError if it is not one."""
+        name = self._names_of_hosts.get(request.host)
+        if name is None:
+            name = (request.url.host or "").rstrip(".")
+            if len(self._names_of_hosts) < _HOSTS_MAX:
+                self._names_of_hosts[request.host] = name
+        return name
 
     def _refusal_of_name(self, name: str) -> Refusal | None:
         if name in self._names:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from avro.errors import AvroException
 from avro.name import Names
-from avro.schema import Schema, make_avsc_object
+from avro.schema import make_avsc_object
 
 from minibroker.registry.avro_compatibility import AvroComparison, Difference
-from minibroker.registry.avro_text import AvroWriter, declared_types
+from minibroker.registry.avro_text import NAMED, AvroWriter, Node, declared_types
+from minibroker.registry.avro_validity import NAME, is_plainly_valid
 from minibroker.registry.errors import invalid_schema
 from minibroker.registry.json_text import read_json, write_json
 from minibroker.registry.parsed_schema import ParsedSchema, ReferencedSchema
 
-_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _DESCRIPTIONS: Final = {
     "FIXED_SIZE_MISMATCH": (
         "The size of FIXED type field at path '{path}' in the %(reader)s schema does not match with the %(writer)s schema"
@@ -39,12 +38,12 @@ class AvroSchema:
         """Parse it. Raises RegistryError (42201)."""
         try:
             self._node: Any = read_json(text)
-            self._known, known_types, names = _read_references(references)
+            self._known, known_types, referenced = _read_references(references)
             self._normal = AvroWriter(self._known, is_normal=True).write(self._node)
-            schema = _make(self._normal, names)
+            _check([*referenced, self._normal])
             self._types = declared_types(self._normal) | known_types
             if is_new:
-                _check_new(schema, "", set())
+                _check_new(self._normal, "", self._types)
             self.text = write_json(AvroWriter(self._known).write(self._node))  #: canonical, as Avro's Java library prints the schema
         except (AvroException, AttributeError, KeyError, TypeError, ValueError) as error:
             raise invalid_schema(f"Invalid schema of type AVRO, details: {_reason(error)}") from error
@@ -75,70 +74,80 @@ def _reason(error: Exception) -> str:
     return f"no {error} attribute" if isinstance(error, KeyError) else str(error)
 
 
-def _read_references(references: Sequence[ReferencedSchema]) -> tuple[dict[str, Any], dict[str, Any], Names]:
-    """The types that referenced schemas declare, as they are written and in normal form, and the library's table of their names."""
-    names = Names()
+def _read_references(references: Sequence[ReferencedSchema]) -> tuple[dict[str, Any], dict[str, Any], list[Node]]:
+    """The types that referenced schemas declare, as they are written and in normal form, and the schemas in normal form."""
     known: dict[str, Any] = {}
     types: dict[str, Any] = {}
+    normals: list[Node] = []
     for reference in references:
         node = read_json(reference.text)
-        normal = AvroWriter(known, is_normal=True).write(node)
-        _make(normal, names)
+        normals.append(AvroWriter(known, is_normal=True).write(node))
         known |= declared_types(node)
-        types |= declared_types(normal)
-    return known, types, names
+        types |= declared_types(normals[-1])
+    return known, types, normals
 
 
-def _make(node: Any, names: Names) -> Schema:
+def _check(schemas: Sequence[Node]) -> None:
+    """Check schemas in normal form, each after those whose types it uses. Raises what Avro's library does.
+
+    The library takes longer than the rest of a registration. It is asked about schemas that are not plainly valid.
+    """
+    known: set[str] = set()
+    if all(is_plainly_valid(each, known) for each in schemas):
+        return
+    names = Names()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # logical types that the library does not know are kept as attributes
-        return make_avsc_object(node, names)
+        for each in schemas:
+            make_avsc_object(each, names)
 
 
-def _check_new(schema: Schema, path: str, seen: set[int]) -> None:
+def _check_new(node: Node, path: str, types: Mapping[str, Node]) -> None:
     """Raise ValueError for what the library lets pass: a field with an impossible name, or with a default of another type."""
-    if id(schema) in seen:
+    if isinstance(node, list):
+        for branch in node:
+            _check_new(branch, path, types)
+    if not isinstance(node, dict):
         return
-    seen.add(id(schema))
-    for field in getattr(schema, "fields", ()):
-        where = f"{path}.{field.name}" if path else field.name
-        if not _NAME.fullmatch(field.name):
-            raise ValueError(f"Illegal character in: {field.name}")
-        if field.has_default and not _is_default(field.type, field.default):
-            raise ValueError(f"Invalid default for field {where}: {write_json(field.default)} not a {field.type}")
-        _check_new(field.type, where, seen)
-    for child in (*getattr(schema, "schemas", ()), getattr(schema, "items", None), getattr(schema, "values", None)):
-        if isinstance(child, Schema):
-            _check_new(child, path, seen)
+    for field in node.get("fields") or () if node["type"] in NAMED else ():
+        name = field["name"]
+        where = f"{path}.{name}" if path else name
+        if not NAME.fullmatch(name):
+            raise ValueError(f"Illegal character in: {name}")
+        if "default" in field and not _is_default(field["type"], field["default"], types):
+            raise ValueError(f"Invalid default for field {where}: {write_json(field['default'])} not a {write_json(field['type'])}")
+        _check_new(field["type"], where, types)
+    if node["type"] in {"array", "map"}:
+        _check_new(node["items" if node["type"] == "array" else "values"], path, types)
 
 
-def _is_default(schema: Schema, value: object) -> bool:
-    """Whether a JSON value is one of the type. Bytes are texts in JSON; a union takes a value of its first type."""
-    match schema.type:
+def _is_default(node: Node, value: object, types: Mapping[str, Node]) -> bool:
+    """Whether a JSON value is one of the type. Bytes are texts in JSON; a union takes a value of any of its types."""
+    if isinstance(node, list):
+        return any(_is_default(each, value, types) for each in node)
+    declared = types.get(node, node) if isinstance(node, str) else node
+    kind = declared if isinstance(declared, str) else declared["type"]
+    match kind:
         case "null":
             return value is None
         case "boolean":
             return isinstance(value, bool)
         case "int" | "long":
-            bits = 31 if schema.type == "int" else 63
+            bits = 31 if kind == "int" else 63
             return isinstance(value, int) and not isinstance(value, bool) and -(1 << bits) <= value < 1 << bits
         case "float" | "double":
-            return (isinstance(value, int | float) and not isinstance(value, bool)) or value in {"NaN", "Infinity", "-Infinity"}
-        case "string" | "bytes":
-            return isinstance(value, str)
+            return (isinstance(value, int | float) and not isinstance(value, bool)) or value in ("NaN", "Infinity", "-Infinity")
+        case "string" | "bytes" | "enum":
+            return isinstance(value, str)  # the Java library does not look for it in the symbols of an enum
         case "fixed":
-            return isinstance(value, str) and len(value) == getattr(schema, "size", 0)
-        case "enum":
-            return isinstance(value, str)  # the Java library does not look for it in the symbols
+            return isinstance(value, str) and len(value) == declared["size"]
         case "array":
-            return isinstance(value, list) and all(_is_default(schema.items, each) for each in value)  # type: ignore[attr-defined]
+            return isinstance(value, list) and all(_is_default(declared["items"], each, types) for each in value)
         case "map":
-            return isinstance(value, dict) and all(_is_default(schema.values, each) for each in value.values())  # type: ignore[attr-defined]
-        case "union":
-            return any(_is_default(each, value) for each in schema.schemas)  # type: ignore[attr-defined]
+            return isinstance(value, dict) and all(_is_default(declared["values"], each, types) for each in value.values())
     return isinstance(value, dict) and all(
-        _is_default(field.type, value[field.name]) if field.name in value else field.has_default
-        for field in schema.fields  # type: ignore[attr-defined]
+        _is_default(field["type"], value[field["name"]], types) if field["name"] in value else "default" in field
+        for field in declared["fields"]
     )
 
 

@@ -11,12 +11,11 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
-from minibroker.registry.confluent_protos import known_files
 from minibroker.registry.errors import invalid_schema
 from minibroker.registry.parsed_schema import ParsedSchema, ReferencedSchema
 from minibroker.registry.protobuf_compatibility import Change, ProtoFile, changes
 from minibroker.registry.protobuf_text import proto_text, with_options
-from minibroker.registry.protoc import ProtocError, compile_proto
+from minibroker.registry.protoc import ProtocError, compile_proto, known_files
 
 _MAIN: Final = "minibroker_schema.proto"  #: the name of a schema that nothing imports
 _NEW, _OLD = "%(reader)s", "%(writer)s"  #: names of the two sides, which `compatibility.py` fills in

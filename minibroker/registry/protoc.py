@@ -1,6 +1,6 @@
 """Compile .proto texts by protoc, in a child process with limits of time and memory.
 
-protoc is that of grpcio-tools, with Google's well-known types. The child reads and writes only a
+protoc is that of grpcio-tools, with Google's well-known types; Confluent's own files are here. The child reads and writes only a
 temporary folder. It needs about 0.1 s.
 """
 
@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +28,33 @@ from importlib.resources import files
 from grpc_tools import protoc
 sys.exit(protoc.main(["protoc", *sys.argv[1:], "-I" + str(files("grpc_tools") / "_proto")]))
 """
+
+_META: Final = """
+syntax = "proto3";
+package confluent;
+import "google/protobuf/descriptor.proto";
+message Meta {
+  string doc = 1;
+  map<string, string> params = 2;
+  repeated string tags = 3;
+  repeated Rule rules = 4;
+}
+message Rule { string name = 1; string doc = 2; string expr = 3; string sql = 4; }
+extend google.protobuf.FileOptions { Meta file_meta = 1088; }
+extend google.protobuf.MessageOptions { Meta message_meta = 1088; }
+extend google.protobuf.FieldOptions { Meta field_meta = 1088; }
+extend google.protobuf.EnumOptions { Meta enum_meta = 1088; }
+extend google.protobuf.EnumValueOptions { Meta enum_value_meta = 1088; }
+"""
+_DECIMAL: Final = 'syntax = "proto3"; package confluent.type; message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }'
+_VARIANT: Final = 'syntax = "proto3"; package confluent.type; message Variant { bytes metadata = 1; bytes value = 2; }'
+
+_CONFLUENTS_FILES: Final = {
+    "confluent/meta.proto": _META,
+    "confluent/type/decimal.proto": _DECIMAL,
+    "confluent/type/variant.proto": _VARIANT,
+    "confluent/types/decimal.proto": 'syntax = "proto3"; import public "confluent/type/decimal.proto";',  # the name in older clients
+}
 
 
 class ProtocError(ValueError):
@@ -60,3 +87,8 @@ def compile_proto(files: Mapping[str, str], main: str) -> bytes:
             reasons = done.stderr.decode(errors="replace").replace(f"{folder}/in/", "").strip()[:_ERRORS_MAX]
             raise ProtocError(reasons or f"protoc ended with {done.returncode}: it may use {CPU_MAX_S} s and {MEMORY_MAX_BYTES >> 20} MB")
         return output.read_bytes()
+
+
+def known_files(texts: Iterable[str]) -> dict[str, str]:
+    """Return Confluent's own files that texts may import without a reference, by name; none if no text names one."""
+    return _CONFLUENTS_FILES if any("confluent/" in text for text in texts) else {}

@@ -63,6 +63,11 @@ class Registry:
         return self._topic.state
 
     @property
+    def change_count(self) -> int:
+        """A number that grows with each change of the state."""
+        return self._topic.change_count
+
+    @property
     def cluster_id(self) -> str:
         """The cluster id of the broker."""
         return str(self._services().cluster.cluster_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
@@ -11,6 +11,8 @@ from minibroker.registry.errors import RegistryError, invalid_compatibility, inv
 from minibroker.registry.records import CONFIG_FIELDS
 from minibroker.registry.stored_schema import AVRO, Json, Reference, SchemaContent, StoredSchema
 
+_REMEMBERED_MAX: Final = 2_000  #: responses
+_REMEMBERED_SIZE_MAX: Final = 4_096  #: bytes of a request's body, and characters of a response
 MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 _REFERENCES_MAX: Final = 100
 _RULE_MODES: Final = {
@@ -180,3 +182,24 @@ def config_json(settings: Mapping[str, Any], *, is_update: bool = False) -> dict
     if is_update and "compatibilityLevel" in shown:
         shown["compatibility"] = shown.pop("compatibilityLevel")
     return shown
+
+
+class RememberedResponses:
+    """Responses to requests with a schema. They are the same until the registry changes: serializers of many clients ask the same."""
+
+    def __init__(self) -> None:
+        self._responses: dict[Hashable, str] = {}
+        self._change_count = -1
+
+    def find(self, key: Hashable, change_count: int) -> str | None:
+        """Return the response to a request, or None. Forgets all of them if the registry has changed."""
+        if change_count != self._change_count:
+            self._responses.clear()
+            self._change_count = change_count
+        return self._responses.get(key)
+
+    def keep(self, key: Hashable, change_count: int, body: bytes, response: str) -> None:
+        """Keep the response to a request that `find` did not find, if it and the body are short and there are not too many."""
+        is_short = len(body) <= _REMEMBERED_SIZE_MAX and len(response) <= _REMEMBERED_SIZE_MAX
+        if is_short and change_count == self._change_count and len(self._responses) < _REMEMBERED_MAX:
+            self._responses[key] = response

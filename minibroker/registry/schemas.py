@@ -152,7 +152,7 @@ class Schemas:
         parsed = await self._parsed.parse_later(content, self.references_of(content, subject), is_new=is_new)
         if normalize:
             return request.with_content(text=parsed.normal_text, references=tuple(sorted(set(content.references)))), parsed
-        return request.with_content(text=parsed.text), parsed
+        return request if parsed.text == content.text else request.with_content(text=parsed.text), parsed
 
     # Look-ups
 
@@ -204,6 +204,7 @@ class Schemas:
             RegistryError: (409) incompatible, (42201) invalid, (42205) the mode forbids it, (42209) too large.
         """
         async with self._topic.writing:
+            await asyncio.sleep(0)  # here and below: a registration is long, and other requests to the broker run in between
             state = await self._topic.catch_up()
             mode = self._settings.mode_in_scope(subject)
             settings = self._settings.in_scope(subject)
@@ -216,6 +217,7 @@ class Schemas:
             if not is_import:
                 request = with_defaults(request, settings, existing[-1] if existing else None, next_version)
             canonical, parsed = await self._canonical(subject, request, normalize=normalize, is_new=not is_import)
+            await asyncio.sleep(0)
             if request.version == 0:
                 found = await self._find_equal(subject, canonical, parsed, with_deleted=False)
                 if found is not None and request.id in {-1, found.id}:
@@ -224,6 +226,7 @@ class Schemas:
                 reasons = await self._incompatibilities(settings, canonical.content, parsed, existing)
                 if reasons:
                     raise incompatible(subject, reasons)
+                await asyncio.sleep(0)
             schema = self._new_version(subject, canonical, next_version, is_import=is_import)
             await self._topic.append(self._registration(schema, versions))
             return schema

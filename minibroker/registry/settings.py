@@ -167,6 +167,8 @@ def with_defaults(
     if next_version is not None and (request.version != 0 or _CONFLUENT_VERSION in properties):
         properties = dict(sorted({**properties, _CONFLUENT_VERSION: str(next_version)}.items()))
         metadata = {**(metadata or {}), "properties": properties}
+    if metadata is content.metadata is None and rule_set is content.rule_set is None:
+        return request
     return request.with_content(metadata=metadata, rule_set=rule_set)
 
 

@@ -25,7 +25,7 @@ from minibroker.registry.errors import RegistryError, invalid_version, login_req
 from minibroker.registry.json_text import read_json, write_json
 from minibroker.registry.parsed_schema import SIZE_MAX
 from minibroker.registry.registry import Registry
-from minibroker.registry.requests import SchemaRequest, read_mode, read_settings, schema_json
+from minibroker.registry.requests import RememberedResponses, SchemaRequest, read_mode, read_settings, schema_json
 from minibroker.registry.settings import settings_subject
 from minibroker.registry.stored_schema import StoredSchema
 from minibroker.registry.subjects import ALL_CONTEXTS, check_new_subject, normal_subject, with_parent
@@ -69,6 +69,7 @@ class RegistrySite:
         self.registry = self._registry = registry
         self._around = around
         self._sessions = sessions
+        self._responses = RememberedResponses()
         self.asks_always = False  #: whether clients must log in although there is no authorizer
 
     def add_routes(self, routes: Routes) -> None:
@@ -158,6 +159,27 @@ class RegistrySite:
         _ACCESS.get().check(operation, subject)
         return subject
 
+    async def _answer_schema(self, request: web.Request, subject: str, serve: Callable[[str, SchemaRequest], Awaitable[Any]]) -> _Text:
+        """Serve a request with a schema in its body, unless it was served since the last change of the registry.
+
+        Raises:
+            RegistryError: (40301) the client may not read a subject that the schema references.
+        """
+        body = await request.read()
+        key = (request.path_qs, subject, body)
+        change_count = self._registry.change_count
+        known = self._responses.find(key, change_count)
+        if known is not None:
+            return _Text(known)
+        schema = SchemaRequest.read(_read_body(body))
+        references = schema.content.references
+        for reference in references:
+            _ACCESS.get().check(Operation.DESCRIBE, with_parent(reference.subject, subject))
+        response = write_json(await serve(subject, schema))
+        if not references:  # rights on these differ from client to client
+            self._responses.keep(key, change_count, body, response)
+        return _Text(response)
+
     async def _subject_of_id(self, request: web.Request) -> str | None:
         subject = request.query.get("subject")
         return None if subject is None else await self._registry.resolve_alias(normal_subject(subject))
@@ -177,12 +199,15 @@ class RegistrySite:
         return _page(request, found)
 
     async def _look_up(self, request: web.Request) -> Any:
-        return await self._registry.look_up(
-            subject := await self._subject(request),
-            await _schema_request(request, subject),
-            normalize=_flag(request, "normalize"),
-            with_deleted=_flag(request, "deleted"),
-            form=request.query.get("format", ""),
+        return await self._answer_schema(
+            request,
+            await self._subject(request),
+            partial(
+                self._registry.look_up,
+                normalize=_flag(request, "normalize"),
+                with_deleted=_flag(request, "deleted"),
+                form=request.query.get("format", ""),
+            ),
         )
 
     async def _delete_subject(self, request: web.Request) -> Any:
@@ -205,12 +230,8 @@ class RegistrySite:
         check_new_subject(request.match_info["subject"])
         subject = await self._subject(request, Operation.WRITE)
         check_new_subject(subject)
-        return await self._registry.register(
-            subject,
-            await _schema_request(request, subject),
-            normalize=_flag(request, "normalize"),
-            form=request.query.get("format", ""),
-        )
+        register = partial(self._registry.register, normalize=_flag(request, "normalize"), form=request.query.get("format", ""))
+        return await self._answer_schema(request, subject, register)
 
     async def _get_version(self, request: web.Request) -> Any:
         return await self._registry.get_version(
@@ -285,15 +306,14 @@ class RegistrySite:
         return await self._compare(request, all_versions=False)
 
     async def _compare(self, request: web.Request, *, all_versions: bool) -> Any:
-        reasons = await self._registry.compare(
-            subject := await self._subject(request),
-            await _schema_request(request, subject),
-            None if all_versions else _version(request),
-            all_versions=all_versions,
-            normalize=_flag(request, "normalize"),
-            is_verbose=_flag(request, "verbose"),
-        )
-        return {"is_compatible": not reasons} | ({"messages": reasons} if _flag(request, "verbose") else {})
+        version = None if all_versions else _version(request)
+        flags = {"normalize": _flag(request, "normalize"), "is_verbose": _flag(request, "verbose")}
+
+        async def compare(subject: str, schema: SchemaRequest) -> Any:
+            reasons = await self._registry.compare(subject, schema, version, all_versions=all_versions, **flags)
+            return {"is_compatible": not reasons} | ({"messages": reasons} if flags["is_verbose"] else {})
+
+        return await self._answer_schema(request, await self._subject(request), compare)
 
     # Configurations and modes
 
@@ -367,19 +387,14 @@ def _response(status: int, value: Any) -> web.Response:
 
 async def _body(request: web.Request) -> Any:
     """The body in JSON. Raises RegistryError (400)."""
-    data = await request.read()
+    return _read_body(await request.read())
+
+
+def _read_body(data: bytes) -> Any:
     try:
         return read_json(data)
     except ValueError as error:
         raise RegistryError(400, f"the body is not JSON: {error}") from error
-
-
-async def _schema_request(request: web.Request, subject: str) -> SchemaRequest:
-    """Read the schema in the body. Raises RegistryError (40301) if the client may not read a subject that it references."""
-    found = SchemaRequest.read(await _body(request))
-    for reference in found.content.references:
-        _ACCESS.get().check(Operation.DESCRIBE, with_parent(reference.subject, subject))
-    return found
 
 
 def _settings_subject(request: web.Request, operation: Operation) -> str | None:

@@ -10,6 +10,7 @@ Ids are unique within a context.
 
 from __future__ import annotations
 
+import re
 from typing import Final, NamedTuple
 
 from minibroker.registry.errors import invalid_subject
@@ -19,6 +20,7 @@ GLOBAL_CONTEXT: Final = ".__GLOBAL"
 ALL_CONTEXTS: Final = ":*:"
 _CONTEXT_PREFIX: Final = ":."
 _RESERVED: Final = frozenset({"__GLOBAL", "__EMPTY"})
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 _NAME_MAX: Final = 1024  #: characters; a limit of ours, so that a name fits into a key
 
 
@@ -57,7 +59,7 @@ def normal_subject(text: str) -> str:
 def check_new_subject(text: str) -> None:
     """Raise RegistryError (42208) for a name that no schema can be registered under."""
     subject = parse_subject(text)
-    has_control = any(ord(each) < 32 or ord(each) == 127 for each in text)
+    has_control = _CONTROL.search(text[: _NAME_MAX + 1]) is not None
     if subject.context == "*" or subject.name in _RESERVED or not subject.name or has_control or len(text) > _NAME_MAX:
         raise invalid_subject(text)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
 from minibroker.clock import Clock
@@ -17,7 +17,6 @@ from minibroker.cluster.partition import Partition
 from minibroker.dispatch.flush import FlushFailures, FlushQueue
 from minibroker.errors import KafkaError, WireError
 from minibroker.records.any_format import decode_records, split_batches
-from minibroker.records.batch import RecordBatch
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 from minibroker.registry.errors import schema_too_large, store_failed
@@ -57,6 +56,7 @@ class SchemasTopic:
         self._services = services
         self.name = name
         self.state = RegistryState()
+        self.change_count = 0  #: a number that grows with each change of the state
         self._replayed: Partition | None = None  #: whose records the state has
         self._next_offset = 0
         self._unreadable = 0
@@ -90,6 +90,7 @@ class SchemasTopic:
         partition = None if topic is None else topic.partitions[0]
         if partition is not self._replayed:  # deleted, or other data: the topic of a snapshot has the same id
             self.state = RegistryState()
+            self.change_count += 1
             self._other_keys = {}
             self._next_offset = 0
             self._replayed = partition
@@ -113,10 +114,17 @@ class SchemasTopic:
         for batch in batches:
             self._next_offset = batch.next_offset
             if not batch.is_control:
-                self._replay_batch(batch)
+                self._replay_records(decode_records(batch))
 
-    def _replay_batch(self, batch: RecordBatch) -> None:
-        for record in decode_records(batch):
+    def _replay_own(self, partition: Partition, base_offset: int, records: Sequence[Record]) -> None:
+        """Replay what was just appended without reading it from the log, unless there are other records before it."""
+        if partition is self._replayed and base_offset == self._next_offset:
+            self._next_offset = base_offset + len(records)
+            self._replay_records(records)
+
+    def _replay_records(self, records: Iterable[Record]) -> None:
+        self.change_count += 1
+        for record in records:
             try:
                 key, value = read_key(record.key), read_value(record.value)
                 self.state.replay(key, value)
@@ -159,7 +167,8 @@ class SchemasTopic:
             data = build_batch(records)
             if len(data) > log.config.max_message_bytes:
                 raise schema_too_large(len(data), log.config.max_message_bytes)
-            partition.append_own(data)
+            appended = partition.append_own(data)
+            self._replay_own(partition, appended.base_offset, records)
         except KafkaError as error:
             raise store_failed(f"cannot write the topic {self.name}: {error}") from error
         if log.wants_sync:

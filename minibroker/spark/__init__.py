@@ -8,7 +8,7 @@
     decoding    values by the schemas of a registry       progress   what users see while a pipeline runs
 
 Invariant: a pipeline talks to brokers over the wire. It imports client, records, storage, schemas,
-wire and config, and errors and clock below them; of registry, client, protoc and confluent_protos; no other package of the
+wire and config, and errors and clock below them; of registry, client and protoc; no other package of the
 broker. session, sql and
 the sources of topics import PySpark only when Spark is needed, so that look-ups work before it starts.
 """

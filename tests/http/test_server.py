@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
+from yarl import URL
 
 from minibroker.errors import ConfigurationError
 from minibroker.http import server as server_module
@@ -149,6 +150,20 @@ async def test_pages_of_other_sites_are_rejected(server: HttpServer, method: str
     code, text = await ask(url, method, {"Host": HERE} | headers)
     assert code == status, text
     assert status == 200 or '"error"' in text
+
+
+async def test_host_names_are_judged_the_same_each_time(server: HttpServer) -> None:
+    """Names of Host headers are remembered, but not too many of them."""
+    server.mount(Site("console"), Place())
+    await server.start()
+    url = f"{server.url('console')}/console"
+    hosts = {"localhost:80": 200, "rebound.example": 403, "127.0.0.1.": 200, "[": 403} | {f"h{each}.example": 403 for each in range(70)}
+    for _ in range(2):
+        assert {host: (await ask(url, headers={"Host": host}))[0] for host in hosts} == hosts
+    reader, writer = await asyncio.open_connection(LOOPBACK, URL(url).port)
+    writer.write(b"GET http://rebound.example/console HTTP/1.1\r\nHost: localhost:80\r\n\r\n")  # the host in the target counts
+    assert b" 403 " in await reader.readline()
+    writer.close()
 
 
 async def test_a_site_with_a_token(server: HttpServer) -> None:

@@ -13,9 +13,8 @@ from importlib import import_module
 from typing import Any, Final
 
 from minibroker.extras import install_command
-from minibroker.registry.confluent_protos import known_files
 from minibroker.registry.parsed_schema import ReferencedSchema
-from minibroker.registry.protoc import ProtocError, compile_proto
+from minibroker.registry.protoc import ProtocError, compile_proto, known_files
 from minibroker.registry.serdes.errors import SerdesError
 
 try:

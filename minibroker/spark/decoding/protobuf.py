@@ -12,8 +12,7 @@ except ImportError:  # optional: the extra `registry`
     FileDescriptorSet = None  # type: ignore[assignment,misc]
 
 from minibroker.extras import install_command
-from minibroker.registry.confluent_protos import known_files
-from minibroker.registry.protoc import ProtocError, compile_proto
+from minibroker.registry.protoc import ProtocError, compile_proto, known_files
 from minibroker.spark.failures import SourceError
 
 _MAIN: Final = "minibroker_main.proto"
