@@ -9,12 +9,12 @@ import time
 
 import frames
 import lz4.frame
-import zstandard
 from crc32c import crc32c
 from pump import LoadError, read_answer
 
 from attacking import requests
 from attacking.declaration import TOPIC, Target, attack
+from minibroker.records.compression import Compression, compress
 
 MEGABYTE = 1 << 20
 _GZIP, _ZSTD = 1, 4
@@ -50,7 +50,7 @@ def gzip_members(target: Target) -> None:
 def zstd_records(target: Target) -> None:
     """The batches are valid."""
     count = target.count(1_000_000)
-    _produce(target, zstandard.compress(_tiny_records(count)), count, _ZSTD)
+    _produce(target, compress(Compression.ZSTD, _tiny_records(count)), count, _ZSTD)
 
 
 @attack(
@@ -67,7 +67,7 @@ def zstd_many(target: Target) -> None:
     """Each batch is below every limit of ratio and size, if there is no limit for the sum."""
     value = bytes(90 * MEGABYTE)
     body = b"\0\0\0\1" + frames.varint(len(value)) + value + b"\0"
-    payload = zstandard.compress(frames.varint(len(body)) + body)
+    payload = compress(Compression.ZSTD, frames.varint(len(body)) + body)
     head = struct.pack(">hiqqqhii", _ZSTD, 0, 1_700_000_000_000, 1_700_000_000_000, -1, -1, -1, 1)
     rest = struct.pack(">ibI", -1, 2, crc32c(head + payload)) + head + payload
     request = frames.produce(TOPIC, 0, struct.pack(">qi", 0, len(rest)) + rest)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from io import BytesIO
 
 import lz4.frame
-import zstandard
 from cramjam import snappy
 
 from minibroker.records.codecs.snappy import XERIAL_HEADER
@@ -15,7 +14,7 @@ from minibroker.records.compression import Compression, compress
 from minibroker.records.record import Record, encode_record
 
 EMPTY_GZIP_MEMBER = gzip.compress(b"", mtime=0)
-EMPTY_ZSTD_FRAME = zstandard.ZstdCompressor(write_content_size=False).compress(b"")
+EMPTY_ZSTD_FRAME = b"\x28\xb5\x2f\xfd\x00\x00\x01\x00\x00"  #: without a content size
 SKIPPABLE_ZSTD_FRAME = b"\x50\x2a\x4d\x18\0\0\0\0"
 EMPTY_XERIAL_BLOCK = b"\0\0\0\1\0"  #: one byte, which says that 0 follow
 

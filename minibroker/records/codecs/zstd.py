@@ -17,9 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-import zstandard
-
-from minibroker.records.compression import PIECE_BYTES, broken, parts_max, too_large, too_many_parts
+from minibroker.records.codecs.zstd_library import MAX_WINDOW_BYTES, find_library
+from minibroker.records.compression import broken, parts_max, too_large, too_many_parts
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -29,41 +28,35 @@ _DEFAULT_LEVEL = 3
 FRAME_MAGIC = b"\x28\xb5\x2f\xfd"
 SKIPPABLE_MAGIC_TAIL = b"\x2a\x4d\x18"
 MAX_BLOCK_BYTES = 128 * 1024
-MAX_WINDOW_BYTES = 128 * 1024 * 1024  #: the Java client's zstd accepts a window log of 27
 CONTENT_SIZE_BYTES = (0, 2, 4, 8)
 DICTIONARY_ID_BYTES = (0, 1, 2, 4)
 
 RAW, RLE, COMPRESSED = 0, 1, 2
 
-#: Decompressors that are not in use: creating one costs 8 us, and two threads must not share one. One that failed is dropped.
-_idle: list[zstandard.ZstdDecompressor] = []
+_library = find_library()
+_ERRORS = (ValueError, IndexError, _library.error)
 
 
 def compress(data: Buffer, level: int | None) -> bytes:
     """Compress into one frame; `level` is -131072 to 22, None for Kafka's default."""
-    return zstandard.ZstdCompressor(level=_DEFAULT_LEVEL if level is None else level).compress(memoryview(data))
+    return _library.compress(data, _DEFAULT_LEVEL if level is None else level)
 
 
 def decompress_at_once(data: memoryview, max_bytes: int) -> bytes | None:
     """Return the content of one frame; None if `pieces` has to decompress several. Raises InvalidRecord."""
-    decompressor = _idle.pop() if _idle else zstandard.ZstdDecompressor()
     try:
         end, size_bound, is_exact, _ = measure_frame(data, 0, parts_max(len(data)))
         if end < len(data):
             return None
         if is_exact and size_bound > max_bytes:
             raise too_large("zstd", max_bytes)
-        # The library relies on a size in the header and fails above `max_output_size` if there is no size.
-        content = decompressor.decompress(data, max_output_size=min(size_bound, max_bytes)) if size_bound else b""
-    except (ValueError, IndexError, zstandard.ZstdError) as error:
+        return _library.decompress_frame(data, min(size_bound, max_bytes)) if size_bound else b""
+    except _ERRORS as error:
         raise broken("zstd", f"{error}, with a bound of {max_bytes} bytes") from None
-    _idle.append(decompressor)
-    return content
 
 
 def pieces(data: memoryview, max_bytes: int) -> Iterator[bytes]:
     """Yield the content of all frames. Raises InvalidRecord."""
-    decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)  # not an idle one: it would keep a large window
     position, parts = 0, parts_max(len(data))
     while position < len(data):
         try:
@@ -72,10 +65,8 @@ def pieces(data: memoryview, max_bytes: int) -> Iterator[bytes]:
             if frame.is_exact and frame.size_bound > max_bytes:
                 raise too_large("zstd", max_bytes)  # before there is a window of that size
             if frame.size_bound:
-                with decompressor.stream_reader(data[position : frame.end]) as reader:
-                    while piece := reader.read(PIECE_BYTES):
-                        yield piece
-        except (ValueError, IndexError, zstandard.ZstdError) as error:
+                yield from _library.frame_pieces(data[position : frame.end])
+        except _ERRORS as error:
             raise broken("zstd", error) from None
         position = frame.end
         if parts <= 0 and position < len(data):
