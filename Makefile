@@ -35,7 +35,8 @@ test-all: setup  ## everything: Java, Spark, crashes, containers; what CI runs
 soak: setup  ## hours, on a quiet machine: a million frames of the fuzzer, then random tests two to four times as often and with new seeds
 	$(BIN)/python -m tests.fuzz run --frames 1000000 --assert-latency
 	MINIBROKER_SOAK=1 $(BIN)/pytest tests/crash tests/cluster tests/coordinator tests/faults tests/fuzz tests/golden tests/log tests/model \
-		tests/records tests/server tests/storage tests/wire tests/testing tests/clients/test_differential.py tests/clients/test_tools.py \
+		tests/records tests/server tests/storage tests/wire tests/testing tests/clients/test_differential.py tests/clients/test_mirror_maker.py \
+		tests/clients/test_tools.py \
 		--ignore tests/testing/test_fault_mutations.py
 
 lint: setup
