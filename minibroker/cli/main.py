@@ -121,6 +121,8 @@ class Main(LazyGroup):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. It stops silently after Ctrl-C and if its reader is gone (`| head`)."""
+        if sys.platform == "win32":
+            raise click.ClickException("minibroker does not run on Windows itself: use WSL 2 or a container.")
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:

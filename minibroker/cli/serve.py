@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -55,6 +56,7 @@ _PORT = 9092
 _DATA_DIR = "data"
 _IMPORTED = time.perf_counter()
 _DESCRIPTORS_MAX = 1 << 20
+_OPEN_MAX = 10_240  #: of macOS
 _THREAD_SWITCH_S = 0.0002  #: how long a computing worker thread may delay the loop after a system call
 
 
@@ -168,15 +170,20 @@ def _advice(error: ConfigurationError) -> str:
 
 
 def _raise_descriptor_limit() -> None:
-    """Raise the limit of open files to its maximum, as the JVM does: 1,024 of a shell are too few for a thousand clients."""
-    try:
-        import resource  # noqa: PLC0415  not on every system
-    except ImportError:
-        return
+    """Raise the limit of open files to its maximum, as the JVM does: 1,024 of a shell are too few for a thousand clients.
+
+    macOS reports no maximum and accepts at most 10,240 (OPEN_MAX) or a limit of its kernel.
+    """
+    import resource  # noqa: PLC0415  not on Windows, where `serve` says so itself
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = _DESCRIPTORS_MAX if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS_MAX)
-    if soft != resource.RLIM_INFINITY and soft < limit:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    for each in (limit, _OPEN_MAX):
+        if soft == resource.RLIM_INFINITY or each <= soft:
+            return
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (each, hard))
+            return
 
 
 async def _serve(

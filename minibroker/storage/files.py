@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
+import sys
 import time
 from _thread import get_ident
 from collections import deque
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 READ_ONLY = os.O_RDONLY | os.O_CLOEXEC
 APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
 OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
+UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOTTY})  #: of a file system that does not know a call
+_F_FULLFSYNC: Final = 51  #: fcntl.F_FULLFSYNC, which only macOS has
 REPLACE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 
 
@@ -100,6 +104,16 @@ class Files(Protocol):
         """Return the bytes of a folder's volume: the total, and those that this process can still use."""
 
 
+def sync_to_drive(descriptor: int) -> None:
+    """Sync a file on macOS, where fsync leaves the data in the drive's cache. The JVM does the same."""
+    try:
+        fcntl.fcntl(descriptor, _F_FULLFSYNC)
+    except OSError as error:
+        if error.errno not in UNSUPPORTED:
+            raise
+        os.fsync(descriptor)
+
+
 class RealFiles:
     """The file system of this machine."""
 
@@ -118,7 +132,7 @@ class RealFiles:
     send = staticmethod(os.sendfile)
     write = staticmethod(os.write)
     truncate = staticmethod(os.ftruncate)
-    sync = staticmethod(os.fsync)
+    sync = staticmethod(sync_to_drive if sys.platform == "darwin" else os.fsync)
     names = staticmethod(os.listdir)
     exists = staticmethod(os.path.exists)
     rename = staticmethod(os.replace)
@@ -128,11 +142,13 @@ class RealFiles:
         return os.open(path, flags, 0o644)
 
     def lock(self, descriptor: int) -> None:
-        """Take two kinds of lock: flock keeps out other brokers, also in this process, and a POSIX record lock keeps out the JVM."""
-        import fcntl  # noqa: PLC0415  not on every platform
+        """Take a flock, which keeps out other brokers, also in this process, and on Linux a POSIX record lock, which keeps out the JVM.
 
+        On macOS a flock keeps out the JVM as well: locks of both kinds exclude each other there, even those of one process.
+        """
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if sys.platform == "linux":
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def next_data(self, descriptor: int, position: int) -> int | None:
         """Return the next position with written bytes; None if only a hole follows."""
@@ -141,13 +157,15 @@ class RealFiles:
         except OSError as error:
             if error.errno == errno.ENXIO:
                 return None
-            raise
+            if error.errno not in UNSUPPORTED:
+                raise
+        return position if position < os.fstat(descriptor).st_size else None  # a file system without holes
 
     def sync_directory(self, path: str) -> None:
         """Make creations, renames and removals in a folder durable."""
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.fsync(descriptor)
+            self.sync(descriptor)
         finally:
             os.close(descriptor)
 

@@ -100,7 +100,7 @@ class UnsyncedFiles(RealFiles):
     def __reduce__(self) -> tuple[type[RealFiles], tuple[()]]:
         return UnsyncedFiles, ()
 
-    def sync(self, descriptor: int) -> None:  # type: ignore[override]  # a method where there is a system call
+    def sync(self, descriptor: int) -> None:
         """Do nothing."""
 
     def sync_directory(self, path: str) -> None:

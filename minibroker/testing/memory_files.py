@@ -281,9 +281,9 @@ class MemoryFiles:
             del folder[name]
 
     def volume(self, path: str) -> tuple[int, int]:  # noqa: ARG002  there is only one
-        """Return the bytes of memory of the machine, and how many are free."""
-        page_size = os.sysconf("SC_PAGE_SIZE")
-        return page_size * os.sysconf("SC_PHYS_PAGES"), page_size * os.sysconf("SC_AVPHYS_PAGES")
+        """Return the bytes of memory of the machine, and how many are free. macOS does not say: there, all are."""
+        page_size, free = os.sysconf("SC_PAGE_SIZE"), "SC_AVPHYS_PAGES"
+        return page_size * os.sysconf("SC_PHYS_PAGES"), page_size * os.sysconf(free if free in os.sysconf_names else "SC_PHYS_PAGES")
 
 
 def _of_tree(number: int) -> MemoryFiles:

@@ -75,7 +75,7 @@ class MortalFiles(RealFiles):
         self._live()
         super().remove_directory(path)
 
-    def sync(self, descriptor: int) -> None:  # type: ignore[override]
+    def sync(self, descriptor: int) -> None:
         pass
 
     def sync_directory(self, path: str) -> None:

@@ -98,7 +98,7 @@ def test_clean_stop_resigns_all_leaderships_with_one_sync(tmp_path: Path) -> Non
     syncs: list[int] = []
 
     class Counting(RealFiles):
-        def sync(self, descriptor: int) -> None:  # type: ignore[override]  # a method where there is a system call
+        def sync(self, descriptor: int) -> None:
             syncs.append(descriptor)
             super().sync(descriptor)
 

@@ -108,7 +108,7 @@ class FaultyFiles(RealFiles):
         self._raise_if("truncate", self._paths[descriptor])
         os.ftruncate(descriptor, size)
 
-    def sync(self, descriptor: int) -> None:  # type: ignore[override]
+    def sync(self, descriptor: int) -> None:
         self._raise_if("sync", self._paths[descriptor])
         status = os.fstat(descriptor)
         reader = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY)

@@ -26,7 +26,7 @@ class _ListeningFiles(FaultyFiles):
         super().__init__()
         self.threads: set[int] = set()
 
-    def sync(self, descriptor: int) -> None:  # type: ignore[override]
+    def sync(self, descriptor: int) -> None:
         self.threads.add(threading.get_ident())
         super().sync(descriptor)
 

@@ -84,7 +84,7 @@ DAMAGES: dict[str, Damage] = {
 class Unsynced(RealFiles):
     """Nobody pulls the plug here: thousands of syncs would take most of the time."""
 
-    def sync(self, descriptor: int) -> None:  # type: ignore[override]  # a method where there is a system call
+    def sync(self, descriptor: int) -> None:
         pass
 
     def sync_directory(self, path: str) -> None:
