@@ -106,10 +106,10 @@ def registry_port(environment: Mapping[str, str]) -> int | None:
     return int(text)
 
 
-def check_registry(port: int, timeout_s: float) -> None:
-    """Raise Unhealthy unless the schema registry of this machine accepts connections."""
+def check_registry(port: int, timeout_s: float, host: str = "127.0.0.1") -> None:
+    """Raise Unhealthy unless the schema registry of this machine accepts connections. `host` is where it listens."""
     try:
-        socket.create_connection(("127.0.0.1", port), timeout_s).close()
+        socket.create_connection((_LOOPBACK.get(host, host), port), timeout_s).close()
     except OSError as error:
         raise Unhealthy(f"the schema registry does not answer on port {port}: {error.strerror or error}") from error
 

@@ -198,6 +198,13 @@ class HttpSites:
         self._meter: Meter | None = None
         self._server: HttpServer | None = None
 
+    @staticmethod
+    def place_of_command(ctx: click.Context, name: str) -> tuple[str, int] | None:
+        """Return the address of a site in the options of a command; None if it has none, or a free port."""
+        options = ctx.meta.get(_OPTIONS_KEY, {})
+        port: int = options.get(f"{name}_port", 0)
+        return (options.get(f"{name}_host", LOOPBACK), port) if port else None
+
     @classmethod
     def of_command(cls, ctx: click.Context) -> HttpSites:
         """Return the sites of the options of a command. UsageError: an option of a site without its port."""

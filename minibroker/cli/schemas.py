@@ -25,7 +25,11 @@ _CONFIG_HELP: Final = "Properties of the registry's client, as for Confluent's: 
 _PAGE: Final = 1_000  #: schemas of one request
 _LIST_COLUMNS: Final = ("subject", "version", "id", "type", "references")
 _COLUMNS: Final = ("subject", "version", "id", "type")
+_CONFIG_COLUMNS: Final = ("subject", "compatibility", "normalize", "alias", "inherited")
 _SUBJECT_DELETED, _VERSION_DELETED = 40404, 40406
+_NO_CONFIG, _NO_MODE = 40408, 40409
+_LEVELS: Final = ("BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE", "NONE")
+_MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 _DIFFERENCE: Final = re.compile(r"""\{errorType:['"](\w+)['"], description:['"](.*?)['"]?(?:, additionalInfo:'(.*)')?\}""", re.DOTALL)
 _PATH: Final = re.compile(r"(?:path:? |package at )'([^']*)'")
 _FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
@@ -65,10 +69,12 @@ Examples:
   minibroker schemas register orders-value order.avsc
   minibroker schemas check orders-value order.avsc
   minibroker schemas delete orders-value 2 --permanent
+  minibroker schemas config orders-value --compatibility FULL
+  minibroker schemas mode --set READONLY
 """
 )
 def schemas() -> None:
-    """List, show, register, check and delete schemas."""
+    """List, show, register, check and delete schemas, and configure subjects."""
 
 
 def _file_options(function: Command) -> Command:
@@ -259,3 +265,84 @@ def delete(client: RegistryClient, *, subject: str, version: str | None, permane
         columns=("subject", "version", "permanent"),
         name="version",
     )
+
+
+@schemas.command()
+@click.argument("subject", required=False)
+@click.option(
+    "--compatibility",
+    type=click.Choice(_LEVELS, case_sensitive=False),
+    metavar="LEVEL",
+    help=f"Set the level that registrations are checked by: {', '.join(_LEVELS)}.",
+)
+@click.option("--normalize/--no-normalize", default=None, help="Set whether registrations ignore differences of spelling.")
+@click.option("--alias", metavar="OTHER", help="Let requests for SUBJECT be served by the subject OTHER. Empty: no longer.")
+@click.option("--delete", "is_deleted", is_flag=True, help="Delete the configuration, so that the global one or the default counts.")
+@output_option("table", "json", "jsonl", "yaml")
+@_registry_command
+def config(
+    client: RegistryClient,
+    *,
+    subject: str | None,
+    compatibility: str | None,
+    normalize: bool | None,
+    alias: str | None,
+    is_deleted: bool,
+    output: str,
+) -> None:
+    """Show or change the configuration of SUBJECT, or the global one.
+
+    Changes what the options name, and prints the configuration that then counts. `inherited`: SUBJECT has none of its own.
+    """
+    resource = path("config", *_named(subject))
+    changes = {"compatibility": compatibility, "normalize": normalize, "alias": None if alias is None else alias or None}
+    given = {name: value for name, value in changes.items() if value is not None or (name == "alias" and alias == "")}
+    if is_deleted and given:
+        raise click.UsageError("--delete goes without other changes")
+    if "alias" in given and subject is None:
+        raise click.UsageError("--alias needs SUBJECT")
+    if is_deleted:
+        client.delete(resource)
+    elif given:
+        client.send("PUT", resource, given)
+    found, is_inherited = _own_or_inherited(client, resource, _NO_CONFIG)
+    level = found.pop("compatibilityLevel", None)
+    emit([{"subject": subject, "compatibility": level, **found, "inherited": is_inherited}], output, columns=_CONFIG_COLUMNS)
+
+
+@schemas.command()
+@click.argument("subject", required=False)
+@click.option("--set", "mode", type=click.Choice(_MODES, case_sensitive=False), metavar="MODE", help=f"Set the mode: {', '.join(_MODES)}.")
+@click.option("--force", is_flag=True, help="Also set IMPORT where there are schemas.")
+@click.option("--delete", "is_deleted", is_flag=True, help="Delete the mode of SUBJECT, so that the global one counts.")
+@output_option("table", "json", "jsonl", "yaml")
+@_registry_command
+def mode(client: RegistryClient, *, subject: str | None, mode: str | None, force: bool, is_deleted: bool, output: str) -> None:
+    """Show or set the mode of SUBJECT, or the global one.
+
+    READONLY refuses registrations and deletions. READONLY_OVERRIDE does so for all subjects, whatever their modes. IMPORT lets
+    clients register schemas with their ids and versions.
+    """
+    resource = path("mode", *_named(subject))
+    if is_deleted and (mode is not None or subject is None):
+        raise click.UsageError("--delete needs SUBJECT, and goes without --set")
+    if is_deleted:
+        client.delete(resource)
+    elif mode is not None:
+        client.send("PUT", resource, {"mode": mode}, force=force)
+    found, is_inherited = _own_or_inherited(client, resource, _NO_MODE)
+    emit([{"subject": subject, "mode": found["mode"], "inherited": is_inherited}], output, columns=("subject", "mode", "inherited"))
+
+
+def _named(subject: str | None) -> list[str]:
+    return [] if subject is None else [subject]
+
+
+def _own_or_inherited(client: RegistryClient, resource: str, missing: int) -> tuple[dict[str, Any], bool]:
+    """A setting of a subject, or the one that counts because it has none of its own."""
+    try:
+        return dict(client.get(resource)), False
+    except RegistryRefused as error:
+        if error.error_code != missing:
+            raise
+    return dict(client.get(resource, defaultToGlobal=True)), True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from minibroker.dispatch.context import ANONYMOUS, ConnectionInfo, Services
 from minibroker.errors import ClusterAuthorizationFailed, GroupAuthorizationFailed, KafkaError, TopicAuthorizationFailed
 from minibroker.security.acl import CLUSTER_NAME, Operation, ResourceType
+from minibroker.security.authorizer import Authorizer
 
 _ERRORS: dict[ResourceType, type[KafkaError]] = {
     ResourceType.TOPIC: TopicAuthorizationFailed,
@@ -22,6 +23,11 @@ class Visitor:
         self.connection = ConnectionInfo(services.nodes.own.listeners[0].name, address)
         self.connection.principal = principal
         self.connection.client_software_name = "minibroker-console"
+
+    @property
+    def authorizer(self) -> Authorizer | None:
+        """What decides about the visitor's rights."""
+        return self._services.authorizer
 
     def may(self, operation: Operation, kind: ResourceType, name: str = CLUSTER_NAME) -> bool:
         """Return whether the visitor may do something with a resource. Without an authorizer everybody may do everything."""

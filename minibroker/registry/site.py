@@ -85,8 +85,9 @@ class RegistrySite:
         return failure(status, status, message)
 
     def _table(self) -> list[tuple[str, str, Answer]]:
-        subject, version = "/subjects/{subject}", "/subjects/{subject}/versions/{version}"
-        schema_id, compatibility = r"/schemas/ids/{id:\d+}", "/compatibility/subjects/{subject}/versions"
+        name = "{subject:[^/]+}"  # aiohttp's own pattern has no braces
+        subject, version = f"/subjects/{name}", f"/subjects/{name}/versions/{{version}}"
+        schema_id, compatibility = r"/schemas/ids/{id:\d+}", f"/compatibility/subjects/{name}/versions"
         return [
             ("GET", "/", self._root),
             ("GET", "/subjects", self._list_subjects),
@@ -111,16 +112,16 @@ class RegistrySite:
             ("POST", f"{compatibility}/{{version}}", self._compare_one),
             *(
                 (method, path, answer)
-                for path in ("/config", "/config/{subject}")
+                for path in ("/config", f"/config/{name}")
                 for method, answer in (("GET", self._get_config), ("PUT", self._put_config), ("DELETE", self._delete_config))
             ),
             *(
                 (method, path, answer)
-                for path in ("/mode", "/mode/{subject}")
+                for path in ("/mode", f"/mode/{name}")
                 for method, answer in (("GET", self._get_mode), ("PUT", self._put_mode), ("DELETE", self._delete_mode))
             ),
             ("GET", "/contexts", self._list_contexts),
-            ("DELETE", "/contexts/{context}", self._delete_context),
+            ("DELETE", "/contexts/{context:[^/]+}", self._delete_context),
             ("GET", "/v1/metadata/id", self._server_id),
             ("GET", "/v1/metadata/version", self._server_version),
         ]

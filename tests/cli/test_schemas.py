@@ -86,6 +86,41 @@ def test_register_list_get_check_and_delete(schemas: Callable[..., Ran], files: 
     assert schemas("list", "--deleted", "-o", "name").lines == ["closed", "orders-value"]
 
 
+def test_configurations_and_modes(schemas: Callable[..., Ran], files: Path) -> None:
+    def shown(*words: str) -> dict[str, Any]:
+        (found,) = json.loads(schemas(*words, "-o", "json").out)
+        return dict(found)
+
+    assert shown("config", "set") == {"subject": "set", "compatibility": "BACKWARD", "inherited": True}
+    changed = {"subject": "set", "compatibility": "FULL", "normalize": True, "alias": "closed", "inherited": False}
+    assert shown("config", "set", "--compatibility", "full", "--normalize", "--alias", "closed") == changed
+    del changed["alias"]
+    assert shown("config", "set", "--alias", "") == changed
+    assert shown("config", "set", "--delete")["inherited"]
+    assert shown("config", "--compatibility", "NONE") == {"subject": None, "compatibility": "NONE", "inherited": False}
+    assert shown("config", "set")["compatibility"] == "NONE"
+    assert shown("config", "--delete")["compatibility"] == "BACKWARD"
+    assert schemas("config").lines[0].split() == ["SUBJECT", "COMPATIBILITY", "NORMALIZE", "ALIAS", "INHERITED"]
+
+    assert shown("mode", "set") == {"subject": "set", "mode": "READWRITE", "inherited": True}
+    assert shown("mode", "set", "--set", "readonly") == {"subject": "set", "mode": "READONLY", "inherited": False}
+    assert "is in read-only mode" in schemas("register", "set", "order.avsc", code=1).err
+    assert shown("mode", "set", "--delete")["inherited"]
+    schemas("register", "{set}", "order.avsc")
+    assert "Cannot import since found existing {set}" in schemas("mode", "{set}", "--set", "IMPORT", code=1).err
+    assert shown("mode", "{set}", "--set", "IMPORT", "--force")["mode"] == "IMPORT"
+    schemas("mode", "{set}", "--delete")
+    schemas("delete", "{set}", "--permanent")
+
+    for words, reason in (
+        (["config", "--alias", "x"], "--alias needs SUBJECT"),
+        (["config", "x", "--delete", "--normalize"], "--delete goes without other changes"),
+        (["mode", "--delete"], "--delete needs SUBJECT"),
+        (["mode", "x", "--delete", "--set", "IMPORT"], "goes without --set"),
+    ):
+        assert reason in schemas(*words, code=2).err
+
+
 def test_failures_are_one_line_in_plain_english(schemas: Callable[..., Ran], files: Path, offline: Commands) -> None:
     assert schemas("get", "none", code=1).err == "Error: Subject 'none' not found. (error 40401)\n"
     Path("bad.avsc").write_text("{")

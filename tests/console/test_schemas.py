@@ -58,28 +58,26 @@ def test_a_deleted_subject_is_shown_on_demand(filled: ServedConsole) -> None:
     assert found("&deleted=1") == []
 
 
-def test_a_visitor_needs_to_read_the_topic_of_schemas(tmp_path: Path) -> None:
-    users = (
-        "--sasl",
-        "root:root-secret",
-        "--super-user",
-        "root",
-        "--sasl",
-        "ann:ann-secret",
-        "--sasl",
-        "eve:eve-secret",
-        "--acl",
-        "ann allow READ TOPIC _schemas",
-    )
-    with ServedConsole(tmp_path, *users, "--registry-port", "0", has_lab=False) as served:
-        ann, eve = Visitor(served.url), Visitor(served.url)
-        ann.log_in("ann", "ann-secret")
-        eve.log_in("eve", "eve-secret")
-        for path in ("/schemas.json", "/schema.json?subject=user"):
-            assert eve.ask(path)[0] == 403
+def test_a_visitor_sees_what_the_registry_would_show(tmp_path: Path) -> None:
+    names = ("root", "ann", "eve", "max")
+    users = [word for name in names for word in ("--sasl", f"{name}:{name}-secret")]
+    entries = ["--acl", "ann allow READ TOPIC orders", "--acl", "max allow DESCRIBE TOPIC _schemas"]
+    with ServedConsole(tmp_path, *users, "--super-user", "root", *entries, "--registry-port", "0", has_lab=False) as served:
+        root, ann, eve, other = (Visitor(served.url) for _ in names)
+        for name, visitor in zip(names, (root, ann, eve, other), strict=True):
+            visitor.log_in(name, f"{name}-secret")
         fill_registry(served.site_url("registry"), "root:root-secret")
-        assert ann.json("/schemas.json")["total"] == 4
-        assert eve.ask("/schema.json?subject=user")[0] == 403
+        assert [each.json("/schemas.json")["total"] for each in (root, ann, eve, other)] == [4, 2, 0, 0]
+        assert [each["subject"] for each in ann.json("/schemas.json")["subjects"]] == [":.test:orders-value", "orders-value"]
+        assert [each.json("/schemas.json")["mode"] for each in (root, ann, other)] == ["READWRITE", None, "READWRITE"]
+        assert [each.json("/schemas.json")["contexts"] for each in (root, ann, eve)] == [[".", ".test"], [".", ".test"], ["."]]
+        orders, user = root.json("/schema.json?subject=orders-value"), root.json("/schema.json?subject=user")
+        assert ann.json("/schema.json?subject=orders-value") == orders
+        assert [len(user["referenced_by"]), ann.ask("/schema.json?subject=user")[0]] == [1, 403]
+        assert ann.json(f"/schema.json?id={orders['id']}")["subject"] == "orders-value"
+        for query in (f"id={user['id']}", "subject=user", "subject=missing"):
+            assert ann.ask(f"/schema.json?{query}")[0] == 403
+        assert eve.ask("/schema.json?subject=orders-value")[0] == 403
 
 
 def test_there_is_no_page_without_a_registry(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import Any
+from urllib.parse import quote
 
 from tests.registry.conftest import RegistryClient, schema_body
 from tests.support.broker_in_memory import BrokerInMemory
@@ -20,6 +21,21 @@ def record(*fields: str, **more: Any) -> dict[str, Any]:
         "fields": [{"name": each.rstrip("="), "type": "int"} | ({"default": 0} if each.endswith("=") else {}) for each in fields],
         **more,
     }
+
+
+async def test_names_of_subjects_may_have_any_printable_characters(registry: RegistryClient) -> None:
+    names = ["{braces}", "a b", "a%2Fb", "a/b", "é", "a?b#c", "}{"]
+    for name in names:
+        quoted = quote(name, safe="")
+        await registry.register(quoted, INT)
+        assert await registry.get(f"/subjects/{quoted}/versions") == [1]
+        assert (await registry.get(f"/subjects/{quoted}/versions/1"))["subject"] == name
+        assert await registry.look_up(quoted, INT) == 1
+        assert await registry.is_compatible(quoted, INT) == {"is_compatible": True}
+        assert await registry.send("PUT", f"/config/{quoted}", {"compatibility": "FULL"}) == {"compatibility": "FULL"}
+        assert await registry.send("PUT", f"/mode/{quoted}", {"mode": "READWRITE"}) == {"mode": "READWRITE"}
+    assert await registry.get("/subjects") == sorted(names)
+    assert await registry.delete(f"/subjects/{quote('{braces}', safe='')}") == [1]
 
 
 async def test_a_schema_is_registered_once(registry: RegistryClient) -> None:

@@ -153,14 +153,15 @@ def _ask_health(config_arguments: list[str], options: list[str]) -> None:
     """Check the listeners of the container's options, else those of its environment and file."""
     from minibroker.cli.health import health  # noqa: PLC0415  only a health check needs it
 
-    serve_options = _parsed_options(options) if options or os.environ.get(_USERS) else {}
+    parsed = _parse(options) if options or os.environ.get(_USERS) else None
+    serve_options = {} if parsed is None else parsed.params
     listeners = _properties(serve_options).get("listeners") or _listener_of(serve_options)
     if listeners is not None:
         os.environ["KAFKA_LISTENERS"] = listeners
-    port = registry_port(os.environ)
-    if port is not None:
+    place = None if parsed is None else _registry_place(parsed)
+    if place is not None:
         try:
-            check_registry(port, TIMEOUT_S)
+            check_registry(place[1], TIMEOUT_S, place[0])
         except Unhealthy as error:
             raise click.ClickException(str(error)) from error
     health.main(args=config_arguments, prog_name="minibroker health", standalone_mode=False)
@@ -187,7 +188,18 @@ def _options_of(text: str) -> list[str]:
 
 def _parsed_options(options: list[str]) -> dict[str, Any]:
     """Return the options of `serve` by name; the broker that creates the topics needs some of them."""
-    return _serve_command().make_context("serve", list(options), resilient_parsing=True).params
+    return _parse(options).params
+
+
+def _parse(options: list[str]) -> click.Context:
+    return _serve_command().make_context("serve", list(options), resilient_parsing=True)
+
+
+def _registry_place(parsed: click.Context) -> tuple[str, int] | None:
+    """Return the address of the schema registry in the options of `serve`, from MINIBROKER_REGISTRY_PORT or written out."""
+    from minibroker.cli.http_sites import HttpSites  # noqa: PLC0415  `serve` has imported it
+
+    return HttpSites.place_of_command(parsed, "registry")
 
 
 def _serve_command() -> click.Command:

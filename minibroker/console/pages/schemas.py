@@ -1,6 +1,6 @@
 """The schema registry of this process: subjects, and the versions of one of them.
 
-It is in the topic `_schemas`, so a visitor needs READ on that topic.
+A visitor sees what the registry would show it (registry/access.py): subjects of topics with DESCRIBE.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from minibroker.console.pace import paced, sorted_names
 from minibroker.console.page import NotFoundError, Page, QueryError, Visit, rows_of
 from minibroker.console.pages.topics import quoted
 from minibroker.console.values import visible
+from minibroker.registry.access import Access, topic_of
 from minibroker.registry.subjects import parse_subject, with_parent
-from minibroker.registry.topic import SCHEMAS_TOPIC
 from minibroker.security.acl import Operation, ResourceType
 
 if TYPE_CHECKING:
@@ -31,10 +31,11 @@ _USUAL_URL: Final = "http://localhost:8081"
 async def schemas(visit: Visit) -> dict[str, Any]:
     """List subjects whose name contains the parameter `q`, or whose latest schema has this id; `deleted=1` adds deleted ones."""
     registry, state = await _registry_of(visit)
+    access, sees_global = _access_of(visit), _access_of(visit).may(Operation.DESCRIBE, None)
     wanted, with_deleted = visit.text("q").strip(), visit.text("deleted") == "1"
     names = []
     async for name in paced(await sorted_names(state.subjects)):
-        versions = state.versions(name, with_deleted=with_deleted)
+        versions = state.versions(name, with_deleted=with_deleted) if access.may_read(name) else []
         if versions and (wanted.lower() in name.lower() or wanted == str(versions[-1].id)):
             names.append(name)
     rows = rows_of(visit, names)
@@ -43,9 +44,9 @@ async def schemas(visit: Visit) -> dict[str, Any]:
         "deleted": with_deleted,
         **rows.to_json(),
         "registry_url": visit.host.registry_url(),
-        "compatibility": registry.settings.in_scope(None)["compatibilityLevel"],
-        "mode": registry.settings.mode_in_scope(None),
-        "contexts": state.all_contexts[:_LIST_SHOWN],
+        "compatibility": registry.settings.in_scope(None)["compatibilityLevel"] if sees_global else None,
+        "mode": registry.settings.mode_in_scope(None) if sees_global else None,
+        "contexts": (await registry.list_contexts(access=access))[:_LIST_SHOWN],
         "subjects": [_subject_row(registry, state, name, with_deleted=with_deleted) async for name in paced(rows.items, every=1)],
         "command": _command(visit, "list"),
     }
@@ -71,7 +72,8 @@ def _subject_row(registry: Registry, state: RegistryState, name: str, *, with_de
 async def schema(visit: Visit) -> dict[str, Any]:
     """Show a version of a subject: the parameters `subject` and `version`, by default the latest; or the parameter `id`."""
     registry, state = await _registry_of(visit)
-    found = _version_of(visit, state)
+    access = _access_of(visit)
+    found = _version_of(visit, state, access)
     subject, content = found.subject, found.content
     text = await asyncio.to_thread(_indented, content.text)
     metadata = {"metadata": content.metadata, "ruleSet": content.rule_set}
@@ -91,7 +93,7 @@ async def schema(visit: Visit) -> dict[str, Any]:
         ],
         "referenced_by": [
             {"subject": each.subject, "shown": visible(each.subject), "version": each.version}
-            for each in [*state.referrers(subject, found.version)][:_LIST_SHOWN]
+            for each in [each for each in state.referrers(subject, found.version) if access.may_read(each.subject)][:_LIST_SHOWN]
         ],
         "metadata": {name: value for name, value in metadata.items() if value},
         "compatibility": registry.settings.in_scope(subject)["compatibilityLevel"],
@@ -105,16 +107,17 @@ async def schema(visit: Visit) -> dict[str, Any]:
     }
 
 
-def _version_of(visit: Visit, state: RegistryState) -> StoredSchema:
+def _version_of(visit: Visit, state: RegistryState, access: Access) -> StoredSchema:
     subject, schema_id = visit.text("subject"), visit.number("id", -1, least=-1)
     version = visit.number("version", 0)
     if schema_id >= 0:
         places = state.ids_in(parse_subject(subject).context).versions.get(schema_id)
         if not places:
             raise NotFoundError(f"there is no schema with the id {schema_id}")
-        subject, version = next(iter(sorted(places.items())))
+        subject, version = next(((name, places[name]) for name in sorted(places) if access.may_read(name)), min(places.items()))
     elif not subject:
         raise QueryError("subject or id is missing")
+    visit.visitor.check(Operation.DESCRIBE, ResourceType.TOPIC, topic_of(subject))
     versions = state.versions(subject, with_deleted=True)
     if not versions:
         raise NotFoundError(f"there is no subject {subject!r}")
@@ -136,8 +139,12 @@ async def _registry_of(visit: Visit) -> tuple[Registry, RegistryState]:
     registry = visit.host.registry
     if registry is None:
         raise NotFoundError("this broker has no schema registry: start it with --registry-port")
-    visit.visitor.check(Operation.READ, ResourceType.TOPIC, SCHEMAS_TOPIC)
     return registry, await registry.catch_up()
+
+
+def _access_of(visit: Visit) -> Access:
+    visitor = visit.visitor
+    return Access(visitor.authorizer, visitor.principal, visitor.connection.client_host)
 
 
 def _command(visit: Visit, *words: str) -> str:

@@ -60,6 +60,8 @@ def test_health_includes_the_schema_registry(tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (
             1, f"Error: the schema registry does not answer on port {registry}: Connection refused\n"
         )  # fmt: skip
+    written_out = health(tmp_path, MINIBROKER_SERVE_OPTIONS=f"--registry-port {registry} --registry-host localhost")
+    assert written_out.stderr == f"Error: the schema registry does not answer on port {registry}: Connection refused\n"
     assert (
         health(tmp_path, MINIBROKER_REGISTRY_PORT="x").stderr == "Error: MINIBROKER_REGISTRY_PORT must be a port from 1 to 65535, got x\n"
     )
@@ -68,6 +70,9 @@ def test_health_includes_the_schema_registry(tmp_path: Path) -> None:
     with ChildProcess(command, tmp_path / "out", env=given) as broker:
         broker.wait_for("registry http://0.0.0.0:", 60)
         assert health(tmp_path, **environment).returncode == 0
+        options = f"--registry-port {registry} --registry-host 0.0.0.0"
+        listeners = {"KAFKA_LISTENERS": environment["KAFKA_LISTENERS"]}
+        assert health(tmp_path, **listeners, MINIBROKER_SERVE_OPTIONS=options).returncode == 0
 
 
 def health(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
