@@ -7,13 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from logging import Logger
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 T = TypeVar("T")
 
 
 class WorkLost(Exception):  # noqa: N818  named for what happened
     """The process of the work was cancelled, was killed, or ran out of memory."""
+
+
+class LowPriority(Generic[T]):
+    """Work for `submit_process` that may wait: its process gives way to all others of the machine, and does no other kind of work."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work = work
+
+    def __call__(self) -> T:
+        """Do the work."""
+        return self._work()
 
 
 class Background(Protocol):

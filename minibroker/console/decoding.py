@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from minibroker.client.errors import ClientError
-from minibroker.console.reading import RECORD
+from minibroker.console.scanning import RECORD
 from minibroker.console.values import PREVIEW_BYTES, shown, shown_bytes, visible
 from minibroker.records.record import Record
 from minibroker.registry.access import topic_of

@@ -43,7 +43,7 @@ class Host:
         self.registry = registry  #: None: this process has no schema registry
         self.registry_url = registry_url
         self.decoder = decoder  #: None: keys and values are shown as they are
-        self.reader = LogReader()
+        self.reader = LogReader(lambda: self.services.background)
         self.reader.keeps_records = decoder is not None
         self.strips = Strips(self.reader)
         self.meter = meter or Meter()

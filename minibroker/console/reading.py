@@ -1,36 +1,40 @@
-"""Read batches and records of a log for a page in a worker thread. The loop looks up where they are.
+"""Read batches and records of a log for a page, in a worker thread or in another process. The loop looks up where they are.
 
-    found = await LogReader().read_rows(partition, offset, count=50)
+    found = await reader.read_rows(partition, offset, count=50)
 
 Rows are JSON objects. They also have what consumers do not see: transaction markers, aborted records, and those above the high watermark.
+
+A search scans in one of the broker's worker processes (server/worker_processes.py), so that it does not hold the interpreter's lock. A
+process opens the files again. It cannot if the files are in the broker's memory, or have just been replaced or deleted. Then a
+worker thread scans a chunk instead, as it does for all small reads, by the same code.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
+from minibroker.background import Background, LowPriority, WorkLost
 from minibroker.cluster.partition import Partition
-from minibroker.console.filters import Filter
-from minibroker.console.values import shown, visible
-from minibroker.errors import KafkaError
+from minibroker.console.pace import paced
+from minibroker.console.scanning import CHUNK_BYTES, UNSETTLED, Found, Scan
+from minibroker.errors import KafkaError, UnknownServerError, UnknownTopicOrPartition
 from minibroker.log.partition_log import PartitionLog
-from minibroker.records.any_format import decode_records, split_batches
-from minibroker.records.batch import RecordBatch, TimestampType, increment_sequence
-from minibroker.records.compression import Compression, decompress
-from minibroker.records.control import parse_control_key
-from minibroker.records.record import Record
-from minibroker.storage.file_slice import LEAST_SIZE, FileSlice
+from minibroker.records.any_format import split_batches
+from minibroker.records.batch import RecordBatch, TimestampType
+from minibroker.storage.file_slice import FileRange, FileSlice
 from minibroker.storage.transaction_index import AbortedTxn
 
 T = TypeVar("T")
 
-CHUNK_BYTES: Final = 2 * LEAST_SIZE  #: of a log, read at a time: enough that the log leaves reading them to us
 PAGE_BYTES: Final = 16 * 1024 * 1024  #: of a log, read for one page
-RECORD: Final = "record"
-_HEADERS_SHOWN: Final = 50
+RESTS: Final = 3  #: how much longer a search in a thread rests than it works: the loop waits for the interpreter's lock meanwhile
+PROCESS_S: Final = 0.5  #: until another visitor's search gets its turn
+_LOST_S: Final = 15.0  #: until a process that does not answer is killed: on a busy machine it gets little time
+_SMALL_BYTES: Final = 64 * 1024  #: up to which a process is not worth its start
 _READERS: Final = 2  #: chunks of all visitors that are decoded at the same time
 
 
@@ -42,21 +46,15 @@ class Transactions(NamedTuple):
 
     def state(self, batch: RecordBatch, offset: int) -> str:
         """Return "committed", "aborted" or "open" for a record of a transaction, otherwise an empty text."""
-        if not batch.is_transactional or batch.is_control:
-            return ""
-        since = self.open_since.get(batch.producer_id)
+        return "" if not batch.is_transactional or batch.is_control else self.state_of(batch.producer_id, offset)
+
+    def state_of(self, producer_id: int, offset: int) -> str:
+        """Return the state of a record that a transaction of a producer has written."""
+        since = self.open_since.get(producer_id)
         if since is not None and offset >= since:
             return "open"
-        is_aborted = any(each.producer_id == batch.producer_id and each.first_offset <= offset <= each.last_offset for each in self.aborted)
+        is_aborted = any(each.producer_id == producer_id and each.first_offset <= offset <= each.last_offset for each in self.aborted)
         return "aborted" if is_aborted else "committed"
-
-
-class Found(NamedTuple):
-    """What a chunk of a log has."""
-
-    rows: list[dict[str, Any]]
-    next_offset: int  #: where the search goes on
-    record_count: int  #: how many records were looked at
 
 
 def transactions_of(log: PartitionLog, first_offset: int, end_offset: int) -> Transactions:
@@ -70,9 +68,12 @@ def transactions_of(log: PartitionLog, first_offset: int, end_offset: int) -> Tr
 class LogReader:
     """Reads the logs of one broker for all visitors."""
 
-    def __init__(self) -> None:
+    def __init__(self, background: Callable[[], Background]) -> None:
+        """`background` returns that of the running broker."""
         self.keeps_records = False  #: whether rows have their record in the field RECORD, to be decoded
+        self._background = background
         self._turn = asyncio.Semaphore(_READERS)
+        self._process_turn = asyncio.Semaphore(1)
 
     async def read_bytes(self, partition: Partition, offset: int, max_bytes: int = CHUNK_BYTES) -> bytes:
         """Return whole batches from the one with `offset` on; empty at the log's end. Raises KafkaError."""
@@ -84,12 +85,12 @@ class LogReader:
         async with self._turn:
             return await asyncio.to_thread(work, *arguments)
 
-    async def read_rows(self, partition: Partition, offset: int, count: int, wanted: Filter | None = None) -> Found:
-        """Return at most `count` rows from `offset` on that match, from at most PAGE_BYTES of the log. Raises KafkaError."""
+    async def read_rows(self, partition: Partition, offset: int, count: int) -> Found:
+        """Return at most `count` rows from `offset` on, from at most PAGE_BYTES of the log. Raises KafkaError."""
         rows: list[dict[str, Any]] = []
         looked_at = size = 0
         while len(rows) < count and size < PAGE_BYTES:
-            found, read = await self.find_rows(partition, offset, count - len(rows), wanted)
+            found, read = await self.find_rows(partition, Scan(offset, count - len(rows)))
             if not read:
                 break
             rows += found.rows
@@ -98,104 +99,97 @@ class LogReader:
             size += read
         return Found(rows, offset, looked_at)
 
-    async def find_rows(self, partition: Partition, offset: int, count: int, wanted: Filter | None = None) -> tuple[Found, int]:
-        """Return the matching rows in the next chunk of a log, and the size of the chunk; 0 at the log's end. Raises KafkaError."""
+    async def find_rows(self, partition: Partition, scan: Scan) -> tuple[Found, int]:
+        """Scan the next chunk of a log in a worker thread.
+
+        Returns:
+            What it found, and the size of the chunk; 0 at the log's end.
+
+        Raises KafkaError.
+        """
         async with self._turn:
             log = partition.log
-            offset = max(offset, log.log_start_offset)
-            unread = log.slice(offset, CHUNK_BYTES, isolation=None)
+            scan = scan._replace(offset=max(scan.offset, log.log_start_offset), keeps_records=self.keeps_records)
+            unread = log.slice(scan.offset, CHUNK_BYTES, isolation=None)
             if not unread:
-                return Found([], offset, 0), 0
-            if log.may_have_aborted(offset):
-                data, end_offset = await asyncio.to_thread(_read, unread, offset)
-                transactions = transactions_of(log, offset, end_offset)
-                found = await asyncio.to_thread(rows_of, data, offset, count, wanted, transactions, keeps_records=self.keeps_records)
-            else:  # each visit of the thread costs the loop two turns
-                transactions = transactions_of(log, offset, offset)
-                found = await asyncio.to_thread(_read_rows, unread, offset, count, wanted, transactions, keeps_records=self.keeps_records)
-        for row in found.rows:
-            row["partition"] = partition.index
-        return found, len(unread)
+                return Found([], scan.offset, 0), 0
+            found = await asyncio.to_thread(_run, scan, unread)
+        return await _settled(found, partition, log), len(unread)
 
+    async def search_rows(self, partition: Partition, scan: Scan) -> tuple[Found, int]:
+        """Scan as much of a log as PROCESS_S allows in the search process, or one chunk in a worker thread. Otherwise as `find_rows`."""
+        log = partition.log
+        scan = scan._replace(offset=max(scan.offset, log.log_start_offset), keeps_records=self.keeps_records)
+        place = _range_from(log, scan.offset)
+        if place is None or place.size <= _SMALL_BYTES or not place.files.is_shared:
+            return await self._search_chunk(partition, scan)
+        async with self._process_turn:
+            found: Found | None
+            try:
+                found = await self._in_process(partial(scan.of_file, place, PROCESS_S))
+            except FileNotFoundError:  # the segment was compacted, moved or deleted
+                found = None
+            except MemoryError:
+                raise UnknownServerError(f"the records from offset {scan.offset} on take too much memory to be searched") from None
+            except (OSError, WorkLost, TimeoutError) as error:
+                raise UnknownServerError(f"the search process failed, try again: {str(error) or 'it did not answer in time'}") from error
+        if partition.online_log is not log:
+            raise UnknownTopicOrPartition("the topic was deleted while it was searched")
+        if found is None:
+            return await self._search_chunk(partition, scan)
+        return await _settled(found, partition, log), place.size if found.next_offset > scan.offset else 0
 
-def _read(unread: bytes | FileSlice, offset: int) -> tuple[bytes, int]:
-    """Return bytes of a log, and the offset after them. For a worker thread."""
-    data = bytes(unread)
-    return data, max((batch.next_offset for batch in split_batches(data, allow_partial=True)), default=offset)
+    async def _search_chunk(self, partition: Partition, scan: Scan) -> tuple[Found, int]:
+        began_s = time.monotonic()
+        found = await self.find_rows(partition, scan)
+        await asyncio.sleep(RESTS * (time.monotonic() - began_s))
+        return found
 
+    async def _in_process(self, work: Callable[[], T]) -> T:
+        """Return the result of work in another process, or raise its exception."""
+        result: asyncio.Future[T | BaseException] = asyncio.get_running_loop().create_future()
 
-def _read_rows(unread: bytes | FileSlice, *arguments: Any, **options: Any) -> Found:
-    """Read bytes, and return their rows. For a worker thread."""
-    return rows_of(bytes(unread), *arguments, **options)
+        def done(found: T | BaseException) -> None:
+            if not result.done():
+                result.set_result(found)
 
-
-def rows_of(
-    data: bytes, offset: int, count: int, wanted: Filter | None, transactions: Transactions, *, keeps_records: bool = False
-) -> Found:
-    """Return the rows of batches from `offset` on. For a worker thread."""
-    rows: list[dict[str, Any]] = []
-    next_offset, looked_at = offset, 0
-    for batch in split_batches(data, allow_partial=True):
+        cancel = self._background().submit_process(LowPriority(work), done)
         try:
-            records = _records(batch, wanted)
-            if records is None:
-                looked_at += batch.record_count
-                next_offset = max(next_offset, batch.next_offset)
-                continue
-            for record in records:
-                if record.offset < offset:
-                    continue
-                if len(rows) >= count:
-                    return Found(rows, record.offset, looked_at)
-                looked_at += 1
-                if wanted is None or wanted.matches(record):
-                    row = row_of(batch, record, transactions.state(batch, record.offset))
-                    rows.append(row | {RECORD: record} if keeps_records else row)
-                next_offset = record.offset + 1
-        except KafkaError as error:
-            rows.append({"offset": batch.base_offset, "error": f"the batch cannot be read: {error}"})
-        next_offset = max(next_offset, batch.next_offset)
-    return Found(rows, next_offset, looked_at)
+            found = await asyncio.wait_for(result, _LOST_S)
+        finally:
+            cancel()
+        if isinstance(found, BaseException):
+            raise found
+        return found
 
 
-def _records(batch: RecordBatch, wanted: Filter | None) -> Iterable[Record] | None:
-    """Return the records of a batch; None if the filter cannot match any. Markers are shown when there is no filter."""
-    if wanted is None or wanted.is_empty:
-        return decode_records(batch)
-    if batch.is_control or not _is_in_time(batch, wanted):
-        return None
-    if batch.magic >= 2 and (wanted.text or wanted.key):
-        kind = batch.compression
-        payload = batch.payload if kind is Compression.NONE else memoryview(decompress(kind, batch.payload))
-        if not wanted.may_be_in(payload):
-            return None
-    return decode_records(batch)
+def _run(scan: Scan, unread: bytes | FileSlice) -> Found:
+    """Read bytes, and scan them. For a worker thread."""
+    return scan.run(bytes(unread))
 
 
-def _is_in_time(batch: RecordBatch, wanted: Filter) -> bool:
-    return wanted.from_ms is None or batch.magic < 2 or batch.max_timestamp >= wanted.from_ms
+def _range_from(log: PartitionLog, offset: int) -> FileRange | None:
+    """Return the rest of the segment with the first batch at or above `offset`; None at the log's end. Raises KafkaError."""
+    if log.failures.offline_cause is not None:
+        raise log.failures.offline_error()
+    try:
+        return next((found for each in log.segments.from_offset(offset) if (found := each.range_from(offset)) is not None), None)
+    except OSError as error:
+        raise log.failures.failed(error) from error
 
 
-def row_of(batch: RecordBatch, record: Record, state: str) -> dict[str, Any]:
-    """Return a record as JSON, with what its batch says of it."""
-    sequence = increment_sequence(batch.base_sequence, record.offset - batch.base_offset) if batch.base_sequence >= 0 else None
-    return {
-        "offset": record.offset,
-        "timestamp_ms": record.timestamp,
-        "timestamp_type": "LogAppendTime" if batch.timestamp_type is TimestampType.LOG_APPEND_TIME else "CreateTime",
-        "key": shown(record.key),
-        "value": shown(record.value),
-        "headers": [
-            {"key": visible(name), "value": shown(content, 256)} for name, content in itertools.islice(record.headers, _HEADERS_SHOWN)
-        ],
-        "header_count": len(record.headers),
-        "producer_id": batch.producer_id if batch.has_producer_id else None,
-        "producer_epoch": batch.producer_epoch if batch.has_producer_id else None,
-        "sequence": sequence,
-        "transaction": state,
-        "marker": parse_control_key(record.key).name if batch.is_control else None,
-        "batch_offset": batch.base_offset,
-    }
+async def _settled(found: Found, partition: Partition, log: PartitionLog) -> Found:
+    """Complete rows with their partition, and with the states of transactions, which only the broker knows. Raises KafkaError."""
+    states: dict[tuple[int, int], Transactions] = {}
+    async for row in paced(found.rows, every=1):
+        row["partition"] = partition.index
+        if row.get("transaction") == UNSETTLED:
+            producer_id, offset = row["producer_id"], row["offset"]
+            batch = row["batch_offset"], producer_id
+            if batch not in states:
+                states[batch] = transactions_of(log, offset, offset + 1)
+            row["transaction"] = states[batch].state_of(producer_id, offset)
+    return found
 
 
 def batch_row(batch: RecordBatch) -> dict[str, Any]:

@@ -107,7 +107,7 @@ def moment(time_ms: int | None) -> Markup:
     text = time_text(time_ms)
     if text.isdecimal():
         return Markup("{}").format(text)
-    return Markup('<time datetime="{}Z" title="{} ms, UTC">{}</time>').format(text.replace(" ", "T"), time_ms, text)
+    return Markup(f'<time datetime="{text.replace(" ", "T")}Z" title="{time_ms} ms, UTC">{text}</time>')  # noqa: S704  digits and signs
 
 
 def clock(time_ms: int) -> Markup:

@@ -1,12 +1,10 @@
 """Search the logs of partitions for records: forwards from given offsets, or backwards from the end for the newest ones.
 
-A search stops after enough matches or SEARCH_S, and says where: its cursor has an offset for each partition that it has not finished. It
-rests RESTS times as long as it works, because the loop waits for the interpreter's lock meanwhile.
+A search stops after enough matches or SEARCH_S, and says where: its cursor has an offset for each partition that it has not finished.
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -14,10 +12,10 @@ from typing import Any, Final
 from minibroker.cluster.partition import Partition
 from minibroker.console.filters import Filter
 from minibroker.console.reading import LogReader
+from minibroker.console.scanning import Scan
 from minibroker.errors import KafkaError
 
 SEARCH_S: Final = 2.0
-RESTS: Final = 3
 _WINDOW: Final = 1_000  #: offsets that a backward search looks at first; each further window is four times as large
 _WINDOW_MAX: Final = 256_000
 
@@ -40,7 +38,8 @@ class Search:
         return ",".join(f"{index}:{offset}" for index, offset in self.left.items())
 
     def _is_over(self) -> bool:
-        return time.monotonic() >= self._deadline_s
+        """Return whether it is time to stop. A search that waited for others looks at some records first."""
+        return time.monotonic() >= self._deadline_s and self.record_count > 0
 
     async def forwards(self, partitions: Iterable[Partition], positions: Mapping[int, int]) -> None:
         """Read from the positions on, one partition after another."""
@@ -61,35 +60,35 @@ class Search:
             if log is None or end is None:
                 continue
             window, found = _WINDOW, 0
-            while end > log.log_start_offset and found < self._count and not self._is_over():
+            while end > log.log_start_offset and found < self._count and partition.online_log is log and not self._is_over():
                 first = max(log.log_start_offset, end - window)
-                rows, reached = await self._read(partition, first, window, end)
+                rows, reached = await self._read(partition, first, self._count - found, end)
                 if reached < end and self._is_over():
                     break  # half a window would leave out the newest matches
-                kept = rows[-(self._count - found) :]
-                self.rows += kept
-                found += len(kept)
-                end = kept[0]["offset"] if len(kept) < len(rows) else first
+                self.rows += rows
+                found += len(rows)
+                end = rows[0]["offset"] if found >= self._count else first
                 window = min(window * 4, _WINDOW_MAX)
             if end > log.log_start_offset:
                 self.left[partition.index] = end
 
     async def _read(self, partition: Partition, offset: int, room: int, end: int | None = None) -> tuple[list[dict[str, Any]], int]:
-        """Return at most `room` matches from `offset` on and below `end`, and the offset after the last record that was looked at."""
+        """Return at most `room` matches from `offset` on, and the offset after the last record that was looked at.
+
+        `end`: return the last matches below it, not the first ones.
+        """
         rows: list[dict[str, Any]] = []
-        while len(rows) < room and (end is None or offset < end) and not self._is_over():
-            began_s = time.monotonic()
+        while (len(rows) < room if end is None else offset < end) and not self._is_over():
+            scan = Scan(offset, room - len(rows), self._wanted) if end is None else Scan(offset, room, self._wanted, end, takes_last=True)
             try:
-                found, size = await self._reader.find_rows(partition, offset, room - len(rows), self._wanted)
+                found, size = await (self._reader.find_rows if self._wanted is None else self._reader.search_rows)(partition, scan)
             except KafkaError as error:
                 return [*rows, {"partition": partition.index, "offset": offset, "error": str(error)}], offset
+            rows = [*rows, *found.rows][-room:]
+            self.record_count += found.record_count
             if not size:
                 break
-            rows += found.rows if end is None else [row for row in found.rows if row["offset"] < end]
-            self.record_count += found.record_count
             offset = found.next_offset
-            if self._wanted is not None:
-                await asyncio.sleep(RESTS * (time.monotonic() - began_s))
         return rows, offset
 
 

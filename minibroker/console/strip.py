@@ -10,7 +10,8 @@ from collections import OrderedDict
 from typing import Any, Final
 
 from minibroker.cluster.partition import Partition
-from minibroker.console.reading import CHUNK_BYTES, LogReader, Transactions, batches_of, transactions_of
+from minibroker.console.reading import LogReader, Transactions, batches_of, transactions_of
+from minibroker.console.scanning import CHUNK_BYTES
 from minibroker.errors import CorruptLogError
 from minibroker.log.partition_log import PartitionLog
 from minibroker.storage.transaction_index import AbortedTxn

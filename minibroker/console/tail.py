@@ -14,10 +14,10 @@ from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import Topic
 from minibroker.console.filters import Filter
 from minibroker.console.live import Stream
-from minibroker.console.pace import paced
 from minibroker.console.page import Visit
 from minibroker.console.pages.records import filter_of, partitions_of
 from minibroker.console.rendering import Templates
+from minibroker.console.scanning import Scan
 from minibroker.errors import KafkaError
 from minibroker.security.acl import Operation, ResourceType
 
@@ -52,8 +52,7 @@ async def tail(request: TailRequest, stream: Stream, templates: Templates, last_
             rows, skipped = await _new_rows(request, positions)
             await visit.decode(rows, request.topic.name)
             if rows or skipped:
-                parts = paced(reversed(rows), every=1)
-                html = "".join([templates.part("record_row.html", {"row": row, "topic": request.topic.name}) async for row in parts])
+                html = await templates.block("records.html", "rows", {"rows": rows[::-1], "topic": request.topic.name}) if rows else ""
                 event_id = ",".join(f"{index}:{offset}" for index, offset in positions.items())
                 await stream.send("rows", {"html": html, "count": len(rows), "skipped": skipped}, event_id)
             if not request.is_logged_in() or not visit.visitor.may(Operation.READ, ResourceType.TOPIC, request.topic.name):
@@ -103,7 +102,7 @@ async def _new_rows(request: TailRequest, positions: dict[int, int]) -> tuple[li
             if offset >= end:
                 break
             try:
-                found, size = await request.visit.host.reader.find_rows(partition, offset, ROWS_MAX, wanted)
+                found, size = await request.visit.host.reader.find_rows(partition, Scan(offset, ROWS_MAX, wanted))
             except KafkaError:
                 break
             rows += found.rows

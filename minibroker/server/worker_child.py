@@ -18,6 +18,7 @@ import threading
 from queue import SimpleQueue
 from typing import Final, NoReturn
 
+from minibroker.background import LowPriority
 from minibroker.server import logs
 
 SIZE: Final = struct.Struct(">I")
@@ -37,11 +38,20 @@ def main() -> NoReturn:
         _write(answers, SIZE.pack(len(answer)) + answer)
 
 
-def _answer(work: bytes) -> bytes:
+def _answer(data: bytes) -> bytes:
     try:
-        return pickle.dumps((False, pickle.loads(work)()))  # noqa: S301  from our parent
+        work = pickle.loads(data)  # noqa: S301  from our parent
+        if isinstance(work, LowPriority):
+            _give_way()
+        return pickle.dumps((False, work()))
     except Exception as error:  # noqa: BLE001  any exception of the work is its result
         return pickle.dumps((True, _picklable(error)))
+
+
+def _give_way() -> None:
+    """Run only while no other process wants the processor, on Linux. The imports are done: they should not take long."""
+    if sys.platform == "linux":
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def _picklable(error: Exception) -> Exception:

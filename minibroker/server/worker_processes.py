@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable
 from typing import IO, Any, Final, TypeVar, cast
 
-from minibroker.background import WorkLost
+from minibroker.background import LowPriority, WorkLost
 from minibroker.server import logs
 from minibroker.server.worker_child import SIZE
 
@@ -32,7 +32,8 @@ _START: Final = "import sys; sys.path[:] = sys.argv.pop().split('\\n'); from min
 class Worker:
     """One process. All methods but `kill` may block, and are called in threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_low: bool = False) -> None:
+        self.is_low = is_low  #: whether it gets only work of low priority: it cannot raise its priority again
         command = [sys.executable, "-c", _START, *logs.in_use(), "\n".join(sys.path)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)  # noqa: S603  ourselves
         self._input, self._output = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
@@ -84,7 +85,8 @@ def _read(pipe: IO[bytes], size: int) -> bytes:
 class _Job:
     """A piece of work, from `submit` to `done`."""
 
-    def __init__(self, worker: Worker | None) -> None:
+    def __init__(self, worker: Worker | None, *, is_low: bool) -> None:
+        self._is_low = is_low
         self._lock = threading.Lock()  #: guards the fields below, which both threads use
         self._worker = worker
         self.is_cancelled = False
@@ -104,7 +106,7 @@ class _Job:
             return worker, error
 
     def _started(self) -> Worker:
-        worker = self._worker or Worker()
+        worker = self._worker or Worker(is_low=self._is_low)
         with self._lock:
             self._worker = worker
             if self.is_cancelled:
@@ -130,7 +132,8 @@ class WorkerProcesses:
 
     def submit(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> Callable[[], None]:
         """Run `work` in a process, then `done(result or exception)` on the loop. Returns a function that cancels the work."""
-        job = _Job(self._take_idle())
+        is_low = isinstance(work, LowPriority)
+        job = _Job(self._take_idle(is_low=is_low), is_low=is_low)
 
         def run() -> None:
             worker, result = job.run(work)
@@ -153,9 +156,9 @@ class WorkerProcesses:
         self._jobs[job].start()
         return cancel
 
-    def _take_idle(self) -> Worker | None:
+    def _take_idle(self, *, is_low: bool) -> Worker | None:
         for worker in self._idle:
-            if worker.is_alive:
+            if worker.is_alive and worker.is_low is is_low:
                 self._idle.pop(worker).cancel()
                 return worker
         return None

@@ -9,15 +9,18 @@ client reads.
 The constructor reads the first and the last byte: a failed disk or a truncated file is found while the answer can still be
 KAFKA_STORAGE_ERROR. If the disk fails later, the head of the answer has been sent already. Then the connection is closed, as Apache
 Kafka does, and the next Fetch gets the error.
+
+A FileRange names such bytes for another process, which has to open the file again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
 
-from minibroker.storage.files import FileHandle, Files
+from minibroker.storage.files import READ_ONLY, FileHandle, Files
 
 LEAST_SIZE: Final = 256 * 1024  #: bytes from which a slice is cheaper than a read: it costs two system calls, and some for each rest
 PIECE_SIZE: Final = 4 * 1024  #: bytes that are read at a time where the socket cannot be watched, or is closed
@@ -96,3 +99,28 @@ class FileSlice:
 
 def _too_short() -> OSError:
     return OSError(errno.ENODATA, "A log file is shorter than it was")
+
+
+class FileRange(NamedTuple):
+    """Bytes of a file for another process. It can be pickled if `files.is_shared`."""
+
+    files: Files
+    path: str
+    identity: tuple[int, int]  #: of the file
+    position: int
+    size: int
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[int]:
+        """Open the file. Raises FileNotFoundError if the path has another file or none: it was deleted, moved or compacted."""
+        descriptor = self.files.open(self.path, READ_ONLY)
+        try:
+            if self.files.identity(descriptor) != self.identity:
+                raise FileNotFoundError(errno.ENOENT, "another file has this name now", self.path)
+            yield descriptor
+        finally:
+            self.files.close(descriptor)
+
+    def read(self, descriptor: int, start: int, size: int) -> bytes:
+        """Read at most `size` bytes of the range, from its byte `start` on; fewer at its end, or if the file is shorter than it was."""
+        return self.files.read_at(descriptor, min(size, self.size - start), self.position + start)

@@ -29,7 +29,7 @@ from minibroker.storage.batch_scan import (
     read_transactional,
     unpack_head,
 )
-from minibroker.storage.file_slice import LEAST_SIZE, FileSlice
+from minibroker.storage.file_slice import LEAST_SIZE, FileRange, FileSlice
 from minibroker.storage.files import APPEND, OUT_OF_DESCRIPTORS, Files, write_all
 from minibroker.storage.indexes import NO_TIMESTAMP, OffsetIndex, TimeIndex, TimestampEntry
 from minibroker.storage.log_file_names import DELETED, LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name
@@ -292,6 +292,14 @@ class Segment:
         if next_offset is not None:
             self._remember(next_offset, position)
         return position - start
+
+    def range_from(self, offset: int) -> FileRange | None:
+        """Return where the batches from the one that holds `offset` on are; None if all are below `offset`."""
+        found = self.find(offset)
+        if found is None:
+            return None
+        identity = self._files.identity(self.log.opened())
+        return FileRange(self._files, self.log.path, identity, found.position, self.size - found.position)
 
     def _remember(self, offset: int, position: int) -> None:
         if len(self.positions) >= RECENT_POSITIONS:

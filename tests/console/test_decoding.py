@@ -12,7 +12,7 @@ import pytest
 from minibroker.client.client import Client
 from minibroker.client.producer import Producer
 from minibroker.console.decoding import RemoteCodecs, RowDecoder
-from minibroker.console.reading import RECORD
+from minibroker.console.scanning import RECORD
 from minibroker.console.values import PREVIEW_BYTES, shown, shown_bytes
 from minibroker.records.record import Record
 from minibroker.registry.client import RegistryClient, path

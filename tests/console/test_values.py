@@ -2,15 +2,14 @@ from __future__ import annotations
 
 from minibroker.console.annotated import annotated
 from minibroker.console.bodies import body_of
-from minibroker.console.reading import Transactions, rows_of
+from minibroker.console.reading import Transactions
+from minibroker.console.scanning import UNSETTLED, Scan
 from minibroker.console.values import PREVIEW_BYTES, shown, visible
 from minibroker.records.any_format import read_batch
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 from minibroker.schemas import k00_produce, k44_incremental_alter_configs, k51_alter_user_scram_credentials
 from minibroker.storage.transaction_index import AbortedTxn
-
-NO_TRANSACTIONS = Transactions([], {})
 
 
 def test_values_are_previews_of_their_kind() -> None:
@@ -51,19 +50,24 @@ def test_bodies_are_bounded() -> None:
 def test_rows_have_what_consumers_do_not_see() -> None:
     records = [Record(index, 1_000 + index, b"k%d" % index, b"v") for index in range(3)]
     data = bytes(build_batch(records, base_offset=10, producer_id=4, producer_epoch=1, base_sequence=7, is_transactional=True))
-    aborted = Transactions([AbortedTxn(4, 10, 13, 14)], {})
-    found = rows_of(data, 11, 10, None, aborted)
+    found = Scan(11, 10).run(data)
     assert [row["offset"] for row in found.rows] == [11, 12]
-    assert {row["transaction"] for row in found.rows} == {"aborted"}
+    assert {row["transaction"] for row in found.rows} == {UNSETTLED}
     assert [row["sequence"] for row in found.rows] == [8, 9]
-    assert rows_of(data, 10, 2, None, Transactions([], {4: 11})).rows[1]["transaction"] == "open"
-    assert rows_of(data, 10, 2, None, NO_TRANSACTIONS).next_offset == 12
+    assert Scan(10, 2).run(data).next_offset == 12
+
+
+def test_records_have_the_state_of_their_producers_transaction() -> None:
+    aborted = Transactions([AbortedTxn(4, 10, 13, 14)], {})
+    assert [aborted.state_of(4, offset) for offset in (9, 10, 13)] == ["committed", "aborted", "aborted"]
+    assert aborted.state_of(5, 10) == "committed"
+    assert [Transactions([], {4: 11}).state_of(4, offset) for offset in (10, 11)] == ["committed", "open"]
 
 
 def test_damaged_batches_are_rows_with_an_error() -> None:
     data = bytearray(build_batch([Record(0, 0, b"k", b"v")]))
     data[61] = 0x7F  # the length of the record
-    assert "cannot be read" in rows_of(bytes(data), 0, 10, None, NO_TRANSACTIONS).rows[0]["error"]
+    assert "cannot be read" in Scan(0, 10).run(bytes(data)).rows[0]["error"]
 
 
 def test_bytes_of_a_batch_have_the_names_of_their_fields() -> None:

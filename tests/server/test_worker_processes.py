@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.background import WorkLost
+from minibroker.background import LowPriority, WorkLost
 from minibroker.errors import KafkaStorageError
 from minibroker.server import logs
 from minibroker.server.loop_background import LoopBackground
@@ -81,6 +81,17 @@ async def test_work_runs_in_another_process_that_is_used_again() -> None:
         assert await result_of(pool, os.getpid) == pid
         assert os.getpriority(os.PRIO_PROCESS, pid) > os.getpriority(os.PRIO_PROCESS, 0)
     assert is_gone(pid)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such priority")
+async def test_work_of_low_priority_has_processes_that_give_way() -> None:
+    with processes() as pool:
+        usual = await result_of(pool, os.getpid)
+        low = await result_of(pool, LowPriority(os.getpid))
+        assert low != usual
+        assert os.sched_getscheduler(low) == os.SCHED_IDLE
+        assert os.sched_getscheduler(usual) == os.SCHED_OTHER
+        assert [await result_of(pool, work) for work in (LowPriority(os.getpid), os.getpid)] == [low, usual]
 
 
 async def test_two_works_at_one_time_have_two_processes() -> None:

@@ -6,10 +6,9 @@ import json
 from typing import Any, Final
 
 from minibroker.console.asking import check
-from minibroker.console.fields import text
+from minibroker.console.forms import counted, planned, text
 from minibroker.console.page import Visit
 from minibroker.console.pages.access import acls_of
-from minibroker.console.plan import counted, planned
 from minibroker.console.values import visible
 from minibroker.errors import ConfigurationError
 from minibroker.schemas import k30_create_acls, k31_delete_acls

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from minibroker.console.asking import check
-from minibroker.console.fields import text
+from minibroker.console.forms import planned, text
 from minibroker.console.page import Visit
 from minibroker.console.pages.configs import NUMBERS, configs_of
-from minibroker.console.plan import planned
 from minibroker.console.rendering import url
 from minibroker.console.values import visible
 from minibroker.schemas import k44_incremental_alter_configs as schema

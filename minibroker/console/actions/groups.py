@@ -7,10 +7,9 @@ from typing import Any, Final
 from minibroker.client.group_offsets import SHARE
 from minibroker.cluster.partition import Partition
 from minibroker.console.asking import check
-from minibroker.console.fields import number, text
+from minibroker.console.forms import counted, number, planned, text
 from minibroker.console.page import Visit
 from minibroker.console.pages.groups import described_group
-from minibroker.console.plan import counted, planned
 from minibroker.console.rendering import url
 from minibroker.console.times import parse_time
 from minibroker.errors import NonEmptyGroup

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from minibroker.console.fields import text
+from minibroker.console.forms import text
 from minibroker.console.page import Visit
 from minibroker.security.acl import Operation, ResourceType
 

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from minibroker.client.producer import murmur2
 from minibroker.console.asking import check
-from minibroker.console.fields import flag, number, text
+from minibroker.console.forms import flag, number, text
 from minibroker.console.page import Visit
 from minibroker.console.rendering import url
 from minibroker.records.builder import build_batch

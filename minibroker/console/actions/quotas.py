@@ -6,7 +6,7 @@ import math
 from typing import Any, Final
 
 from minibroker.console.asking import check
-from minibroker.console.fields import text
+from minibroker.console.forms import text
 from minibroker.console.page import Visit
 from minibroker.schemas import k49_alter_client_quotas as schema
 

@@ -6,9 +6,8 @@ from typing import Any, Final
 
 from minibroker.cluster.partition import Partition
 from minibroker.console.asking import check
-from minibroker.console.fields import number, text
+from minibroker.console.forms import counted, number, planned, text
 from minibroker.console.page import Visit
-from minibroker.console.plan import counted, planned
 from minibroker.console.rendering import url
 from minibroker.schemas import k19_create_topics, k20_delete_topics, k21_delete_records
 from minibroker.security.acl import Operation, ResourceType

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from minibroker.console.forms import counted
 from minibroker.console.observer import ClientActivity, SeenRequest
 from minibroker.console.pace import first, paced
 from minibroker.console.page import NotFoundError, Page, Visit, rows_of
 from minibroker.console.pages.requests import is_visible, row_of
-from minibroker.console.plan import counted
 from minibroker.console.values import visible
 from minibroker.security.acl import Operation, ResourceType
 from minibroker.testing.request_log import WAITING

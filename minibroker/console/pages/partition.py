@@ -9,7 +9,8 @@ from minibroker.console.annotated import annotated
 from minibroker.console.pace import paced
 from minibroker.console.page import NotFoundError, Page, Visit
 from minibroker.console.pages.topics import quoted, strip_for
-from minibroker.console.reading import batch_row, batches_of, row_of, transactions_of
+from minibroker.console.reading import batch_row, batches_of, transactions_of
+from minibroker.console.scanning import row_of
 from minibroker.console.strip import indexed_aborts
 from minibroker.errors import KafkaError
 from minibroker.log.partition_log import PartitionLog

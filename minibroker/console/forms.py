@@ -1,7 +1,11 @@
-"""Fields of a form: texts, as browsers send them, or JSON values of other clients. ValueError says what is wrong, for the visitor."""
+"""Forms: their fields, and the preview of what an action would do.
+
+Fields are texts, as browsers send them, or JSON values of other clients. ValueError says what is wrong, for the visitor.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 LETTERS_MAX: Final = 1 << 20
@@ -36,3 +40,13 @@ def number(body: dict[str, Any], name: str, default: int | None = None, *, least
 def flag(body: dict[str, Any], name: str) -> bool:
     """Return whether a box is ticked."""
     return body.get(name) in {True, "true", "on", "1"}
+
+
+def planned(message: str, columns: Mapping[str, str], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a preview as a table. `columns`: the heading of each field of the rows, in order."""
+    return {"message": message, "columns": [*columns.values()], "fields": [*columns], "plan": rows}
+
+
+def counted(count: int, noun: str, nouns: str = "") -> str:
+    """Return a number with its noun."""
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"

@@ -1,0 +1,216 @@
+"""Searches in another process: the same rows as in a thread, and what happens if the process or its files disappear."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minibroker.background import Background, LowPriority
+from minibroker.config.broker_config import BrokerConfig
+from minibroker.console import reading
+from minibroker.console.filters import Filter
+from minibroker.console.host import Host
+from minibroker.console.observer import Observer
+from minibroker.console.page import Visit
+from minibroker.console.pages.records import records
+from minibroker.console.scanning import Scan
+from minibroker.console.visitor import Visitor
+from minibroker.log.partition_log import PartitionLog
+from minibroker.records.builder import build_batch
+from minibroker.records.control import ControlType, EndTransactionMarker
+from minibroker.records.record import Record
+from minibroker.schemas import k00_produce as k00
+from minibroker.schemas import k19_create_topics as k19
+from minibroker.schemas import k20_delete_topics as k20
+from minibroker.server.broker import Broker
+from minibroker.storage.files import RealFiles
+
+COUNT, BATCH = 3_000, 500
+Work = Callable[[], Any]
+Done = Callable[[Any], None]
+
+
+class NotedProcesses:
+    """The background of a broker, which notes work for processes, and may have other work done instead."""
+
+    def __init__(self, background: Background) -> None:
+        self._background = background
+        self.works: list[Work] = []
+        self.before: Callable[[], Any] = lambda: None  #: called before work starts
+        self.instead: Work | None = None
+
+    def submit(self, work: Work, done: Done) -> None:
+        self._background.submit(work, done)
+
+    def submit_process(self, work: Work, done: Done) -> Callable[[], None]:
+        assert isinstance(work, LowPriority)
+        self.works.append(work)
+        self.before()
+        return self._background.submit_process(self.instead or work, done)
+
+
+class Searched:
+    """A broker with files, and a topic of several segments."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.host = Host(lambda: broker, Observer())
+        self.processes = NotedProcesses(self.host.services.background)
+        self.host.reader = reading.LogReader(lambda: self.processes)
+
+    @property
+    def log(self) -> PartitionLog:
+        return self.host.cluster.partition("t", 0).log
+
+    async def ask(self, request: Any, version: int | None = None) -> None:
+        await Visit(self.host, Visitor(self.host.services), {}).ask(request, version)
+
+    async def fill(self) -> None:
+        configs = [k19.Config(name="segment.bytes", value=str(1 << 20))]
+        topic = k19.Topic(name="t", num_partitions=1, replication_factor=1, assignments=[], configs=configs)
+        await self.ask(k19.Request(topics=[topic], timeout_ms=30_000))
+        for first in range(0, COUNT, BATCH):
+            values = [b'{"id": %d, "text": "%b"}' % (number, b"x" * 800) for number in range(first, first + BATCH)]
+            await self.append(bytes(build_batch([Record(index, 1, b"k", each) for index, each in enumerate(values)])))
+        assert len(self.log.segments) > 2
+
+    async def append(self, batch: bytes) -> None:
+        data = k00.Partition(index=0, records=memoryview(batch))
+        await self.ask(k00.Request(acks=-1, timeout_ms=30_000, topic_data=[k00.Topic(name="t", partition_data=[data])]), 11)
+
+    async def search(self, **query: str) -> dict[str, Any]:
+        return await records(Visit(self.host, Visitor(self.host.services), {"topic": "t"} | query))
+
+
+@pytest.fixture
+async def searched(tmp_path: Path) -> AsyncIterator[Searched]:
+    properties = {"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0", "log.retention.ms": "-1"}
+    broker = Broker(BrokerConfig(properties), RealFiles())
+    await broker.start()
+    found = Searched(broker)
+    await found.fill()
+    yield found
+    await broker.stop(1)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"json": "$.id > 700", "from": "oldest", "count": "10"},
+        {"json": "$.id < 900", "count": "10"},
+        {"json": "$.id = 0"},
+        {"q": '"id": 12'},
+        {"q": "nothing has this"},
+        {"key": "k", "from": "offset", "offset": "1234"},
+        {"key": "k", "count": "200"},
+    ],
+)
+async def test_a_process_finds_what_a_thread_finds(searched: Searched, monkeypatch: pytest.MonkeyPatch, query: dict[str, str]) -> None:
+    monkeypatch.setattr("minibroker.console.searching.SEARCH_S", 60.0)
+    monkeypatch.setattr(reading, "RESTS", 0)
+    found = await searched.search(**query)
+    assert searched.processes.works
+    searched.processes.works.clear()
+    monkeypatch.setattr(RealFiles, "is_shared", False)
+    in_thread = await searched.search(**query)
+    assert not searched.processes.works
+    assert found["rows"] == in_thread["rows"]
+    assert [row["offset"] for row in found["rows"]] or query == {"q": "nothing has this"}
+    assert found["cursor"] == in_thread["cursor"]
+
+
+async def test_rows_of_a_process_have_the_states_of_transactions(searched: Searched) -> None:
+    search = {"q": "of a transaction", "from": "offset", "offset": "2900"}
+    one = [Record(0, 1, b"k", b"of a transaction")]
+    for producer_id, is_aborted in ((7, True), (8, False), (9, None)):
+        searched.log.append_own(build_batch(one, producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True))
+        if is_aborted is not None:
+            kind = ControlType.ABORT if is_aborted else ControlType.COMMIT
+            searched.log.end_transaction(EndTransactionMarker(kind, 0), producer_id=producer_id, producer_epoch=0, transaction_version=1)
+    found = await searched.search(**search)
+    assert searched.processes.works
+    assert [row["transaction"] for row in found["rows"]] == ["aborted", "committed", "open"]
+
+
+async def test_a_search_whose_process_dies_says_so_and_the_next_one_works(searched: Searched) -> None:
+    searched.processes.instead = os.abort
+    found = await searched.search(q="xxx", **{"from": "oldest"})
+    assert "the search process failed, try again: the worker process is gone" in found["rows"][0]["error"]
+    assert found["cursor"] == "0:0"
+    searched.processes.instead = None
+    assert (await searched.search(json="$.id = 7", cursor=found["cursor"], **{"from": "oldest"}))["rows"][0]["offset"] == 7
+
+
+async def test_a_process_that_does_not_answer_is_given_up(searched: Searched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_LOST_S", 0.01)
+    searched.processes.instead = partial(signal.sigwait, [signal.SIGUSR1])
+    found = await searched.search(q="xxx", **{"from": "oldest"})
+    assert "it did not answer in time" in found["rows"][0]["error"]
+    searched.processes.instead = None
+
+
+async def test_a_search_continues_in_a_thread_if_its_file_was_replaced(searched: Searched) -> None:
+    path = Path(searched.log.segments.nth(0).log.path)
+
+    def replace() -> None:
+        copy = path.with_suffix(".copy")
+        copy.write_bytes(path.read_bytes())
+        copy.replace(path)
+        searched.processes.before = lambda: None
+
+    searched.processes.before = replace
+    found = await searched.search(json="$.id = 2", **{"from": "oldest"})
+    assert [row["offset"] for row in found["rows"]] == [2]
+
+
+async def test_a_topic_may_be_deleted_during_its_search(searched: Searched) -> None:
+    deletions: list[asyncio.Task[None]] = []
+
+    def delete() -> None:
+        if not deletions:
+            deletion = searched.ask(k20.Request(topic_names=["t"], timeout_ms=1), 5)
+            deletions.append(asyncio.get_running_loop().create_task(deletion))
+
+    searched.processes.before = delete
+    found = await searched.search(q="nothing has this")
+    assert [row["error"] for row in found["rows"]] == ["the topic was deleted while it was searched"]
+    await deletions[0]
+
+
+async def test_a_record_that_takes_too_much_memory_is_a_row_with_an_error(searched: Searched, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> bool:
+        raise MemoryError
+
+    place = searched.log.segments.nth(0).range_from(0)
+    assert place is not None
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    monkeypatch.setattr(Filter, "matches", fail)
+    found = Scan(0, 3, Filter(from_ms=0)).of_file(place, 60)
+    assert [row["error"] for row in found.rows] == ["the batch cannot be read: it takes too much memory"] * len(found.rows)
+    assert resource.getrlimit(resource.RLIMIT_AS) == before
+
+
+async def test_a_file_that_became_shorter_ends_a_scan(searched: Searched) -> None:
+    segment = searched.log.segments.nth(0)
+    place = segment.range_from(0)
+    assert place is not None
+    os.truncate(place.path, place.size // 2)
+    found = Scan(0, COUNT, Filter(key="k")).of_file(place, 60)
+    assert 0 < found.next_offset == len(found.rows) < BATCH * 2
+
+
+def test_the_process_imports_neither_the_broker_nor_the_console() -> None:
+    code = "import sys, minibroker.console.scanning; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    imported = set(done.stdout.split())
+    assert "minibroker.console.filters" in imported
+    assert imported.isdisjoint({"asyncio", "uvloop", "aiohttp", "jinja2", "minibroker.log", "minibroker.cluster", "minibroker.dispatch"})
