@@ -61,6 +61,7 @@ class BrokerConfig:
     allow_everyone_if_no_acl_found: bool
     connections_max_idle_ms: int
     minibroker_request_memory_bytes: int
+    minibroker_sender_threads: int
     minibroker_telemetry: bool
     minibroker_telemetry_interval_ms: int
     telemetry_max_bytes: int

@@ -90,6 +90,13 @@ _NETWORK: tuple[Row, ...] = (
         "Maximum memory of the values of one request and of the answers to its parts. A request above it closes its connection.",
     ),
     (
+        "minibroker.sender.threads",
+        INT,
+        "-1",
+        between(-1, 64),
+        "Threads that send large responses while several clients read. -1: one for each processor but one, at most 3; 0: none.",
+    ),
+    (
         "minibroker.metrics.port",
         INT,
         "-1",

@@ -47,8 +47,8 @@ _METRICS: Final = ("minibroker.metrics.host", "minibroker.metrics.names", "minib
 #: broker properties that Apache Kafka does not have
 ONLY_OURS: Final = frozenset(
     {
-        "cluster.id", "minibroker.like.kafka", "minibroker.request.memory.bytes", "minibroker.telemetry",
-        "minibroker.telemetry.interval.ms", "topic.partition.count.map", *_METRICS,
+        "cluster.id", "minibroker.like.kafka", "minibroker.request.memory.bytes", "minibroker.sender.threads",
+        "minibroker.telemetry", "minibroker.telemetry.interval.ms", "topic.partition.count.map", *_METRICS,
     }
 )  # fmt: skip
 

@@ -394,7 +394,7 @@ class Connection(asyncio.BufferedProtocol):
     def _write_large(self, transport: asyncio.Transport, out: list[Buffer]) -> None:
         if any(isinstance(chunk, FileSlice) for chunk in cast("list[Buffer | FileSlice]", out)):
             transport.set_write_buffer_limits(high=0)
-            self._rest = FileOutput(transport, out, self._listener.writable_sockets, self._send_on)
+            self._rest = FileOutput(transport, out, self._listener.writable_sockets, self._listener.sender_threads, self._send_on)
             self._send_rest()
         else:
             transport.writelines(out)

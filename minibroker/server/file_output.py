@@ -2,6 +2,7 @@
 
 The transport owns the socket, so a slice is sent by sendfile only while the transport's write buffer is empty:
 
+    several clients read much           a thread calls sendfile (sender_threads.py), and the loop goes on when it has
     sendfile takes the whole slice      the next chunk
     sendfile takes a part or nothing    the socket is full. WritableSockets calls when it takes bytes again: then sendfile goes on
     sendfile fails                      a piece is read and written: it shows whether the disk, the socket or only sendfile fails. The
@@ -22,6 +23,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, cast
 
+from minibroker.server.sender_threads import THREAD_SIZE, SenderThreads, Sending
 from minibroker.server.writable_sockets import WritableSockets
 from minibroker.storage.file_slice import FileSlice
 from minibroker.wire.schema import Buffer
@@ -39,13 +41,23 @@ class FileOutput:
     The transport must call pause_writing for each byte that it holds back (`set_write_buffer_limits(high=0)`).
     """
 
-    __slots__ = ("_chunks", "_send_on", "_send_piece", "_sockets", "_transport", "_watched", "waits_for_socket")
+    __slots__ = (
+        "_chunks", "_send_on", "_send_piece", "_sending", "_sockets", "_taken", "_threads", "_transport", "_watched", "waits_for_socket",
+    )  # fmt: skip
 
     def __init__(
-        self, transport: asyncio.Transport, chunks: Iterable[Buffer], sockets: WritableSockets, send_on: Callable[[], None]
+        self,
+        transport: asyncio.Transport,
+        chunks: Iterable[Buffer],
+        sockets: WritableSockets,
+        threads: SenderThreads,
+        send_on: Callable[[], None],
     ) -> None:
         self._transport = transport
         self._sockets = sockets
+        self._threads = threads
+        self._sending: Sending | None = None  #: the first chunk, while a thread has it
+        self._taken = THREAD_SIZE  #: bytes that the socket took at once; a thread does not pay for a client that takes little
         self._send_on = send_on
         self._watched = -1  #: the socket, once it was full
         self.waits_for_socket = False  #: `send_on` will be called
@@ -92,12 +104,30 @@ class FileOutput:
             sent = self._write_piece(chunk)
         else:
             descriptor = self._transport.get_extra_info("socket").fileno()
-            sent = chunk.send_to(descriptor)
+            if self._taken >= THREAD_SIZE:
+                self._sending = self._threads.send(chunk, descriptor, self._thread_has_sent)
+                if self._sending is not None:
+                    self._taken = len(chunk)
+                    self.waits_for_socket = True
+                    return 0
+            sent = self._taken = chunk.send_to(descriptor)
             if len(chunk) and not self._is_awaited(descriptor, chunk):
                 sent += self._write_piece(chunk)
         if not len(chunk):
             self._chunks.popleft()
         return sent
+
+    def _thread_has_sent(self) -> None:
+        """Go on after a thread, unless the socket is full."""
+        self._sending = None
+        self.waits_for_socket = False
+        chunk = cast("FileSlice", self._chunks[0])
+        self._taken -= len(chunk)
+        if not len(chunk):
+            self._chunks.popleft()
+        elif self._is_awaited(self._transport.get_extra_info("socket").fileno(), chunk):
+            return
+        self._send_on()
 
     def _is_awaited(self, descriptor: int, chunk: FileSlice) -> bool:
         """Wait for the socket, if it is full and the system can watch it."""
@@ -113,6 +143,8 @@ class FileOutput:
 
     def close(self) -> None:
         """Forget the socket: the connection is closed."""
+        if self._sending is not None:
+            self._sending.cancel()
         if self._watched >= 0:
             self._sockets.forget(self._watched)
 

@@ -24,6 +24,7 @@ from minibroker.server.login_memory import LoginMemory
 from minibroker.server.loop import Watchdog
 from minibroker.server.receive_buffer import new_read_area
 from minibroker.server.request_memory import SHORT_READ_SIZE, RequestHolder, RequestMemory
+from minibroker.server.sender_threads import SenderThreads
 from minibroker.server.wakefulness import Wakefulness
 from minibroker.server.writable_sockets import WritableSockets
 
@@ -54,9 +55,9 @@ class ConnectionLimits(NamedTuple):
 
 
 class ConnectionCounts:
-    """What the listeners of a broker share: numbers of connections, the memory of requests, answers and logins, the watchdog."""
+    """What the listeners of a broker share: numbers of connections, the memory of requests, answers and logins, threads, the watchdog."""
 
-    def __init__(self, watchdog: Watchdog | None = None) -> None:
+    def __init__(self, watchdog: Watchdog | None = None, sender_threads: SenderThreads | None = None) -> None:
         self.by_host: Counter[str] = Counter()
         self.total = 0
         self.rate = ConnectionRate()
@@ -64,6 +65,7 @@ class ConnectionCounts:
         self.answer_memory = AnswerMemory()
         self.login_memory = LoginMemory()
         self.watchdog = watchdog or Watchdog()
+        self.sender_threads = sender_threads or SenderThreads()
 
 
 class AcceptedConnection(AnswerHolder, RequestHolder, Protocol):
@@ -144,6 +146,7 @@ class Listener:
         self.request_memory = self._counts.request_memory
         self.request_memory.limit = limits().queued_max_request_bytes
         self.request_memory.on_shortage.append(self.exchange_read_area)
+        self.sender_threads = self._counts.sender_threads
         self._servers: list[asyncio.Server] = []
         self.wakefulness = Wakefulness(self.at_end_of_turn)
         self.writable_sockets = WritableSockets(self.at_end_of_turn)
@@ -262,6 +265,8 @@ class Listener:
                 del self._counts.by_host[host]
             if not self.connections:
                 self.writable_sockets.close()
+            if not self._counts.total:
+                self.sender_threads.close()
 
     # -- idle connections -------------------------------------------------------------------------------------------
 

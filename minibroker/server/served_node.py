@@ -20,6 +20,7 @@ from minibroker.server.advertised_address import PeerWatch, probe
 from minibroker.server.listener import AcceptedConnection, ConnectionCounts, ConnectionLimits, Listener
 from minibroker.server.loop import watchdog_of
 from minibroker.server.loop_background import unawaited
+from minibroker.server.sender_threads import SenderThreads
 
 if TYPE_CHECKING:
     from minibroker.server.sasl.listener import SaslListener
@@ -78,7 +79,8 @@ class ServedNode:
         Raises:
             ConfigurationError: an address is in use or not one of this host; no listener is open then.
         """
-        counts, config = ConnectionCounts(watchdog_of(clock)), self.services.config
+        config, watchdog = self.services.config, watchdog_of(clock)
+        counts = ConnectionCounts(watchdog, SenderThreads(config.minibroker_sender_threads, watchdog))
         backlog = config.socket_listen_backlog_size if _holds(config, "socket.listen.backlog.size") else _BACKLOG
         for configured in self.node.configured:
             listener = Listener(

@@ -52,6 +52,11 @@ class FileSlice:
     def __len__(self) -> int:
         return self._size
 
+    @property
+    def can_leave_the_loop(self) -> bool:
+        """Whether another thread may call `send_to`, while this one does nothing with the slice."""
+        return self._files.sends_in_threads
+
     def __bytes__(self) -> bytes:
         return self.read()
 

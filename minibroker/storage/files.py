@@ -37,6 +37,10 @@ class Files(Protocol):
     def is_shared(self) -> bool:
         """Whether another process that unpickles this object finds the same files."""
 
+    @property
+    def sends_in_threads(self) -> bool:
+        """Whether another thread may call `send`."""
+
     def open(self, path: str, flags: int) -> int:
         """Return a new file descriptor; `flags` is READ_ONLY, APPEND or REPLACE."""
 
@@ -118,6 +122,7 @@ class RealFiles:
     """The file system of this machine."""
 
     is_shared: bool = True
+    sends_in_threads: bool = True
 
     def __init__(self, *, max_open_files: int | None = None) -> None:
         self.handles = HandlePool(self, max_open_files or default_max_open_files())

@@ -75,6 +75,7 @@ class MemoryFiles:
     """The in-memory implementation of `Files`, which documents each method."""
 
     is_shared: Final = False
+    sends_in_threads: Final = False
 
     def __init__(self, tree: _Tree | None = None) -> None:
         self._tree = tree or _Tree()

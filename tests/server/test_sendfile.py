@@ -1,4 +1,5 @@
 """Answers with slices of files, over a real socket, on both loops: every byte arrives, in order, whatever the client and the files do.
+All is the same whether the loop sends or threads (tests/server/test_sender_threads.py has what only they can do).
 
 A client that does not read its answers costs no memory for them: they stay in their files.
 """
@@ -10,7 +11,7 @@ import os
 import random
 import select
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,10 @@ import pytest
 from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.delayed import Delayed
 from minibroker.server import file_output
+from minibroker.server import listener as listener_module
 from minibroker.server.connection import Connection
 from minibroker.server.listener import ConnectionLimits, Listener
+from minibroker.server.sender_threads import SenderThreads
 from minibroker.server.writable_sockets import WritableSockets
 from minibroker.storage.file_slice import PIECE_SIZE, FileSlice
 from minibroker.storage.files import APPEND, RealFiles
@@ -29,6 +32,36 @@ from tests.server.serving import Client, OnLoop, Script, frame, listening, only_
 SIZE = 5_000_000
 NO_DESCRIPTOR = 1 << 20
 DATA = random.Random(1).randbytes(SIZE)
+
+
+class Always(SenderThreads):
+    """Send every slice in a thread, not only where it pays."""
+
+    def __init__(self, count: int = 2) -> None:
+        super().__init__(count)
+
+    def _pays(self, chunk: FileSlice, descriptor: int) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True, params=["loop", "threads"])
+def sender(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the loop send in one run, and threads in another."""
+    if request.param == "loop":
+        yield
+        return
+    made: list[Always] = []
+
+    def always() -> Always:
+        made.append(Always())
+        return made[-1]
+
+    monkeypatch.setattr(listener_module, "SenderThreads", always)
+    monkeypatch.setattr(file_output, "THREAD_SIZE", 1)
+    yield
+    assert made
+    for each in made:
+        assert (each._queued, each._queue) == (0, None)
 
 
 class Counting(RealFiles):
@@ -112,7 +145,7 @@ async def stall(listener: Listener, client: Client, *requests: bytes) -> Connect
     client.send(*requests)
     await until(lambda: len(listener.connections) == 1)
     connection = only_connection(listener)
-    await until(lambda: connection._rest is not None and not connection._is_reading)
+    await until(lambda: connection._rest is not None and connection._rest._sending is None and not connection._is_reading)
     return connection
 
 

@@ -114,6 +114,7 @@ class FailingFiles:
 
     def __init__(self, underlying: Files) -> None:
         self.is_shared: Final = underlying.is_shared
+        self.sends_in_threads: Final = False  # the order of failing calls must not depend on threads
         self._underlying = underlying
         self._paths: dict[int, str] = {}  #: of open descriptors
         self._faults: tuple[StorageFault, ...] = ()
