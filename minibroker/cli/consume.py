@@ -169,7 +169,7 @@ def _partitions(client: Client, topics: Sequence[str], only: frozenset[int] | No
     for topic in topics:
         existing = sorted(partition.partition_index for partition in client.topic(topic).partitions)
         if only is not None and not only <= set(existing):
-            raise UnknownTopicOrPartition(f"topic {topic} has no partition {min(only - set(existing))}: it has {len(existing)}")
+            raise UnknownTopicOrPartition(f"topic {topic} has no partition {min(only - set(existing))} (it has {len(existing)})")
         found += [(topic, index) for index in existing if only is None or index in only]
     return found
 

@@ -77,7 +77,7 @@ def dump_batches(path: Path, options: BatchOptions) -> Iterator[Item]:
                 batch = read_batch(os.pread(file.fileno(), min(max(batch_size, HEAD_BYTES), size - position), position))
             except KafkaError as error:
                 yield {"type": "note", "note": f"Found {size - position} invalid bytes at the end of {path.name}"}
-                yield problem(str(path), f"no record batch in the {size - position} bytes from there on: {_reason(error)}", position)
+                yield problem(str(path), f"the remaining {size - position} bytes are not a record batch: {_reason(error)}", position)
                 return
             yield from _batch(path, batch, position, options)
             if previous is not None and _known_offset(batch) <= previous.last_offset:

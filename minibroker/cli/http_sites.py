@@ -213,10 +213,10 @@ class HttpSites:
             of_site = ((f"--{site.name}-{each}", f"{site.name}_{each}") for each in ("host", "tls"))
             for option, value in (*of_site, (site.names_option, f"{site.name}_name")):
                 if site.name != "metrics" and f"{site.name}_port" not in options and value in options:  # a property may have its port
-                    raise click.UsageError(f"{option} has no {site.name} without --{site.name}-port")
+                    raise click.UsageError(f"{option} needs --{site.name}-port")
         for name in ("console_read_only", "console_registry"):
             if name in options and "console_port" not in options:
-                raise click.UsageError(f"--{name.replace('_', '-')} has no console without --console-port")
+                raise click.UsageError(f"--{name.replace('_', '-')} needs --console-port")
         return cls(options)
 
     def follow(self, config: BrokerConfig) -> None:

@@ -62,7 +62,7 @@ def metrics(url: str, token_file: str | None, names: tuple[str, ...]) -> None:
     except (URLError, OSError) as error:
         reason = getattr(error, "reason", None) or error
         why = getattr(reason, "strerror", None) or reason
-        raise click.ClickException(f"{url}: no metrics there: {why}. Start the broker with 'serve --metrics-port'") from error
+        raise click.ClickException(f"no metrics at {url}: {why}. Start the broker with 'serve --metrics-port'") from error
     if names:
         _print_chosen(text.splitlines(), names)
     else:

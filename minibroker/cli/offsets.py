@@ -198,7 +198,7 @@ def _partitions(
         existing = {partition.partition_index for partition in topic.partitions}
         if name in names and only is not None:
             errors += [
-                UnknownTopicOrPartition(f"topic {name} has no partition {index}: it has {len(existing)}")
+                UnknownTopicOrPartition(f"topic {name} has no partition {index} (it has {len(existing)})")
                 for index in sorted(only - existing)
             ]
         keys += [(name, index) for index in sorted(existing if only is None else existing & only)]

@@ -286,7 +286,10 @@ def _records(
 
 
 def _record_of_json(message: bytes, reading: Reading) -> tuple[Record, int | None]:
-    item = json.loads(message)
+    try:
+        item = json.loads(message)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON: {error.msg} at column {error.pos + 1}") from error
     if reading.encoders is not None and isinstance(item, dict):
         item = reading.encoders.encode_item(item)
     return from_json(item, _now_ms() if reading.timestamp is None else reading.timestamp)

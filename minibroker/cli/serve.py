@@ -166,7 +166,11 @@ def _racks_of(text: str, broker_count: int) -> list[str]:
 
 def _advice(error: ConfigurationError) -> str:
     is_taken = isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE
-    return ": stop what listens there, or take another port (--port 0: a free one)" if is_taken and not str(error).startswith("--") else ""
+    return (
+        ". Stop the process that uses the port, or choose another one (--port 0 takes a free port)"
+        if is_taken and not str(error).startswith("--")
+        else ""
+    )
 
 
 def _raise_descriptor_limit() -> None:

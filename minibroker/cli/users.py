@@ -73,7 +73,8 @@ def add(client: Client, *, user: str, mechanisms: tuple[str, ...], password_file
     """Add a user with a password. Fails if the user has one. Prints nothing on success."""
     if existing := access.list_credentials(client, user):
         raise click.ClickException(
-            f"user {user} exists ({', '.join(each.mechanism for each in existing)}): see 'minibroker users password'"
+            f"user {user} already exists ({', '.join(each.mechanism for each in existing)}). "
+            f"Change the password with 'minibroker users password {user}'"
         )
     access.set_password(client, user, mechanisms or MECHANISMS, _password(user, password_file), iterations)
 
@@ -86,7 +87,7 @@ def password(client: Client, *, user: str, mechanisms: tuple[str, ...], password
     """Change the password of a user for new connections. Open connections stay. Prints nothing on success."""
     existing = [each.mechanism for each in access.list_credentials(client, user)]
     if not existing:
-        raise click.ClickException(f"user {user} does not exist: see 'minibroker users add'")
+        raise click.ClickException(f"user {user} does not exist. Add it with 'minibroker users add {user}'")
     access.set_password(client, user, mechanisms or existing, _password(user, password_file), iterations)
 
 

@@ -207,7 +207,7 @@ class Client:
                         raise LeaderNotAvailable(f"topic {name} partition {partition.partition_index} has no leader")
             except UnknownTopicOrPartition as error:
                 if not create or creation.over:
-                    message = f"topic {name}: it does not exist. 'minibroker topics create {name}' creates it"
+                    message = f"topic {name} does not exist. Create it with 'minibroker topics create {name}'"
                     raise UnknownTopicOrPartition(message) from None
                 creation.pause(error)
             except KafkaError as error:

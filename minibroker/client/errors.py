@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from enum import Enum
 
-from minibroker.errors import BY_CODE, KafkaError, UnknownServerError, UnknownTopicOrPartition
+from minibroker.errors import BY_CODE, KafkaError, SecurityDisabled, UnknownServerError, UnknownTopicOrPartition
 
 #: Kafka's message mentions servers and one partition, but most users have misspelled a topic
-_PLAINER = {UnknownTopicOrPartition.code: "it does not exist"}
+_MISSING = UnknownTopicOrPartition.code
+_AUTHORIZER_HINT = "set authorizer.class.name, or start it with 'minibroker serve --super-user NAME'"
 
 
 class ClientError(Exception):
@@ -67,8 +68,10 @@ def refusal(code: int, subject: str, message: str | None = None) -> KafkaError |
         return None
     kind = BY_CODE.get(code, UnknownServerError)
     text = message or kind.__doc__ or kind.name
-    if text == kind.__doc__:
-        text = _PLAINER.get(code, text)
+    if code == _MISSING and text == kind.__doc__:
+        return kind(f"{subject} does not exist")
+    if code == SecurityDisabled.code:
+        text = f"{text.removesuffix('.')}: {_AUTHORIZER_HINT}"
     if code not in BY_CODE:
         text = f"error code {code}, which this client does not know. {message or ''}".rstrip()
     return kind(f"{subject}: {text}")

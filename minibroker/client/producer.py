@@ -97,7 +97,7 @@ class Producer:
         if partition is None:
             partition = self._partitioner.partition_of(record.key, size)
         elif not 0 <= partition < self.partition_count:
-            raise UnknownTopicOrPartition(f"topic {self._name} has no partition {partition}: it has {self.partition_count}")
+            raise UnknownTopicOrPartition(f"topic {self._name} has no partition {partition} (it has {self.partition_count})")
         if self._open[partition] and self._open_bytes[partition] + size > self._batch_bytes:
             self._send(self._leader_of(partition), [self._close(partition)])
         self._open[partition].append(record)

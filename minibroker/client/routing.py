@@ -86,7 +86,7 @@ def _by_leader(
             continue
         leader_ids = [partition.leader_id for partition in topic.partitions if partition.partition_index == index]
         if not leader_ids:
-            found[name, index] = UnknownTopicOrPartition(f"topic {name}: there is no partition {index}, it has {len(topic.partitions)}")
+            found[name, index] = UnknownTopicOrPartition(f"topic {name} has no partition {index} (it has {len(topic.partitions)})")
         else:
             leaders[max(leader_ids[0], NO_LEADER)].append((name, index))
     return leaders

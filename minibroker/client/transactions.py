@@ -227,7 +227,7 @@ def abort_in_partition(client: Client, key: TopicPartition, *, producer_id: int,
     deadline = client.deadline()
     leaders = {partition.partition_index: partition.leader_id for partition in client.topic(topic, deadline).partitions}
     if index not in leaders:
-        raise UnknownTopicOrPartition(f"topic {topic} has no partition {index}: it has {len(leaders)}")
+        raise UnknownTopicOrPartition(f"topic {topic} has no partition {index} (it has {len(leaders)})")
     marker = k27_write_txn_markers.Marker(
         producer_id=producer_id,
         producer_epoch=producer_epoch,

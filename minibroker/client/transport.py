@@ -129,9 +129,9 @@ class SocketTransport:
                 raise TimedOut(f"{address} does not answer in time") from error
             raise BrokerUnreachable(f"{address} does not answer: is the address right, or is a firewall in between?") from error
         except socket.gaierror as error:
-            raise BrokerUnreachable(f"the name {address.host!r} is unknown: {error.strerror}") from error
+            raise BrokerUnreachable(f"cannot resolve the host name {address.host!r}: {error.strerror}") from error
         except OSError as error:
-            raise BrokerUnreachable(f"no connection to {address}: {error.strerror or error}: does a broker listen there?") from error
+            raise BrokerUnreachable(f"cannot connect to {address}: {error.strerror or error}. Is a broker running there?") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._send_some: Callable[[list[memoryview]], int] = self._socket.sendmsg
         if tls is not None:
@@ -160,7 +160,7 @@ class SocketTransport:
         try:
             size = frame_size(self._receive(4, deadline), 0, MAX_FRAME_BYTES)
         except FrameSizeError as error:
-            raise NotAKafkaBroker(f"{self._address} does not answer as a Kafka listener without TLS would: {error}") from error
+            raise NotAKafkaBroker(f"{self._address} is not a Kafka listener without TLS: {error}") from error
         return self._receive(size, deadline)
 
     def close(self) -> None:

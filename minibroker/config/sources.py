@@ -63,8 +63,8 @@ def with_origins(message: str, given: Mapping[str, str]) -> str:
     for name, text in given.items():
         origin = getattr(text, "origin", "")
         if origin and re.search(rf"(?<![\w.]){re.escape(name)}(?![\w-]|\.\w)", message):
-            places.append(f"{name} in {origin}")
-    return f"{message.removesuffix('.')}. Change {' or '.join(places)}" if places else message
+            places.append(f"{name} was set by {origin}")
+    return f"{message.removesuffix('.')}. {', '.join(places)}" if places else message
 
 
 def from_file(path: Path) -> dict[str, str]:

@@ -85,7 +85,7 @@ class Visit:
         try:
             return self.host.cluster.partition(topic.name, index)
         except UnknownTopicOrPartition:
-            raise NotFoundError(f"topic {topic.name} has no partition {index}; it has {len(topic.partitions)}") from None
+            raise NotFoundError(f"topic {topic.name} has no partition {index} (it has {len(topic.partitions)})") from None
 
     def may_see_topic(self, name: str) -> bool:
         """Return whether the visitor may see that a topic exists."""

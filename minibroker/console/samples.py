@@ -70,6 +70,8 @@ class Samples:
 
     async def _look(self, delay_ms: float) -> Sample:
         broker, records = self._broker(), 0
+        if not broker.nodes:
+            raise RuntimeError("the broker is not running")
         self._observer.group_events.follow(broker.nodes[0].services)
         async for topic in paced(list(broker.cluster.topics.values())):
             if not topic.is_internal:

@@ -180,5 +180,5 @@ def _member(kind: type[_Numbered], word: str, expected: str, text: str) -> _Numb
     known = {each.name: each for each in kind if each.name not in {"UNKNOWN", "ANY"}}
     found = known.get(word.upper().replace("-", "_"))
     if found is None:
-        raise ConfigurationError(f"{text!r}: {word} is not {expected}: {', '.join(known)}")
+        raise ConfigurationError(f"{text!r}: {word} is not {expected}: use {', '.join(known)}")
     return found

@@ -246,22 +246,22 @@ class _Builder:
             if kind != PEM:
                 self.refuse("ssl.keystore.type", f"a private key as text needs the type PEM, not {kind}")
             if not has_chain:
-                self.refuse("ssl.keystore.certificate.chain", "it is missing, and ssl.keystore.key is set")
+                self.refuse("ssl.keystore.certificate.chain", "it is missing, although ssl.keystore.key is set")
             if path is not None:
                 self.refuse("ssl.keystore.location", "remove it, because ssl.keystore.key is set")
         elif has_chain:
-            self.refuse("ssl.keystore.key", "it is missing, and ssl.keystore.certificate.chain is set")
+            self.refuse("ssl.keystore.key", "it is missing, although ssl.keystore.certificate.chain is set")
         if kind == PEM and password is not None and (has_key or path is not None):
             self.refuse("ssl.keystore.password", "a PEM key store has none: remove it, and set ssl.key.password if the key is encrypted")
         if not has_key and path is None:
             if password is not None:
-                self.refuse("ssl.keystore.location", "it is missing, and ssl.keystore.password is set")
+                self.refuse("ssl.keystore.location", "it is missing, although ssl.keystore.password is set")
             self.refuse(
                 "ssl.keystore.location",
-                f"listener {self._properties.name} needs a private key: set it and ssl.keystore.type, or ssl.keystore.key",
+                f"listener {self._properties.name} has no private key: set this property and ssl.keystore.type, or set ssl.keystore.key",
             )
         if kind != PEM and password is None:
-            self.refuse("ssl.keystore.password", f"it is missing, and a key store of type {kind} needs it")
+            self.refuse("ssl.keystore.password", f"it is missing: a key store of type {kind} needs it")
 
     def trusted(self) -> tuple[bytes, ...]:
         """Return trusted certificates; none if nothing is set (DefaultSslEngineFactory.createTruststore)."""
@@ -275,7 +275,7 @@ class _Builder:
         if kind == PEM and password is not None and (inline is not None or path is not None):
             self.refuse("ssl.truststore.password", "a PEM trust store has none: remove it")
         if path is None and password is not None:
-            self.refuse("ssl.truststore.location", "it is missing, and ssl.truststore.password is set")
+            self.refuse("ssl.truststore.location", "it is missing, although ssl.truststore.password is set")
         name = "ssl.truststore.certificates" if inline is not None else "ssl.truststore.location"
         try:
             if inline is not None:

@@ -40,6 +40,7 @@ import os
 import os.path
 import time
 import uuid
+from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
@@ -115,7 +116,10 @@ class DirectoryLock:
             self.release()
             if error.errno not in _HELD:
                 raise
-            raise ConfigurationError(f"{path} is locked: another broker uses this log directory; stop that broker first") from None
+            where = Path(path).absolute()
+            raise ConfigurationError(
+                f"{where} is locked: another broker uses this log directory. Stop it, or use another directory"
+            ) from None
 
     def release(self) -> None:
         """Release the lock; does nothing if it was released before."""

@@ -177,7 +177,7 @@ class Wire(ABC):
             found_topic = client.topic(topic) if count is None else _topic(client, topic, end_s)
             partitions = [each.partition_index for each in found_topic.partitions]
             if partition is not None and partition not in partitions:
-                raise UnknownTopicOrPartition(f"topic {topic} has no partition {partition}: it has {len(partitions)}")
+                raise UnknownTopicOrPartition(f"topic {topic} has no partition {partition} (it has {len(partitions)})")
             chosen = partitions if partition is None else [partition]
             found = _read(client, topic, chosen, level, count=count or 0, end_s=end_s)
         if len(found) < (count or 0):

@@ -141,12 +141,12 @@ def frame_size(data: Buffer, position: int, max_size: int) -> int:
 def describe(first: bytes) -> str:
     """Describe the first bytes of a peer that does not speak Kafka's protocol."""
     if first[:4] in _HTTP:
-        return "an HTTP message: this is a Kafka port, not a web server's"
+        return "the peer speaks HTTP, not Kafka's protocol"
     if first[:2] in _TLS_RECORDS:
-        return "TLS: the peer speaks SSL, this listener is plain text"
+        return "the peer speaks TLS, this side does not"
     if first[:4] == b"SSH-":
-        return "an SSH client"
-    return f"no Kafka frame begins with {first.hex(' ')}"
+        return "the peer speaks SSH"
+    return f"no Kafka frame starts with {first.hex(' ')}"
 
 
 def with_size(chunks: list[Buffer]) -> list[Buffer]:

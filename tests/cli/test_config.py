@@ -104,9 +104,9 @@ def test_all_that_is_wrong_with_a_file(offline: Commands, tmp_path: Path, monkey
     assert output == [
         (
             "error: Invalid value shred for configuration log.cleanup.policy: String must be one of: compact, delete. "
-            f"Change log.cleanup.policy in {file}, line 2"
+            f"log.cleanup.policy was set by {file}, line 2"
         ),
-        f"error: Invalid value many for configuration num.partitions: Not a number of type INT. Change num.partitions in {file}, line 1",
+        f"error: Invalid value many for configuration num.partitions: Not a number of type INT. num.partitions was set by {file}, line 1",
         "warning: unknown property num.partition is ignored: did you mean num.partitions?",
         "warning: ssl.keystore.location has no effect: no listener uses TLS or SASL",
         "set: log.cleanup.policy=shred (default: delete)",

@@ -130,7 +130,7 @@ def test_torn_last_batch_is_reported(offline: Commands, folder: Path, size: int)
     position = 0 if size < 121 else 398
     result = offline("dump-log", LOG, code=1)
     assert result.lines[-1] == f"Found {size - position} invalid bytes at the end of {ZEROS}.log"
-    assert result.err.startswith(f"Error: {LOG} at position {position}: no record batch in the {size - position} bytes from there on: ")
+    assert result.err.startswith(f"Error: {LOG} at position {position}: the remaining {size - position} bytes are not a record batch: ")
     assert result.err.count("\n") == 1
 
 

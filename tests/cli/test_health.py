@@ -37,7 +37,7 @@ def test_a_broker_that_serves(cli: Commands, cluster: Cluster) -> None:
 
 def test_one_broker_of_those_named_does_not(cli: Commands, cluster: Cluster) -> None:
     result = cli("health", "-b", f"{cluster.bootstrap},127.0.0.1:1", code=1)
-    assert (result.out, result.err) == ("", "Error: no connection to 127.0.0.1:1: Connection refused: does a broker listen there?\n")
+    assert (result.out, result.err) == ("", "Error: cannot connect to 127.0.0.1:1: Connection refused. Is a broker running there?\n")
 
 
 def test_default_address_is_the_local_listener(cluster: Cluster, tmp_path: Path) -> None:

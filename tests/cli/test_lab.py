@@ -230,7 +230,7 @@ def test_leaders_and_brokers(tmp_path: Path) -> None:
         nodes = json.loads(lab("nodes", "list", "-o", "json").out)
         assert [each["alive"] for each in nodes] == [True, True, False]
         assert all(each["address"].startswith(("localhost:", "127.0.0.1:")) for each in nodes)
-        assert lab("nodes", "stop", "9", code=1).err == "Error: there is no node 9; there are 1, 2, 3\n"
+        assert lab("nodes", "stop", "9", code=1).err == "Error: there is no node 9 (nodes: 1, 2, 3)\n"
         lab("nodes", "start", "3")
         assert all(each["alive"] for each in json.loads(lab("nodes", "list", "-o", "json").out))
         lab("faults", "inject", "Produce", "NOT_LEADER_OR_FOLLOWER", "--node", str(preferred), "--once")
@@ -259,7 +259,7 @@ def test_leaders_and_brokers(tmp_path: Path) -> None:
         (["do", "rese"], 1, "Error: there is no command 'rese': did you mean reset?"),
         (["do", "reset", "{"], 2, "'{' is not JSON"),
         (["do", "reset", "[]"], 2, "'[]' is not a JSON object"),
-        (["do", "reset", '{"command": 1}'], 1, "Error: reset: there is no argument 'command'; there are: none"),
+        (["do", "reset", '{"command": 1}'], 1, "Error: reset: there is no argument 'command' (arguments: none)"),
         (["advance"], 2, "give a time, such as --hours 2"),
     ],
 )
@@ -269,6 +269,6 @@ def test_errors_are_one_line(lab: Commands, arguments: list[str], code: int, mes
 
 def test_no_lab_is_running(served: tuple[str, str]) -> None:
     nowhere = Commands("", before=("lab", "--lab-url", "127.0.0.1:1"))
-    assert nowhere("info", code=1).err.startswith("Error: http://127.0.0.1:1: no lab there: Connection refused. Start")
+    assert nowhere("info", code=1).err.startswith("Error: no lab at http://127.0.0.1:1: Connection refused. Start")
     broker = Commands("", before=("lab", "--lab-url", f"http://{served[0]}"))
     assert broker("info", code=1).err.startswith(f"Error: http://{served[0]}")

@@ -73,8 +73,8 @@ def test_a_misspelt_option(offline: Commands) -> None:
         ),
         (("--hello",), "No such option '--hello'. Did you mean '--help'? Try 'minibroker --help'."),
         (("serve", "--data-dir", ""), "Invalid value for '--data-dir': it is empty. Try 'minibroker serve --help'."),
-        (("serve", "--lab-host", "0.0.0.0"), "--lab-host has no lab without --lab-port. Try 'minibroker serve --help'."),
-        (("serve", "--lab-name", "b.example"), "--lab-name has no lab without --lab-port. Try 'minibroker serve --help'."),
+        (("serve", "--lab-host", "0.0.0.0"), "--lab-host needs --lab-port. Try 'minibroker serve --help'."),
+        (("serve", "--lab-name", "b.example"), "--lab-name needs --lab-port. Try 'minibroker serve --help'."),
         (("serve", "--racks", "a,b"), "--racks names 2 racks for --brokers 1: at most one for each broker. Try 'minibroker serve --help'."),
     ],
 )

@@ -103,8 +103,8 @@ def test_partition_selection(cli: Commands, topic: str, fresh: Callable[..., str
     assert f"Warning: group {group}: offset 2 of {topic}-2 is after the log end: 0 instead\n" in result.err
     result = cli("groups", "reset-offsets", group, "-t", f"{topic}:0,7", "-t", "nowhere", "--to-latest", "-o", "name", code=1)
     assert result.lines == [f"{topic}:0"]
-    assert f"topic {topic}: there is no partition 7, it has 3 [UNKNOWN_TOPIC_OR_PARTITION]" in result.err
-    assert "Error: topic nowhere: " in result.err
+    assert f"topic {topic} has no partition 7 (it has 3) [UNKNOWN_TOPIC_OR_PARTITION]" in result.err
+    assert "Error: topic nowhere does not exist" in result.err
     result = cli("groups", "reset-offsets", "nobody", "--all-topics", "--to-latest", code=1)
     assert result.err == "Error: group nobody has no committed offsets; give --topic [UNKNOWN_TOPIC_OR_PARTITION]\n"
     assert result.out == ""

@@ -40,7 +40,7 @@ def test_create_describe_alter_delete(cli: Commands, cluster: Cluster) -> None:
 
     assert cli("topics", "delete", "story", "-o", "name").out == "story\n"
     assert becomes(lambda: "story" not in cli("topics", "list", "-o", "name").lines), "Apache Kafka deletes after it has answered"
-    gone = "Error: topic story: it does not exist [UNKNOWN_TOPIC_OR_PARTITION]\n"
+    gone = "Error: topic story does not exist [UNKNOWN_TOPIC_OR_PARTITION]\n"
     assert cli("topics", "describe", "story", code=1).err == gone
 
 
@@ -125,4 +125,4 @@ def test_wrong_usage_is_one_line_and_code_2(offline: Commands) -> None:
 
 def test_no_broker_is_one_line_and_code_1(offline: Commands) -> None:
     error = offline("topics", "list", code=1).err
-    assert error == "Error: no connection to 127.0.0.1:1: Connection refused: does a broker listen there?\n"
+    assert error == "Error: cannot connect to 127.0.0.1:1: Connection refused. Is a broker running there?\n"

@@ -262,7 +262,7 @@ def test_transaction_known_to_its_coordinator_is_not_hanging(cli: Commands, fres
     for scope in (["--topic", topic], ["--topic", topic, "--partition", "0"], []):
         assert items(cli, "find-hanging", *scope, "--max-transaction-timeout", "0") == []
     producer.abort_transaction(30)
-    assert "topic no-such-topic: " in cli("transactions", "find-hanging", "--topic", "no-such-topic", code=1).err
+    assert "topic no-such-topic does not exist" in cli("transactions", "find-hanging", "--topic", "no-such-topic", code=1).err
     assert f"topic {topic} has no partition 2" in cli("transactions", "find-hanging", "--topic", topic, "--partition", "2", code=1).err
     assert "on broker 99" in cli("transactions", "find-hanging", "--topic", topic, "--broker-id", "99", code=1).err
     assert "--partition needs --topic" in cli("transactions", "find-hanging", "--partition", "2", code=2).err

@@ -149,7 +149,7 @@ def test_missing_partition_is_an_error_of_its_own_entry() -> None:
     broker.on(k02_list_offsets, found(7))
     answers = list_offsets(client_of(broker), {("orders", 0): LATEST, ("orders", 5): LATEST, ("nope", 0): LATEST})
     assert isinstance(answers["orders", 0], FoundOffset)
-    assert "there is no partition 5, it has 1" in str(answers["orders", 5])
+    assert "has no partition 5 (it has 1)" in str(answers["orders", 5])
     assert isinstance(answers["nope", 0], UnknownTopicOrPartition)
 
 

@@ -156,7 +156,7 @@ REFUSALS = {
 _LOGGED = re.compile(
     r" INFO .*: Failed authentication with /127\.0\.0\.1 \(channelId=\S+\) \(.+\)$"
     r"| WARNING .*: failed authentication of 127\.0\.0\.1 on \w+: TLS handshake failed: .+$"
-    r"| WARNING .*: closing the connection of 127\.0\.0\.1 on PLAINTEXT: .*: TLS: the peer speaks SSL, this listener is plain text$"
+    r"| WARNING .*: closing the connection of 127\.0\.0\.1 on PLAINTEXT: .*: the peer speaks TLS, this side does not$"
     r"| INFO (?!.*[Ff]ailed)"
     r"| WARNING .* held the event loop for "  # on a busy machine
 )

@@ -25,19 +25,19 @@ def test_errors_contain_the_line_of_the_file(tmp_path: Path) -> None:
     file.write_text("# a comment\r\n\nbroker.rack=a\\\n  b\\\n  c\nnum.partitions = many\n")
     assert problem(file=file) == (
         "Invalid value many for configuration num.partitions: Not a number of type INT (default: 1). "
-        f"Change num.partitions in {file}, line 6"
+        f"num.partitions was set by {file}, line 6"
     )
     file.write_text("num.partitions=1\nnum.partitions=0\n")  # the last one counts
-    assert problem(file=file).endswith(f"(default: 1). Change num.partitions in {file}, line 2")
+    assert problem(file=file).endswith(f"(default: 1). num.partitions was set by {file}, line 2")
 
 
 def test_error_names_the_effective_source(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("num.partitions=x\n")
     environment = {"KAFKA_NUM_PARTITIONS": "y"}
-    assert problem(file=file, environment=environment).endswith("Change num.partitions in environment variable KAFKA_NUM_PARTITIONS")
+    assert problem(file=file, environment=environment).endswith("num.partitions was set by environment variable KAFKA_NUM_PARTITIONS")
     assert problem(file=file, environment=environment, assignments=["num.partitions=z"]).endswith(
-        "Change num.partitions in --set num.partitions"
+        "num.partitions was set by --set num.partitions"
     )
     assert problem(environment={"KAFKA_CFG_NUM_PARTITIONS": "y"}).endswith("environment variable KAFKA_CFG_NUM_PARTITIONS")
 
@@ -60,11 +60,11 @@ def test_error_names_the_effective_source(tmp_path: Path) -> None:
     ],
 )
 def test_errors_about_several_properties_name_each_source(assignments: list[str], line: str, named: list[str]) -> None:
-    assert problem(assignments=assignments) == f"{line}. Change {' or '.join(f'{name} in --set {name}' for name in named)}"
+    assert problem(assignments=assignments) == f"{line}. {', '.join(f'{name} was set by --set {name}' for name in named)}"
 
 
 def test_errors_of_the_test_kit_have_no_source() -> None:
-    with pytest.raises(ConfigurationError, match=r"\(default: 1\)\. Change num\.partitions in config=$"):
+    with pytest.raises(ConfigurationError, match=r"\(default: 1\)\. num\.partitions was set by config=$"):
         BrokerConfig(BrokerOptions(config={"num.partitions": "many"}).config)
 
 

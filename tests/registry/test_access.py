@@ -249,7 +249,7 @@ def test_https_shows_the_brokers_certificate_and_asks_for_a_login(tmp_path: Path
     [
         (("--tls", "--registry-port", "0", "--registry-host", "0.0.0.0"), "--registry-host: 0.0.0.0 lets other machines change schemas"),
         (("--registry-port", "0", "--registry-tls"), "--registry-tls: it needs a listener with TLS"),
-        (("--registry-tls",), "--registry-tls has no registry without --registry-port"),
+        (("--registry-tls",), "--registry-tls needs --registry-port"),
     ],
 )
 def test_options_that_do_not_fit(tmp_path: Path, options: tuple[str, ...], message: str) -> None:

@@ -43,10 +43,10 @@ def test_several_operations() -> None:
     ("text", "problem"),
     [
         ("alice", "is not an access control entry"),
-        ("alice may READ TOPIC t", "may is not allow or deny: DENY, ALLOW"),
-        ("alice allow FLY TOPIC t", "FLY is not an operation: ALL, READ"),
+        ("alice may READ TOPIC t", "may is not allow or deny: use DENY, ALLOW"),
+        ("alice allow FLY TOPIC t", "FLY is not an operation: use ALL, READ"),
         ("alice allow ANY TOPIC t", "ANY is not an operation"),
-        ("alice allow READ TABLE t", "TABLE is not a resource type: TOPIC, GROUP"),
+        ("alice allow READ TABLE t", "TABLE is not a resource type: use TOPIC, GROUP"),
         ("alice allow READ TOPIC", "has no name of a resource"),
         ("alice allow READ TOPIC a b", "has more words than one name"),
     ],

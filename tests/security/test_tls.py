@@ -42,13 +42,13 @@ TRUST = {"ssl_truststore_type": "PEM", "ssl_truststore_location": "DIR/ca.pem"}
 @pytest.mark.parametrize(
     ("properties", "problem"),
     [
-        ({}, r"ssl\.keystore\.location: listener SECURE needs a private key"),
+        ({}, r"ssl\.keystore\.location: listener SECURE has no private key"),
         (
             {"ssl_keystore_type": "JCEKS", "ssl_keystore_location": "x"},
             r"^ssl\.keystore\.type: JCEKS is not served: use PEM, PKCS12",
         ),
-        ({"ssl_keystore_location": "x"}, r"ssl\.keystore\.password: it is missing, and a key store of type JKS needs it"),
-        ({"ssl_keystore_password": PASSWORD}, r"ssl\.keystore\.location: it is missing, and ssl\.keystore\.password is set"),
+        ({"ssl_keystore_location": "x"}, r"ssl\.keystore\.password: it is missing: a key store of type JKS needs it"),
+        ({"ssl_keystore_password": PASSWORD}, r"ssl\.keystore\.location: it is missing, although ssl\.keystore\.password is set"),
         (PEM | {"ssl_keystore_password": PASSWORD}, r"^ssl\.keystore\.password: a PEM key store has none: remove it"),
         ({"ssl_keystore_key": "k"}, r"ssl\.keystore\.type: a private key as text needs the type PEM, not JKS"),
         ({"ssl_keystore_type": "PEM", "ssl_keystore_key": "k"}, r"ssl\.keystore\.certificate\.chain: it is missing"),

@@ -144,7 +144,7 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
         ended = serve("--data-dir", str(tmp_path / "data"), "--set", f"listeners={address}")
     assert ended.stderr == (
         f"Error: listeners: cannot listen on {address}: Address already in use: "
-        "stop what listens there, or take another port (--port 0: a free one)\n"
+        ". Stop the process that uses the port, or choose another one (--port 0 takes a free port)\n"
     )
 
 

@@ -99,7 +99,7 @@ def test_refusals_are_one_line(broker: Surface) -> None:
         broker.records("orders", isolation="none")
     with pytest.raises(TypeError, match=r"^\{'price': 2\} is neither bytes nor str nor None: encode it, for example with json.dumps"):
         broker.produce("orders", {"price": 2})  # type: ignore[arg-type]
-    with pytest.raises(UnknownTopicOrPartition, match=r"^topic orders has no partition 7: it has 3$"):
+    with pytest.raises(UnknownTopicOrPartition, match=r"^topic orders has no partition 7 \(it has 3\)$"):
         broker.records("orders", partition=7)
     with pytest.raises(UnknownTopicOrPartition, match="prices"):
         broker.delete_topic("prices")

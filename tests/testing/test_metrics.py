@@ -60,6 +60,6 @@ def test_the_commands(tmp_path: object) -> None:
         assert '"value": 1' in run(main, ["lab", "--lab-url", lab, "metrics", "kafka_brokers", "-o", "json"]).output
     refused = run(main, ["metrics", "--url", url])
     assert refused.exit_code == 1
-    assert "no metrics there: " in refused.output
+    assert "no metrics at " in refused.output
     for wrong in ("ftp://broker", "http://", ""):
         assert "is not an address such as http://127.0.0.1:9308" in run(main, ["metrics", "--url", wrong]).output

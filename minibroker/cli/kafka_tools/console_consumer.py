@@ -152,7 +152,7 @@ def _starts(client: Client, topics: Sequence[str], options: argparse.Namespace, 
     for topic in topics:
         partitions = [partition.partition_index for partition in client.topic(topic).partitions]
         if options.partition is not None and options.partition not in partitions:
-            raise UnknownTopicOrPartition(f"topic {topic}: there is no partition {options.partition}")
+            raise UnknownTopicOrPartition(f"topic {topic} has no partition {options.partition}")
         keys += [(topic, index) for index in (partitions if options.partition is None else [options.partition])]
     start = {"earliest": EARLIEST, "latest": LATEST, None: reset}.get(options.offset)
     if start is None:

@@ -45,7 +45,7 @@ class HttpLab:
             raise click.ClickException(_reason(error)) from error
         except URLError as error:
             reason = getattr(error.reason, "strerror", None) or error.reason
-            raise click.ClickException(f"{self._url}: no lab there: {reason}. Start the broker with 'serve --lab-port'") from error
+            raise click.ClickException(f"no lab at {self._url}: {reason}. Start the broker with 'serve --lab-port'") from error
         except (ValueError, KeyError, OSError) as error:
             raise click.ClickException(f"{self._url} is not a lab: {error}") from error
 

@@ -27,6 +27,7 @@ import os
 from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 from uuid import UUID, uuid4
@@ -372,7 +373,7 @@ def _check_usable(directories: list[LogDirectory], log_dirs: Sequence[str], meta
     offline = {directory.path: directory.offline_cause for directory in directories if directory.offline_cause is not None}
     for path, cause in offline.items():
         if path == metadata_dir or all(each in offline for each in log_dirs):
-            raise ConfigurationError(f"log.dirs: {path} cannot be used: {cause.strerror}") from cause
+            raise ConfigurationError(f"log.dirs: cannot use {Path(path).absolute()}: {cause.strerror}") from cause
         _LOG.error("%s cannot be used, it is offline with its partitions until the next start: %s", path, cause)
 
 

@@ -166,7 +166,7 @@ class StorageCheck:
         names = set(self._files.names(path))
         is_used = LOCK in names and is_locked(self._files, f"{path}/{LOCK}")
         if is_used:
-            self._findings.add(WARNING, path, "a broker is using this directory: what it writes meanwhile may look damaged")
+            self._findings.add(WARNING, path, "a broker is using this directory: files that it changes during the check may look damaged")
         offsets = {name: self._read_checkpoint(f"{path}/{name}") if only is None or name in names else {} for name in _CHECKPOINTS}
         was_clean = CLEAN_SHUTDOWN in names and not is_used
         self._directories.append(_Directory(path, self._read_meta(path, only), was_clean, offsets, only))

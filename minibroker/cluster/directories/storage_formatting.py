@@ -131,4 +131,4 @@ def _check_id(cluster_id: str) -> None:
     try:
         parse_uuid(cluster_id)
     except ValueError as error:
-        raise ConfigurationError(f"cluster id {error}; without one a random id is taken") from None
+        raise ConfigurationError(f"cluster id {error}. Without --cluster-id, a random id is used") from None

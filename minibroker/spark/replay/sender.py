@@ -112,7 +112,7 @@ class BatchSender:
             self._topics[name] = topic
         leader = next((each.leader_id for each in topic.partitions if each.partition_index == index), None)
         if leader is None:
-            raise UnknownTopicOrPartition(f"topic {name} has no partition {index}: it has {len(topic.partitions)}")
+            raise UnknownTopicOrPartition(f"topic {name} has no partition {index} (it has {len(topic.partitions)})")
         self._transaction.add(name, index, deadline)
         limits = (self._transaction.last_produce_version, LAST_VERSION_WITH_NAMES if topic.topic_id == NIL_UUID else None)
         request = k00_produce.Request(

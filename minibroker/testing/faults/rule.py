@@ -213,7 +213,7 @@ def read_rule(
     for name in parameters:
         if name not in {"kind", *common, *required, *optional}:
             known = ", ".join(sorted({*common, *required, *optional}))
-            raise BrokerError(f"faults: {kind} has no {name!r}; there are: {known}")
+            raise BrokerError(f"faults: {kind} has no {name!r} (it has: {known})")
     parameters = {name: value for name, value in parameters.items() if value is not None}
     for name in sorted(required - parameters.keys()):
         raise BrokerError(f"faults: {kind} needs {name!r}")
@@ -243,13 +243,13 @@ def _check_scope(api: Api, parameters: Mapping[str, Any]) -> None:
     if "partition" in parameters and "topic" not in parameters:
         raise BrokerError("faults: a partition needs its topic")
     if "topic" in parameters and not any(shape_of(api.Request)):
-        raise BrokerError(f"faults: {api.name} names no topics: leave topic={parameters['topic']!r} out")
+        raise BrokerError(f"faults: {api.name} requests name no topics: leave out topic={parameters['topic']!r}")
     if "partition" in parameters and not partitions_below(api):
-        raise BrokerError(f"faults: {api.name} names no partitions: leave partition={parameters['partition']} out")
+        raise BrokerError(f"faults: {api.name} requests name no partitions: leave out partition={parameters['partition']}")
     for name, words, known in (("group", "groups", GROUP_FIELDS), ("transactional_id", "transactional ids", TRANSACTION_FIELDS)):
         names = {field.name for field in fields_of(api.Request)}
         if name in parameters and api.key != k10_find_coordinator.API_KEY and not names & set(known):
-            raise BrokerError(f"faults: {api.name} names no {words}: leave {name}={parameters[name]!r} out")
+            raise BrokerError(f"faults: {api.name} requests name no {words}: leave out {name}={parameters[name]!r}")
 
 
 def _api_of(name: Any) -> Api:

@@ -106,13 +106,13 @@ class Operation:
         for name in arguments:
             if name not in self.parameters:
                 known = ", ".join(self.parameters) or "none"
-                raise BrokerError(f"{self.name}: there is no argument {name!r}; there are: {known}")
+                raise BrokerError(f"{self.name}: there is no argument {name!r} (arguments: {known})")
         for each in self.parameters.values():
             if each.default is each.empty and each.name not in arguments:
                 raise BrokerError(f"{self.name}: argument {each.name!r} is missing")
         for name, value in arguments.items():
             if not _is_of(value, self.hints[name]):
-                raise BrokerError(f"{self.name}: {name}={value!r} must be {_type_name(self.hints[name])}")
+                raise BrokerError(f"{self.name}: {name} must be of type {_type_name(self.hints[name])}, got {value!r}")
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments of a Python call by name. Raises TypeError as Python does."""

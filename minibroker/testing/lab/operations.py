@@ -155,7 +155,7 @@ class BrokerOperations(OperationGroup):
         """
         if name not in self._snapshots:
             known = ", ".join(self._snapshots) or "none"
-            raise BrokerError(f"restore: there is no snapshot {name!r}; there are: {known}")
+            raise BrokerError(f"restore: there is no snapshot {name!r} (snapshots: {known})")
         self._host.restore(self._snapshots[name])
 
     @reading
@@ -525,4 +525,4 @@ class Nodes(OperationGroup, prefix="nodes"):
     def _check(self, node: int) -> None:
         known = [each.node.node_id for each in self._broker().nodes]
         if node not in known:
-            raise BrokerError(f"there is no node {node}; there are {', '.join(map(str, known))}")
+            raise BrokerError(f"there is no node {node} (nodes: {', '.join(map(str, known))})")

@@ -277,7 +277,9 @@ def nodes_of(config: BrokerConfig, own: Node, broker_count: int, racks: Iterable
     ]
     for listener in further[-1].configured if further else ():
         if listener.port > PORT_MAX:
-            raise ConfigurationError(f"listeners: {listener} would be that of node {further[-1].node_id}: give lower ports, or 0")
+            raise ConfigurationError(
+                f"listeners: node {further[-1].node_id} would get {listener}, but the highest port is {PORT_MAX}. Choose lower ports, or 0"
+            )
     return [own, *further]
 
 

@@ -264,7 +264,7 @@ class SimulatedLeadership:
         """
         if node_id not in self.alive:
             known = ", ".join(map(str, sorted(self.alive)))
-            raise InvalidReplicaAssignment(f"broker {node_id} cannot lead {_name(partition)}: it is not one of those that run, {known}")
+            raise InvalidReplicaAssignment(f"broker {node_id} cannot lead {_name(partition)}: it is not running (running: {known})")
         self._change([partition], lambda before, context: with_leader(before, node_id, context))
 
     def take_away(self, partition: Partition) -> None:

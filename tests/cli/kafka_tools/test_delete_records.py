@@ -50,4 +50,4 @@ def test_a_partition_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFix
         assert run_tool("kafka-delete-records", arguments) == 0
     name = "org.apache.kafka.common.errors.UnknownTopicOrPartitionException"
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last == f"partition: orders-9\terror: {name}: there is no partition 9, it has 2"
+    assert last == f"partition: orders-9\terror: {name}: topic orders has no partition 9 (it has 2)"

@@ -89,7 +89,7 @@ def test_commands_are_listed(served: Served) -> None:
         ("advance", b'{"ms": 1e17}', {}, 400, "advance: a number is too large: "),
         ("advance", b'{"ms": 1e400}', {}, 400, "advance: a number is too large: "),
         ("advance", b"[" * 100_000, {}, 400, "advance: the body is not JSON: "),
-        ("restore", b'{"name": "x"}', {}, 400, "restore: there is no snapshot 'x'; there are: none"),
+        ("restore", b'{"name": "x"}', {}, 400, "restore: there is no snapshot 'x' (snapshots: none)"),
         ("high_watermark.hold", b'{"topic": "x", "partition": 0}', {}, 400, "high_watermark.hold: UNKNOWN_TOPIC_OR_PARTITION"),
         ("reset/all", b"{}", {}, 404, "there is nothing at /reset/all"),
         ("reset", b" " * ((1 << 20) + 1), {}, 413, "/reset: Request Entity Too Large"),
@@ -226,11 +226,12 @@ def test_a_disk_that_is_full(served: Served) -> None:
     ("arguments", "message"),
     [
         (("--lab-port", "{port}"), "--lab-port: cannot listen on 127.0.0.1:{port}: Address already in use\n"),
+        (("--console-port", "{port}"), "--console-port: cannot listen on 127.0.0.1:{port}: Address already in use\n"),
         (("--lab-port", "0", "--lab-host", "no.such.host.invalid"), "--lab-port: cannot listen on no.such.host.invalid:0: "),
         (("--lab-port", "0", "--set", "log.segment.bytes=x"), "Invalid value x for configuration log.segment.bytes"),
     ],
 )
-def test_a_lab_that_cannot_start_ends_the_broker(served: Served, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+def test_a_site_that_cannot_start_ends_the_broker(served: Served, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
     port = served.url.rpartition(":")[2]
     words = [each.format(port=port) for each in arguments]
     command = [sys.executable, "-m", "minibroker", "serve", "--data-dir", str(tmp_path), "--port", "0", *words]
