@@ -304,4 +304,4 @@ def _not_assigned(group: str, members: int, found: DescribedGroup | KafkaError, 
         seen = "there is no such group: has its consumer subscribed, and is it polled?"
     else:
         seen = f"it is {found.state} with {len(found.members)} members"
-    return f"group {group!r} was not assigned to {members} members within {timeout_s:g} s: {seen}"
+    return f"group {group!r} did not have {members} assigned members within {timeout_s:g} s: {seen}"

@@ -12,13 +12,13 @@ PAGE = Path(__file__).parents[2] / "docs" / "differences.md"
 
 _HEAD = """# Differences from Apache Kafka
 
-minibroker answers as Apache Kafka 4.3.1 does, except where it deliberately does not: mostly to be ready at once. This page lists every
+minibroker behaves as Apache Kafka 4.3.1 does, with a few deliberate exceptions, mostly so that tests need not wait. This page lists every
 deliberate difference with its reason. Any other difference is a defect. What is not served at all is in [NOT_DONE.md](../NOT_DONE.md).
 
 ## Turning them off
 
-An application that works with minibroker should also be tested against what it meets in production. One property makes the broker behave
-as Apache Kafka does:
+Test an application also against the behavior that it meets in production. One property makes the broker behave as Apache Kafka
+does:
 
 | where | how |
 |---|---|
@@ -27,8 +27,8 @@ as Apache Kafka does:
 | pytest plugin | `pytest --minibroker-like-kafka`, `minibroker_like_kafka = true` in the ini file, or `minibroker_options` |
 | `Broker`, `BrokerThread`, `BrokerProcess` | `like_kafka=True` |
 
-Properties that are set keep their values: `--like-kafka --set group.initial.rebalance.delay.ms=0` does not wait for members. The broker
-decides when it starts which handlers and defaults it uses, so the property costs nothing where it is not set.
+Properties that you set keep their values: `--like-kafka --set group.initial.rebalance.delay.ms=0` does not wait for members. The broker
+decides when it starts which handlers and defaults it uses, so the property costs nothing if you do not set it.
 
 ```sh
 minibroker config explain group.initial.rebalance.delay.ms    # names both defaults
@@ -49,7 +49,7 @@ _CLIENTS = """
 
 | client | what happens | why it shows here |
 |---|---|---|
-| librdkafka 2.15, `group.protocol=consumer`, with a rebalance callback | An application that calls `unsubscribe` while a rebalance waits for its callback, and subscribes again, may get nothing any more, or the fatal error INVALID_REQUEST: the client leaves the group in the state *steady*, and joins again by a heartbeat with epoch 0 and without a rebalance timeout. | Assignments are computed at once, so a rebalance is nearly always under way, and answers come within a millisecond, before the client has finished its own step. Apache Kafka with `group.consumer.assignment.interval.ms=0` shows the same, and rarely with its default of 1000. With `minibroker.like.kafka` it still happens more often than there: answers are not slowed down. |
+| librdkafka 2.15, `group.protocol=consumer`, with a rebalance callback | An application that calls `unsubscribe` while a rebalance waits for its callback, and subscribes again, may receive no more records, or the fatal error INVALID_REQUEST. The client leaves the group in the state *steady*, then joins again by a heartbeat with epoch 0 and without a rebalance timeout. | minibroker computes assignments immediately, so a rebalance is nearly always under way. Responses arrive within a millisecond, before the client has finished its own step. Apache Kafka with `group.consumer.assignment.interval.ms=0` shows the same, but rarely with its default of 1000. With `minibroker.like.kafka`, it still happens more often than with Apache Kafka, because responses are not slowed down. |
 """  # noqa: E501  a row of a table
 
 

@@ -103,7 +103,7 @@ def test_refusals_are_one_line(broker: Surface) -> None:
         broker.records("orders", partition=7)
     with pytest.raises(UnknownTopicOrPartition, match="prices"):
         broker.delete_topic("prices")
-    with pytest.raises(BrokerError, match=r"^group 'readers' was not assigned to 1 members within 0.05 s: there is no such group"):
+    with pytest.raises(BrokerError, match=r"^group 'readers' did not have 1 assigned members within 0.05 s: there is no such group"):
         broker.wait_assigned("readers", timeout_s=0.05)
 
 

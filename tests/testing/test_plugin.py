@@ -404,5 +404,5 @@ def test_unreachable_given_cluster_is_a_one_line_error(suite: pytest.Pytester) -
     ran.assert_outcomes(errors=1)
     words = "Connection refused. Is a broker running there?"
     heading = next(index for index, line in enumerate(ran.outlines) if "ERROR at setup" in line)
-    assert ran.outlines[heading + 1] == f"--minibroker-bootstrap=127.0.0.1:{port}: no connection to 127.0.0.1:{port}: {words}"
+    assert ran.outlines[heading + 1] == f"--minibroker-bootstrap=127.0.0.1:{port}: cannot connect to 127.0.0.1:{port}: {words}"
     assert "short test summary" in ran.outlines[heading + 2]

@@ -100,7 +100,7 @@ def test_directory_in_use_by_another_broker_is_refused(tmp_path: Path) -> None:
 
 def test_path_that_is_not_a_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(ConfigurationError, match=r"log.dirs: .*file cannot be used"):
+    with pytest.raises(ConfigurationError, match=r"log.dirs: cannot use .*file: "):
         opened(tmp_path / "file")
 
 

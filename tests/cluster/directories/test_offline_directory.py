@@ -156,7 +156,7 @@ def test_missing_metadata_log_refuses_to_start(broken: tuple[str, ...], tmp_path
     for name in broken:
         (tmp_path / name).rename(tmp_path / f"{name}-kept")
         (tmp_path / name).write_text("no folder")
-    with pytest.raises(ConfigurationError, match=r"log\.dirs: .*/a cannot be used"):
+    with pytest.raises(ConfigurationError, match=r"log\.dirs: cannot use .*/a: "):
         two_directories(tmp_path, FaultyFiles())
     for name in broken:
         (tmp_path / name).unlink()
