@@ -12,6 +12,7 @@ from minibroker.client import access
 from minibroker.client.client import Client
 from minibroker.security.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType, parse_acl, principal_of, text_of
 
+NO_ACLS = "No matching ACLs."
 OPERATIONS = tuple(each.name for each in Operation if each > Operation.ANY)
 TYPES = tuple(each.name for each in ResourceType if each > ResourceType.ANY)
 COLUMNS = ("principal", "permission", "operation", "resource_type", "resource_name", "pattern_type", "host")
@@ -57,8 +58,10 @@ def list_acls(client: Client, *, output: str, **options: str | None) -> None:
     if output == "text":
         for acl in found:
             click.echo(text_of(acl))
+        if not found:
+            click.echo(NO_ACLS, err=True)
     else:
-        emit([_item(acl) for acl in found], output, columns=COLUMNS, name="acl")
+        emit([_item(acl) for acl in found], output, columns=COLUMNS, name="acl", empty=NO_ACLS)
 
 
 @acls.command(short_help="Add ACLs.")

@@ -16,6 +16,7 @@ from minibroker.client.configs import CLUSTER, OF_ONE_BROKER, TYPES, Change
 from minibroker.errors import KafkaError
 
 COLUMNS = ("type", "entity", "name", "value", "source")
+_ONLY_WITH_CONFIGS = {"groups": " with configs", "client-metrics": " subscriptions"}
 
 #: the sources of values that were set for an entity of the type while the broker ran
 OWN_SOURCES = {
@@ -57,7 +58,8 @@ def list_entities(client: Client, *, kind: str, output: str) -> None:
 
     TYPE is topics, brokers, broker-loggers, client-metrics or groups.
     """
-    emit([{"type": kind, "entity": name} for name in admin.list_entities(client, kind)], output, columns=("type", "entity"), name="entity")
+    items = [{"type": kind, "entity": name} for name in admin.list_entities(client, kind)]
+    emit(items, output, columns=("type", "entity"), name="entity", empty=f"No {kind}{_ONLY_WITH_CONFIGS.get(kind, '')}.")
 
 
 @configs.command()
@@ -135,7 +137,7 @@ def _entities(kind: str, entities: tuple[str, ...], *, default: bool) -> list[st
     if default and (entities or kind != "brokers"):
         raise click.UsageError("--default is only for brokers, and excludes an ENTITY")
     if not default and (not entities or not all(entities)):
-        raise click.UsageError("give an ENTITY, or --default for the default of all brokers")
+        raise click.UsageError("give an ENTITY, or --default for the default of all brokers" if kind == "brokers" else "give an ENTITY")
     if kind in OF_ONE_BROKER and not all(entity.isascii() and entity.isdigit() for entity in entities):
         raise click.UsageError(f"an ENTITY of {kind} is a broker id, which is a number")
     return [CLUSTER] if default else list(dict.fromkeys(entities))

@@ -122,7 +122,7 @@ def consume(
 ) -> None:
     """Read records of topics to stdout."""
     if bool(topics) == (topic_pattern is not None):
-        raise click.UsageError("give TOPICS or --topic-pattern")
+        raise click.UsageError("give either TOPICS or --topic-pattern")
     if record_form is not None and output != "format":
         raise click.UsageError("-f needs -o format")
     if output == "table" and count is None and not exit_at_end:

@@ -20,6 +20,7 @@ from minibroker.client.offsets import LATEST, list_offsets
 from minibroker.client.routing import TopicPartition
 from minibroker.errors import GroupIdNotFound, KafkaError, UnknownTopicOrPartition
 
+NO_GROUPS = "No groups. A group exists while it has members or committed offsets."
 LIST_COLUMNS = ("group", "type", "protocol_type", "state", "coordinator")
 DELETED_COLUMNS = ("group", "topic", "partition", "committed_offset", "deleted")
 OFFSET_COLUMNS = ("group", "topic", "partition", "committed_offset", "log_end_offset", "lag", "owner", "client_id", "host")
@@ -80,7 +81,7 @@ def list_groups(client: Client, *, states: tuple[str, ...], types: tuple[str, ..
     """List groups of all types with their states."""
     found = admin.list_groups(client, states=states, types=types)
     items = [{field: getattr(each, field) for field in LIST_COLUMNS} for each in found]
-    emit(items, output, columns=LIST_COLUMNS, name="group", empty="No groups. A group exists while it has members or committed offsets.")
+    emit(items, output, columns=LIST_COLUMNS, name="group", empty=NO_GROUPS)
 
 
 @groups.command()
@@ -118,7 +119,8 @@ def describe(client: Client, *, names: tuple[str, ...], more_names: tuple[str, .
         if output == "name":
             items = [{"name": f"{item['topic']}:{item['partition']}"} for item in items if item["topic"] is not None]
     if items or output == "json" or not errors:
-        emit(items, output, columns=columns, name=name)
+        empty = NO_GROUPS if not described else f"No {view if view == 'members' else 'committed offsets'}."
+        emit(items, output, columns=columns, name=name, empty=empty)
     fail_with(errors)
 
 

@@ -75,7 +75,7 @@ def log_dirs(client: Client, *, partitions: bool, topics: tuple[str, ...], node_
         if output == "name":
             name, items = "name", [{"name": f"{item['topic']}:{item['partition']}"} for item in items]
     if items or output == "json" or not errors:
-        emit(items, output, columns=PARTITION_COLUMNS if partitions else DIRECTORY_COLUMNS, name=name)
+        emit(items, output, columns=PARTITION_COLUMNS if partitions else DIRECTORY_COLUMNS, name=name, empty="No partitions.")
     fail_with(errors)
 
 

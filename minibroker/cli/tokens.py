@@ -59,7 +59,7 @@ def create(client: Client, *, owner: str | None, renewers: tuple[str, ...], life
 def list_tokens(client: Client, *, owners: tuple[str, ...], output: str) -> None:
     """List the tokens that you may see, without their secrets."""
     found = access.list_tokens(client, [principal_of(each) for each in owners])
-    emit([_item(each) for each in found], output, columns=COLUMNS, name="token_id")
+    emit([_item(each) for each in found], output, columns=COLUMNS, name="token_id", empty="No tokens that you may see.")
 
 
 @tokens.command(short_help="Renew a token.")

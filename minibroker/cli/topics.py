@@ -16,6 +16,7 @@ from minibroker.client.errors import check, refusal
 from minibroker.errors import KafkaError, TopicAlreadyExists, UnknownTopicOrPartition
 from minibroker.schemas import k03_metadata, k32_describe_configs
 
+NO_TOPICS = "No topics. 'minibroker topics create NAME' creates one."
 LIST_COLUMNS = ("name", "partitions", "replication_factor", "topic_id")
 DESCRIBE_COLUMNS = ("partition", "leader", "leader_epoch", "replicas", "isr", "offline")
 #: the data that is lost with an internal topic
@@ -52,7 +53,7 @@ def list_topics(client: Client, *, internal: bool, output: str) -> None:
         items,
         output,
         columns=(*LIST_COLUMNS, "internal") if internal else LIST_COLUMNS,
-        empty="No topics. 'minibroker topics create NAME' creates one.",
+        empty=NO_TOPICS,
     )
 
 
@@ -73,6 +74,8 @@ def describe(client: Client, *, names: tuple[str, ...], all_configs: bool, outpu
     items = [_description(topic, configs[topic.name or ""], all_configs=all_configs) for topic in healthy]
     if output == "table":
         click.echo("\n\n".join(_as_table(item) for item in items), nl=bool(items))
+        if not items and not errors:
+            click.echo(NO_TOPICS, err=True)
     else:
         emit(items, output, columns=())
     fail_with(errors)

@@ -21,6 +21,7 @@ from minibroker.coordinator.transaction.records import TransactionState
 from minibroker.errors import InvalidTxnState, KafkaError, UnknownTopicOrPartition
 from minibroker.schemas.k61_describe_producers import ProducerState
 
+NO_IDS = "No transactional ids."
 LIST_COLUMNS = ("transactional_id", "coordinator", "producer_id", "state")
 DESCRIBE_COLUMNS = (*LIST_COLUMNS[:3], "producer_epoch", "state", "timeout_ms", "start_timestamp", "duration_ms", "partitions")
 PRODUCER_COLUMNS = ("producer_id", "producer_epoch", "coordinator_epoch", "last_sequence", "last_timestamp", "current_txn_start_offset")
@@ -87,7 +88,7 @@ def list_transactions(
     found = admin.list_transactions(
         client, states=states, producer_ids=producer_ids, duration_ms=duration_filter, pattern=transactional_id_pattern
     )
-    emit([each._asdict() for each in found], output, columns=LIST_COLUMNS, name="transactional_id", empty="No transactional ids.")
+    emit([each._asdict() for each in found], output, columns=LIST_COLUMNS, name="transactional_id", empty=NO_IDS)
 
 
 @transactions.command()
@@ -106,10 +107,9 @@ def describe(client: Client, *, transactional_ids: tuple[str, ...], more_ids: tu
     now_ms = time.time_ns() // 1_000_000
     items = [_description(answer, now_ms) for _, answer in sorted(answers.items()) if not isinstance(answer, KafkaError)]
     errors: list[Exception] = [answer for answer in answers.values() if isinstance(answer, KafkaError)]
-    if items or output == "json":
-        emit(
-            [_for_table(item) for item in items] if output == "table" else items, output, columns=DESCRIBE_COLUMNS, name="transactional_id"
-        )
+    if items or output == "json" or not errors:
+        rows = [_for_table(item) for item in items] if output == "table" else items
+        emit(rows, output, columns=DESCRIBE_COLUMNS, name="transactional_id", empty=NO_IDS)
     fail_with(errors)
 
 
@@ -147,7 +147,7 @@ def describe_producers(client: Client, *, topic: str, partition: int, broker_id:
         }
         for producer in _producers(client, (topic, partition), broker_id)
     ]
-    emit(items, output, columns=PRODUCER_COLUMNS, name="producer_id")
+    emit(items, output, columns=PRODUCER_COLUMNS, name="producer_id", empty="No idempotent producer has written to the partition.")
 
 
 @transactions.command()

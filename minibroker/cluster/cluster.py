@@ -177,7 +177,9 @@ class Cluster:
             try:
                 self.metadata.resign(self.logs.partitions())
             except KafkaError as error:
-                _LOG.warning("the metadata log still names a leader of each partition, for an Apache Kafka that opens it next: %s", error)
+                _LOG.warning(
+                    "could not end the leaderships in the metadata log: %s (an Apache Kafka that opens the directory logs errors)", error
+                )
         self.leadership.close()
         self.logs.close(clean=clean)
         self.metadata.log.close()

@@ -36,7 +36,7 @@ def remove_later(work: Callable[[], None], *, delay_ms: int, clock: Clock, backg
 
     def done(result: object) -> None:
         if isinstance(result, OSError):
-            logger.warning("a file could not be removed: %s", result)
+            logger.warning("could not remove a file: %s", result)
         elif isinstance(result, BaseException):
             raise result
 

@@ -224,7 +224,7 @@ class Listener:
             return False
         throttle_ms = self._connection_throttle_ms(host)
         if throttle_ms:
-            log.info("refusing a connection of %s in %d ms: it makes too many for its connection_creation_rate", host, throttle_ms)
+            log.info("refusing a connection of %s in %d ms: its address exceeds its connection_creation_rate", host, throttle_ms)
             connection.refuse_in(throttle_ms)
             return True
         return self._takes_turn(connection, limits)
@@ -236,7 +236,8 @@ class Listener:
         of_all = None if of_listener is None else self._counts.rate.wait_ms(limits.creation_rate, now_ms)
         if of_listener is None or of_all is None:
             log.warning(
-                "refusing a connection of %s: too many wait for their turn by max.connection.creation.rate", connection.info.client_host
+                "refusing a connection of %s: too many connections wait because of max.connection.creation.rate",
+                connection.info.client_host,
             )
             return False
         if of_listener or of_all:

@@ -49,3 +49,11 @@ def test_empty_tables_say_why() -> None:
         )
         assert cli("topics", "list", "-o", "json").err == ""
         assert cli("groups", "list").err.startswith("No groups.")
+        for command, words in (
+            (("topics", "describe"), "No topics. "),
+            (("groups", "describe"), "No groups. "),
+            (("transactions", "describe"), "No transactional ids."),
+            (("configs", "list", "groups"), "No groups with configs."),
+            (("log-dirs", "--partitions"), "No partitions."),
+        ):
+            assert cli(*command).err.startswith(words), command

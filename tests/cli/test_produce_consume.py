@@ -239,8 +239,8 @@ def test_large_records_and_split_batches(cli: Commands, fresh: Callable[..., str
 
 
 def test_wrong_usage_of_topics_and_groups(offline: Commands) -> None:
-    assert "give TOPICS or --topic-pattern" in offline("consume", "-e", code=2).err
-    assert "give TOPICS or --topic-pattern" in offline("consume", "t", "--topic-pattern", "t", code=2).err
+    assert "give either TOPICS or --topic-pattern" in offline("consume", "-e", code=2).err
+    assert "give either TOPICS or --topic-pattern" in offline("consume", "t", "--topic-pattern", "t", code=2).err
     assert "--group assigns partitions: leave out -p" in offline("consume", "t", "-g", "g", "-p", "0", code=2).err
 
 

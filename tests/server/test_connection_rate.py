@@ -96,7 +96,7 @@ def test_clients_wait_for_their_turn(on_loop: OnLoop, limits: ConnectionLimits, 
 
     with caplog.at_level(logging.WARNING):
         on_loop(main())
-    assert "too many wait for their turn by max.connection.creation.rate" in caplog.text
+    assert "too many connections wait because of max.connection.creation.rate" in caplog.text
 
 
 def test_listener_has_its_own_limit(on_loop: OnLoop, caplog: pytest.LogCaptureFixture) -> None:

@@ -122,7 +122,7 @@ def metrics(lab: HttpLab, *, name: str, output: str) -> None:
     rows = lab.broker.metrics(name)
     if output == "table":
         rows = [row | {"labels": ", ".join(f"{label}={text}" for label, text in row["labels"].items())} for row in rows]
-    emit(rows, output, columns=("labels", "value"))
+    emit(rows, output, columns=("labels", "value"), empty="The metric has no series now.")
 
 
 @click.command(short_help="Show clients by their own metrics.")
@@ -139,7 +139,12 @@ def clients(lab: HttpLab, *, shows_metrics: bool, output: str) -> None:
         emit(rows, output, columns=("client_id", "name", "labels", "value", "unit"))
         return
     rows = [client | {"metrics": len(client["metrics"])} for client in found]
-    emit(rows, output, columns=("client_id", "software_name", "software_version", "host", "port", "push_count", "is_connected", "metrics"))
+    emit(
+        rows,
+        output,
+        columns=("client_id", "software_name", "software_version", "host", "port", "push_count", "is_connected", "metrics"),
+        empty="No client has pushed metrics.",
+    )
 
 
 # -- leaders and brokers ------------------------------------------------------------------------------------------------

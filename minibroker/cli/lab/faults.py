@@ -93,7 +93,7 @@ for _operation in (FaultOperations.remove, FaultOperations.clear, FaultOperation
 @pass_lab
 def list_(lab: HttpLab, *, output: str) -> None:
     """Show all faults: their scope, the number of calls in it, and how many of these they hit."""
-    emit([_row(each) for each in lab.faults.list()], output, columns=_COLUMNS, name="id")
+    emit([_row(each) for each in lab.faults.list()], output, columns=_COLUMNS, name="id", empty="No faults.")
 
 
 def _row(fault: dict[str, Any]) -> dict[str, Any]:

@@ -283,7 +283,7 @@ class Cleaner:
         try:
             is_taken = log.compaction.swap_in(compacted)
         except KafkaError as error:  # a storage error, which the log has reported
-            _LOG.warning("%s: its compaction could not be swapped in: %s", log.name, error)
+            _LOG.warning("%s: could not swap in the compacted segments: %s", log.name, error)
             self._resting.add(log)
             return
         if not is_taken:
@@ -321,17 +321,17 @@ class Cleaner:
         if isinstance(error, KafkaStorageError) and isinstance(error.__cause__, OSError):
             error = error.__cause__
         if isinstance(error, OSError) and error.errno in _PASSING_ERRORS:
-            _LOG.warning("%s is not compacted for now: %s", log.name, error)
+            _LOG.warning("could not compact %s: %s (will retry)", log.name, error)
             self._resting.add(log)
         elif isinstance(error, OSError) and error.errno in DISK_ERRORS:
             self._resting.add(log)
             self._on_storage_error(log, error)
         elif isinstance(error, (WorkLost, MemoryError, FileNotFoundError)) and self._lost.get(log, 0) + 1 < RETRIES:
             self._lost[log] = self._lost.get(log, 0) + 1
-            _LOG.warning("the compaction of %s was lost, it is tried again: %s", log.name, error)
+            _LOG.warning("could not finish the compaction of %s: %s (will retry)", log.name, error)
             self._resting.add(log)
         else:
-            _LOG.error("%s is not compacted any more until the next start: %s: %s", log.name, type(error).__name__, error)
+            _LOG.error("%s is no longer compacted until the next start: %s: %s", log.name, type(error).__name__, error)
             self._set_aside.add(log)
 
 
@@ -353,7 +353,7 @@ def _warn_of_error(result: object) -> None:
     if isinstance(result, FileNotFoundError):
         return  # the topic was deleted meanwhile
     if isinstance(result, BaseException):
-        _LOG.warning("cleaner-offset-checkpoint could not be written: %s", result)
+        _LOG.warning("could not write cleaner-offset-checkpoint: %s", result)
 
 
 def _nothing() -> None:

@@ -195,7 +195,7 @@ class LogDirectory:
         try:
             self.write_checkpoints(self.checkpoint())
         except OSError as error:
-            _LOG.warning("checkpoints could not be written: %s", error)
+            _LOG.warning("could not write checkpoints: %s", error)
 
     def expected_offset(self, key: tuple[str, int]) -> int:
         """Return the least end that a log had when the last broker stopped; 0 if the checkpoints do not have it."""
@@ -217,7 +217,7 @@ class LogDirectory:
             try:
                 self.files.sync_directory(self.path)
             except OSError as error:
-                _LOG.warning("%s: names of deleted partitions may exist again after a power loss: %s", self.path, error)
+                _LOG.warning("%s: folders of deleted partitions may reappear after a power loss: %s", self.path, error)
 
     def settle(self, known: Container[tuple[str, int]]) -> None:
         """Remove partitions that are not `known` from the checkpoints, after all known ones were opened or failed to.
@@ -374,7 +374,7 @@ def _check_usable(directories: list[LogDirectory], log_dirs: Sequence[str], meta
     for path, cause in offline.items():
         if path == metadata_dir or all(each in offline for each in log_dirs):
             raise ConfigurationError(f"log.dirs: cannot use {Path(path).absolute()}: {cause.strerror}") from cause
-        _LOG.error("%s cannot be used, it is offline with its partitions until the next start: %s", path, cause)
+        _LOG.error("%s is offline with its partitions until the next start: %s", path, cause)
 
 
 Key = tuple[str, int]  #: topic and partition

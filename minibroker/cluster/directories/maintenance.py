@@ -185,5 +185,5 @@ class Maintenance:
             if directory.offline_cause is None:
                 self._background.submit(
                     partial(directory.write_checkpoints, directory.checkpoint((name,))),
-                    partial(warn_of_error, _LOG, "checkpoints could not be written: %s"),
+                    partial(warn_of_error, _LOG, "could not write checkpoints: %s"),
                 )

@@ -189,7 +189,7 @@ class PartitionLogs:
         try:
             log.delete()
         except (OSError, KafkaError) as error:
-            _LOG.warning("%s could not be removed, the next start will: %s", log.name, error)
+            _LOG.warning("could not remove %s: %s (will retry on the next start)", log.name, error)
 
     def _open(self, partition: Partition) -> bool:
         """Open a partition's log, or take the partition offline. Return whether a retry may succeed."""
@@ -244,7 +244,7 @@ class PartitionLogs:
             )
         except (CorruptLogError, OSError, KafkaError) as error:
             partition.take_offline(KafkaStorageError(f"{log.name} is offline: {error}"))
-            _LOG.error("%s is offline until the next start, its end could not be cut off: %s", log.name, error)
+            _LOG.error("%s is offline until the next start: could not truncate its log: %s", log.name, error)
             return
         self._adopt(left)
         left.assign_leader_epoch(partition.leader_epoch)
@@ -316,7 +316,7 @@ class PartitionLogs:
         for partition in lost:
             partition.take_offline(KafkaStorageError(f"{directory.path} is offline: {error}"))
         if all(each.offline_cause is not None for each in self.directories):
-            _LOG.error("every log directory is offline: nothing can be served before a restart")
+            _LOG.error("every log directory is offline: no partition is served until a restart")
             if self.on_all_offline is not None:
                 self.on_all_offline()
 
@@ -415,4 +415,4 @@ def _end_close(log: PartitionLog, flush: Flush | BaseException | None, error: Ba
 
 
 def _warn(log: PartitionLog, error: BaseException) -> None:
-    _LOG.warning("%s was not closed in order: %s", log.name, error)
+    _LOG.warning("%s was not closed cleanly: %s", log.name, error)

@@ -129,7 +129,7 @@ class ReplicaMoves:
         try:
             trash = self._rename_away(move.copy.folder, DELETE_FOLDER)
         except OSError as error:
-            _LOG.warning("%s could not be removed, the next start will: %s", move.copy.folder, error)
+            _LOG.warning("could not remove %s: %s (will retry on the next start)", move.copy.folder, error)
             return
         if trash is not None:
             self._remove(trash, delay_ms=0)
@@ -202,7 +202,7 @@ class ReplicaMoves:
     def _failed(self, key: Key, move: ReplicaMove, error: BaseException) -> None:
         if not isinstance(error, OSError | KafkaError):
             raise error
-        _LOG.error("%s stays in %s, it could not be moved to %s: %s", move.log.name, move.source.path, move.destination.path, error)
+        _LOG.error("could not move %s from %s to %s: %s", move.log.name, move.source.path, move.destination.path, error)
         self.cancel(key)
         if isinstance(error, OSError) and error.errno not in _FULL and move.destination.offline_cause is None:
             self._on_disk_error(move.destination, error)

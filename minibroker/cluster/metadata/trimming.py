@@ -80,7 +80,7 @@ class MetadataTrimmer:
         self._is_writing = False
         log = self._log
         if isinstance(result, BaseException):
-            _LOG.warning("a snapshot of the metadata log could not be written: %s", result)
+            _LOG.warning("could not write a snapshot of the metadata log: %s", result)
             self._failed_at = log.size_after_snapshot
             return
         log.snapshots.append(snapshot_id)

@@ -50,7 +50,7 @@ def test_failed_sync_makes_the_stop_unclean_but_closes_the_other_logs(caplog: py
     logs = [partition.log for partition in broker.cluster.topics["orders"].partitions]
     files.fail("sync", errno.ENOSPC, path_part="orders-7/")
     again = broker.restart()
-    assert "orders-7 was not closed in order" in caplog.text
+    assert "orders-7 was not closed cleanly" in caplog.text
     assert all(log.failures.is_closed for log in logs if log.partition != 7)
     assert not any(directory.was_clean for directory in again.cluster.log_directories)
     assert [partition.log.log_end_offset for partition in again.cluster.topics["orders"].partitions] == list(range(1, COUNT + 1))

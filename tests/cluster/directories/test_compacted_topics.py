@@ -158,7 +158,7 @@ def test_unreadable_batch_disables_compaction_of_its_log(caplog: pytest.LogCaptu
     broker.clock.advance(4 * BACKOFF_MS)
     assert [log.topic for log in broker.cluster.logs.cleaner.set_aside] == ["orders"]
     assert offsets(broker, "other") == [6, 7, 8, 9, 10, 11]
-    assert caplog.text.count("orders-0 is not compacted any more until the next start") == 1
+    assert caplog.text.count("orders-0 is no longer compacted until the next start") == 1
     assert not list((broker.folder / "orders-0").glob("*.cleaned"))
     fill(broker, 1)  # it is written and read as ever
     assert len(broker.cluster.partition("orders", 0).log.read(12, 1 << 20, isolation=None)) > 0

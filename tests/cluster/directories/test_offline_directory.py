@@ -123,7 +123,7 @@ def test_unusable_directory_is_offline_at_start(tmp_path: Path, caplog: pytest.L
     (tmp_path / "b").write_text("no folder")
 
     broker = two_directories(tmp_path, FaultyFiles())
-    assert f"{tmp_path}/b cannot be used, it is offline" in caplog.text
+    assert f"{tmp_path}/b is offline with its partitions until the next start" in caplog.text
     assert leaders(broker) == [(0, 1, 0), (LeaderNotAvailable.code, -1, 1)]
     assert directories(broker) == [("a", 0), ("b", LOST)]
     assert [produce(broker, index) for index in range(2)] == [0, LOST]

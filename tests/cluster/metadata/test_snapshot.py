@@ -231,7 +231,7 @@ def test_failed_snapshot_is_retried(tmp_path: Path, operation: str, caplog: pyte
         store.commit([config(0)])
     files.fail(operation, errno.ENOSPC, path_part=part)
     store.commit([config(1)])
-    assert "snapshot of the metadata log could not be written" in caplog.text
+    assert "could not write a snapshot of the metadata log" in caplog.text
     for number in range(2, 40):
         store.commit([config(number)])
     store.log.close()
