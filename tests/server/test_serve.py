@@ -143,7 +143,7 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
         address = f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}"
         ended = serve("--data-dir", str(tmp_path / "data"), "--set", f"listeners={address}")
     assert ended.stderr == (
-        f"Error: listeners: cannot listen on {address}: Address already in use: "
+        f"Error: listeners: cannot listen on {address}: Address already in use"
         ". Stop the process that uses the port, or choose another one (--port 0 takes a free port)\n"
     )
 
