@@ -16,6 +16,7 @@ from tests.console.served import ServedConsole
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "pictures"
 #: name: address, and how far to scroll
 PAGES: Final = {
+    "overview": ("/", 0),
     "topic": ("/topic?name=payments", 0),
     "records": ("/records?topic=orders&json=%24.user.id+%3D+3", 0),
     "batch": ("/batch?topic=payments&partition=0&offset=0", 420),
