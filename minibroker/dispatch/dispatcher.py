@@ -195,6 +195,7 @@ class Dispatcher:
                 if response is None or isinstance(response, Delayed):
                     return response
                 if response is NO_RESPONSE:
+                    plan.without_answer(request)
                     return []
                 return plan.encode(response, ctx.correlation_id)
             except WireError:

@@ -41,7 +41,7 @@ class Plan:
 
     __slots__ = (
         "_decode", "_encode", "_has_leftover", "_header_size", "_pack_prefix", "_request_has_tags", "api", "at_once", "counts", "flexible",
-        "handle", "limit", "on_error", "pieces", "version",
+        "handle", "limit", "on_error", "pieces", "version", "without_answer",
     )  # fmt: skip
 
     counts: Any  #: of a broker with metrics (minibroker/metrics/counting.py); unset otherwise
@@ -64,6 +64,7 @@ class Plan:
             self.at_once = min(self.at_once, self.limit.most)  # each element has at least one byte
         self._decode = decoder(self.api.Request, version, flexible)
         self._encode = encoder(self.api.Response, version, flexible)
+        self.without_answer: Callable[[Any], object] = _nothing  #: called for a request that gets none; metrics count it
         self._has_leftover = self.api.leftover_allowed
         self._request_has_tags = request_header_version(self.api, version) == 2
         prefix = _PREFIX_TAGGED if response_header_version(self.api, version) == 1 else _PREFIX
@@ -115,16 +116,18 @@ class Plan:
             raise WireError(f"{self.api.name} version {self.version}: {len(frame) - end} bytes left over")
         return request, left
 
-    def count(self, counts: Any, decode: Callable[[Buffer, int], tuple[Any, int]], encode: Callable[[Any], list[Buffer]]) -> None:
-        """Use these functions for requests and responses, which count them in `counts`."""
+    def count(
+        self,
+        counts: Any,
+        decode: Callable[[Buffer, int], tuple[Any, int]],
+        encode: Callable[[Any], list[Buffer]],
+        without_answer: Callable[[Any], object],
+    ) -> None:
+        """Use these functions for requests, responses, and requests that get no answer. They count them in `counts`."""
         self.counts = counts
         self._decode = decode
         self._encode = encode
-
-    @property
-    def prefix_size(self) -> int:
-        """The bytes before the body of a response."""
-        return PREFIX_SIZE + self._header_size
+        self.without_answer = without_answer
 
     def encode(self, response: Any, correlation_id: int) -> list[Buffer]:
         """Return the chunks of the response, with its size and header before them."""
@@ -144,6 +147,10 @@ class Plan:
         """Encode the answer to an unknown version of ApiVersions."""
         body = encode_slowly(response, 0, flexible=False)
         return [_PREFIX.pack(4 + len(body), correlation_id), body]
+
+
+def _nothing(_request: Any) -> None:
+    pass
 
 
 def _encoded_in_slices(handle: Callable[[Any, Any], Any], version: int, *, flexible: bool) -> Callable[[Any, Any], Any]:

@@ -1,7 +1,7 @@
 """Counting decoders and encoders: what `wire/compiled.py` generates, with statements that count.
 
-A decoder counts requests and their bytes, and an encoder counts responses, error codes, and the partitions of each topic. No function is
-called and no object is created for it. What the encoder of Produce v9 has in addition (shortened):
+A decoder writes the size of each request to a list, `sizes[tick()] = end`, which is summed up when it is full (counts.py). An encoder
+counts error codes and the partitions of each topic. What the encoder of Produce v9 has in addition (shortened):
 
     try:
         topic1 = topics[item6.name]
@@ -11,16 +11,14 @@ called and no object is created for it. What the encoder of Produce v9 has in ad
         ...
         if item8.error_code:
             fail(item8.error_code, topic1)
-    topic1.produces += len(item6.partition_responses)
-    ...
-    counts.response_bytes += len(chunks[0]) + 9
+    topic1.produces += n9 - 1
 
 A message that the generated function leaves to the codec (a long one, most of all) is counted by `tally`, which is slow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from types import FunctionType
 from typing import Any, Final, NamedTuple, cast
@@ -29,7 +27,7 @@ from minibroker.dispatch.plan import Plan
 from minibroker.metrics.counts import NO_TOPIC, PlanCounts, TopicCounts, TopicTable
 from minibroker.schemas import k00_produce, k01_fetch
 from minibroker.wire.api import Api
-from minibroker.wire.codec import has_records, sent_fields
+from minibroker.wire.codec import sent_fields
 from minibroker.wire.compiled_decoder import compile_decoder
 from minibroker.wire.compiled_encoder import compile_encoder
 from minibroker.wire.schema import Buffer, fields_of
@@ -38,22 +36,7 @@ from minibroker.wire.source import Extra, Path
 TOPIC_IDS_SINCE: Final = 13  #: of Produce and Fetch
 _CODE: Final = "error_code"
 
-_AT_REQUEST: Final = (
-    "counts.requests = number = counts.requests + 1",
-    "counts.request_bytes += end",
-    "if number >= counts.timed_at:\n    time()",
-)
-_WITHOUT_ANSWER: Final = "if not value.acks:\n    expect_no_answer()"
-
-
 _TEMPLATES: Final[dict[tuple[int, int, bool], tuple[FunctionType, FunctionType]]] = {}
-
-
-class Hooks(NamedTuple):
-    """What the dispatcher does for some requests, when it is about to run them."""
-
-    time: Callable[[], None]  #: measures its times
-    expect_no_answer: Callable[[], None]  #: counts it if it gets no answer
 
 
 class _Topics(NamedTuple):
@@ -77,82 +60,77 @@ _TOPICS: Final = {
 }
 
 
-def count(plan: Plan, counts: PlanCounts, topics: TopicTable, hooks: Hooks) -> None:
+def count(plan: Plan, counts: PlanCounts, topics: TopicTable) -> None:
     """Let a plan count its requests and responses."""
     api, version = plan.api, plan.version
     tally = _Tally(plan, counts, topics)
-    decode, encode = _templates(api, version, plan.flexible, plan.prefix_size)
+    decode, encode = _templates(api, version, plan.flexible)
     define_request, define_response = decode.__globals__["definition"], encode.__globals__["definition"]
 
     def decode_slowly(data: Buffer, start: int) -> tuple[Any, int]:
         value, end = define_request(data, start)
-        if api.key == k00_produce.API_KEY and not value.acks:
-            hooks.expect_no_answer()
-        count_request(counts, len(data), hooks)
+        counts.count_request(len(data))
         return value, end
 
     def encode_slowly(value: Any) -> list[Buffer]:
         chunks: list[Buffer] = define_response(value)
         tally.count(value)
-        counts.response_bytes += sum(map(len, chunks)) + plan.prefix_size
         return chunks
 
     own = {
-        "counts": counts,
+        "sizes": counts.sizes,
+        "tick": counts.tick,
+        "codes": counts.code_counts.append,
         "topics": topics,
         "fail": tally.fail,
         "new_topic": tally.new_topic,
-        **hooks._asdict(),
     }
     # Each copy has its own code: Python keeps what it learns about the globals of a function with its code.
     plan.count(
         counts,
         FunctionType(decode.__code__.replace(), decode.__globals__ | own | {"definition": decode_slowly}),
         FunctionType(encode.__code__.replace(), encode.__globals__ | own | {"definition": encode_slowly}),
+        tally.count_unanswered,
     )
 
 
-def count_request(counts: PlanCounts, size: int, hooks: Hooks) -> None:
-    """Count a request that no generated function counts."""
-    counts.requests += 1
-    counts.request_bytes += size
-    if counts.requests >= counts.timed_at:
-        hooks.time()
-
-
-def _templates(api: Api, version: int, flexible: bool, prefix_size: int) -> tuple[FunctionType, FunctionType]:
+def _templates(api: Api, version: int, flexible: bool) -> tuple[FunctionType, FunctionType]:
     """Generate both functions. `count` gives each plan a copy with its own counts: compiling takes milliseconds."""
     key = api.key, version, flexible
     if key not in _TEMPLATES:
-        at_request = (_WITHOUT_ANSWER, *_AT_REQUEST) if api.key == k00_produce.API_KEY else _AT_REQUEST
         of_topics = _TOPICS.get(api.key)
-        structs = _of_codes(version) if of_topics is None else _of_topics(of_topics, version)
-        size = "sum(map(len, chunks))" if has_records(api.Response, version) else "len(chunks[0])"
-        extra = structs._replace(at_end=(f"counts.response_bytes += {size} + {prefix_size}",))
-        decode = compile_decoder(api.Request, version, flexible, Extra(at_end=at_request))
+        extra = _of_codes(version, flexible) if of_topics is None else _of_topics(of_topics, version, flexible)
+        decode = compile_decoder(api.Request, version, flexible, Extra(at_end=("sizes[tick()] = end",)))
         encode = compile_encoder(api.Response, version, flexible, extra)
         _TEMPLATES[key] = cast("FunctionType", decode), cast("FunctionType", encode)
     return _TEMPLATES[key]
 
 
-def _of_codes(version: int) -> Extra:
-    """Return statements that count all error codes. A response that has no place for one counts as a success."""
+def _of_codes(version: int, flexible: bool) -> Extra:
+    """Return statements that count all error codes. A response that has no place for one counts as a success.
+
+    A flexible version notes one more than each number of codes, as it has one more than the number of elements in a variable.
+    """
 
     def after_struct(path: Path) -> Iterator[str]:
         struct, value = path[-1]
         names = _codes_of(struct, version)
-        numbers = [f"len({value}.{array}{' or ()' * is_nullable}) * {count}" for array, is_nullable, count in _arrays_of(struct, version)]
         if len(path) == 1 and (names or not _has_codes(struct, version)):
-            numbers.append(str(len(names) or 1))
-        if numbers:
-            yield f"counts.codes += {' + '.join(numbers)}".replace(" * 1", "")
+            yield f"codes({(len(names) or 1) + flexible})"
+        for array, is_nullable, count in _arrays_of(struct, version):
+            if is_nullable or count > 1:
+                yield f"codes(len({value}.{array} or ()) * {count} + {int(flexible)})"
         for name in names:
             yield f"if {value}.{name}:\n    fail({value}.{name})"
 
-    return Extra(after_struct=after_struct)
+    def after_array(path: Path, array: str, length: str) -> Iterator[str]:
+        if (array, False, 1) in _arrays_of(path[-1][0], version):
+            yield f"codes({length})"
+
+    return Extra(after_struct=after_struct, after_array=after_array)
 
 
-def _of_topics(names: _Topics, version: int) -> Extra:
+def _of_topics(names: _Topics, version: int, flexible: bool) -> Extra:
     """Return statements that count the partitions of each topic, and a code of the whole response."""
 
     def before_struct(path: Path) -> Iterator[str]:
@@ -164,17 +142,20 @@ def _of_topics(names: _Topics, version: int) -> Extra:
 
     def after_struct(path: Path) -> Iterator[str]:
         struct, value = path[-1]
-        if struct is names.topic:
-            yield f"of_{value}.{names.total} += len({value}.{names.partitions})"
-        elif struct is names.partition:
-            topic = f"of_{path[-2][1]}"
-            yield f"if {value}.error_code:\n    fail({value}.error_code, {topic})"
-            if names.has_records:
-                yield f"if {value}.records:\n    {topic}.bytes_out += len({value}.records)"
+        if struct is names.partition:
+            yield f"if {value}.error_code:\n    fail({value}.error_code, of_{path[-2][1]})"
         elif len(path) == 1 and names.has_records:
-            yield f"counts.codes += 1\nif {value}.error_code:\n    fail({value}.error_code)"
+            yield f"codes({1 + flexible})\nif {value}.error_code:\n    fail({value}.error_code)"
 
-    return Extra(before_struct, after_struct)
+    def after_array(path: Path, _: str, length: str) -> Iterator[str]:
+        struct, value = path[-1]
+        if struct is names.topic:
+            yield f"of_{value}.{names.total} += {length}{' - 1' * flexible}"
+
+    def at_records(path: Path, records: str) -> Iterator[str]:
+        yield f"of_{path[-2][1]}.bytes_out += len({records})"
+
+    return Extra(before_struct, after_struct, after_array, at_records)
 
 
 def _key_of(topic: type[Any], version: int) -> str:
@@ -215,6 +196,7 @@ class _Tally:
     """Counts what generated code leaves to it: errors, new topics, and responses that the codec encodes."""
 
     def __init__(self, plan: Plan, counts: PlanCounts, topics: TopicTable) -> None:
+        self._api_key = plan.api.key
         self._version = plan.version
         self._names = _TOPICS.get(plan.api.key)
         self._counts = counts
@@ -226,11 +208,20 @@ class _Tally:
         failures[code] = failures.get(code, 0) + 1
         if of_topic is None or names is None:
             return
-        self._counts.codes += 1
+        self._counts.count_codes(1)
         if code in NO_TOPIC:
             setattr(of_topic, names.total, getattr(of_topic, names.total) - 1)
         else:
             setattr(of_topic, names.failed, getattr(of_topic, names.failed) + 1)
+
+    def count_unanswered(self, request: Any) -> None:
+        """Count a request that gets no answer. Of Produce with acks=0, no partition failed: that would have closed the connection."""
+        if self._api_key == k00_produce.API_KEY:
+            for topic in request.topic_data:
+                count = len(topic.partition_data)
+                key = key_of_topic(topic, self._version)
+                (self._topics.get(key) or self._topics.new(key, (0,))).produces += count
+                self._topics.unanswered += count
 
     def new_topic(self, key: Any, partitions: Iterable[Any]) -> TopicCounts:
         """Return the counts of a topic that is not in the table."""
@@ -265,7 +256,7 @@ class _Tally:
         for name in names:
             self._count_code(getattr(value, name))
         if is_outermost and not _has_codes(struct, version):
-            self._counts.codes += 1
+            self._counts.count_codes(1)
         for field in sent_fields(struct, version):
             elements = getattr(value, field.name) if field.is_array and field.struct is not None else ()
             if type(elements) is list and elements and _has_codes(type(elements[0]), version):
@@ -273,6 +264,6 @@ class _Tally:
                     self._count_codes(each)
 
     def _count_code(self, code: int) -> None:
-        self._counts.codes += 1
+        self._counts.count_codes(1)
         if code:
             self.fail(code)

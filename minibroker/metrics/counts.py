@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from operator import length_hint
 from typing import Any, Final
 
 from minibroker.errors import InvalidTopicException, TopicAuthorizationFailed, UnknownTopicId, UnknownTopicOrPartition
 
 #: upper bounds of the buckets in seconds; the last bucket has no bound
 BOUNDS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-TIMED_MAX: Final = 256  #: requests whose times are counted before the weight doubles
+TIMED_MAX: Final = 64  #: requests whose times are counted before the weight doubles
 WEIGHT_MAX: Final = 128
 TOPICS_MAX: Final = 65_536  #: topics that are counted; a scrape forgets those that are gone
 #: errors of topics that do not exist or are not shown: a client may name any number of them
@@ -49,37 +52,97 @@ class Times:
 
 
 class PlanCounts:
-    """What is counted for one version of an API. Generated code does it (counting.py)."""
+    """What is counted for one version of an API.
 
-    __slots__ = ("api", "codes", "request_bytes", "requests", "response_bytes", "timed_at", "timed_count", "weight")
+    Generated code (counting.py) notes requests and codes with as few instructions as there are, and they are summed up later: requests come
+    in rounds, whose first one has its times counted and stands for the others. `sizes[tick()] = size` notes a request. `tick` is a function
+    of C that returns the place of the request in its round. Once in a round, it resumes `_rounds`.
+    """
 
-    def __init__(self, api: ApiCounts) -> None:
+    __slots__ = (
+        "_codes", "_places", "_request_bytes", "_requests", "_summed", "_timed_count", "api", "code_counts", "is_flexible",
+        "response_bytes", "sizes", "tick", "time", "weight",
+    )  # fmt: skip
+
+    def __init__(self, api: ApiCounts, time: Callable[[], object], *, is_flexible: bool) -> None:
+        """Start at 0.
+
+        Args:
+            api: counts all versions.
+            time: measures the times of the request that is about to be served.
+            is_flexible: of the version.
+        """
         self.api = api
+        self.time = time
+        self.is_flexible = is_flexible
+        self.sizes = [0] * WEIGHT_MAX  #: bytes of the requests of this round
+        self.code_counts: list[int] = []  #: numbers of error codes in responses of this round; in a flexible version one more
+        self.tick: Callable[[], int] = chain.from_iterable(self._rounds()).__next__
+        self._places: Iterator[int] = iter(())  #: that are left of this round
+        self._summed = 1  #: places of this round that are in the totals
+        self.weight = 1  #: requests of this round
+        self._requests = self._request_bytes = self._codes = 0
         self.clear()
 
     def clear(self) -> None:
         """Start again from 0."""
-        self.requests = 0
-        self.request_bytes = 0
-        self.response_bytes = 0
-        self.codes = 0  #: error codes in responses; of partitions in Produce and Fetch only those of errors
         self.time_all()
+        self._requests = self._request_bytes = self._codes = 0
+        self.response_bytes = 0  #: estimated from the responses whose times are counted
 
     def time_all(self) -> None:
         """Put the times of every request into the histograms, until there are many."""
-        self.weight = 1  #: requests for which the times of one are counted
-        self.timed_at = 0  #: the number of the next request whose times are counted
-        self.timed_count = 0  #: requests whose times were counted with this weight
+        self._sum_up()
+        deque(self._places, 0)  # the round is over
+        self.weight = self._summed = 1
+        self._timed_count = 0  #: rounds with this weight
 
-    def time_next(self) -> int:
-        """Choose the next request whose times are counted. Returns the weight of the present one."""
-        weight = self.weight
-        self.timed_at = self.requests + weight
-        self.timed_count += 1
-        if self.timed_count >= TIMED_MAX:
-            self.timed_count = 0
-            self.weight = min(2 * weight, WEIGHT_MAX)
-        return weight
+    def count_request(self, size: int) -> None:
+        """Count a request that no generated function counts."""
+        self.sizes[self.tick()] = size
+
+    def count_codes(self, count: int) -> None:
+        """Count error codes that no generated function counts."""
+        self._codes += count
+
+    @property
+    def requests(self) -> int:
+        """The number of requests."""
+        self._sum_up()
+        return self._requests
+
+    @property
+    def request_bytes(self) -> int:
+        """Bytes of requests."""
+        self._sum_up()
+        return self._request_bytes
+
+    @property
+    def codes(self) -> int:
+        """Error codes in responses; of partitions in Produce and Fetch only those of errors."""
+        self._sum_up()
+        return self._codes
+
+    def _rounds(self) -> Iterator[Iterator[int]]:
+        """Yield the places of each round."""
+        while True:
+            self._sum_up()
+            if self._timed_count == TIMED_MAX:
+                self._timed_count = 0
+                self.weight = min(2 * self.weight, WEIGHT_MAX)
+            self._timed_count += 1
+            self._places, self._summed = iter(range(self.weight)), 0
+            self.time()
+            yield self._places
+
+    def _sum_up(self) -> None:
+        """Add what was noted to the totals."""
+        noted = self.weight - length_hint(self._places)
+        self._requests += noted - self._summed
+        self._request_bytes += sum(self.sizes[self._summed : noted])
+        self._summed = noted
+        self._codes += sum(self.code_counts) - self.is_flexible * len(self.code_counts)
+        self.code_counts.clear()
 
 
 class ApiCounts:

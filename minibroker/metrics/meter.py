@@ -12,10 +12,10 @@ Times of a request, by Kafka's names:
     send            the call that passes the bytes to the socket
     total           all of them
 
-The times of the first 256 requests of an API version after a scrape are all counted, then those of every second one, and so on, at least
-of one in 128, which stands for those after it. Everything else is counted exactly, by generated code (counting.py). So a request whose
-times are not counted takes no call more than without metrics: the meter replaces `run` of the dispatcher for a single request, and the
-class of its connection for a single write.
+The times of the first 64 requests of an API version after a scrape are all counted, then those of every second one, and so on, at least
+of one in 128, which stands for those after it. So are the bytes of their responses. Everything else is counted exactly, by generated code
+(counting.py). So a request whose times are not counted takes no call of Python more than without metrics: the meter replaces `run` of the
+dispatcher for a single request, and the class of its connection for a single write.
 
 What a partition's log knows (records and bytes that were appended) is not counted here.
 """
@@ -31,7 +31,7 @@ from minibroker.dispatch.delayed import Answer, Delayed, MakeResponse
 from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.dispatch.plan import SLICED_FROM, Plan
 from minibroker.metrics.commits import APIS, CommitCounts
-from minibroker.metrics.counting import Hooks, count, count_request, key_of_topic
+from minibroker.metrics.counting import count
 from minibroker.metrics.counts import ApiCounts, PlanCounts, Times, TopicTable
 from minibroker.schemas import k00_produce, k01_fetch
 from minibroker.server.connection import Connection
@@ -91,7 +91,7 @@ class Meter:
             for counts in api.plans.values():
                 counts.time_all()
 
-    def counts_of(self, plan: Plan, broker_id: int) -> PlanCounts:
+    def counts_of(self, plan: Plan, broker_id: int, time: Callable[[], object]) -> PlanCounts:
         """Return the counts of a plan, which it shares with earlier plans of the same API, version and broker."""
         key = plan.api.key
         api = self.apis.get(key)
@@ -100,7 +100,8 @@ class Meter:
             api = self.apis[key] = ApiCounts(plan.api.name, of_topics)
         counts = api.plans.get((broker_id, plan.version))
         if counts is None:
-            counts = api.plans[broker_id, plan.version] = PlanCounts(api)
+            counts = api.plans[broker_id, plan.version] = PlanCounts(api, time, is_flexible=plan.flexible)
+        counts.time = time
         return counts
 
     def count_times(self, began_s: float, now_s: float, unsent: Sequence[Unsent]) -> None:
@@ -117,30 +118,28 @@ class Meter:
 
 
 class _Counted:
-    """Lets one dispatcher count: each new plan, the times of some requests, and Produce requests without an answer."""
+    """Lets one dispatcher count: each new plan, and the times of some requests."""
 
     def __init__(self, meter: Meter, dispatcher: Dispatcher) -> None:
         self._meter = meter
         self._dispatcher = dispatcher
         self._run, self._run_later = dispatcher.run, dispatcher._run_later  # noqa: SLF001  they are replaced
         self._new_plan, self._dispatch_large = dispatcher._new_plan, dispatcher._dispatch_large  # noqa: SLF001  likewise
-        self._hooks = Hooks(self._time_next, self._expect_no_answer)
+        self._plain = type(dispatcher)
+        self._timing = _timing_dispatcher(self._plain, self)
         hooked = cast("Any", dispatcher)
-        hooked.run, hooked._run_later = self._run, self.run_later  # noqa: SLF001  likewise
+        hooked._run_later = self.run_later  # noqa: SLF001  likewise
         hooked._new_plan, hooked._dispatch_large = self.new_plan, self.dispatch_large  # noqa: SLF001  likewise
 
     def _time_next(self) -> None:
-        self._dispatcher.run = self.run_timed  # type: ignore[method-assign]  # for one request
-
-    def _expect_no_answer(self) -> None:
-        self._dispatcher.run = self.run_unanswered  # type: ignore[method-assign]  # for one request
+        self._dispatcher.__class__ = self._timing  # for one request; an attribute `run` would make each call of the method slower
 
     def new_plan(self, api: int) -> Plan | None:
         """Create a plan that counts."""
         plan = self._new_plan(api)
         if plan is not None:
             meter, broker_id = self._meter, self._dispatcher._services.nodes.own.node_id  # noqa: SLF001  of the hooked dispatcher
-            count(plan, meter.counts_of(plan, broker_id), meter.topics, self._hooks)
+            count(plan, meter.counts_of(plan, broker_id, self._time_next), meter.topics)
             if meter.commits is not None and plan.api.key in APIS:
                 meter.commits.watch(plan)
         return plan
@@ -148,14 +147,14 @@ class _Counted:
     def dispatch_large(self, plan: Plan, connection: ConnectionInfo, frame: memoryview, client_id_length: int) -> Answer | Delayed:
         """Count a request that no counting decoder gets."""
         if len(frame) > SLICED_FROM:
-            count_request(plan.counts, len(frame), self._hooks)
+            plan.counts.count_request(len(frame))
         return self._dispatch_large(plan, connection, frame, client_id_length)
 
     def run_timed(self, plan: Plan, ctx: RequestContext, request: Any, work: MakeResponse | None = None) -> Answer | Delayed | None:
         """Run a request, and measure it."""
-        self._dispatcher.run = self._run  # type: ignore[method-assign]  # as before
+        self._dispatcher.__class__ = self._plain
         counts: PlanCounts = plan.counts
-        weight, connection = counts.time_next(), getattr(ctx.connection, "timed", None)
+        weight, connection = counts.weight, getattr(ctx.connection, "timed", None)
         began_s = perf_counter()
         answer = self._run(plan, ctx, request, work)
         ended_s = perf_counter()
@@ -163,15 +162,7 @@ class _Counted:
         if type(answer) is not list:
             ctx.first_step = step
         else:
-            self._answered(plan, ctx, request, answer, step, 0.0)
-        return answer
-
-    def run_unanswered(self, plan: Plan, ctx: RequestContext, request: Any, work: MakeResponse | None = None) -> Answer | Delayed | None:
-        """Run a request that gets no answer if it succeeds."""
-        self._dispatcher.run = self._run  # type: ignore[method-assign]  # as before
-        answer = self._run(plan, ctx, request, work)
-        if not answer and type(answer) is list:
-            self._count_unanswered(plan, request)
+            self._answered(plan, ctx, answer, step, 0.0)
         return answer
 
     def run_later(self, plan: Plan, ctx: RequestContext, request: Any, work: MakeResponse) -> Answer | Delayed | None:
@@ -180,33 +171,27 @@ class _Counted:
         if type(answer) is list:
             step = getattr(ctx, "first_step", None)
             if step is not None:
-                self._answered(plan, ctx, request, answer, step, perf_counter() - step[2])
-            elif not answer:
-                self._count_unanswered(plan, request)
+                self._answered(plan, ctx, answer, step, perf_counter() - step[2])
         return answer
 
-    def _answered(  # noqa: PLR0917  those of `run`, with the times
-        self, plan: Plan, ctx: RequestContext, request: Any, answer: Answer, step: Step, remote_s: float
-    ) -> None:
+    def _answered(self, plan: Plan, ctx: RequestContext, answer: Answer, step: Step, remote_s: float) -> None:
         """Count the times of a request, at once or with the write of its answer."""
+        plan.counts.response_bytes += sum(map(len, answer)) * step[3]
         unsent, connection = (plan.counts.api, step, remote_s), getattr(ctx.connection, "timed", None)
         if answer and connection is not None:
             connection.time_write(unsent)
         else:
             now_s = step[2] + remote_s
             self._meter.count_times(now_s, now_s, (unsent,))
-        if not answer:
-            self._count_unanswered(plan, request)
 
-    def _count_unanswered(self, plan: Plan, request: Any) -> None:
-        """Count a Produce request with acks=0. No partition failed: that would have closed the connection."""
-        if plan.api.key == k00_produce.API_KEY:
-            topics = self._meter.topics
-            for topic in request.topic_data:
-                key = key_of_topic(topic, plan.version)
-                count = len(topic.partition_data)
-                (topics.get(key) or topics.new(key, (0,))).produces += count
-                topics.unanswered += count
+
+def _timing_dispatcher(plain: type[Dispatcher], counted: _Counted) -> type[Dispatcher]:
+    """Return the class of a dispatcher whose next request is measured."""
+
+    def run(_: Dispatcher, plan: Plan, ctx: RequestContext, request: Any, work: MakeResponse | None = None) -> Answer | Delayed | None:
+        return counted.run_timed(plan, ctx, request, work)
+
+    return cast("type[Dispatcher]", type(f"Timing{plain.__name__}", (plain,), {"run": run}))
 
 
 class MeteredConnection(Connection):

@@ -21,10 +21,7 @@ _SHORT_LENGTHS = {form: tuple(struct.pack(f">{form}", value) for value in (*rang
 
 
 def compile_encoder(struct_type: type[Any], version: int, flexible: bool, extra: Extra = NO_EXTRA) -> Callable[[Any], list[Buffer]]:
-    """Generate `encode(value) -> chunks`. Each record batch is one chunk, uncopied; the bytes between them are joined.
-
-    Statements of `extra` at the end see `value` and `chunks`.
-    """
+    """Generate `encode(value) -> chunks`. Each record batch is one chunk, uncopied; the bytes between them are joined."""
     source = Source("def encode(value):")
     source.names.update(
         FAILURES=FAILURES,
@@ -44,10 +41,6 @@ def compile_encoder(struct_type: type[Any], version: int, flexible: bool, extra:
         writer.struct(struct_type, "value")
         writer.flush()
         result = 'chunks + [b"".join(out)] if out else chunks' if keeps_views else '[b"".join(out)]'
-        if extra.at_end:
-            source.line(f"chunks = {result}")
-            source.write(extra.at_end)
-            result = "chunks"
         source.line(f"return {result}")
     with source.block("except FAILURES:"):
         source.line("pass")
@@ -163,8 +156,11 @@ class _EncoderWriter:
             else:
                 self.piece(data)
 
-    def length(self, kind: str, data: str, content: str, null_allowed: bool) -> None:
-        """Write a length or count, and assign the content to the variable `data`, empty for null."""
+    def length(self, kind: str, data: str, content: str, null_allowed: bool) -> str:
+        """Write a length or count, and assign the content to the variable `data`, empty for null.
+
+        Returns the variable of the length, which has one more in a flexible version.
+        """
         length = self.source.variable("n")
         encode = ".encode()" if kind == "string" else ""
         more = " + 1" if self.flexible else ""
@@ -181,6 +177,7 @@ class _EncoderWriter:
         else:
             self.lengths.add(length)
             self.run.append(("h" if kind == "string" else "i", length))
+        return length
 
     def chunk(self, data: str) -> None:
         """Write record batches as a chunk, after the bytes before them."""
@@ -188,11 +185,12 @@ class _EncoderWriter:
         with self.source.block(f"if len({data}):"):
             self.source.line(f'chunks += (b"".join(out), {data})')
             self.source.line("out.clear()")
+            self.source.write(self.extra.at_records(self.path, data))
 
     def array(self, field: Field, content: str, null_allowed: bool) -> None:
         """Write an array: numbers in one call, others in a loop."""
         items = self.source.variable("items")
-        self.length("array", items, content, null_allowed)
+        length = self.length("array", items, content, null_allowed)
         if field.kind in NUMBERS:
             self.piece(f'pack(f">{{len({items})}}{NUMBERS[field.kind]}", *{items})')
             return
@@ -201,6 +199,8 @@ class _EncoderWriter:
         with self.source.block(f"for {item} in {items}:"):
             self.element(field, item, null_allowed=False)
             self.flush()
+        if field.struct is not None and not null_allowed:
+            self.source.write(self.extra.after_array(self.path, field.name, length))
 
     def marked_struct(self, struct_type: type[Any], content: str) -> None:
         """Write a struct that may be null."""

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, Self
 Path = Sequence[tuple[type[Any], str]]  #: structs from the outermost to the present one, each with the variable that has it
 
 
-def _nothing(_: Path) -> Iterable[str]:
+def _nothing(*_: Any) -> Iterable[str]:
     return ()
 
 
@@ -18,7 +18,11 @@ class Extra(NamedTuple):
 
     before_struct: Callable[[Path], Iterable[str]] = _nothing  #: returns those before the fields of a struct are written
     after_struct: Callable[[Path], Iterable[str]] = _nothing  #: returns those after its fields
-    at_end: Iterable[str] = ()  #: those at the end
+    #: (path, field, variable) -> those after an array of structs that may not be null. The variable has the number of its elements, in a
+    #: flexible version one more
+    after_array: Callable[[Path, str, str], Iterable[str]] = _nothing
+    at_records: Callable[[Path, str], Iterable[str]] = _nothing  #: (path, variable) -> those for record batches that are not empty
+    at_end: Iterable[str] = ()  #: those at the end of a decoder
 
 
 NO_EXTRA: Final = Extra()

@@ -134,7 +134,7 @@ OWN: Final = Names(
         Family("minibroker_request_errors_total", "counter", "Error codes in responses.", _errors),
         Family("minibroker_request_seconds", "histogram", "From the arrival of a request to the write of its response.", _request_seconds),
         Family("minibroker_request_bytes_total", "counter", "Bytes of requests.", _of_api("request_bytes")),
-        Family("minibroker_response_bytes_total", "counter", "Bytes of responses.", _of_api("response_bytes")),
+        Family("minibroker_response_bytes_total", "counter", "Bytes of responses, estimated under load.", _of_api("response_bytes")),
         gauge("minibroker_parked_requests", "Requests that wait for records.", single(lambda state: state.broker.purgatory.count)),
         gauge("minibroker_fetch_sessions", "Fetch sessions.", _of_sessions(len)),
         gauge("minibroker_fetch_session_partitions", "Partitions in fetch sessions.", _of_sessions(attrgetter("partition_count"))),
