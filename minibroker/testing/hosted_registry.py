@@ -6,6 +6,7 @@ the broker, which tests reset and restore.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
@@ -15,6 +16,7 @@ from minibroker.dispatch.registry import Registry as ApiRegistry
 from minibroker.errors import ConfigurationError
 from minibroker.extras import install_command
 from minibroker.http.server import HttpServer, Place
+from minibroker.http.tls import https_context
 from minibroker.registry.errors import RegistryError
 from minibroker.registry.mounting import registry_of
 from minibroker.registry.registry import Registry
@@ -73,8 +75,8 @@ class HostedRegistry:
             if not self.may_listen:
                 raise BrokerError("the broker has no schema registry: start it with 'serve --registry-port'")
             server = HttpServer()
-            server.mount(self.site, Place(HOST, self._port))
             try:
+                server.mount(self.site, Place(HOST, self._port, tls=self._tls()))
                 await server.start()
             except ConfigurationError as error:
                 raise BrokerError(str(error)) from error
@@ -82,6 +84,11 @@ class HostedRegistry:
             self._url = server.url("registry")
             self._port = int(self._url.rpartition(":")[2])
         return self._url
+
+    def _tls(self) -> ssl.SSLContext | None:
+        """HTTPS with the certificate of a broker that has TLS; a test may exchange it."""
+        has_tls = any(each.secured is not None for each in self._broker().listeners)
+        return https_context(lambda: self._broker().listeners) if has_tls else None
 
     def served_at(self, url: str) -> None:
         """Use the address at which another server has the site."""

@@ -215,3 +215,35 @@ def test_ids_of_two_writers(broker: BrokerProcess) -> None:
         print(f"{twice} of {len(given)} ids were given twice")
         assert sorted(given) == sorted(send(ours, "GET", "/subjects")[1])
         assert becomes(lambda: sorted(send(theirs, "GET", "/subjects")[1]) == sorted(given))
+
+
+MODES = ("READONLY", "READONLY_OVERRIDE", "IMPORT")
+
+
+def test_karapace_has_no_modes(broker: BrokerProcess) -> None:
+    """Modes that are set here are kept in the topic, and mean nothing to Karapace: it answers READWRITE, and registers."""
+    ours = url_of(broker)
+    assert send(ours, "POST", "/subjects/a/versions", record("x"))[0] == 200
+    with karapace(broker.bootstrap) as theirs:
+        assert becomes(lambda: send(theirs, "GET", "/subjects")[1] == ["a"])
+        for url in (ours, theirs):
+            assert send(url, "GET", "/mode") == (200, {"mode": "READWRITE"})
+            assert send(url, "GET", "/mode/a?defaultToGlobal=true") == (200, {"mode": "READWRITE"})
+        # Karapace calls a subject without schemas unknown, and says of any other that it has the mode. Confluent's registry, and this
+        # one, ask whether the subject has a mode of its own.
+        unknown = {"error_code": 40401, "message": "Subject 'unknown' not found."}
+        none_of_its_own = {"error_code": 40409, "message": "Subject 'unknown' does not have subject-level mode configured"}
+        assert send(theirs, "GET", "/mode/unknown") == (404, unknown)
+        assert send(ours, "GET", "/mode/unknown") == (404, none_of_its_own)
+        assert send(theirs, "GET", "/mode/a") == (200, {"mode": "READWRITE"})
+        assert send(ours, "GET", "/mode/a")[1]["error_code"] == 40409
+        for path in ("/mode", "/mode/a"):
+            assert {send(theirs, method, path, {"mode": "READONLY"})[0] for method in ("PUT", "DELETE")} == {405}
+        for number, mode in enumerate(MODES, 2):
+            assert send(ours, "PUT", "/mode/a?force=true", {"mode": mode}) == (200, {"mode": mode})
+            refused = send(ours, "POST", "/subjects/a/versions", record("x", *MODES[: number - 1]))
+            assert (refused[0], refused[1]["error_code"]) == (422, 42205)
+            assert send(theirs, "GET", "/mode/a") == (200, {"mode": "READWRITE"})
+            assert send(theirs, "POST", "/subjects/a/versions", record("x", *MODES[: number - 1]))[0] == 200
+            assert becomes(lambda number=number: send(ours, "GET", "/subjects/a/versions")[1] == [*range(1, number + 1)])  # type: ignore[misc]
+        assert send(ours, "GET", "/mode/a") == (200, {"mode": "IMPORT"})

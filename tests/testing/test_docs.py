@@ -20,7 +20,7 @@ INI = "[pytest]\nasyncio_default_fixture_loop_scope = function\n"
 def test_the_tests(pytester: pytest.Pytester) -> None:
     pytester.makeini(INI)
     pytester.makepyfile(**{f"test_example_{number}": text for number, text in enumerate(TESTS)})
-    assert len(TESTS) == 5
+    assert len(TESTS) == 6
     pytester.runpytest_inprocess().assert_outcomes(passed=len(TESTS))
 
 

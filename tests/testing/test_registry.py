@@ -16,8 +16,10 @@ import aiohttp  # noqa: F401  before pytester, which makes this process forget t
 import pytest
 from click.testing import CliRunner
 
+import minibroker
 from minibroker.cli.main import main
 from minibroker.extras import install_command
+from minibroker.registry.client import RegistryClient, RegistryRefused, RegistryUnavailable
 from minibroker.testing import Broker, BrokerError, BrokerProcess, BrokerThread, GivenCluster, Surface, Unsupported
 from tests.support.becoming import wait_until
 from tests.support.broker_process import BrokerProcess as ServeProcess
@@ -50,6 +52,29 @@ def folder(tmp_path: Path) -> Path:
     (folder / "prices-value" / "10.json").write_text('{"type": ["number", "null"]}')
     (folder / "README.md").write_text("no schema")
     return folder
+
+
+def test_a_secured_broker_has_a_secured_registry(tmp_path: Path) -> None:
+    """HTTPS with the certificate of the broker, also after a new start, and logins of its users."""
+    with minibroker.secure(users={"alice": "secret"}, acls=["alice allow READ TOPIC orders"]) as broker:
+        for subject in ("orders-value", "prices-value"):
+            broker.registry.register(subject, '"string"')
+        (tmp_path / "ca.pem").write_text(broker.client_config("confluent", user="alice")["ssl.ca.pem"])
+        trusted = {"schema.registry.ssl.ca.location": str(tmp_path / "ca.pem")}
+        url = broker.registry.url
+        assert url.startswith("https://")
+        for _ in range(2):
+            alice = RegistryClient(url, {**trusted, "basic.auth.user.info": "alice:secret"})
+            assert alice.get("/subjects") == ["orders-value"]
+            with pytest.raises(RegistryRefused, match="40301"):
+                alice.get("/subjects/prices-value/versions")
+            with pytest.raises(RegistryRefused, match="401"):
+                RegistryClient(url, trusted).get("/subjects")
+            with pytest.raises(RegistryUnavailable, match="certificate is not trusted"):
+                RegistryClient(url).get("/subjects")
+            broker.stop()
+            broker.start()
+            assert broker.registry.url == url
 
 
 @pytest.mark.parametrize("form", [BrokerThread, BrokerProcess])
