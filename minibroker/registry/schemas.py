@@ -30,10 +30,9 @@ from minibroker.registry.errors import (
 from minibroker.registry.parsed_schema import SIZE_MAX, ParsedSchema, ReferencedSchema, SchemaParser
 from minibroker.registry.records import context_key, context_value, schema_key, schema_value, settings_value, subject_key
 from minibroker.registry.requests import SchemaRequest
-from minibroker.registry.schema_words import may_be_equal
 from minibroker.registry.settings import Settings, with_defaults
 from minibroker.registry.state import RegistryState
-from minibroker.registry.stored_schema import PROTOBUF, SchemaContent, StoredSchema
+from minibroker.registry.stored_schema import PROTOBUF, SchemaContent, StoredSchema, may_be_equal
 from minibroker.registry.subjects import DEFAULT_CONTEXT, Subject, parse_subject, with_parent
 from minibroker.registry.topic import Change, SchemasTopic
 

@@ -4,6 +4,7 @@
     /schemas, /schemas/types, /schemas/ids/I[/schema|/subjects|/versions], /schemas/guids/G[/ids]
     /compatibility/subjects/S/versions[/V]
     /config[/S], /mode[/S], /contexts, /v1/metadata/id, /v1/metadata/version
+    /apis/registry/v3/...: what Apicurio's serializers need (apicurio.py)
 
 A version V is a number, `latest` or -1. Bodies are JSON, whatever their media type says, as Confluent's
 registry reads them. Errors are {"error_code", "message"}. A browser's page cannot use the API.
@@ -15,12 +16,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import minibroker
 from minibroker.http.access import Pages
 from minibroker.http.server import Routes
 from minibroker.registry.access import UNLIMITED, Access
+from minibroker.registry.apicurio import ApicurioApi, Content, problem
 from minibroker.registry.errors import RegistryError, invalid_version, login_required
 from minibroker.registry.json_text import read_json, write_json
 from minibroker.registry.parsed_schema import SIZE_MAX
@@ -74,10 +76,11 @@ class RegistrySite:
 
     def add_routes(self, routes: Routes) -> None:
         """Add all routes."""
-        for method, path, answer in self._table():
-            add = {"GET": routes.get, "POST": routes.post, "PUT": routes.put, "DELETE": routes.delete}[method]
-            serve = self._serving(answer)
-            add(path, serve if self._around is None else partial(self._around, handler=serve))
+        for table, form in ((self._table(), _CONFLUENT), (ApicurioApi(self._registry, _ACCESS.get).table(), _APICURIO)):
+            for method, path, answer in table:
+                add = {"GET": routes.get, "POST": routes.post, "PUT": routes.put, "DELETE": routes.delete}[method]
+                serve = self._serving(answer, form)
+                add(path, serve if self._around is None else partial(self._around, handler=serve))
 
     def failure(self, request: web.Request, status: int, message: str) -> web.Response:
         """A request that no route serves."""
@@ -128,7 +131,7 @@ class RegistrySite:
 
     # Logins and names
 
-    def _serving(self, answer: Answer) -> Serve:
+    def _serving(self, answer: Answer, form: Form) -> Serve:
         """Return what checks the login of a client, and gives a result, or its error, the form of a response."""
 
         async def handler(request: web.Request) -> web.StreamResponse:
@@ -137,9 +140,9 @@ class RegistrySite:
             try:
                 _ACCESS.set(await self._access_of(request))
                 value = await answer(request)
-                return value if isinstance(value, web.StreamResponse) else _response(200, value)
+                return value if isinstance(value, web.StreamResponse) else _response(200, value, form.headers)
             except RegistryError as error:
-                return failure(error.status, error.error_code, error.message)
+                return _response(error.status, form.problem(error), form.headers)
 
         return handler
 
@@ -160,7 +163,7 @@ class RegistrySite:
         _ACCESS.get().check(operation, subject)
         return subject
 
-    async def _answer_schema(self, request: web.Request, subject: str, serve: Callable[[str, SchemaRequest], Awaitable[Any]]) -> _Text:
+    async def _answer_schema(self, request: web.Request, subject: str, serve: Callable[[str, SchemaRequest], Awaitable[Any]]) -> Content:
         """Serve a request with a schema in its body, unless it was served since the last change of the registry.
 
         Raises:
@@ -171,7 +174,7 @@ class RegistrySite:
         change_count = self._registry.change_count
         known = self._responses.find(key, change_count)
         if known is not None:
-            return _Text(known)
+            return Content(known)
         schema = SchemaRequest.read(_read_body(body))
         references = schema.content.references
         for reference in references:
@@ -179,7 +182,7 @@ class RegistrySite:
         response = write_json(await serve(subject, schema))
         if not references:  # rights on these differ from client to client
             self._responses.keep(key, change_count, body, response)
-        return _Text(response)
+        return Content(response)
 
     async def _subject_of_id(self, request: web.Request) -> str | None:
         subject = request.query.get("subject")
@@ -241,7 +244,7 @@ class RegistrySite:
 
     async def _get_version_schema(self, request: web.Request) -> Any:
         shown = await self._get_version(request)
-        return _Text(shown["schema"])
+        return Content(shown["schema"])
 
     async def _delete_version(self, request: web.Request) -> Any:
         subject = await self._subject(request, Operation.DELETE)
@@ -275,7 +278,7 @@ class RegistrySite:
         )
 
     async def _get_schema_by_id(self, request: web.Request) -> Any:
-        return _Text((await self._get_by_id(request))["schema"])
+        return Content((await self._get_by_id(request))["schema"])
 
     async def _subjects_of_id(self, request: web.Request) -> Any:
         versions = await self._versions_with_id(request)
@@ -367,23 +370,28 @@ class RegistrySite:
         return {"version": minibroker.__version__, "commitId": ""}
 
 
-class _Text(str):
-    """A text that is the whole body: a schema as it is, not as a JSON text."""
+class Form(NamedTuple):
+    """The form of responses."""
 
-    __slots__ = ()
+    headers: Mapping[str, str]
+    problem: Callable[[RegistryError], Any]  #: the body of an error
+
+
+_CONFLUENT: Final = Form(_HEADERS, lambda error: {"error_code": error.error_code, "message": error.message})
+_APICURIO: Final = Form(_HEADERS | {"Content-Type": "application/json"}, problem)
 
 
 def failure(status: int, error_code: int, message: str) -> web.Response:
     """Return the response to a request that fails."""
-    return _response(status, {"error_code": error_code, "message": message})
+    return _response(status, {"error_code": error_code, "message": message}, _HEADERS)
 
 
-def _response(status: int, value: Any) -> web.Response:
+def _response(status: int, value: Any, headers: Mapping[str, str]) -> web.Response:
     from aiohttp import web  # noqa: PLC0415  an optional extra, which is there when a request is
 
-    text = value if isinstance(value, _Text) else write_json(value)
+    text = value if isinstance(value, Content) else write_json(value)
     login = {"WWW-Authenticate": 'Basic realm="schema registry", charset="UTF-8"'} if status == 401 else {}
-    return web.Response(status=status, body=text.encode(), headers=_HEADERS | login)
+    return web.Response(status=status, body=text.encode(), headers={**headers, **login})
 
 
 async def _body(request: web.Request) -> Any:

@@ -106,6 +106,20 @@ def test_nothing_is_served_without_a_valid_login(url: str, monkeypatch: pytest.M
     assert Client(url, "ann").get("/schemas/types") == ["AVRO", "JSON", "PROTOBUF"]
 
 
+def test_apicurios_api_has_the_same_rights(url: str) -> None:
+    ann, bob, api = Client(url, "ann"), Client(url, "bob"), "/apis/registry/v3"
+    assert [Client(url).get(f"{api}/ids/contentIds/1"), ann.get(f"{api}/ids/contentIds/3")] == [401, 403]
+    version = "/artifacts/orders-value/versions/1"
+    assert ann.get(f"{api}/groups/default{version}")["contentId"] == 1
+    assert [ann.get(f"{api}/groups/default/artifacts/hidden-value/versions/1"), ann.get(f"{api}/groups/hidden{version}")] == [403, 403]
+    hidden = [{"groupId": "default", "artifactId": "hidden-value", "version": "1", "name": "x"}]
+    for client, references in ((ann, []), (bob, hidden)):
+        content = {"artifactId": "orders-new", "firstVersion": {"content": {"content": '"int"', "references": references}}}
+        assert client.send("POST", f"{api}/groups/default/artifacts", content) == 403
+    assert ann.send("POST", f"{api}/search/versions?artifactId=hidden-value", "") == 403
+    assert ann.send("POST", "/apis/registry/v2/groups/default/artifacts/hidden-value/meta", "") == 403
+
+
 def test_readers_see_the_subjects_of_their_topics(url: str) -> None:
     ann, root = Client(url, "ann"), Client(url, "root")
     assert ann.get("/subjects") == [":.other:orders-value", "orders-value"]
