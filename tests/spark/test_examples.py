@@ -1,4 +1,4 @@
-"""The suite of examples/orders_spark, on minibroker and on Apache Kafka, with the Spark session that tests share."""
+"""The suites of the examples with PySpark, on minibroker and on Apache Kafka, with the Spark session that tests share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def given(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 class Outcomes:
-    """A plugin that notes what became of each test."""
+    """A plugin that notes the outcome of each test."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
@@ -37,12 +37,22 @@ class Outcomes:
 
 
 @pytest.mark.timeout(600)
-def test_the_suite(spark: Any, given: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not by pytester, which forgets imported modules behind a run: another run would mix old ones and new ones."""
+def test_orders_spark(spark: Any, given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = outcomes_of("orders_spark", given, spark, monkeypatch)
+    assert found == ["passed"] * 4 + ["skipped" if given else "passed"]  # faults
+
+
+def test_orders_archive(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("grpc_tools")
+    assert outcomes_of("orders_archive", "", spark, monkeypatch) == ["passed"]
+
+
+def outcomes_of(suite: str, bootstrap: str, spark: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Run a suite without pytester, which forgets imported modules after a run: another run would mix old ones and new ones."""
     monkeypatch.setattr(spark_session, "kafka_session", lambda *_, **__: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
     monkeypatch.syspath_prepend(EXAMPLES)
     outcomes = Outcomes()
-    arguments = ["--minibroker-bootstrap", given] if given else []
-    pytest.main(["-p", "no:cacheprovider", str(EXAMPLES / "orders_spark"), *arguments], plugins=[outcomes])
-    assert sorted(outcomes.found) == ["passed"] * 4 + ["skipped" if given else "passed"]  # faults
+    arguments = ["--minibroker-bootstrap", bootstrap] if bootstrap else []
+    pytest.main(["-p", "no:cacheprovider", str(EXAMPLES / suite), *arguments], plugins=[outcomes])
+    return sorted(outcomes.found)
