@@ -41,7 +41,14 @@ def topics_named(query: str, topics: Collection[str]) -> list[str]:
 def resolve_named(
     query: str, source: TopicSource, topics: Collection[str], *, starting: Position = EARLIEST, ending: Position = LATEST
 ) -> ResolvedTopics:
-    """Return the ranges of the topics that a query names; needs no Spark.
+    """Return the ranges of the topics that a query names, without Spark.
+
+    Args:
+        query: SQL.
+        source: where the topics are.
+        topics: the names of all topics; see `topics_of`.
+        starting: the first offset of each partition.
+        ending: the offset after the last one.
 
     Raises:
         SourceError: the query names none of the topics.
@@ -78,7 +85,20 @@ def topics_of(source: TopicSource) -> set[str]:
 
 
 def view_table(spark: SparkSession, table: str, query: str, *, text: bool = False) -> list[str]:
-    """Create views of a table of records: `archive` for all of it, and one for each topic that a query names."""
+    """Create views of a table of records: `archive` for all of it, and one for each topic that a query names.
+
+    Args:
+        spark: the session that gets the views.
+        table: the path or address of an archive or another table.
+        query: SQL.
+        text: show keys and values as strings.
+
+    Returns:
+        The named topics.
+
+    Raises:
+        SourceError: the query names neither a topic nor `archive`.
+    """
     frame = TableSource(table).frame(spark)
     view("archive", frame, text=text)
     topics = {str(row["topic"]) for row in frame.select("topic").distinct().collect()}

@@ -29,9 +29,14 @@ def is_archive(spark: SparkSession, path: str) -> bool:
 
 
 def read_manifest(spark: SparkSession | None, path: str) -> Manifest:
-    """Return the manifest of an archive; SourceError if there is no archive, or its manifest is damaged.
+    """Return the manifest of an archive: its identity and its runs.
 
-    A local folder needs no `spark`.
+    Args:
+        spark: a session. None if the archive is in a local folder.
+        path: of the archive.
+
+    Raises:
+        SourceError: there is no archive, or its manifest is damaged.
     """
     store = ArchiveStore(*(open_folder(spark, path) if spark else (LocalTableFiles(), local_path(path))))
     return Manifest(store.path, store.identity(), tuple(store.runs()))

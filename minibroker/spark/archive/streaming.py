@@ -141,7 +141,18 @@ class ArchiveStream:
         self._failure: Exception | None = None
 
     def wait(self, timeout_s: int | None = None) -> bool:
-        """Wait for the end of the stream; return False on a time-out. SourceError, or Spark's error, if it failed."""
+        """Wait for the end of the stream.
+
+        Args:
+            timeout_s: how long to wait. Default: without a limit.
+
+        Returns:
+            False on a time-out; the stream continues.
+
+        Raises:
+            SourceError: the archive refused a batch.
+            StreamingQueryException: the query failed for another reason.
+        """
         if self.query is None:
             return True
         try:

@@ -57,6 +57,9 @@ def parse_side(
         isolation_level: of clusters and log directories.
         options: of a cluster; see ClusterSource.
         client_config: of a cluster, likewise.
+
+    Raises:
+        SourceError: the text is empty, or the side's class rejects an argument.
     """
     if text.startswith(CLUSTER):
         return ClusterSource(text.removeprefix(CLUSTER), isolation_level=isolation_level, options=options, client_config=client_config)

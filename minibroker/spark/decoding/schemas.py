@@ -81,14 +81,14 @@ class SchemaRegistry:
         return f"SchemaRegistry({self.url!r})"
 
     def versions(self, subject: str) -> list[int]:
-        """Return the versions of a subject, also deleted ones, whose records may still exist."""
+        """Return the versions of a subject in ascending order, including deleted ones: their records may still exist."""
         found = self._client.get(path("subjects", subject, "versions"), deleted=True)
         if not isinstance(found, list) or not all(isinstance(each, int) for each in found):
             raise self._strange()
         return sorted(found)
 
     def get_version(self, subject: str, version: int | str = "latest") -> RegisteredSchema:
-        """Return a version of a subject."""
+        """Return a version of a subject; "latest" is the newest that is not deleted."""
         where = path("subjects", subject, "versions", version)
         return self._schema(self._client.get(where) if version == "latest" else self._get_once(where, deleted=True))
 
@@ -97,7 +97,11 @@ class SchemaRegistry:
         return self._schema({**self._get_once(path("schemas", "ids", schema_id)), "id": schema_id})
 
     def resolved_text(self, schema: RegisteredSchema) -> str:
-        """Return the text of an Avro schema with its references in it."""
+        """Return the text of an Avro schema with its references in it.
+
+        Raises:
+            SourceError: the registry does not resolve references.
+        """
         if not schema.references:
             return schema.text
         where = path("subjects", schema.subject, "versions", schema.version) if schema.subject else path("schemas", "ids", schema.schema_id)
@@ -109,7 +113,11 @@ class SchemaRegistry:
         return text
 
     def referenced(self, schema: RegisteredSchema) -> dict[str, str]:
-        """Return the texts of all schemas that a schema references, directly or not, by the names of the references."""
+        """Return the texts of all schemas that a schema references, directly or not, by the names of the references.
+
+        Raises:
+            SourceError: the schema references too many others.
+        """
         found: dict[str, str] = {}
         waiting = list(schema.references)
         while waiting:

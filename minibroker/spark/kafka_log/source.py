@@ -42,7 +42,19 @@ def register(spark: SparkSession) -> None:
 
 
 def plan_reads(path: str, **options: str) -> list[LogRange]:
-    """What a batch read with these options would read, a LogRange for each task; needs no Spark. OptionError, CorruptLogError."""
+    """Return what a batch with these options would read, without Spark.
+
+    Args:
+        path: as for `load`: a log directory, several separated by commas, or the folder of a partition.
+        options: of the data source; see docs/kafka-log.md.
+
+    Returns:
+        A LogRange for each task, with its files, positions and offsets.
+
+    Raises:
+        OptionError: an option is invalid, or offsets do not exist.
+        CorruptLogError: an index is unreadable.
+    """
     return plan(RealFiles(), parse_options({"path": path, **options}))
 
 

@@ -121,9 +121,12 @@ class ClusterSource:
         return self._with_client(lambda client: _ids(_topics(client, topics, None)))
 
     def frame(self, spark: SparkSession, ranges: Sequence[PartitionRange], *, min_partitions: int = 0) -> DataFrame:
-        """Return the records of these ranges, with COLUMNS. Ranges of one partition must not overlap.
+        """Return the records of these ranges, with COLUMNS.
 
-        `min_partitions` is the least number of tasks, unless the option minPartitions is given.
+        Args:
+            spark: a session with the Kafka connector.
+            ranges: ranges of one partition must not overlap.
+            min_partitions: the least number of tasks, unless the option minPartitions is given.
         """
         frames = [self._one_frame(spark, layer, min_partitions) for layer in layers(ranges)]
         if not frames:
@@ -131,7 +134,13 @@ class ClusterSource:
         return reduce(lambda one, other: one.unionAll(other), frames)
 
     def stream(self, spark: SparkSession, ranges: Sequence[PartitionRange], *, max_offsets_per_trigger: int | None = None) -> DataFrame:
-        """Return a streaming frame with COLUMNS of the topics of these ranges, from their start offsets on, without an end."""
+        """Return a streaming frame with COLUMNS.
+
+        Args:
+            spark: a session with the Kafka connector.
+            ranges: the topics, and the offsets to start from; the ends are ignored.
+            max_offsets_per_trigger: the most offsets in a batch. Default: all.
+        """
         starting = json.loads(reading_options(ranges)["startingOffsets"])
         options = {**self.connector_options(), "subscribe": ",".join(sorted(starting)), "startingOffsets": json.dumps(starting)}
         if max_offsets_per_trigger is not None:

@@ -52,7 +52,12 @@ class LogDirectorySource:
     def resolve(
         self, topics: Sequence[str] = (), *, pattern: str | None = None, starting: Position = EARLIEST, ending: Position = LATEST
     ) -> ResolvedTopics:
-        """Return the ranges that exist now; see ClusterSource.resolve. CorruptLogError if files are damaged."""
+        """Return the ranges that exist now; the arguments are those of ClusterSource.resolve.
+
+        Raises:
+            SourceError: no such topic, or offsets that do not exist.
+            CorruptLogError: files are damaged.
+        """
         files = RealFiles()
         names = list(dict.fromkeys(topics))
         if pattern is not None:
@@ -80,7 +85,7 @@ class LogDirectorySource:
         return _topic_ids(files, open_folders(files, self._parsed({"subscribe": ",".join(topics)})))
 
     def stream(self, spark: SparkSession, ranges: Sequence[PartitionRange], *, max_offsets_per_trigger: int | None = None) -> DataFrame:
-        """Return a streaming frame with COLUMNS of the topics of these ranges, from their start offsets on, without an end."""
+        """Return a streaming frame with COLUMNS; see ClusterSource.stream."""
         _register(spark)
         starting = json.loads(reading_options(ranges)["startingOffsets"])
         options = {**self.options, "subscribe": ",".join(sorted(starting)), "startingOffsets": json.dumps(starting)}
@@ -92,9 +97,13 @@ class LogDirectorySource:
         return f"log directory {self.path}"
 
     def frame(self, spark: SparkSession, ranges: Sequence[PartitionRange], *, min_partitions: int = 0) -> DataFrame:
-        """Return the records of these ranges, with COLUMNS. Ranges of one partition must not overlap.
+        """Return the records of these ranges, with COLUMNS.
 
-        `min_partitions` is the least number of tasks, if files can be cut into as many parts, unless the option minPartitions is given.
+        Args:
+            spark: a session.
+            ranges: ranges of one partition must not overlap.
+            min_partitions: the least number of tasks, if the files can be cut into as many parts. The option minPartitions
+                takes precedence.
         """
         _register(spark)
         frames = []
