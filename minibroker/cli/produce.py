@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +15,7 @@ from minibroker.cli.completions import topic_names
 from minibroker.cli.input import Progress, messages
 from minibroker.cli.options import client_command, output_option
 from minibroker.cli.output import emit
-from minibroker.cli.records import from_json, unescape
+from minibroker.cli.records import from_json, json_of, unescape
 from minibroker.cli.registry import serdes_options
 from minibroker.client.client import Client
 from minibroker.client.errors import ClientError
@@ -286,10 +285,7 @@ def _records(
 
 
 def _record_of_json(message: bytes, reading: Reading) -> tuple[Record, int | None]:
-    try:
-        item = json.loads(message)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"it is not JSON: {error.msg} at column {error.pos + 1}") from error
+    item = json_of(message)
     if reading.encoders is not None and isinstance(item, dict):
         item = reading.encoders.encode_item(item)
     return from_json(item, _now_ms() if reading.timestamp is None else reading.timestamp)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -110,6 +111,14 @@ def to_json(consumed: ConsumedRecord) -> dict[str, Any]:
         "value": bytes_to_json(record.value),
         "headers": [{"key": name, "value": bytes_to_json(content)} for name, content in record.headers],
     }
+
+
+def json_of(line: bytes) -> Any:
+    """Return the value of a line of JSON; ValueError with the column of the first error."""
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON: {error.msg} at column {error.pos + 1}") from error
 
 
 def from_json(item: Any, now_ms: int) -> tuple[Record, int | None]:

@@ -211,7 +211,13 @@ class Loader:
         valid.run()
         if valid.size < segment.size:
             lost = segment.size - valid.size
-            logger.warning("%s: cut %d bytes off at position %d: %s", segment.log.path, lost, valid.size, valid.problem)
+            logger.warning(
+                "%s: cut %d bytes off at position %d: %s",
+                segment.log.path,
+                lost,
+                valid.size,
+                str(valid.problem).removeprefix(f"{segment.log.path}: "),
+            )
             segment.truncate(valid.size)
             self._files.sync(segment.log.opened())  # the end may already be the recovery point: no flush would sync it
         if not is_last:

@@ -69,7 +69,8 @@ def read_meta_properties(files: Files, path: str) -> MetaProperties | None:
     properties = dict(line.replace("\\", "").partition("=")[::2] for line in lines if line and line[0] not in "#!")
     version = properties.get("version")
     if version not in {"0", VERSION}:
-        raise ConfigurationError(f"{path}: version {version!r} is not known; is this a Kafka log directory?")
+        problem = "it has no version" if version is None else f"version {version!r} is not known"
+        raise ConfigurationError(f"{path}: {problem}: is this a Kafka log directory?")
     node_id = properties.get("node.id", properties.get("broker.id"))
     if node_id is not None and not node_id.isdecimal():
         raise ConfigurationError(f"{path}: node.id {node_id!r} is not a number")

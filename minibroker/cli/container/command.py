@@ -251,7 +251,7 @@ def _check_readable(name: str, path: Path) -> None:
 
 def _unreadable(name: str, path: Path, error: OSError) -> ConfigurationError:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return ConfigurationError(f"{name}: {path} file does not exist")
+        return ConfigurationError(f"{name}: the file {path} does not exist")
     advice = f": user {os.geteuid()} of the container must be able to read it and to enter its folder" if error.errno == EACCES else ""
     return ConfigurationError(f"{name}: cannot read {path}: {error.strerror or error}{advice}")
 

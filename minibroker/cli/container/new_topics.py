@@ -12,14 +12,13 @@ file needs.
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from minibroker.cli.records import from_json
+from minibroker.cli.records import from_json, json_of
 from minibroker.errors import ConfigurationError
 from minibroker.records.record import Record
 
@@ -82,7 +81,7 @@ def seed_records(file: Path) -> Iterator[tuple[Record, int | None]]:
                 yield Record(0, now_ms, None, text, ()), None
             elif text.strip():
                 try:
-                    yield from_json(json.loads(text), now_ms)
+                    yield from_json(json_of(text), now_ms)
                 except ValueError as error:
                     raise ConfigurationError(f"seed data {file}, line {number}: {error}") from error
 

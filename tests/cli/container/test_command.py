@@ -159,8 +159,8 @@ def test_a_broker_with_secret_files_and_a_jaas_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "content", "problem"),
     [
-        ("none.p12", None, "{F}/none.p12 file does not exist"),
-        ("/none.p12", None, "{F}/none.p12 file does not exist"),
+        ("none.p12", None, "the file {F}/none.p12 does not exist"),
+        ("/none.p12", None, "the file {F}/none.p12 does not exist"),
         ("password", b"\xff\xfe", "{F}/password is not a text file with a password"),
         ("password", b"x" * 70_000, "{F}/password is not a text file with a password"),
         (".", None, "cannot read {F}: Is a directory"),

@@ -56,7 +56,7 @@ def test_cluster_and_directory_ids_are_kept(tmp_path: Path) -> None:
         ("version=9\ncluster.id=mine\nnode.id=1\n", "version '9' is not known"),
         ("version=1\ncluster.id=mine\nnode.id=one\n", "node.id 'one' is not a number"),
         ("version=1\ncluster.id=mine\nnode.id=1\ndirectory.id=short\n", "directory.id=short is no id"),
-        ("", "version None is not known"),
+        ("", "it has no version"),
     ],
 )
 def test_directory_of_another_cluster_or_node_is_refused(tmp_path: Path, properties: str, line: str) -> None:
