@@ -3,7 +3,7 @@
     POST /apis/registry/v3/groups/G/artifacts                           register; v2 has the artifact in the header X-Registry-ArtifactId
     POST /apis/registry/v3/search/versions                              look up by content
     POST /apis/registry/v2/groups/G/artifacts/A/meta                    the same
-    GET  .../v3/groups/G/artifacts/A/versions/V[/content|/references]   v2: versions/V/meta
+    GET  .../v3/groups/G/artifacts/A/versions/V[/content|/references]   v2: versions/V/meta, and A/meta for the latest one
     GET  .../ids/contentIds/I[/references], .../ids/globalIds/I[/references]
 
 The artifact A of the group `default` is the subject A, that of another group the subject `G.A`: the names that Confluent's strategies give
@@ -63,6 +63,7 @@ class ApicurioApi:
             ("GET", f"{_V3}{artifacts}{version}/references", self._get_version_references),
             ("POST", f"{_V2}{artifacts}", self._create_v2),
             ("POST", f"{_V2}{artifacts}/{{artifact:[^/]+}}/meta", self._find_v2),
+            ("GET", f"{_V2}{artifacts}/{{artifact:[^/]+}}/meta", self._get_version_v2),
             ("GET", f"{_V2}{artifacts}{version}/meta", self._get_version_v2),
         ]
         for path in (rf"{api}/ids/{kind}/{{id:\d+}}" for api in (_V2, _V3) for kind in ("contentIds", "globalIds")):
@@ -139,7 +140,7 @@ class ApicurioApi:
 
     async def _version(self, request: web.Request) -> dict[str, Any]:
         subject = self._subject(request.match_info["group"], request.match_info["artifact"])
-        version = _version_of(request.match_info["version"])
+        version = _version_of(request.match_info.get("version", "latest"))
         return await self._registry.get_version(subject, version, with_deleted=False, form="")
 
     async def _get_version(self, request: web.Request) -> Any:

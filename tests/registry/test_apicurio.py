@@ -17,7 +17,15 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.java import SHORT_LIVED, jars
 from tests.support.soak import IS_SOAK
 
-SERDES = "io.apicurio:apicurio-registry-{}-serde-kafka:3.1.7"
+LOGGING = "org.slf4j:slf4j-simple:1.7.36"
+FORMATS = ("avro", "jsonschema", "protobuf")
+RELEASES = {
+    "3.1.7": [*(f"io.apicurio:apicurio-registry-{each}-serde-kafka:3.1.7" for each in FORMATS), "org.apache.kafka:kafka-clients:4.1.1"],
+    "2.6.5": [
+        *(f"io.apicurio:apicurio-registry-serdes-{each}-serde:2.6.5.Final" for each in FORMATS),
+        "org.apache.kafka:kafka-clients:3.9.1",
+    ],
+}
 FIRST = '{"type":"record","name":"P","namespace":"s","fields":[{"name":"name","type":"string"}]}'
 SECOND = FIRST.replace("]}", ',{"name":"age","type":"int","default":7}]}')
 V2, V3 = "/apis/registry/v2", "/apis/registry/v3"
@@ -103,7 +111,8 @@ async def test_version_2_has_other_paths_and_fields(api: Api) -> None:
     assert await api("POST", artifacts, FIRST, headers) == where | ids(1, 1)
     assert await api("POST", artifacts, FIRST, headers) == (409, "RuleViolationException")
     assert await api("POST", f"{artifacts}?ifExists=RETURN_OR_UPDATE", SECOND, headers) == where | ids(2, 2)
-    assert await api("GET", f"{artifacts}/orders-value/versions/latest/meta") == where | ids(2, 2)
+    for latest in ("versions/latest/meta", "meta"):
+        assert await api("GET", f"{artifacts}/orders-value/{latest}") == where | ids(2, 2)
     assert await api("POST", f"{artifacts}/orders-value/meta", FIRST) == where | ids(1, 1)
     assert await api("POST", f"{artifacts}/orders-value/meta", '"int"') == (404, "ArtifactNotFoundException")
 
@@ -122,11 +131,10 @@ async def test_requests_that_fail(api: Api) -> None:
 
 
 @pytest.mark.skipif(not IS_SOAK, reason="fetches Apicurio's jars: MINIBROKER_SOAK=1 runs it")
-@pytest.mark.parametrize("version", ["v2", "v3"])
-def test_apicurios_serializers(tmp_path: Path, version: str) -> None:
-    """Their payloads are Confluent's: our decoder, which knows Confluent's API only, reads the one of Avro."""
-    folder = jars("apicurio-serdes-3.1.7", *(SERDES.format(each) for each in ("avro", "jsonschema", "protobuf")),
-        "org.apache.kafka:kafka-clients:4.1.1", "org.slf4j:slf4j-simple:1.7.36")  # fmt: skip
+@pytest.mark.parametrize(("release", "version"), [("3.1.7", "v3"), ("3.1.7", "v2"), ("2.6.5", "v2")])
+def test_apicurios_serializers(tmp_path: Path, release: str, version: str) -> None:
+    """They register, find, and read back Avro, JSON Schema and Protobuf. The id in their payloads is that of the schema for others."""
+    folder = jars(f"apicurio-serdes-{release}", *RELEASES[release], LOGGING)
     program = str(HERE / "apicurio" / "ApicurioClient.java")
     with BrokerProcess(tmp_path, "--registry-port", "0") as broker:
         client = RegistryOverHttp(url_of(broker))

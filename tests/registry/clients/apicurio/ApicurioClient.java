@@ -32,6 +32,9 @@ public class ApicurioClient {
 
     private static Map<String, Object> settings(String... pairs) {
         Map<String, Object> found = new HashMap<>(Map.of("apicurio.registry.url", url, "apicurio.registry.retry-count", "0"));
+        // Release 2 puts the id into a header, in 8 bytes, unless these are set; release 3 ignores them.
+        found.putAll(Map.of("apicurio.registry.headers.enabled", "false", "apicurio.registry.as-confluent", "true"));
+        found.put("apicurio.registry.use-id", "contentId");
         for (int index = 0; index < pairs.length; index += 2) {
             found.put("apicurio.registry." + pairs[index], pairs[index + 1]);
         }
