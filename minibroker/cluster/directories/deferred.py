@@ -34,6 +34,7 @@ from minibroker.log.partition_log import PartitionLog
 #: and several milliseconds in all while the disk is busy. Requests for many logs are served in pieces of
 #: this size.
 OPENED_AT_ONCE: Final = 8
+TURN_MS: Final = 5  #: time after which a turn ends with fewer logs, because the disk is busy. A clock that jumps does no harm
 RETRY_MS: Final = 1000
 
 
@@ -78,10 +79,13 @@ class LateOpening:
 
     def _turn(self) -> None:
         self._timer = None
+        until_ms = self._clock.now_ms() + TURN_MS
         for _ in range(min(OPENED_AT_ONCE, len(self._waiting))):
             if not self._open_next():  # the others would fail as well
                 self._timer = self._clock.call_later_ms(RETRY_MS, self._turn)
                 return
+            if self._clock.now_ms() >= until_ms:
+                break
         if self._waiting:
             self._timer = self._clock.call_later_ms(0, self._turn)
 
@@ -159,8 +163,11 @@ class LateRemoval:
 
     def _turn(self) -> None:
         self._timer = None
+        until_ms = self._clock.now_ms() + TURN_MS
         for key in list(islice(self._waiting, REMOVED_AT_ONCE)):
             self._remove(key)
+            if self._clock.now_ms() >= until_ms:
+                break
         if self._waiting:
             self._timer = self._clock.call_later_ms(0, self._turn)
         else:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from minibroker.clock import ManualClock, ManualTimer
-from minibroker.cluster.directories.deferred import OPENED_AT_ONCE, RETRY_MS
+from minibroker.cluster.directories.deferred import OPENED_AT_ONCE, RETRY_MS, TURN_MS
 from minibroker.errors import KafkaStorageError
 from minibroker.schemas import k03_metadata as k03
 from minibroker.schemas import k10_find_coordinator as k10
@@ -56,6 +56,31 @@ def test_each_step_opens_a_few_logs() -> None:
             clock.due.pop(0)()
     assert not clock.due
     assert all(partition.online_log is not None for partition in broker.cluster.topics["orders"].partitions)
+
+
+class _SlowDisk(FaultyFiles):
+    """Takes some time to open a new log."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__()
+        self._clock = clock
+        self.folder_ms = 0  #: time that a new folder takes
+
+    def make_directory(self, path: str) -> None:
+        self._clock.jump(self.folder_ms)
+        super().make_directory(path)
+
+
+@pytest.mark.parametrize(("folder_ms", "opened"), [(TURN_MS, 1), (2, 3), (0, OPENED_AT_ONCE)])
+def test_a_step_opens_fewer_logs_on_a_slow_disk(folder_ms: int, opened: int) -> None:
+    clock = _Turns()
+    files = _SlowDisk(clock)
+    broker = BrokerInMemory(clock=clock, files=files)
+    files.folder_ms = folder_ms
+    broker.cluster.create_topic("orders", partition_count=COUNT)
+    for turns in range(1, 4):
+        assert len(_folders(broker.folder)) == turns * opened
+        clock.due.pop(0)()
 
 
 def test_accessing_a_log_opens_it(broker: BrokerInMemory) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from minibroker.cluster.cluster import Cluster
+from minibroker.cluster.directories.deferred import TURN_MS
 from minibroker.errors import UnknownTopicOrPartition
 from minibroker.schemas import k19_create_topics as k19
 from minibroker.schemas import k20_delete_topics as k20
@@ -74,6 +75,20 @@ def test_each_step_removes_a_few_folders(broker: BrokerInMemory, files: FaultyFi
     opened = files.counts["open"]
     turn(broker)
     assert files.counts["open"] == opened
+
+
+def test_each_step_removes_fewer_folders_on_a_slow_disk(broker: BrokerInMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    rename = broker.cluster.logs._files.rename
+
+    def slow(source: str, target: str) -> None:
+        broker.clock.jump(TURN_MS)
+        rename(source, target)
+
+    monkeypatch.setattr(broker.cluster.logs._files, "rename", slow)
+    delete(broker)
+    for removed in range(1, COUNT):
+        assert named(broker.folder) == set(range(removed, COUNT))
+        turn(broker)
 
 
 def test_recreated_topic_replaces_pending_folders_of_the_old_one(broker: BrokerInMemory) -> None:
