@@ -5,10 +5,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from contextlib import nullcontext
+from operator import attrgetter
 from typing import Any
 
 from minibroker.wire import codec
-from minibroker.wire.primitives import MAX_STRING_SIZE, NUMBERS, UUID_SIZE, EncodeError, unsigned_varint
+from minibroker.wire.primitives import MAX_STRING_SIZE, NUMBER_STRUCTS, NUMBERS, UUID_SIZE, EncodeError, unsigned_varint
 from minibroker.wire.schema import Buffer, Field, default_of
 from minibroker.wire.source import NO_EXTRA, Extra, Source
 
@@ -53,6 +54,21 @@ def _string_length(length: int) -> bytes:
     if length > MAX_STRING_SIZE + 1:
         raise EncodeError(f"string of {length - 1} bytes")
     return unsigned_varint(length)
+
+
+def _tagged_numbers(fields: list[Field]) -> Callable[[Any], bytes]:
+    """Return a function that does what `codec.encode_tagged_fields` does for a struct whose tagged fields are numbers."""
+    plan = []
+    for field in fields:
+        number = NUMBER_STRUCTS[field.kind]
+        head = unsigned_varint(field.tag or 0) + unsigned_varint(number.size)
+        plan.append((attrgetter(field.name), default_of(field), struct.Struct(f">{len(head)}s{NUMBERS[field.kind]}").pack, head))
+
+    def encode(value: Any) -> bytes:
+        sent = [pack(head, content) for get, default, pack, head in plan if (content := get(value)) != default]
+        return unsigned_varint(len(sent)) + b"".join(sent)
+
+    return encode
 
 
 class _EncoderWriter:
@@ -111,8 +127,13 @@ class _EncoderWriter:
         self.path.pop()
 
     def tagged(self, value: str, fields: list[Field]) -> str:
-        """Return an expression for the bytes of tagged fields, some of which are sent. A single UUID (committed offsets) is inlined."""
+        """Return an expression for the bytes of tagged fields, some of which are sent.
+
+        Numbers (states of transactions) have a function, and a single UUID (committed offsets) is inlined.
+        """
         field = fields[0]
+        if all(each.kind in NUMBERS and not each.is_array and each.struct is None for each in fields):
+            return f"{self.source.bind('tagged', _tagged_numbers(fields))}({value})"
         if len(fields) > 1 or field.kind != "uuid" or field.is_array or field.tag is None:
             return f"tagged({value})"
         head = b"\1" + unsigned_varint(field.tag) + unsigned_varint(UUID_SIZE)
