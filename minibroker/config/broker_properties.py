@@ -71,7 +71,13 @@ _NETWORK: tuple[Row, ...] = (
         None,
         "Addresses to listen on, NAME://HOST:PORT; an empty host is every interface, port 0 any free port.",
     ),
-    ("advertised.listeners", LIST, None, None, "Addresses that clients are given, NAME://HOST:PORT; those of listeners if it is not set."),
+    (
+        "advertised.listeners",
+        LIST,
+        None,
+        None,
+        "Addresses that the broker gives to clients, NAME://HOST:PORT. If it is not set: those of listeners.",
+    ),
     (
         "listener.security.protocol.map",
         STRING,
@@ -109,7 +115,7 @@ _NETWORK: tuple[Row, ...] = (
         LIST,
         "kafka_exporter,jmx,minibroker",
         None,
-        "Which names /metrics has: kafka_exporter, jmx, minibroker, reporter, kminion, lag, burrow, redpanda, otel (metrics.md).",
+        "Names that /metrics serves: kafka_exporter, jmx, minibroker, reporter, kminion, lag, burrow, redpanda, otel (metrics.md).",
     ),
     (
         "queued.max.request.bytes",
@@ -129,8 +135,14 @@ _NETWORK: tuple[Row, ...] = (
     ),
     ("socket.send.buffer.bytes", INT, "102400", at_least(-1), "SO_SNDBUF of a connection; -1 leaves it to the system."),
     ("fetch.max.bytes", INT, "57671680", at_least(1024), "Largest Fetch response, even if the client accepts more."),
-    ("max.incremental.fetch.session.cache.slots", INT, "1000", at_least(0), "Fetch sessions kept (KIP-227)."),
-    ("max.request.partition.size.limit", INT, "2000", at_least(1), "Most partitions in one answer to DescribeTopicPartitions."),
+    ("max.incremental.fetch.session.cache.slots", INT, "1000", at_least(0), "Maximum number of fetch sessions (KIP-227)."),
+    (
+        "max.request.partition.size.limit",
+        INT,
+        "2000",
+        at_least(1),
+        "Maximum number of partitions in one response to DescribeTopicPartitions.",
+    ),
     ("request.timeout.ms", INT, "30000", at_least(0), "Longest wait of WriteTxnMarkers for the high watermark."),
 )
 
@@ -147,7 +159,7 @@ _AUTHORIZER: tuple[Row, ...] = (
         STRING,
         "",
         Check("non-null string", _authorizer_problem),
-        f"Who decides what clients may do: {STANDARD_AUTHORIZER}, or nothing to allow everything.",
+        f"Class that decides what clients may do: {STANDARD_AUTHORIZER}. If it is not set, every client may do everything.",
     ),
     (
         "super.users",
@@ -178,10 +190,10 @@ _NETWORK_DYNAMIC: tuple[Row, ...] = (
         INT,
         _INT_MAX,
         at_least(0),
-        "Most new connections a second. Those of ten seconds may come at once; further ones wait, up to 10 s.",
+        "Maximum number of new connections a second. Those of ten seconds may arrive at once. Further ones wait, up to 10 s.",
     ),
-    ("max.connections", INT, _INT_MAX, at_least(0), "Most connections at the same time; further ones are closed."),
-    ("max.connections.per.ip", INT, _INT_MAX, at_least(0), "Most connections at the same time from one address."),
+    ("max.connections", INT, _INT_MAX, at_least(0), "Maximum number of connections at the same time. The broker closes further ones."),
+    ("max.connections.per.ip", INT, _INT_MAX, at_least(0), "Maximum number of connections at the same time from one address."),
     ("max.connections.per.ip.overrides", STRING, "", None, "max.connections.per.ip of single addresses, ADDRESS:COUNT,..."),
 )
 
@@ -189,7 +201,7 @@ _TOPICS: tuple[Row, ...] = (
     ("auto.create.topics.enable", BOOLEAN, "true", None, "Whether a topic is created when a client first uses it."),
     ("default.replication.factor", INT, "1", at_least(1), "Replication factor of topics created on first use."),
     ("delete.topic.enable", BOOLEAN, "true", None, "Whether topics can be deleted."),
-    ("num.partitions", INT, "1", at_least(1), "Partitions of a topic that is created without a number of them."),
+    ("num.partitions", INT, "1", at_least(1), "Number of partitions of a topic that is created without one."),
     (
         "topic.partition.count.map",
         LIST,
@@ -222,7 +234,7 @@ _LOG_STATIC: tuple[Row, ...] = (
         LONG,
         "3600000",
         at_least(0),
-        "Age of the newest snapshot at which the next change of metadata writes another one first; 0: never.",
+        "Age of the newest snapshot from which the next change of metadata first writes a new one; 0: never.",
     ),
     ("metadata.log.segment.bytes", INT, "1073741824", at_least(8_388_608), "Segment size of __cluster_metadata-0."),
     ("metadata.max.retention.bytes", LONG, "104857600", None, "Size of __cluster_metadata-0 above which its oldest snapshots are removed."),
@@ -251,7 +263,7 @@ _LOG_DYNAMIC: tuple[Row, ...] = (
     ("log.cleaner.min.cleanable.ratio", DOUBLE, "0.5", between(0, 1), "Share of uncompacted bytes from which a log is compacted."),
     ("log.cleaner.min.compaction.lag.ms", LONG, "0", at_least(0), "Shortest time that a record stays uncompacted."),
     ("log.cleaner.threads", INT, "1", at_least(0), "Logs that are compacted at the same time."),
-    ("log.cleanup.policy", LIST, "delete", one_of("compact", "delete"), "What is done with old segments: delete, compact or both."),
+    ("log.cleanup.policy", LIST, "delete", one_of("compact", "delete"), "What happens to old segments: delete, compact or both."),
     (
         "log.flush.interval.messages",
         LONG,
@@ -324,7 +336,13 @@ DESCRIBED_IF_SET = DYNAMIC_ONLY | {row[0] for row in _AUTHORIZER[1:]}
 _COORDINATORS: tuple[Row, ...] = (
     ("group.initial.rebalance.delay.ms", INT, "0", at_least(0), "How long a new group waits for more members."),
     ("group.max.session.timeout.ms", INT, "1800000", None, "Longest session timeout that a member may request."),
-    ("group.max.size", INT, "5000", at_least(1), "Most members of a classic group, and most ids of members that have not joined yet."),
+    (
+        "group.max.size",
+        INT,
+        "5000",
+        at_least(1),
+        "Maximum number of members of a classic group, and of ids of members that have not joined yet.",
+    ),
     ("group.min.session.timeout.ms", INT, "6000", None, "Shortest session timeout that a member may request."),
     ("offset.metadata.max.bytes", INT, "4096", None, "Longest metadata of a committed offset."),
     ("offsets.retention.check.interval.ms", LONG, "600000", at_least(1), "How often expired offsets are removed."),
@@ -367,7 +385,7 @@ _SHARE_COORDINATOR: tuple[Row, ...] = (
         INT,
         "300000",
         at_least(1),
-        "Age from which the state of a share partition is written again, so that older records of others can be pruned.",
+        "Age from which the state of a share partition is rewritten, so that older records of other partitions can be deleted.",
     ),
     (
         "share.coordinator.snapshot.update.records.per.snapshot",
@@ -383,7 +401,7 @@ _SHARE_COORDINATOR: tuple[Row, ...] = (
         INT,
         "300000",
         at_least(1),
-        "How often records of __share_group_state that later ones repeat are deleted.",
+        "How often obsolete records of __share_group_state are deleted.",
     ),
     (
         "share.coordinator.state.topic.replication.factor",

@@ -73,8 +73,8 @@ NO_EFFECT: Final = frozenset(
     }
 )  # fmt: skip
 
-_ONE_REPLICA: Final = "There is one replica of everything. With several brokers clients see more, but nothing is replicated."
-_SEVERAL: Final = "Has an effect only with several brokers: the replica of a single one is always in sync."
+_ONE_REPLICA: Final = "There is one replica of everything. With several brokers, clients see more replicas, but nothing is replicated."
+_SEVERAL: Final = "It has an effect only with several brokers: the only replica of a single broker is always in sync."
 _GROUP_SIZE: Final = "Kafka sets no limit. The work of one heartbeat or JoinGroup grows with the group: about 25 ms at 5,000 members."
 _AT_ONCE: Final = "A group does not wait for more members, so tests of one consumer start immediately."
 

@@ -70,7 +70,7 @@ def _times(kind: str) -> tuple[Row, ...]:
     return (
         (f"{kind}.session.timeout.ms", INT, "45000", at_least(1), "Time without a heartbeat after which a member is removed."),
         (f"{kind}.heartbeat.interval.ms", INT, "5000", at_least(1), "How often members send a heartbeat."),
-        (f"{kind}.assignment.interval.ms", INT, "1000", at_least(0), "Least time between two assignments."),
+        (f"{kind}.assignment.interval.ms", INT, "1000", at_least(0), "Minimum time between two assignments."),
     )
 
 
@@ -84,7 +84,7 @@ _ROWS: tuple[Row, ...] = (
         Check("[latest, earliest, by_duration:PnDTnHnMn.nS]", _offset_reset),
         "Where a share group starts in a partition: earliest, latest, or a duration ago, for example by_duration:PT1H.",
     ),
-    ("share.delivery.count.limit", INT, "5", at_least(2), "How often a record is delivered before it is given up."),
+    ("share.delivery.count.limit", INT, "5", at_least(2), "How often a record is delivered at most. After that, it is archived."),
     (
         "share.isolation.level",
         STRING,
@@ -146,7 +146,7 @@ def _same(check: Check) -> tuple[Check, Check, Check]:
 
 def _of_kind(kind: str) -> tuple[Row, ...]:
     sessions = f"Time without a heartbeat after which a member of a {kind} group is removed."
-    heartbeats = f"How often members of a {kind} group send a heartbeat, whose answer brings changes of their assignment."
+    heartbeats = f"How often members of a {kind} group send a heartbeat. The response contains changes of their assignment."
     return (
         *_limited(kind, "session.timeout.ms", (45_000, 45_000, 60_000), _same(at_least(1)), sessions),
         *_limited(kind, "heartbeat.interval.ms", (1_000, 1_000, 15_000), _same(at_least(1)), heartbeats),
@@ -161,7 +161,7 @@ def _assignment(kind: str) -> tuple[Row, Row, Row]:
 _CONSUMER: tuple[Row, ...] = (
     *_of_kind("consumer"),
     *_assignment("consumer")[1:],
-    ("group.consumer.max.size", INT, "5000", at_least(1), "Most members of a consumer group."),
+    ("group.consumer.max.size", INT, "5000", at_least(1), "Maximum number of members of a consumer group."),
     (
         "group.consumer.assignors",
         LIST,
@@ -181,15 +181,15 @@ _CONSUMER: tuple[Row, ...] = (
 _SHARE: tuple[Row, ...] = (
     *_of_kind("share"),
     *_assignment("share")[1:],
-    ("group.share.max.size", INT, "200", between(1, 1_000), "Most members of a share group."),
+    ("group.share.max.size", INT, "200", between(1, 1_000), "Maximum number of members of a share group."),
     ("group.share.assignors", LIST, "simple", one_of("simple"), "The assignor of share groups; there is one."),
-    ("group.share.max.share.sessions", INT, "2000", at_least(1), "Share sessions kept."),
+    ("group.share.max.share.sessions", INT, "2000", at_least(1), "Maximum number of share sessions."),
     *_limited(
         "share",
         "delivery.count.limit",
         (5, 2, 10),
         (between(2, 10), between(2, 5), between(5, 25)),
-        "How often a record is delivered before it is given up.",
+        "How often a record is delivered at most. After that, it is archived.",
     ),
     *_limited(
         "share",
@@ -210,9 +210,9 @@ _SHARE: tuple[Row, ...] = (
 _STREAMS: tuple[Row, ...] = (
     *_of_kind("streams"),
     *_assignment("streams")[1:],
-    ("group.streams.max.size", INT, "5000", at_least(1), "Most members of a streams group."),
+    ("group.streams.max.size", INT, "5000", at_least(1), "Maximum number of members of a streams group."),
     ("group.streams.num.standby.replicas", INT, "0", at_least(0), "Standby replicas of each task of a streams group."),
-    ("group.streams.max.standby.replicas", INT, "2", at_least(0), "Most that a group's streams.num.standby.replicas may be."),
+    ("group.streams.max.standby.replicas", INT, "2", at_least(0), "Maximum of a group's streams.num.standby.replicas."),
     (
         "group.streams.initial.rebalance.delay.ms",
         INT,

@@ -55,7 +55,7 @@ _TLS_READ_ONLY: tuple[Row, ...] = (
         STRING,
         "DEFAULT",
         None,
-        "Rules that make the principal of a client certificate from its distinguished name: RULE:pattern/replacement/[LU] or DEFAULT.",
+        "Rules that turn the distinguished name of a client certificate into a principal: RULE:pattern/replacement/[LU] or DEFAULT.",
     ),
 )
 _TLS_DYNAMIC: tuple[Row, ...] = (
@@ -65,7 +65,7 @@ _TLS_DYNAMIC: tuple[Row, ...] = (
         STRING,
         "none",
         one_of("required", "requested", "none"),
-        "Whether clients must show a certificate. A SASL_SSL listener takes it only with its own prefix.",
+        "Whether clients must present a certificate. For a SASL_SSL listener, set it with the listener's prefix.",
     ),
     ("ssl.enabled.protocols", LIST, "TLSv1.2,TLSv1.3", None, "Versions of TLS that are served."),
     ("ssl.key.password", PASSWORD, None, None, "Password of the private key."),
@@ -76,7 +76,7 @@ _TLS_DYNAMIC: tuple[Row, ...] = (
     ("ssl.keystore.type", STRING, "JKS", None, "Format of the key store: JKS, PKCS12 or PEM."),
     ("ssl.protocol", STRING, "TLSv1.3", None, "Accepted; ssl.enabled.protocols lists the versions of TLS that are served."),
     ("ssl.truststore.certificates", PASSWORD, None, None, "Trusted certificates as PEM text, with ssl.truststore.type=PEM."),
-    ("ssl.truststore.location", STRING, None, None, "File of the certificates that client certificates must lead to."),
+    ("ssl.truststore.location", STRING, None, None, "File of the authorities that client certificates must come from."),
     ("ssl.truststore.password", PASSWORD, None, None, "Password of the trust store file; not for PEM."),
     ("ssl.truststore.type", STRING, "JKS", None, "Format of the trust store: JKS, PKCS12 or PEM."),
 )
@@ -90,12 +90,24 @@ _SASL_READ_ONLY: tuple[Row, ...] = (
     ),
     ("connections.max.reauth.ms", LONG, "0", None, "Longest time until a client must authenticate again (KIP-368); 0: never."),
     ("sasl.oauthbearer.clock.skew.seconds", INT, "30", None, "Difference of clocks that is allowed when the times of a token are checked."),
-    ("sasl.oauthbearer.expected.audience", LIST, "", None, "Audiences of which a token must have one; all are allowed if it is empty."),
-    ("sasl.oauthbearer.expected.issuer", STRING, None, None, "The issuer that a token must have; any if it is not set."),
+    (
+        "sasl.oauthbearer.expected.audience",
+        LIST,
+        "",
+        None,
+        "A token must have one of these audiences. If empty, every audience is allowed.",
+    ),
+    (
+        "sasl.oauthbearer.expected.issuer",
+        STRING,
+        None,
+        None,
+        "The issuer that a token must have. If it is not set, every issuer is allowed.",
+    ),
     ("sasl.oauthbearer.jwks.endpoint.refresh.ms", LONG, "3600000", None, "How often the keys of token issuers are read again."),
     ("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", LONG, "10000", None, "Longest wait between attempts to read the keys."),
     ("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", LONG, "100", None, "First wait between attempts to read the keys."),
-    ("sasl.oauthbearer.jwks.endpoint.url", STRING, None, None, "Where the keys of token issuers are: an http, https or file URL."),
+    ("sasl.oauthbearer.jwks.endpoint.url", STRING, None, None, "URL of the keys of token issuers (http, https or file)."),
     (
         "sasl.oauthbearer.jwt.validator.class",
         CLASS,
@@ -103,8 +115,8 @@ _SASL_READ_ONLY: tuple[Row, ...] = (
         known_class(f"{_OAUTHBEARER}.DefaultJwtValidator", f"{_OAUTHBEARER}.BrokerJwtValidator"),
         "Accepted; which tokens are valid depends on sasl.server.callback.handler.class.",
     ),
-    ("sasl.oauthbearer.scope.claim.name", STRING, "scope", None, "The claim of a token that has its scopes."),
-    ("sasl.oauthbearer.sub.claim.name", STRING, "sub", None, "The claim of a token that has the name of the principal."),
+    ("sasl.oauthbearer.scope.claim.name", STRING, "scope", None, "The claim of a token that contains its scopes."),
+    ("sasl.oauthbearer.sub.claim.name", STRING, "sub", None, "The claim of a token that contains the name of the principal."),
     (
         "sasl.server.callback.handler.class",
         CLASS,
@@ -125,7 +137,7 @@ _SASL_DYNAMIC: tuple[Row, ...] = (
         CLASS,
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
         known_class("org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"),
-        "Only Kafka's own class, whose behaviour is built in.",
+        "Only Kafka's default class is accepted; its behaviour is built in.",
     ),
     ("sasl.enabled.mechanisms", LIST, "GSSAPI", None, "SASL mechanisms that are served: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER."),
     (
@@ -140,7 +152,7 @@ _TOKENS: tuple[Row, ...] = (
     ("delegation.token.expiry.check.interval.ms", LONG, "3600000", at_least(1), "How often expired delegation tokens are removed."),
     ("delegation.token.expiry.time.ms", LONG, "86400000", at_least(1), "Time until a delegation token expires unless it is renewed."),
     ("delegation.token.max.lifetime.ms", LONG, "604800000", at_least(1), "Time after which a delegation token cannot be renewed."),
-    ("delegation.token.secret.key", PASSWORD, None, None, "Key that signs delegation tokens. Without it there are none."),
+    ("delegation.token.secret.key", PASSWORD, None, None, "Key that signs delegation tokens. Without it, there are no tokens."),
 )
 
 SECURITY_PROPERTIES: dict[str, Property] = {

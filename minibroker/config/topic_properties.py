@@ -41,7 +41,7 @@ _ROWS: tuple[Row, ...] = (
         LIST,
         "delete",
         one_of("compact", "delete"),
-        "What is done with old segments: delete them after retention, compact them to the last value per key, or both. Empty keeps all.",
+        "What happens to old segments: delete them after retention, compact them to the last value per key, or both. Empty: keep all.",
     ),
     ("compression.gzip.level", INT, "-1", gzip_level, "Level when compression.type is gzip; -1 is the library's default."),
     ("compression.lz4.level", INT, "9", between(1, 17), "Level when compression.type is lz4."),

@@ -25,7 +25,8 @@ Properties have Apache Kafka's names, types and defaults. Values come from these
 5. for properties whose mode is *cluster-wide*, the values that AlterConfigs stored: first those of all brokers, then those of this
    broker. They survive a restart.
 
-An invalid value stops the start with one line that says why. An unknown name is a warning that names the nearest known one.
+With an invalid value, the broker does not start, and prints one line that says why. For an unknown name, it logs a warning
+with the nearest known name.
 [Properties of Apache Kafka that have no effect here](#properties-of-apache-kafka-without-effect) are ignored, with a warning if
 they would change what clients may do.
 
@@ -39,7 +40,7 @@ Three files to start with:
 
 | file | what it is for |
 |---|---|
-| [`config/server.properties`](../config/server.properties) | the defaults with explanations, to be changed |
+| [`config/server.properties`](../config/server.properties) | the defaults with explanations, as a starting point |
 | [`config/test.properties`](../config/test.properties) | tests and CI: small and fast, on a free port of this machine only |
 | [`config/durable.properties`](../config/durable.properties) | acknowledged records survive a loss of power |
 
@@ -53,10 +54,11 @@ advertised.listeners=HOST://localhost:9092,DOCKER://broker:19092
 listener.security.protocol.map=HOST:PLAINTEXT,DOCKER:PLAINTEXT
 ```
 
-**Durability** is Kafka's: an acknowledged record is in the page cache, which survives the death of the process. With
-`log.flush.interval.messages=1` it is on the disk before the acknowledgement; one fsync serves all requests that arrive together.
+**Durability** is as in Kafka: an acknowledged record is in the page cache, and survives a crash of the process. With
+`log.flush.interval.messages=1`, the broker syncs it to disk before the acknowledgement. One fsync serves all requests that
+arrive together.
 
-**Retention and compaction** are Kafka's: `retention.ms`, `retention.bytes` and `cleanup.policy=compact` for a topic, or `log.*` for
+**Retention and compaction** are as in Kafka: `retention.ms`, `retention.bytes` and `cleanup.policy=compact` for a topic, or `log.*` for
 all. A change has effect immediately, where Kafka waits for `log.retention.check.interval.ms`. The age of records is that of their
 timestamps: records with old timestamps are deleted within minutes, unless the topic has `retention.ms=-1`. This empties a topic:
 
@@ -72,10 +74,11 @@ minibroker topics alter orders --delete-config retention.ms
   brokers (`minibroker configs alter brokers --default -c NAME=VALUE`) or for one.
 - **Kafka's default** is empty if it is the same. *Not Kafka's* marks properties that only minibroker has. *Internal* marks
   properties that Kafka reads and does not document.
-- **Differs** says how the effect differs from Apache Kafka 4.3.1. *No effect* marks properties that are accepted, checked, stored
-  and shown, and that nothing uses.
-- **per-broker** properties are those of TLS and SASL. They can have a listener in front, `listener.name.internal.ssl.client.auth`,
-  and some of them a mechanism, `listener.name.internal.plain.sasl.jaas.config`, both in lower case. They can change while the
+- **Differs** says how the effect differs from Apache Kafka 4.3.1. *No effect* marks properties that
+  the broker accepts, checks, stores and shows, but does not use.
+- **per-broker** properties are those of TLS and SASL. They can have the prefix of a listener,
+  `listener.name.internal.ssl.client.auth`, and some of them also of a mechanism,
+  `listener.name.internal.plain.sasl.jaas.config`. Both are in lower case. They can change while the
   broker runs only if they name a listener.
 
 """
