@@ -110,7 +110,7 @@ class ConsoleSite:
         parts = {"/lab": self._host.lab, "/schemas": self._host.registry}
         absent = {path for path, part in parts.items() if part is None}
         return {
-            "navigation": [each for each in NAVIGATION if each[0] not in absent],
+            "navigation": [] if session is None and self._sessions.is_needed else [each for each in NAVIGATION if each[0] not in absent],
             "section": "" if page is None else page.section or page.path,
             "title": "" if page is None else page.title,
             "is_read_only": self._is_read_only,

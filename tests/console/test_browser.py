@@ -349,3 +349,31 @@ def test_ten_thousand_topics_are_paged(browser: Any, spare: ServedConsole) -> No
     sync_api.expect(page.locator("main")).to_contain_text(re.compile("10,00[0-9]"))
     pages.close()
     assert pages.problems == []
+
+
+def test_a_value_of_60_mb_is_a_preview_with_a_download(browser: Any, spare: ServedConsole) -> None:
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    size = 60_000_000
+    settings = {"bootstrap.servers": spare.bootstrap}
+    admin = AdminClient(settings)
+    admin.create_topics([NewTopic("huge", 1, config={"max.message.bytes": str(size + 1_000)})])["huge"].result(30)
+    producer = Producer(settings | {"message.max.bytes": size + 1_000})
+    producer.produce("huge", b'{"a": "' + b"x" * (size - 9) + b'"}', "the key")
+    producer.produce("huge", "small")
+    assert producer.flush(60) == 0
+    pages = Pages(browser, spare)
+    page = pages.open("/records?topic=huge")
+    sync_api.expect(page.locator("#rows")).to_contain_text("the key")
+    page.get_by_role("link", name="0", exact=True).click()
+    sync_api.expect(page.locator("main")).to_contain_text("60.0 MB")
+    assert len(page.content()) < 30_000
+    with page.expect_download() as started:
+        page.get_by_role("link", name="Download the value").click()
+    content = started.value.path().read_bytes()
+    assert (len(content), content[:7], content[-2:]) == (size, b'{"a": "', b'"}')
+    page.get_by_role("link", name="Offset 1").click()
+    sync_api.expect(page.locator("main")).to_contain_text("small")
+    pages.close()
+    assert pages.problems == []

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from minibroker.console.annotated import annotated
+from minibroker.console.pages.configs import plain_text
 from minibroker.console.rendering import FOLDER, hex_lines, moment, number, rate, span
 from minibroker.console.svg import chart_svg, strip_svg
 from minibroker.records.any_format import read_batch
@@ -25,6 +26,11 @@ STRIP: dict[str, Any] = {
 )
 def test_numbers_have_separators_and_no_useless_digits(value: float | None, text: str) -> None:
     assert number(value) == text
+
+
+def test_descriptions_of_kafka_lose_their_html_and_no_placeholder() -> None:
+    text = 'See <a href="https://kafka.apache.org">here</a>. <code>x = y</code>, or <ul><li><default></li></ul> <b>not</b> <base>.'
+    assert plain_text(text) == "See here. x = y, or <default> not <base>."
 
 
 @pytest.mark.parametrize(

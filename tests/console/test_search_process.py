@@ -22,7 +22,7 @@ from minibroker.console.filters import Filter
 from minibroker.console.host import Host
 from minibroker.console.observer import Observer
 from minibroker.console.page import Visit
-from minibroker.console.pages.records import records
+from minibroker.console.pages.records import record, records
 from minibroker.console.scanning import Scan
 from minibroker.console.visitor import Visitor
 from minibroker.log.partition_log import PartitionLog
@@ -214,3 +214,18 @@ def test_the_process_imports_neither_the_broker_nor_the_console() -> None:
     imported = set(done.stdout.split())
     assert "minibroker.console.filters" in imported
     assert imported.isdisjoint({"asyncio", "uvloop", "aiohttp", "jinja2", "minibroker.log", "minibroker.cluster", "minibroker.dispatch"})
+
+
+async def test_a_record_leads_to_those_before_and_after_it_over_what_compaction_has_removed(searched: Searched) -> None:
+    async def neighbours(offset: int) -> tuple[int | None, int | None]:
+        data = await record(Visit(searched.host, Visitor(searched.host.services), {"topic": "t", "partition": "0", "offset": str(offset)}))
+        assert data["row"]["offset"] == offset
+        return data["previous"], data["next"]
+
+    sparse = [Record(offset, 1, b"k", b"v") for offset in (0, 700, 1_900)]
+    searched.log.append_own(build_batch(sparse, keep_offsets=True))
+    assert await neighbours(0) == (None, 1)
+    assert await neighbours(COUNT - 1) == (COUNT - 2, COUNT)
+    assert await neighbours(COUNT) == (COUNT - 1, COUNT + 700)
+    assert await neighbours(COUNT + 700) == (COUNT, COUNT + 1_900)
+    assert await neighbours(COUNT + 1_900) == (None, None), "the record before is too far away"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from minibroker.config import definition
@@ -11,6 +12,7 @@ from minibroker.console.values import visible
 from minibroker.schemas import k32_describe_configs as schema
 from minibroker.security.acl import Operation, ResourceType
 
+_MARKUP: Final = re.compile(r"</?(?:a|b|br|code|em|i|li|ol|p|pre|strong|ul)\b[^<>]*>")  #: in Kafka's descriptions
 #: Kafka numbers resources of configs otherwise than those of access control.
 NUMBERS: Final = {ResourceType.TOPIC: 2, ResourceType.CLUSTER: 4, ResourceType.GROUP: 32}
 _SOURCES: Final = {
@@ -21,6 +23,11 @@ _SOURCES: Final = {
     definition.SOURCE_DEFAULT: "default",
     definition.SOURCE_GROUP: "group",
 }
+
+
+def plain_text(documentation: str) -> str:
+    """Return a description of Kafka without its HTML."""
+    return _MARKUP.sub("", documentation)
 
 
 async def configs_of(visit: Visit, kind: ResourceType, name: str, *, only_changed: bool) -> list[dict[str, Any]]:
@@ -45,7 +52,7 @@ async def configs_of(visit: Visit, kind: ResourceType, name: str, *, only_change
                     {"name": other.name, "value": other.value, "source": _SOURCES.get(other.source, str(other.source))}
                     for other in each.synonyms
                 ],
-                "documentation": each.documentation or "",
+                "documentation": plain_text(each.documentation or ""),
             }
         )
     return rows

@@ -10,6 +10,7 @@ from minibroker.console.filters import Filter, FilterError, parse_json_path
 from minibroker.console.page import NotFoundError, Page, QueryError, Visit
 from minibroker.console.pages.topics import quoted
 from minibroker.console.reading import batches_of
+from minibroker.console.scanning import Scan
 from minibroker.console.searching import Search, parse_cursor
 from minibroker.console.times import parse_time
 from minibroker.records.any_format import decode_records
@@ -19,6 +20,7 @@ from minibroker.security.acl import Operation, ResourceType
 
 _COUNT: Final = 25  #: records of a page
 _COUNT_MAX: Final = 200
+_GAP_MAX: Final = 1_000  #: offsets without a record that a link leads over
 _PARTITIONS_MAX: Final = 200  #: of a topic that are read together
 
 STARTS: Final = ("newest", "oldest", "offset", "time")
@@ -147,21 +149,33 @@ async def record(visit: Visit) -> dict[str, Any]:
     topic = visit.topic("topic")
     visit.visitor.check(Operation.READ, ResourceType.TOPIC, topic.name)
     partition, offset = visit.partition(topic), visit.number("offset")
-    found = await visit.host.reader.read_rows(partition, offset, 1)
+    found = await visit.host.reader.read_rows(partition, offset, 2)
     if not found.rows or found.rows[0]["offset"] != offset:
         raise NotFoundError(f"there is no record at offset {offset} of {topic.name}-{partition.index}")
-    await visit.decode(found.rows, topic.name)
-    log = partition.log
+    row, *after = found.rows
+    await visit.decode([row], topic.name)
     return {
         "topic": topic.name,
-        "row": found.rows[0],
+        "row": row,
         "has_schemas": visit.host.registry is not None,
-        "previous": offset - 1 if offset > log.log_start_offset else None,
-        "next": offset + 1 if offset + 1 < log.log_end_offset else None,
+        "previous": await _before(visit, partition, offset),
+        "next": after[0]["offset"] if after else offset + 1 if offset + 1 < partition.log.log_end_offset else None,
         "command": " ".join(
             [f"minibroker consume {quoted(topic.name)} -p {partition.index} --from {offset} -c 1 -o jsonl", *_registry_words(visit)]
         ),
     }
+
+
+async def _before(visit: Visit, partition: Partition, offset: int) -> int | None:
+    """Return the offset of the record before another one. None if there is none, or if compaction has removed too many in between."""
+    start = partition.log.log_start_offset
+    for first in (offset - 1, max(start, offset - _GAP_MAX)):
+        if first < start:
+            break
+        found, _ = await visit.host.reader.find_rows(partition, Scan(first, 1, end_offset=offset, takes_last=True))
+        if found.rows and found.next_offset >= offset:
+            return int(found.rows[0]["offset"])
+    return None
 
 
 async def whole_record(visit: Visit) -> Record:
