@@ -303,5 +303,5 @@ def _not_assigned(group: str, members: int, found: DescribedGroup | KafkaError, 
     if isinstance(found, KafkaError):
         seen = "there is no such group: has its consumer subscribed, and is it polled?"
     else:
-        seen = f"it is {found.state} with {len(found.members)} members"
+        seen = f"it is {found.state} with {len(found.members)} member{'' if len(found.members) == 1 else 's'}"
     return f"group {group!r} did not have {members} assigned members within {timeout_s:g} s: {seen}"
