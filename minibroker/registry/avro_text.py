@@ -107,9 +107,11 @@ class AvroWriter:
             written["aliases"] = sorted(field["aliases"]) if self._is_normal else field["aliases"]
         if self._is_normal and field.get("doc"):
             written["doc"] = field["doc"]
-        return written | self._others(field, _FIELD_RESERVED)
+        return written if field.keys() <= _FIELD_RESERVED else written | self._others(field, _FIELD_RESERVED)
 
     def _others(self, node: Mapping[str, Any], reserved: frozenset[str]) -> dict[str, Any]:
+        if node.keys() <= reserved:
+            return {}
         others = {key: value for key, value in node.items() if key not in reserved}
         return dict(sorted(others.items())) if self._is_normal else others
 

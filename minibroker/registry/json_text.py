@@ -29,6 +29,7 @@ _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False, sep
 _MAY_DIFFER: Final = re.compile(r"\\u|[0-9]\.[0-9]|[0-9]e[-+]|NaN|Infinity")  #: where Python's encoder may not write what Java does
 
 
+_STARTS: Final = ("{", "[", '"')  #: of almost all schemas: no byte order mark, and nothing that looks like UTF-16
 _BRACKETS: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 
 
@@ -65,7 +66,10 @@ def read_json(text: str | bytes) -> Any:
     data = text.encode() if isinstance(text, str) else text
     if _depth_of(data) > DEPTH_MAX:
         raise ValueError(f"more than {DEPTH_MAX} nested levels")
-    value = _DECODER.decode(data.decode(json.detect_encoding(data), "surrogatepass"))
+    if isinstance(text, str) and text[:1] in _STARTS:
+        value = _DECODER.decode(text)
+    else:
+        value = _DECODER.decode(data.decode(json.detect_encoding(data), "surrogatepass"))
     if b"\\ud" in data or b"\\uD" in data:
         write_json(value).encode()  # half of a surrogate pair is no character: it has no bytes in UTF-8
     return value

@@ -2,7 +2,9 @@
 
 Produce is wrapped by `make_registry`, only on a broker with a schema registry. A request that names a
 topic with validation is checked before its handler runs. Records without a schema of their subject
-fail their batch with INVALID_RECORD. Null keys and values pass. Payloads are not decoded.
+fail their batch with INVALID_RECORD. Null keys and values pass. Payloads are not decoded. The message
+of a refused record is that of Confluent Server 7, as its users have published it (for example in
+confluentinc/schema-registry, issue 2636), and a reason.
 
     TopicNameStrategy          TOPIC-key, TOPIC-value
     RecordNameStrategy         the full name of the record in the schema
