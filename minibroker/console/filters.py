@@ -5,6 +5,7 @@ key         the whole key
 json        $.user.id            the path exists
             $.user.id = 5        also !=, <, >, and ~ for "contains"; the value is JSON, or else a text
             $.items[0].name = tea
+            The value may name a schema before its JSON, as those of JSON Schema do.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from minibroker.records.record import Record
 TEXT_MAX: Final = 1_000  #: letters of a filter
 _STEPS_MAX: Final = 20  #: of a path
 _MISSING: Final = object()
+#: bytes that name the schema of a value, by the first of them: an id of 4 bytes, or a GUID. JSON starts with neither
+_SCHEMA_SIZES: Final = {b"\0": 5, b"\1": 17}
 _OPERATORS: Final = ("!=", "=", "<", ">", "~")
 
 
@@ -37,7 +40,7 @@ class JsonPath(NamedTuple):
         if content is None:
             return False
         try:
-            found = json.loads(content)
+            found = json.loads(content[_SCHEMA_SIZES.get(content[:1], 0) :])
         except (ValueError, RecursionError):
             return False
         for step in self.steps:

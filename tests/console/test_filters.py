@@ -35,6 +35,15 @@ def test_json_paths_find_what_they_name(path: str, is_found: bool) -> None:
     assert parse_json_path(path).matches(ORDER) is is_found
 
 
+@pytest.mark.parametrize("frame", [b"\0\0\0\0\7", b"\1" + bytes(range(16))])
+def test_json_paths_find_values_after_the_id_of_their_schema(frame: bytes) -> None:
+    path = parse_json_path("$.user.id = 5")
+    assert path.matches(frame + ORDER)
+    assert not path.matches(frame[:-1] + ORDER)
+    assert not path.matches(frame)
+    assert not path.matches(b"")
+
+
 @pytest.mark.parametrize("path", ["user.id", "$..id", "$.a[", "$.a[x]", "$.a[-1]", "$x", "$" + ".a" * 30, "$." + "a" * 2000])
 def test_invalid_json_paths_are_explained(path: str) -> None:
     with pytest.raises(FilterError):
