@@ -181,10 +181,10 @@ class ClassicGroup:
 
         During a rebalance only the members that have joined count.
         """
-        if self.state is ClassicGroupState.EMPTY:
+        if self.state is ClassicGroupState.EMPTY or len(self.members) < self._rebalance.limits.max_size:
             return True
         if self.state is not ClassicGroupState.PREPARING_REBALANCE:
-            return member_id in self.members or len(self.members) < self._rebalance.limits.max_size
+            return member_id in self.members
         if member_id in self.members and self.members[member_id].joined is not None:
             return True
         return sum(member.joined is not None for member in self.members) < self._rebalance.limits.max_size
@@ -222,7 +222,7 @@ class ClassicGroup:
         if is_settled and member.protocols == join.protocols:
             joined(self._rebalance.join_answer(member))
             return
-        member.update(join)
+        self.members.update(member, join)
         member.wait_to_join(joined)
         self._rebalance.start_or_continue()
 

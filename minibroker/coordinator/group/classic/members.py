@@ -104,11 +104,12 @@ class ClassicMember:
 class MemberTable:
     """Members by id, in the order in which they joined."""
 
-    __slots__ = ("_by_id", "_by_instance", "leader_id", "protocol_type")
+    __slots__ = ("_by_id", "_by_instance", "_shared", "leader_id", "protocol_type")
 
     def __init__(self, protocol_type: str | None = None) -> None:
         self._by_id: dict[str, ClassicMember] = {}
         self._by_instance: dict[str, str] = {}
+        self._shared: set[str] | None = None  #: names of protocols that all members have; None until they are computed again
         self.leader_id: str | None = None  #: written here, and by `elect`
         self.protocol_type = protocol_type  #: of the present members or the last ones; None if the group never had any
 
@@ -146,15 +147,25 @@ class MemberTable:
         if not self._by_id:
             self.protocol_type = protocol_type
             self.leader_id = member.member_id
+            self._shared = names(member.protocols)
+        elif self._shared is not None:
+            self._shared &= names(member.protocols)
         self._by_id[member.member_id] = member
         if member.group_instance_id is not None:
             self._by_instance[member.group_instance_id] = member.member_id
+
+    def update(self, member: ClassicMember, join: Join) -> None:
+        """Take the protocols and time-outs of a member's new JoinGroup."""
+        if names(join.protocols) != names(member.protocols):
+            self._shared = None
+        member.update(join)
 
     def remove(self, member_id: str) -> None:
         """Remove a member, if it is there. The oldest other member leads."""
         member = self._by_id.pop(member_id, None)
         if member is None:
             return
+        self._shared = None
         if member.group_instance_id is not None:
             del self._by_instance[member.group_instance_id]
         if self.leader_id == member_id:
@@ -165,6 +176,7 @@ class MemberTable:
 
         If `old` was the leader, `new` becomes the leader.
         """
+        self._shared = None
         self._by_id = {
             (new.member_id if member is old else member_id): (new if member is old else member) for member_id, member in self._by_id.items()
         }
@@ -199,7 +211,9 @@ class MemberTable:
         return votes.most_common(1)[0][0]
 
     def _common(self) -> set[str]:
-        return set.intersection(*({protocol.name for protocol in member.protocols} for member in self))
+        if self._shared is None:
+            self._shared = set.intersection(*(names(member.protocols) for member in self))
+        return self._shared
 
     @property
     def rebalance_timeout_ms(self) -> int:

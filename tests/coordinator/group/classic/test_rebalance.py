@@ -7,11 +7,12 @@ import pytest
 from minibroker.clock import ManualClock
 from minibroker.coordinator.group.classic.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, ClassicGroupLimits
 from minibroker.coordinator.group.classic.requests import Protocol
-from minibroker.errors import NotCoordinator, UnknownMemberId
+from minibroker.errors import InconsistentGroupProtocol, NotCoordinator, UnknownMemberId
 from tests.coordinator.group.classic.world import (
     COMPLETING,
     EMPTY,
     PREPARING,
+    PROTOCOLS,
     REBALANCE_MS,
     SESSION_MS,
     STABLE,
@@ -19,6 +20,7 @@ from tests.coordinator.group.classic.world import (
     settle,
     stable,
 )
+from tests.support.turns import calls_in
 
 
 def test_dead_member_is_removed_at_session_timeout() -> None:
@@ -228,6 +230,36 @@ def test_a_hundred_members_join_and_leave() -> None:
     assert (world.generation, len(world.group.members)) == (6, 100)
     world.let_pass(SESSION_MS)
     assert (world.state, world.generation) == (EMPTY, 7)
+
+
+def test_joining_again_costs_no_more_in_a_large_group() -> None:
+    """A rebalance would otherwise cost as much as the square of its members."""
+    calls = {}
+    for count in (10, 100):
+        world = World()
+        ids = [world.enter(f"c{index}")[0] for index in range(count)]
+        world.let_pass(0)
+        settle(world, ids)
+        world.join("", ids[0], protocols=tuple(Protocol(each.name, b"") for each in PROTOCOLS))  # starts a rebalance
+        calls[count] = calls_in(lambda world=world, ids=ids: world.join("", ids[1]))  # type: ignore[misc]  # binds those of this round
+    assert calls[100] < calls[10] + 10
+
+
+def test_common_protocols_follow_the_members() -> None:
+    a_first, b_first = (Protocol("a", b""), Protocol("b", b"")), (Protocol("b", b""), Protocol("a", b""))
+    only_a, only_b, other = (Protocol("a", b""),), (Protocol("b", b""),), (Protocol("c", b""),)
+    world = World()
+    first, _ = world.enter("first", protocols=a_first)
+    second, _ = world.enter("second", protocols=b_first)
+    world.let_pass(0)
+    settle(world, [first, second])
+    assert world.join("first", first, protocols=only_a) == []
+    assert [answer.error for answer in world.join("third", protocols=only_b)] == [InconsistentGroupProtocol]
+    assert [answer.error for answer in world.join("second", second, protocols=other)] == [InconsistentGroupProtocol]
+    assert world.join("second", second, protocols=b_first)[0].protocol_name == "a"
+    world.leave(first)
+    assert world.join("second", second, protocols=only_b)[0].protocol_name == "b"
+    assert [answer.error for answer in world.join("third", protocols=only_a)] == [InconsistentGroupProtocol]
 
 
 # A group that the log knows
