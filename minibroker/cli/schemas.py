@@ -273,11 +273,11 @@ def delete(client: RegistryClient, *, subject: str, version: str | None, permane
     "--compatibility",
     type=click.Choice(_LEVELS, case_sensitive=False),
     metavar="LEVEL",
-    help=f"Set the level that registrations are checked by: {', '.join(_LEVELS)}.",
+    help=f"Set the level by which registrations are checked: {', '.join(_LEVELS)}.",
 )
 @click.option("--normalize/--no-normalize", default=None, help="Set whether registrations ignore differences of spelling.")
-@click.option("--alias", metavar="OTHER", help="Let requests for SUBJECT be served by the subject OTHER. Empty: no longer.")
-@click.option("--delete", "is_deleted", is_flag=True, help="Delete the configuration, so that the global one or the default counts.")
+@click.option("--alias", metavar="OTHER", help="Serve requests for SUBJECT from the subject OTHER. An empty OTHER removes the alias.")
+@click.option("--delete", "is_deleted", is_flag=True, help="Delete the configuration, so that the global one or the default applies.")
 @output_option("table", "json", "jsonl", "yaml")
 @_registry_command
 def config(
@@ -292,13 +292,14 @@ def config(
 ) -> None:
     """Show or change the configuration of SUBJECT, or the global one.
 
-    Changes what the options name, and prints the configuration that then counts. `inherited`: SUBJECT has none of its own.
+    Changes the settings that the options name, and prints the configuration that applies then. `inherited` means that SUBJECT
+    has no configuration itself.
     """
     resource = path("config", *_named(subject))
     changes = {"compatibility": compatibility, "normalize": normalize, "alias": None if alias is None else alias or None}
     given = {name: value for name, value in changes.items() if value is not None or (name == "alias" and alias == "")}
     if is_deleted and given:
-        raise click.UsageError("--delete goes without other changes")
+        raise click.UsageError("--delete and other changes exclude each other")
     if "alias" in given and subject is None:
         raise click.UsageError("--alias needs SUBJECT")
     if is_deleted:
@@ -313,19 +314,19 @@ def config(
 @schemas.command()
 @click.argument("subject", required=False)
 @click.option("--set", "mode", type=click.Choice(_MODES, case_sensitive=False), metavar="MODE", help=f"Set the mode: {', '.join(_MODES)}.")
-@click.option("--force", is_flag=True, help="Also set IMPORT where there are schemas.")
-@click.option("--delete", "is_deleted", is_flag=True, help="Delete the mode of SUBJECT, so that the global one counts.")
+@click.option("--force", is_flag=True, help="Set IMPORT even if there are schemas.")
+@click.option("--delete", "is_deleted", is_flag=True, help="Delete the mode of SUBJECT, so that the global one applies.")
 @output_option("table", "json", "jsonl", "yaml")
 @_registry_command
 def mode(client: RegistryClient, *, subject: str | None, mode: str | None, force: bool, is_deleted: bool, output: str) -> None:
     """Show or set the mode of SUBJECT, or the global one.
 
-    READONLY refuses registrations and deletions. READONLY_OVERRIDE does so for all subjects, whatever their modes. IMPORT lets
+    READONLY refuses registrations and deletions. READONLY_OVERRIDE does so for all subjects, regardless of their modes. IMPORT lets
     clients register schemas with their ids and versions.
     """
     resource = path("mode", *_named(subject))
     if is_deleted and (mode is not None or subject is None):
-        raise click.UsageError("--delete needs SUBJECT, and goes without --set")
+        raise click.UsageError("--delete needs SUBJECT and excludes --set")
     if is_deleted:
         client.delete(resource)
     elif mode is not None:
@@ -339,7 +340,7 @@ def _named(subject: str | None) -> list[str]:
 
 
 def _own_or_inherited(client: RegistryClient, resource: str, missing: int) -> tuple[dict[str, Any], bool]:
-    """A setting of a subject, or the one that counts because it has none of its own."""
+    """A setting of a subject, or the one that it inherits."""
     try:
         return dict(client.get(resource)), False
     except RegistryRefused as error:

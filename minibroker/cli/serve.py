@@ -272,7 +272,7 @@ def _make_broker(config: BrokerConfig, broker_count: int, racks: list[str], part
 def _print_ready(broker: Broker | LabBroker, log_dirs: tuple[str, ...], broker_count: int, sites: Mapping[str, str]) -> None:
     """Print the one line of `serve`."""
     directories = ", ".join(str(Path(log_dir).absolute()) for log_dir in log_dirs)
-    several = f", {broker_count} brokers to clients and one in fact: nothing is replicated" if broker_count > 1 else ""
+    several = f", {broker_count} simulated brokers: nothing is replicated" if broker_count > 1 else ""
     urls = "".join(f", {name} {url}" for name, url in sites.items())
     click.echo(f"minibroker ready: {', '.join(broker.addresses)}, data in {directories}{several}{urls}, {_running_s():.2f} s")
 

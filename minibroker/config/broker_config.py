@@ -413,7 +413,7 @@ def _with_both_ids(static: dict[str, str]) -> dict[str, str]:
 
 
 def _limit(name: str, text: str) -> int | None:
-    """Return the value of a limit of connections that a listener may have of its own; None for other names."""
+    """Return the value of a connection limit that can be set for one listener; None for other names."""
     for limit in LIMITS_OF_LISTENERS:
         if name.endswith(f".{limit}"):
             prop = BROKER_PROPERTIES[limit]

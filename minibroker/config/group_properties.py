@@ -5,7 +5,7 @@
     group.consumer.min.session.timeout.ms    limits of the override
     group.consumer.max.session.timeout.ms
 
-A config without a synonym has a default of its own. The limits are checked when a config is altered. Stored values outside them are limited
+A config without a synonym has its own default. The limits are checked when a config is altered. Stored values outside them are limited
 when they are used.
 
 Names, types, defaults and limits are those of Apache Kafka 4.3.1 (GroupConfig, GroupCoordinatorConfig, ShareGroupConfig), except some times

@@ -1,7 +1,7 @@
 """TLS, users and access control of a broker under test, and the configuration with which a client connects and logs in.
 
 Such a broker has one listener, whose protocol follows from them: SSL, SASL_PLAINTEXT or SASL_SSL.
-The test kit connects as a user of its own, which is a super user.
+The test kit connects as its own super user.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A broker in the event loop of an asynchronous test, without a thread of its own.
+"""A broker in the event loop of an asynchronous test, without its own thread.
 
     async with Broker(topics={"orders": 3}) as broker:
         producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers)

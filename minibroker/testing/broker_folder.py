@@ -67,7 +67,7 @@ class _Mark(NamedTuple):
 
 
 class FolderCopy:
-    """A copy of the files of a log directory in a folder of its own, which is removed with the last reference to this object."""
+    """A copy of the files of a log directory in its own folder, which is removed with the last reference to this object."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""A broker in a process of its own: for tests that kill it, or that must not share their interpreter with it."""
+"""A broker in its own process: for tests that kill it, or that must not share their interpreter with it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _START: Final = "import sys; sys.path[:] = sys.argv.pop().split('\\n'); from min
 
 
 class BrokerProcess(Surface):
-    """A broker in a process of its own. It takes the arguments of BrokerThread.
+    """A broker in its own process. It takes the arguments of BrokerThread.
 
     A test may kill it. With TEMPORARY or a folder, the next `start` finds the data again and
     listens on the same port. Data in memory and snapshots are lost with the process.

@@ -71,7 +71,7 @@ def secure(
         acls: access control entries.
         super_users: further users who may do everything.
         mtls: also ask each client for a certificate, which `client_config` makes.
-        form: "thread": beside the test; "process": in a process of its own; "async": in the event loop of the test, awaited.
+        form: "thread": beside the test; "process": in its own process; "async": in the event loop of the test, awaited.
         options: further arguments of BrokerThread.
 
     Raises:

@@ -114,7 +114,7 @@ def test_configurations_and_modes(schemas: Callable[..., Ran], files: Path) -> N
 
     for words, reason in (
         (["config", "--alias", "x"], "--alias needs SUBJECT"),
-        (["config", "x", "--delete", "--normalize"], "--delete goes without other changes"),
+        (["config", "x", "--delete", "--normalize"], "--delete and other changes exclude each other"),
         (["mode", "--delete"], "--delete needs SUBJECT"),
         (["mode", "x", "--delete", "--set", "IMPORT"], "goes without --set"),
     ):
