@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from typing import Final
@@ -47,4 +48,27 @@ def test_phrases(page: Path) -> None:
         if re.search(rf"\b({phrase})\b", line, re.IGNORECASE)
     ]
     found += [f"{line.strip()!r}: write 'also' or 'as well'" for line in lines if TOO.search(line)]
+    assert found == []
+
+
+def messages_of(module: Path) -> list[tuple[int, str]]:
+    """Return the strings of a module that may be read by a user: those with a space, except docstrings."""
+    found, docstrings = [], set[ast.AST]()
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Expr):
+            docstrings.add(node.value)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value and node not in docstrings:
+            found.append((node.lineno, node.value))
+    return found
+
+
+def test_messages() -> None:
+    """Errors, log lines and help of options. The case counts: `is None` is code that minibroker generates."""
+    phrases = re.compile(rf"\b({'|'.join(PHRASES)})\b")
+    found = [
+        f"{module.relative_to(ROOT)}:{line}: {match[0]!r} in {message[:80]!r}"
+        for module in (ROOT / "minibroker").rglob("*.py")
+        for line, message in messages_of(module)
+        if (match := phrases.search(message))
+    ]
     assert found == []

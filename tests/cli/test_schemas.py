@@ -116,7 +116,7 @@ def test_configurations_and_modes(schemas: Callable[..., Ran], files: Path) -> N
         (["config", "--alias", "x"], "--alias needs SUBJECT"),
         (["config", "x", "--delete", "--normalize"], "--delete and other changes exclude each other"),
         (["mode", "--delete"], "--delete needs SUBJECT"),
-        (["mode", "x", "--delete", "--set", "IMPORT"], "goes without --set"),
+        (["mode", "x", "--delete", "--set", "IMPORT"], "excludes --set"),
     ):
         assert reason in schemas(*words, code=2).err
 

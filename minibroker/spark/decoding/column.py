@@ -176,7 +176,7 @@ def _decoded(framed: FramedColumn, column: Column, writers: Sequence[_Writers], 
     what = (
         f"the subject {reader.subject} had when the query was created: create it again, or check the subject" if reader.subject else reader
     )
-    words = F.concat(F.lit("a value has "), framed.description(), F.lit(f", which is none of those that {what}"))
+    words = F.concat(F.lit("a value has "), framed.description(), F.lit(f", which is not one of those that {what}"))
     return found.otherwise(F.raise_error(words))
 
 

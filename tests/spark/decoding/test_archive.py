@@ -43,7 +43,7 @@ def test_two_runs(
     pipelines(*command)
     last = serialized(EVOLVED, {"item": "plums", "count": 3})
     produce(b"no schema", last)
-    assert "a value has no schema id, which is none of those" in pipelines(*command, code=1).err
+    assert "a value has no schema id, which is not one of those" in pipelines(*command, code=1).err
     pipelines(*command, "--undecodable", "null")
 
     table = spark.read.option("mergeSchema", "true").parquet(path).orderBy("offset").select("decoded")

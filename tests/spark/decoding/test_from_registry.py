@@ -95,7 +95,7 @@ def test_avro_of_two_versions_and_in_every_frame(spark: Any, url: str, confluent
     assert [row["words"] for row in rows] == [ids[0], none, ids[1], none, guid_words, ids[2], none, none, none, ids[1]]
 
     for value, words in [
-        (framed(999, b""), "a value has schema id 999, which is none of those that the subject avro-value had"),
+        (framed(999, b""), "a value has schema id 999, which is not one of those that the subject avro-value had"),
         (cut, "Malformed"),
     ]:
         with pytest.raises(SPARKS) as failed:
@@ -154,7 +154,7 @@ def test_protobuf_whose_message_moves_in_its_file(
     frame = frame_of(spark, [framed(two, b"\0")]).select(from_registry("value", registry, "lines-value", message="shop.Line"))
     with pytest.raises(SPARKS) as failed:
         frame.collect()
-    assert f"a value has schema id {two}, which is none of those" in reason_of(failed.value)
+    assert f"a value has schema id {two}, which is not one of those" in reason_of(failed.value)
 
 
 def message_of(descriptors: bytes, name: str) -> Any:
