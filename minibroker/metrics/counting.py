@@ -1,6 +1,6 @@
 """Counting decoders and encoders: what `wire/compiled.py` generates, with statements that count.
 
-A decoder writes the size of each request to a list, `sizes[tick()] = end`, which is summed up when it is full (counts.py). An encoder
+A decoder writes the size of each request to a list, `sizes[next(places)] = end`, which is summed up when it is full (counts.py). An encoder
 counts error codes and the partitions of each topic. What the encoder of Produce v9 has in addition (shortened):
 
     try:
@@ -79,7 +79,7 @@ def count(plan: Plan, counts: PlanCounts, topics: TopicTable) -> None:
 
     own = {
         "sizes": counts.sizes,
-        "tick": counts.tick,
+        "places": counts.places,
         "codes": counts.code_counts.append,
         "topics": topics,
         "fail": tally.fail,
@@ -100,7 +100,7 @@ def _templates(api: Api, version: int, flexible: bool) -> tuple[FunctionType, Fu
     if key not in _TEMPLATES:
         of_topics = _TOPICS.get(api.key)
         extra = _of_codes(version, flexible) if of_topics is None else _of_topics(of_topics, version, flexible)
-        decode = compile_decoder(api.Request, version, flexible, Extra(at_end=("sizes[tick()] = end",)))
+        decode = compile_decoder(api.Request, version, flexible, Extra(at_end=("sizes[next(places)] = end",)))
         encode = compile_encoder(api.Response, version, flexible, extra)
         _TEMPLATES[key] = cast("FunctionType", decode), cast("FunctionType", encode)
     return _TEMPLATES[key]
