@@ -398,6 +398,7 @@ class Connection(asyncio.BufferedProtocol):
             self._send_rest()
         else:
             transport.writelines(out)
+            transport.set_write_buffer_limits(high=HELD_SIZE)  # pauses: writelines of asyncio does not in Python 3.12 and early 3.13
 
     def _send_rest(self) -> None:
         """Send answers with slices of files, as much as the client accepts now."""
@@ -414,7 +415,10 @@ class Connection(asyncio.BufferedProtocol):
             self._rest = None
             if not transport.is_closing():
                 transport.set_write_buffer_limits(high=HELD_SIZE)
-        elif not self._is_paused:
+            return
+        if not self._is_paused and not rest.waits_for_socket:
+            transport.set_write_buffer_limits(high=0)  # as in _write_large
+        if not self._is_paused:
             self._is_paused = True
             self._hold()
             if not rest.waits_for_socket:

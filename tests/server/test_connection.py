@@ -181,6 +181,7 @@ def test_queued_answers_are_counted(on_loop: OnLoop) -> None:
     on_loop(main())
 
 
+@pytest.mark.usefixtures("writelines")
 def test_client_that_does_not_read_is_paused(on_loop: OnLoop) -> None:
     async def main() -> None:
         script = Script()

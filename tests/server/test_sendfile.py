@@ -6,6 +6,7 @@ A client that does not read its answers costs no memory for them: they stay in t
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import random
@@ -99,6 +100,7 @@ class Slices(Script):
         self.files = Counting()
         self.handle = self.files.handles.handle(str(self.path), APPEND)
         self.errors: list[OSError] = []
+        self.front = b""  #: sent first
 
     def dispatch(self, connection: ConnectionInfo, request: memoryview) -> list[Buffer] | Delayed:
         body = bytes(request)
@@ -108,7 +110,7 @@ class Slices(Script):
         start, size = map(int, body.split()[1:])
         piece = FileSlice(self.files, self.handle, start, size)
         piece.on_failure = self.errors.append
-        return [struct.pack(">i", 12 + size) + b"before", piece, b"behind"]  # type: ignore[list-item]  # as Fetch answers
+        return [struct.pack(">i", len(self.front) + 12 + size) + self.front + b"before", piece, b"behind"]  # type: ignore[list-item]  # as Fetch answers
 
 
 def expected(start: int, size: int) -> bytes:
@@ -151,6 +153,34 @@ async def stall(listener: Listener, client: Client, *requests: bytes) -> Connect
 
 def open_descriptors(path: Path) -> int:
     return sum(link.resolve() == path for link in Path("/proc/self/fd").iterdir())
+
+
+@pytest.mark.usefixtures("writelines")
+def test_nothing_is_tried_again_while_bytes_before_a_slice_are_unread(
+    on_loop: OnLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        script = Slices(tmp_path)
+        script.front = bytes(20_000_000)
+        async with listening(script) as listener:
+            client = await Client.connect(listener)
+            tries = 0
+
+            def count(_: Connection) -> None:
+                nonlocal tries
+                tries += 1
+                send_on(_)
+
+            send_on = Connection._send_on
+            monkeypatch.setattr(Connection, "_send_on", count)
+            await stall(listener, client, b"slice 0 %d" % SIZE)
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert tries < 5
+            resume(client)
+            assert await client.receive() == script.front + expected(0, SIZE)
+
+    on_loop(main())
 
 
 def test_unread_bytes_stay_in_the_file(on_loop: OnLoop, tmp_path: Path) -> None:
