@@ -19,6 +19,7 @@ VERSIONS = (0, 5)
 ROUTED_BY = EachCoordinator(CoordinatorType.GROUP, results="groups", key="group_id")
 AUTHORIZES = (Special("DESCRIBE of the cluster, or of each group; the others are left out"),)
 FLEXIBLE_SINCE = 3
+LEFTOVER_ALLOWED = True  #: librdkafka 2.0 leaves a byte after the request, and Kafka ignores it
 
 
 @struct

@@ -1,4 +1,4 @@
-"""What a plan forgives: bytes that librdkafka leaves behind its request for all topics. Captured from confluent-kafka 2.16.1."""
+"""What a plan forgives: bytes that librdkafka leaves behind some requests. Captured from confluent-kafka 2.16.1 and 2.0.2."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from minibroker.errors import WireError
 from tests.golden import golden
 
 ALL_TOPICS = bytes.fromhex("0003 000d 00000003 0007 72646b61666b61 00 00 00 00 00 01 00 00")
+ALL_GROUPS = bytes.fromhex("0010 0004 00000003 0007 72646b61666b61 00 01 00 00")  #: of 2.0.2
 
 
 def decode(frame: bytes) -> tuple[str | None, Any]:
@@ -25,6 +26,12 @@ def test_request_for_all_topics_with_trailing_bytes() -> None:
     client_id, request = decode(ALL_TOPICS)
     assert client_id == "rdkafka"
     assert request.topics is None
+
+
+def test_request_for_all_groups_with_a_trailing_byte() -> None:
+    client_id, request = decode(ALL_GROUPS)
+    assert client_id == "rdkafka"
+    assert request.states_filter == []
 
 
 def test_other_apis_forgive_nothing() -> None:
