@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import socket
 import struct
@@ -91,16 +92,19 @@ def test_a_descriptor_that_another_socket_has_now(on_loop: OnLoop) -> None:
         sockets, calls = new_sockets(), list[str]()
         for name in ("first", "second"):
             ours, client = connected()
-            os.dup2(ours.fileno(), FREE_DESCRIPTOR)
+            if name == "first":  # a descriptor that no thread of an earlier test takes meanwhile
+                descriptor = fcntl.fcntl(ours.fileno(), fcntl.F_DUPFD, FREE_DESCRIPTOR)
+            else:
+                os.dup2(ours.fileno(), descriptor)
             ours.close()
-            assert sockets.wait(FREE_DESCRIPTOR, partial(calls.append, name))
+            assert sockets.wait(descriptor, partial(calls.append, name))
             if name == "first":
-                sockets.forget(FREE_DESCRIPTOR)
+                sockets.forget(descriptor)
             else:
                 while not calls:
                     drain(client)
                     await asyncio.sleep(0)
-            os.close(FREE_DESCRIPTOR)
+            os.close(descriptor)
             client.close()
         assert calls == ["second"]
         sockets.close()

@@ -65,6 +65,8 @@ PLACES: Final = {
     "log/test_swapping.py": "slow",
     "records/test_long_batch.py": "slow",
     "server/test_cost_growth.py": "slow",
+    "registry/test_topic.py": "process",  # runs protoc
+    "spark/decoding/test_protobuf_files.py": "process",  # likewise
     "spark/report/test_picture.py": "process",  # matplotlib asks fc-list for fonts
     "test_spark_classes.py": "spark",
     "testing/test_docs.py": "process",
