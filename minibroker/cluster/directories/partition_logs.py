@@ -305,9 +305,7 @@ class PartitionLogs:
         self._store.image.topics[log.topic].partitions[log.partition].take_offline(KafkaStorageError(f"{log.name} is offline: {error}"))
 
     def _take_offline(self, directory: LogDirectory, error: OSError) -> None:
-        _LOG.error(
-            "%s is offline with its %d partitions until the next start: %s", directory.path, len(directory.logs), error.strerror or error
-        )
+        _LOG.error("%s is offline with its %d partitions until the next start: %s", directory.path, len(directory.logs), error)
         topics = self._store.image.topics
         lost = [topics[topic].partitions[index] for topic, index in directory.logs]
         for each in directory.logs.values():
