@@ -80,7 +80,9 @@ def missing() -> str | None:
 
 def spark_package(name: str) -> str:
     """Return the Maven coordinate of a package that belongs to Spark, such as `spark-avro`, in the version of PySpark."""
-    return f"org.apache.spark:{name}_2.13:{version('pyspark')}"
+    spark = version("pyspark")
+    scala = "2.12" if spark.startswith("3.") else "2.13"  # of the jars in PySpark
+    return f"org.apache.spark:{name}_{scala}:{spark}"
 
 
 def kafka_session(

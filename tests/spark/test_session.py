@@ -41,6 +41,14 @@ def test_executors_that_share_this_machine() -> None:
     ]
 
 
+def test_packages_are_those_of_the_installed_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for spark in ("3.5.7", "4.0.0", "4.2.0"):
+        monkeypatch.setattr(session, "version", lambda _, spark=spark: spark)
+        found.append(session.spark_package("spark-avro"))
+    assert found == [f"org.apache.spark:spark-avro_{each}" for each in ("2.12:3.5.7", "2.13:4.0.0", "2.13:4.2.0")]
+
+
 def test_spark_without_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Observation
@@ -32,8 +33,18 @@ from minibroker.spark.sources.ranges import SCHEMA, PartitionRange, any_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+#: minor version of Spark -> the release of Delta Lake for it; a later Spark gets the last one
+RELEASES: Mapping[str, str] = {"4.0": "4.0.0", "4.1": "4.1.0", "4.2": "4.2.0"}
+
+
+def package_for(spark_version: str) -> str:
+    """Return the Maven coordinate of the Delta Lake for a version of Spark."""
+    minor = ".".join(spark_version.split(".")[:2])
+    return f"io.delta:delta-spark_2.13:{RELEASES.get(minor, list(RELEASES.values())[-1])}"
+
+
 #: what a session needs: kafka_session(packages=PACKAGES, conf=CONF)
-PACKAGES = ("io.delta:delta-spark_2.13:4.0.0",)
+PACKAGES = (package_for(version("pyspark")),)
 CONF: Mapping[str, str] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",

@@ -6,10 +6,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from minibroker.spark import session as spark_session
+from minibroker.spark.archive import delta
 from tests.support.broker_process import BrokerProcess
+
+
+def test_each_spark_gets_the_delta_lake_for_it() -> None:
+    versions = {spark: delta.package_for(spark).rpartition(":")[2] for spark in ("4.0.0", "4.0.2", "4.1.1", "4.2.0", "5.0.0")}
+    assert versions == {"4.0.0": "4.0.0", "4.0.2": "4.0.0", "4.1.1": "4.1.0", "4.2.0": "4.2.0", "5.0.0": "4.2.0"}
+    assert delta.package_for(pyspark.__version__) in delta.PACKAGES
 
 
 @pytest.mark.slow
