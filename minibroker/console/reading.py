@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from minibroker.background import Background, LowPriority, WorkLost
 from minibroker.cluster.partition import Partition
 from minibroker.console.pace import paced
-from minibroker.console.scanning import CHUNK_BYTES, UNSETTLED, Found, Scan
+from minibroker.console.scanning import CHUNK_BYTES, RESTS, UNSETTLED, Found, Scan
 from minibroker.errors import KafkaError, UnknownServerError, UnknownTopicOrPartition
 from minibroker.log.partition_log import PartitionLog
 from minibroker.records.any_format import split_batches
@@ -31,7 +31,6 @@ from minibroker.storage.transaction_index import AbortedTxn
 T = TypeVar("T")
 
 PAGE_BYTES: Final = 16 * 1024 * 1024  #: of a log, read for one page
-RESTS: Final = 3  #: how much longer a search in a thread rests than it works: the loop waits for the interpreter's lock meanwhile
 PROCESS_S: Final = 0.5  #: until another visitor's search gets its turn
 _LOST_S: Final = 15.0  #: until a process that does not answer is killed: on a busy machine it gets little time
 _SMALL_BYTES: Final = 64 * 1024  #: up to which a process is not worth its start
@@ -142,7 +141,7 @@ class LogReader:
     async def _search_chunk(self, partition: Partition, scan: Scan) -> tuple[Found, int]:
         began_s = time.monotonic()
         found = await self.find_rows(partition, scan)
-        await asyncio.sleep(RESTS * (time.monotonic() - began_s))
+        await asyncio.sleep(RESTS * (time.monotonic() - began_s))  # the loop waited for the interpreter's lock meanwhile
         return found
 
     async def _in_process(self, work: Callable[[], T]) -> T:

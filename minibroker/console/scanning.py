@@ -28,6 +28,8 @@ CHUNK_BYTES: Final = 2 * LEAST_SIZE  #: of a log, read at a time: enough that th
 RECORD: Final = "record"
 UNSETTLED: Final = "unsettled"
 KEPT_MAX: Final = 32 * 1024 * 1024  #: bytes of keys and values that a scan returns for decoding, besides those of the last row
+RESTS: Final = 3  #: how much longer a search rests than it works, if it disturbs the broker
+_UNDISTURBED: Final = 1.2  #: how much longer than its processor time work may take on a machine that is not busy
 _MEMORY_MAX: Final = 1 << 30  #: of the process: values of JSON take many times their size
 _HEADERS_SHOWN: Final = 50
 _NAME_SHOWN: Final = 256  #: letters of a header's name
@@ -62,6 +64,7 @@ class Scan(NamedTuple):
         scanner, end_s = _Scanner(self), time.monotonic() + limit_s
         with _memory_limited(), place.opened() as descriptor:
             position, size = 0, CHUNK_BYTES
+            began_s, began_cpu_s = time.monotonic(), time.thread_time()
             while position < place.size and not scanner.is_over:
                 data = place.read(descriptor, position, size)
                 taken = scanner.take(data)
@@ -72,7 +75,20 @@ class Scan(NamedTuple):
                 size = CHUNK_BYTES if taken else whole
                 if taken and time.monotonic() >= end_s:
                     break
+                began_s, began_cpu_s = _rest(began_s, began_cpu_s)
         return scanner.found()
+
+
+def _rest(began_s: float, began_cpu_s: float) -> tuple[float, float]:
+    """Rest after work if other processes wanted the processor meanwhile: what this one takes may be taken from the broker's share.
+
+    Returns:
+        The time and the processor time from which the next work counts.
+    """
+    worked_s = time.thread_time() - began_cpu_s
+    if time.monotonic() - began_s > _UNDISTURBED * worked_s:
+        time.sleep(RESTS * worked_s)
+    return time.monotonic(), time.thread_time()
 
 
 @contextlib.contextmanager

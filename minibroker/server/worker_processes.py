@@ -15,6 +15,7 @@ import pickle  # the data come from our own child process
 import subprocess
 import sys
 import threading
+from _thread import start_new_thread
 from collections.abc import Callable
 from typing import IO, Any, Final, TypeVar, cast
 
@@ -127,7 +128,7 @@ class WorkerProcesses:
     def __init__(self, loop: asyncio.AbstractEventLoop, *, idle_s: float = IDLE_S) -> None:
         self._loop = loop
         self._idle_s = idle_s
-        self._jobs: dict[_Job, threading.Thread] = {}  #: under way
+        self._jobs: dict[_Job, threading.Event] = {}  #: under way; the event is set when the thread has done its work
         self._idle: dict[Worker, asyncio.TimerHandle] = {}
 
     def submit(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> Callable[[], None]:
@@ -137,6 +138,7 @@ class WorkerProcesses:
 
         def run() -> None:
             worker, result = job.run(work)
+            has_ended.set()
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(finish, worker, result)
 
@@ -152,8 +154,9 @@ class WorkerProcesses:
             if job in self._jobs:
                 job.cancel()
 
-        self._jobs[job] = threading.Thread(target=run, name="minibroker-worker", daemon=True)
-        self._jobs[job].start()
+        has_ended = threading.Event()
+        start_new_thread(run, ())  # Thread.start would wait until the thread runs, which takes long on a busy machine
+        self._jobs[job] = has_ended
         return cancel
 
     def _take_idle(self, *, is_low: bool) -> Worker | None:
@@ -172,8 +175,8 @@ class WorkerProcesses:
         jobs, self._jobs = self._jobs, {}
         for job in jobs:
             job.cancel()
-        for thread in jobs.values():
-            thread.join()
+        for has_ended in jobs.values():
+            has_ended.wait()
         for worker, timer in self._idle.items():
             timer.cancel()
             worker.end()

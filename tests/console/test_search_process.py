@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import resource
 import signal
@@ -11,13 +12,14 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from minibroker.background import Background, LowPriority
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.console import reading
+from minibroker.console import reading, scanning
 from minibroker.console.filters import Filter
 from minibroker.console.host import Host
 from minibroker.console.observer import Observer
@@ -197,6 +199,22 @@ async def test_a_record_that_takes_too_much_memory_is_a_row_with_an_error(search
     found = Scan(0, 3, Filter(from_ms=0)).of_file(place, 60)
     assert [row["error"] for row in found.rows] == ["the batch cannot be read: it takes too much memory"] * len(found.rows)
     assert resource.getrlimit(resource.RLIMIT_AS) == before
+
+
+@pytest.mark.parametrize("took_s, rests", [(0.01, []), (0.05, [0.03])])
+async def test_a_scan_rests_while_other_processes_want_the_processor(
+    searched: Searched, monkeypatch: pytest.MonkeyPatch, took_s: float, rests: list[float]
+) -> None:
+    place = searched.log.segments.nth(0).range_from(0)
+    assert place is not None
+    clock, cpu, slept = itertools.count(), itertools.count(), list[float]()
+    times = SimpleNamespace(
+        monotonic=lambda: 0.0 if next(clock) < 2 else took_s, thread_time=lambda: 0.0 if next(cpu) < 1 else 0.01, sleep=slept.append
+    )
+    monkeypatch.setattr(scanning, "time", times)
+    found = Scan(0, COUNT, Filter(key="k")).of_file(place._replace(size=scanning.CHUNK_BYTES), 60)
+    assert found.rows
+    assert slept[:1] == pytest.approx(rests)
 
 
 async def test_a_file_that_became_shorter_ends_a_scan(searched: Searched) -> None:
