@@ -107,7 +107,8 @@ def test_health_of_listeners_that_need_a_login(tmp_path: Path, caplog: pytest.Lo
             done = health(tmp_path, MINIBROKER_SERVE_OPTIONS=options)
             assert (done.returncode, done.stderr) == (0, "")
             assert done.stdout.startswith(f"healthy: 127.0.0.1:{port} (SASL_SSL) answers; ")
-        assert caplog.messages == []  # a line at each check would fill the log
+        lines = [each.getMessage() for each in caplog.records if each.name != "minibroker.server.loop"]  # busy machines have these
+        assert lines == []  # a line at each check would fill the log
         done = health(tmp_path, MINIBROKER_SERVE_OPTIONS=f"--tls -p {addresses['SASL_PLAINTEXT'].rpartition(':')[2]}")
         assert (done.returncode, done.stdout) == (1, "")
         assert "is a listener without TLS" in done.stderr
