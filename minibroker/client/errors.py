@@ -70,8 +70,6 @@ def refusal(code: int, subject: str, message: str | None = None) -> KafkaError |
     text = message or kind.__doc__ or kind.name
     if code == _MISSING and text == kind.__doc__:
         return kind(f"{subject} does not exist")
-    if code == SecurityDisabled.code:
-        text = f"{text.removesuffix('.')}: {_AUTHORIZER_HINT}"
     if code not in BY_CODE:
         text = f"error code {code}, which this client does not know. {message or ''}".rstrip()
     return kind(f"{subject}: {text}")
@@ -86,6 +84,8 @@ def check(code: int, subject: str, message: str | None = None) -> None:
 
 def describe(error: BaseException) -> str:
     """Return the message of an error for a user. It ends with Kafka's name of the error, for which users can search."""
+    if isinstance(error, SecurityDisabled):
+        return f"{str(error).removesuffix('.')}: {_AUTHORIZER_HINT} [{error.name}]"
     if isinstance(error, KafkaError):
         return f"{error} [{error.name}]"
     return str(error) or type(error).__name__
