@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from interpreters import interpreter
 from other_peers import KFAKE
 from peers import KAFKA_VERSION, Peer
 from reporting.results import About
@@ -35,7 +36,7 @@ def machine() -> dict[str, str]:
         "processor": f"{_processor()}, {os.cpu_count()} cores",
         "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB",
         "kernel": f"{platform.system()} {platform.release().split('-')[0]} {platform.machine()}",
-        "Python": platform.python_version(),
+        "Python": interpreter().build.removeprefix("CPython "),
         "Java": java() or "none",
     }
 

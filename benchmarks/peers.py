@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 
@@ -202,11 +202,12 @@ class Minibroker(Peer):
     """This project, with default settings."""
 
     name = "minibroker"
+    python: Sequence[str] = (sys.executable,)  #: the command of the interpreter
 
     def command(self) -> list[str]:
         """Return the command that a user types."""
         settings = [part for name, value in self.properties.items() for part in ("--set", f"{name}={value}")]
-        return [sys.executable, "-m", "minibroker", "serve", "--port", str(self.port), "--data-dir", str(self.data_dir), *settings]
+        return [*self.python, "-m", "minibroker", "serve", "--port", str(self.port), "--data-dir", str(self.data_dir), *settings]
 
 
 class ApacheKafka(Peer):

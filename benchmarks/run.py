@@ -10,15 +10,17 @@ import fnmatch
 import shlex
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
+from interpreters import Interpreter, interpreter, peers_of, warning
 from loads import LOADS
 from loads.declaration import Load
 from machine import now
 from measure import Estimate, Session, Step, available, lacking, plan, results_path
 from other_peers import Kfake, KfakeInMemory, MockCluster, Tansu
-from peers import ApacheKafka, Minibroker, Peer
+from peers import ApacheKafka, Minibroker, Peer, Unavailable
 from progress import Progress, duration
 from reporting import pages, tables, terminal
 from reporting.results import About, Run, read, shown
@@ -55,6 +57,7 @@ def _matching(_: click.Context, __: click.Parameter, patterns: tuple[str, ...]) 
 @click.option("--rounds", type=click.IntRange(min=1), help="How often each load runs against each broker.  [default: 5; 3 with --quick]")
 @click.option("--scale", type=click.FloatRange(min=0, min_open=True), default=1.0, show_default=True, help="Size of the loads.")
 @click.option("--peer", "peers", multiple=True, type=click.Choice(list(PEERS)), help="Only these brokers (default: all that can be had).")
+@click.option("--python", "pythons", multiple=True, metavar="COMMAND", help="Also measure minibroker by this interpreter (repeat it).")
 @click.option("--load", "loads", multiple=True, callback=_matching, help="Only these loads, or a pattern: 'produce*' (default: all).")
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Begin nothing that would end later than that.")
 @click.option("--resume", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Go on with the run that this file keeps.")
@@ -66,6 +69,7 @@ def main(
     rounds: int | None,
     scale: float,
     peers: tuple[str, ...],
+    pythons: tuple[str, ...],
     loads: tuple[str, ...],
     minutes: float | None,
     resume: Path | None,
@@ -79,12 +83,14 @@ def main(
     if resume is not None:
         run, path = read(resume), resume
     else:
+        by_interpreter = _asked(pythons)
         run = Run(
             About(
                 date=time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
                 commit="",
                 command=_command(),
-                peers=peers or (QUICK_PEERS if quick else tuple(PEERS)),
+                peers=(*(peers or (QUICK_PEERS if quick else tuple(PEERS))), *by_interpreter),
+                interpreters={key: command for key, (command, _, _) in by_interpreter.items()},
                 loads=loads or (_quick_loads() if quick else tuple(LOADS)),
                 rounds=rounds or (QUICK_ROUNDS if quick else 5),
                 scale=scale,
@@ -94,6 +100,14 @@ def main(
         )
         path = results_path(RESULTS, quick=quick)
     _measure(run, path if save or resume else None)
+
+
+def _asked(commands: Iterable[str]) -> dict[str, tuple[str, type[Minibroker], Interpreter]]:
+    """Return what is known of further interpreters, by the key of their broker."""
+    try:
+        return peers_of(commands)
+    except Unavailable as reason:
+        raise click.BadParameter(str(reason), param_hint="--python") from reason
 
 
 def _quick_loads() -> tuple[str, ...]:
@@ -118,11 +132,18 @@ def _list() -> str:
 
 def _measure(run: Run, path: Path | None) -> None:
     """Make the missing measurements; show and store the results even if it is interrupted."""
-    kinds, left_out = available({key: PEERS[key] for key in run.about.peers}, lambda key: click.echo(f"looking for {key} ...", err=True))
+    by_interpreter = _asked(run.about.interpreters.values())
+    for line in filter(None, map(warning, [interpreter(), *(found for _, _, found in by_interpreter.values())])):
+        click.echo(click.style(f"warning: {line}", fg="yellow"), err=True)
+    known = PEERS | {key: kind for key, (_, kind, _) in by_interpreter.items()}
+    kinds, left_out = available(
+        {key: known[key] for key in run.about.peers if key in known}, lambda key: click.echo(f"looking for {key} ...", err=True)
+    )
     for line in left_out:
         click.echo(click.style(line, fg="yellow"), err=True)
     run.left_out = [*dict.fromkeys([*run.left_out, *left_out])]
     run.about = now(run.about, kinds)
+    run.about.versions.update({key: found.build for key, (_, _, found) in by_interpreter.items()})
     loads: list[Load] = [LOADS[name] for name in run.about.loads if name in LOADS]
     steps = plan(loads, kinds, rounds=run.about.rounds, scale=run.about.scale, quick=run.about.quick)
     times = f"{run.about.rounds} round{'s' * (run.about.rounds > 1)}"

@@ -35,7 +35,7 @@ def test_names_contents_and_metadata(dist: Path) -> None:
     subprocess.run([sys.executable, "-m", "check_wheel_contents", wheel], check=True, capture_output=True, timeout=60)
     with tarfile.open(archive) as files:
         tops = {Path(name).parts[1] for name in files.getnames()}
-    assert tops == {".gitignore", "CHANGELOG.md", "LICENSE", "PKG-INFO", "README.md", "minibroker", "pyproject.toml"}
+    assert tops == {".gitignore", "CHANGELOG.md", "LICENSE", "PKG-INFO", "README.md", "hatch_build.py", "minibroker", "pyproject.toml"}
 
 
 def test_a_broker_starts_from_the_wheel_with_all_its_pages(dist: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reporting import interpreter_plot
 from reporting.ratios import Row, rows
 from reporting.results import OURS, Run
 from reporting.tables import number, times
@@ -63,6 +64,9 @@ def draw(run: Run, stem: Path) -> list[Path]:
         with _style(theme):
             if found:
                 made.append(_save(_ratios(run, found, theme), stem.with_name(f"{stem.name}-ratios-{theme.name}.png")))
+            if run.about.interpreters and (compared := interpreter_plot.bars(run)):
+                picture = interpreter_plot.picture(run, compared, theme)
+                made.append(_save(picture, stem.with_name(f"{stem.name}-interpreters-{theme.name}.png")))
             if grown:
                 made.append(_save(_growth(run, grown, theme), stem.with_name(f"{stem.name}-growth-{theme.name}.png")))
     return made

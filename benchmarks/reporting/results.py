@@ -56,6 +56,7 @@ class About:
     command: str  #: a command that a reader can repeat
     machine: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)  #: by broker key
+    interpreters: dict[str, str] = field(default_factory=dict)  #: the command of each further interpreter, by broker key
     peers: tuple[str, ...] = ()  #: the planned brokers
     loads: tuple[str, ...] = ()
     rounds: int = 1  #: the planned rounds
@@ -184,6 +185,7 @@ def merge(runs: Sequence[Run]) -> Run:
             peers=_joined(run.about.peers for run in runs),
             loads=_joined(run.about.loads for run in runs),
             versions={name: version for run in runs for name, version in run.about.versions.items()},
+            interpreters={key: command for run in runs for key, command in run.about.interpreters.items()},
             rounds=sum(run.about.rounds for run in runs),
         )
     )

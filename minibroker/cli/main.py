@@ -21,6 +21,7 @@ import click
 
 import minibroker
 from minibroker.cli.streams import printable, words_of
+from minibroker.compilation import build
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -165,8 +166,15 @@ class Main(LazyGroup):
         sys.exit(code if isinstance(code, int) else 0)
 
 
+def _show_version(ctx: click.Context, _parameter: click.Parameter, is_wanted: bool) -> None:
+    """Print version, build and interpreter."""
+    if is_wanted and not ctx.resilient_parsing:
+        click.echo(f"minibroker {minibroker.__version__} ({build()})")
+        ctx.exit()
+
+
 @click.group("minibroker", cls=Main, lazy=COMMANDS, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(minibroker.__version__, prog_name="minibroker", message="%(prog)s %(version)s")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Show the version and exit.")
 def main() -> None:
     """A Kafka broker in one process, and commands that speak to any Kafka broker."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
+from minibroker.compilation import mypyc_attr
 from minibroker.errors import FencedLeaderEpoch, KafkaError, KafkaStorageError, UnknownLeaderEpoch
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import Appended
@@ -18,6 +19,7 @@ from minibroker.records.control import ControlType, EndTransactionMarker
 NO_EPOCH = -1  #: of a client that does not name a leader epoch
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # handlers/fetch/reading_in_slices.py
 class Subscribers(dict[object, Callable[[], None]]):
     """Callbacks by subscription, in the order in which they subscribed. A dict, so that an append checks for subscribers at no cost."""
 

@@ -25,6 +25,7 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from minibroker.clock import Clock, Timer
+from minibroker.compilation import mypyc_attr
 from minibroker.errors import KafkaError, WireError
 from minibroker.wire.schema import Buffer
 
@@ -50,12 +51,11 @@ def _unknown() -> str:
     return "a request that no dispatcher serves"
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # slices.py, and faults of the test kit
 class Delayed:
     """A request that is answered later. Subclasses define what it waits for."""
 
     __slots__ = ("_describe", "_on_done", "_outer", "_serve", "_work", "answer", "error", "is_done")
-
-    keeps_frame = False  #: whether the bytes of the request are still read; its connection then serves no other request
 
     error: WireError  #: why the connection must be closed; set only when `is_done` without an answer
 
@@ -67,6 +67,11 @@ class Delayed:
         self._work: MakeResponse | None = None  #: of a `resolve` before `bind` or `adopt`
         self._on_done: Callable[[], None] | None = None
         self._describe: Callable[[], str] = _unknown
+
+    @property
+    def keeps_frame(self) -> bool:
+        """Whether the bytes of the request are still read; its connection then serves no other request."""
+        return False
 
     def __str__(self) -> str:
         """Name the request, for the log."""
@@ -191,7 +196,7 @@ class Continued(Delayed):
             self.resume(work)
 
     @property
-    def keeps_frame(self) -> bool:  # type: ignore[override]  # in Delayed it is a constant of the class
+    def keeps_frame(self) -> bool:
         """Whether the inner Delayed keeps the frame."""
         return self._inner.keeps_frame
 

@@ -29,8 +29,9 @@ import time
 from collections.abc import Callable, Generator
 from functools import partial
 from struct import error as struct_error
-from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, cast
 
+from minibroker.compilation import mypyc_attr
 from minibroker.config.request_limits import REPEATED_MAX
 from minibroker.dispatch.context import ConnectionInfo, RequestContext, Services
 from minibroker.dispatch.delayed import NO_RESPONSE, Answer, Delayed, MakeResponse
@@ -51,10 +52,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # testing/recording.py
 class Dispatcher:
     """Serves the requests of all connections, without sockets."""
 
-    plan_kind: type[Plan] = Plan  #: tests and tools that observe a broker replace it
+    plan_kind: ClassVar[type[Plan]] = Plan  #: tests and tools that observe a broker replace it
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator
 from struct import Struct
 from typing import Any, Final
 
+from minibroker.compilation import mypyc_attr
 from minibroker.dispatch.delayed import Delayed, then
 from minibroker.dispatch.registry import Handler
 from minibroker.dispatch.slices import Steps
@@ -36,6 +37,7 @@ SLICED_FROM: Final = 64 * 1024  #: larger frames are decoded in slices
 _SMALL = 4096  #: bytes up to which a chunk is joined with the prefix; a copy is cheaper than writing one more buffer
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # testing/recording.py
 class Plan:
     """One (API, version): handler, decoder and encoder."""
 

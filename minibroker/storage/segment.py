@@ -103,7 +103,9 @@ class Segment:
         self.positions: dict[int, int] = {}
         self._older_positions: dict[int, int] = {}
         self._bytes_since_index_entry = 0
-        self._largest = TimestampEntry(NO_TIMESTAMP, base_offset) if is_new else None  #: None: not read from the time index yet
+        self._largest: TimestampEntry | None = None  #: None: not read from the time index yet
+        if is_new:
+            self._largest = TimestampEntry(NO_TIMESTAMP, base_offset)
         self._time_index_trusted = is_new
 
     @classmethod
@@ -363,11 +365,11 @@ class Segment:
 
     def largest_timestamp(self) -> TimestampEntry:
         """Return the largest timestamp and the last offset of the first batch with it; (-1, base offset) for an empty segment."""
-        if self._largest is None:
-            self.trust_time_index()
-            if self._largest is None:
-                self._largest = self.time_index.last()
-        return self._largest
+        largest = self._largest
+        if largest is None:
+            self.trust_time_index()  # may set it
+            largest = self._largest = self._largest or self.time_index.last()
+        return largest
 
     def first_batch_timestamp(self) -> int:
         """Return the largest timestamp of the first batch; -1 if it has none, or if there is no batch or a damaged one."""

@@ -14,12 +14,13 @@ import minibroker
 from minibroker.cli import main as entry
 from minibroker.cli.failures import failure_of
 from minibroker.client.errors import BrokerUnreachable, TimedOut
+from minibroker.compilation import build
 from minibroker.errors import ConfigurationError, CorruptLogError, RequestTimedOut, TopicAlreadyExists
 from tests.cli.conftest import Commands
 
 
 def test_version_and_help(offline: Commands) -> None:
-    assert offline("--version").out == f"minibroker {minibroker.__version__}\n"
+    assert offline("--version").out == f"minibroker {minibroker.__version__} ({build()})\n"
     help_text = offline("--help").out
     assert all(name in help_text for name in entry.COMMANDS)
     assert "Examples:" in help_text

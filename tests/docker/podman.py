@@ -91,7 +91,7 @@ def _fingerprint() -> str:
         for file in sorted((ROOT / folder).rglob("*")):
             if file.is_file() and "__pycache__" not in file.parts and file.suffix != ".yaml":
                 digest.update(str(file).encode() + file.read_bytes())
-    for file in (ROOT / "requirements.lock", ROOT / "pyproject.toml"):
+    for file in (ROOT / "requirements.lock", ROOT / "pyproject.toml", ROOT / "hatch_build.py"):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -28,16 +28,20 @@ def frame(body: bytes) -> bytes:
 class Waiting(Delayed):
     """An answer that a test gives when it likes."""
 
-    __slots__ = ("body", "is_cancelled", "keeps_frame", "request", "steps_aside")
+    __slots__ = ("body", "is_cancelled", "is_kept", "request", "steps_aside")
 
     request: memoryview  #: of one that keeps its frame
 
     def __init__(self, body: bytes, *, steps_aside: bool) -> None:
         super().__init__()
         self.is_cancelled = False
-        self.keeps_frame = False
+        self.is_kept = False
         self.body = body
         self.steps_aside = steps_aside
+
+    @property
+    def keeps_frame(self) -> bool:
+        return self.is_kept
 
     def finish(self, answer: list[Buffer] | None, error: WireError | None = None) -> None:
         self.answer = answer
@@ -78,7 +82,7 @@ class Script:
             return waiting
         if body.startswith(b"slice"):
             waiting = Waiting(body, steps_aside=False)
-            waiting.keeps_frame = True
+            waiting.is_kept = True
             waiting.request = request
             self.waiting.append(waiting)
             return waiting

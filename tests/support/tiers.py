@@ -68,6 +68,7 @@ PLACES: Final = {
     "registry/test_topic.py": "process",  # runs protoc
     "spark/decoding/test_protobuf_files.py": "process",  # likewise
     "spark/report/test_picture.py": "process",  # matplotlib asks fc-list for fonts
+    "test_compiled.py": "slow",
     "test_spark_classes.py": "spark",
     "testing/test_docs.py": "process",
     "testing/test_like_kafka.py": "process",

@@ -13,6 +13,7 @@ from minibroker.handlers.fetch import reading, reading_in_slices, session
 from minibroker.schemas import k01_fetch as schema
 from tests.support.broker_in_memory import BrokerInMemory, Pending, records
 from tests.support.client_quotas import alter, entry
+from tests.support.compiled import skip_if_compiled
 from tests.support.turns import shortest_slices, turn, turns
 
 PARTITIONS = 12
@@ -32,6 +33,7 @@ def broker_of(*, in_slices: bool) -> BrokerInMemory:
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_if_compiled()
     monkeypatch.setattr(session, "AT_ONCE_MAX", 3)
     monkeypatch.setattr(session, "STEP", STEP)
     monkeypatch.setattr(reading_in_slices, "STEP", STEP)

@@ -13,6 +13,7 @@ from minibroker.handlers.fetch import session as fetch_sessions
 from minibroker.handlers.fetch.session import EVICTION_MS, FetchSessionCache, PartitionAnswer
 from minibroker.schemas.k01_fetch import ForgottenTopic, Partition, PartitionResult, Request, Topic
 from minibroker.wire.schema import NIL_UUID
+from tests.support.compiled import skip_if_compiled
 
 
 def cache(slots: int = 1000, clock: ManualClock | None = None) -> FetchSessionCache:
@@ -169,6 +170,7 @@ def test_full_cache_opens_no_session() -> None:
 
 
 def test_total_number_of_partitions_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_if_compiled()
     monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX", 10)
     clock = ManualClock()
     sessions = cache(clock=clock)
@@ -223,6 +225,7 @@ def test_duplicate_partition_uses_its_last_offset() -> None:
 
 
 def test_large_session_is_released_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_if_compiled()
     clock = ManualClock()
     cache = FetchSessionCache(clock, 10)
     partitions = [Partition(partition=index, fetch_offset=0, partition_max_bytes=1) for index in range(7)]
