@@ -95,7 +95,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "offsets": ("minibroker.cli.offsets", "offsets", "Show an offset of each partition: earliest, latest, or by time."),
     "produce": ("minibroker.cli.produce", "produce", "Write records from stdin or FILES to TOPIC."),
     "quotas": ("minibroker.cli.quotas", "quotas", "Show and change quotas of users and clients."),
-    "schemas": ("minibroker.cli.schemas", "schemas", "List, show, register, check and delete schemas."),
+    "schemas": ("minibroker.cli.schemas", "schemas", "List, show, register, check and delete schemas, and configure subjects."),
     "serve": ("minibroker.cli.serve", "serve", "Run a broker."),
     "spark": ("minibroker.cli.spark", "spark", "Run pipelines between topics and tables, on Spark."),
     "storage": ("minibroker.cli.storage", "storage", "Check, show and prepare log directories."),
