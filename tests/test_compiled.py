@@ -25,10 +25,7 @@ from tests.support.ports import free_port
 ROOT = Path(__file__).parents[1]
 TIMEOUT_S = 600  #: the build alone takes 50 s of CPU
 pytestmark = pytest.mark.timeout(TIMEOUT_S + 100)
-TESTS = (
-    *(f"tests/records/test_{name}.py" for name in ("compression", "even_walk", "time_walk", "validate")),
-    *(f"tests/storage/test_{name}.py" for name in ("file_slice", "indexes")),
-)
+TESTS = ("tests/records", "tests/dispatch", "tests/storage", "tests/handlers/fetch")
 
 
 @pytest.fixture(scope="module")
@@ -70,10 +67,10 @@ def test_the_wheel_has_every_module_compiled_and_as_source(package: Path) -> Non
 
 
 def test_tests_of_compiled_modules_pass(package: Path) -> None:
-    printed = run(package, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=append", *TESTS)
+    printed = run(package, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=append", "-m", "check", *TESTS)
     passed = re.search(r"(\d+) passed", printed)
     assert passed is not None
-    assert int(passed[1]) > 20, printed
+    assert int(passed[1]) > 1500, printed
 
 
 @pytest.fixture
@@ -109,4 +106,4 @@ def test_a_compiled_broker_serves_producers_and_consumers(port: int, tmp_path: P
     cli("produce", "orders", str(tmp_path / "lines"))
     cli("produce", "orders", str(tmp_path / "lines"), "--compression", "lz4")
     assert cli("consume", "orders", "-e").splitlines() == lines * 2
-    assert "2000" in cli("offsets", "orders")
+    assert "2000" in cli("offsets", "--topic", "orders")

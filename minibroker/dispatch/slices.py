@@ -138,14 +138,14 @@ class Slices:
 class Sliced(Delayed):
     """An answer that a generator creates in slices."""
 
-    __slots__ = ("_awaited", "_is_running", "_slices", "_steps", "_steps_aside", "_wake_up", "is_ready")
+    __slots__ = ("_awaited", "_is_suspended", "_slices", "_steps", "_steps_aside", "_wake_up", "is_ready")
 
     keeps_frame = True
 
     def __init__(self, slices: Slices, steps: Steps) -> None:
         super().__init__()
         self.is_ready = True  #: the generator can continue
-        self._is_running = False  #: compiled generators have no `gi_running`
+        self._is_suspended = True  #: the generator neither runs nor is over; one that mypyc compiled does not know it
         self._slices = slices
         self._steps: Any = steps
         self._awaited: Delayed | None = None  #: the Delayed that the generator waits for
@@ -174,13 +174,12 @@ class Sliced(Delayed):
             if step is None:
                 self.is_ready = False
                 return None
-            self._is_running = True
+            self._is_suspended = False
             try:
                 awaited = step()
             except StopIteration as end:
                 return end.value
-            finally:
-                self._is_running = False
+            self._is_suspended = True
             if awaited is not None:
                 self._awaited = awaited
                 self._wake_up = awaited.adopt(self)
@@ -219,7 +218,7 @@ class Sliced(Delayed):
         awaited, self._awaited = self._awaited, None
         if awaited is not None and not awaited.is_done:
             awaited.finished()
-        if not self._is_running:
+        if self._is_suspended:
             self._steps.close()
 
     def cancel(self) -> None:

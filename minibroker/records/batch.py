@@ -30,8 +30,9 @@ from __future__ import annotations
 
 from enum import IntEnum
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from minibroker.compilation import mypyc_attr
 from minibroker.errors import CorruptMessage, UnsupportedForMessageFormat
 from minibroker.records.checksum import crc32c
 from minibroker.records.compression import Compression
@@ -39,35 +40,35 @@ from minibroker.records.compression import Compression
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-HEADER_SIZE = 61  #: bytes of a batch without records
-LOG_OVERHEAD = 12  #: base_offset and batch_length, which batch_length does not count
-MIN_LEGACY_SIZE = 26  #: the smallest message of format v0 with its offset and size
-MAGIC_POSITION = 16
-CRC_POSITION = 17
-ATTRIBUTES_POSITION = 21
-MAX_TIMESTAMP_POSITION = 35
-MAGIC_V2 = 2
+HEADER_SIZE: Final = 61  #: bytes of a batch without records
+LOG_OVERHEAD: Final = 12  #: base_offset and batch_length, which batch_length does not count
+MIN_LEGACY_SIZE: Final = 26  #: the smallest message of format v0 with its offset and size
+MAGIC_POSITION: Final = 16
+CRC_POSITION: Final = 17
+ATTRIBUTES_POSITION: Final = 21
+MAX_TIMESTAMP_POSITION: Final = 35
+MAGIC_V2: Final = 2
 
-COMPRESSION_MASK = 0x07
-LOG_APPEND_TIME_FLAG = 0x08
-TRANSACTIONAL_FLAG = 0x10
-CONTROL_FLAG = 0x20
-DELETE_HORIZON_FLAG = 0x40
+COMPRESSION_MASK: Final = 0x07
+LOG_APPEND_TIME_FLAG: Final = 0x08
+TRANSACTIONAL_FLAG: Final = 0x10
+CONTROL_FLAG: Final = 0x20
+DELETE_HORIZON_FLAG: Final = 0x40
 
-NO_TIMESTAMP = -1
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
-NO_SEQUENCE = -1
-NO_PARTITION_LEADER_EPOCH = -1
-INT32_MAX = 0x7FFFFFFF
+NO_TIMESTAMP: Final = -1
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_PARTITION_LEADER_EPOCH: Final = -1
+INT32_MAX: Final = 0x7FFFFFFF
 
-HEADER = Struct(">qiibIhiqqqhii")
-_unpack_header = HEADER.unpack_from
-_unpack_length = Struct(">i").unpack_from
-_OFFSET = Struct(">q")
-_pack_head = Struct(">qii").pack_into  #: base_offset, batch_length, partition_leader_epoch
-_CRC = Struct(">I")
-_ATTRIBUTES = Struct(">h")
+HEADER: Final = Struct(">qiibIhiqqqhii")
+_unpack_header: Final = HEADER.unpack_from
+_unpack_length: Final = Struct(">i").unpack_from
+_OFFSET: Final = Struct(">q")
+_pack_head: Final = Struct(">qii").pack_into  #: base_offset, batch_length, partition_leader_epoch
+_CRC: Final = Struct(">I")
+_ATTRIBUTES: Final = Struct(">h")
 
 
 class TimestampType(IntEnum):
@@ -90,6 +91,7 @@ def increment_sequence(sequence: int, increment: int) -> int:
     return (sequence + increment) & INT32_MAX
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # legacy.py
 class RecordBatch:
     """A view of one batch in `data`, from `position` on; `data` may be longer.
 
@@ -170,6 +172,11 @@ class RecordBatch:
     def next_offset(self) -> int:
         """The offset after this batch."""
         return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def base_offset_and_count(self) -> tuple[int, int]:
+        """Base offset and number of records. Compressed sets of old formats decompress their payload for it."""
+        return self.base_offset, self.record_count
 
     @property
     def last_sequence(self) -> int:

@@ -30,20 +30,20 @@ from enum import IntEnum
 from importlib import import_module
 from io import BytesIO
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from minibroker.errors import InvalidRecord, UnsupportedCompressionType
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-AT_ONCE_BYTES = 64 * 1024  #: of a payload that its library decompresses in one call
-AT_ONCE_CONTENT = 1024 * 1024  #: of the content of a small payload; a larger content is decompressed in pieces
-PIECE_BYTES = 256 * 1024  #: of output
-INPUT_BYTES = 64 * 1024  #: of input that a library gets in one call: libraries copy what they do not consume
+AT_ONCE_BYTES: Final = 64 * 1024  #: of a payload that its library decompresses in one call
+AT_ONCE_CONTENT: Final = 1024 * 1024  #: of the content of a small payload; a larger content is decompressed in pieces
+PIECE_BYTES: Final = 256 * 1024  #: of output
+INPUT_BYTES: Final = 64 * 1024  #: of input that a library gets in one call: libraries copy what they do not consume
 
-MIN_PARTS = 4096  #: members, frames and blocks that any payload may have
-PART_BYTES = 512  #: of a payload allow one more part
+MIN_PARTS: Final = 4096  #: members, frames and blocks that any payload may have
+PART_BYTES: Final = 512  #: of a payload allow one more part
 
 
 def parts_max(size: int) -> int:
@@ -66,7 +66,7 @@ def too_many_parts(codec: str, size: int) -> InvalidRecord:
     return broken(codec, f"{size} bytes in more than {parts_max(size)} parts")
 
 
-MAX_DECOMPRESSED_BYTES = 100 * 1024 * 1024  #: the default bound of one batch, as large as the largest request
+MAX_DECOMPRESSED_BYTES: Final = 100 * 1024 * 1024  #: the default bound of one batch, as large as the largest request
 
 
 class Compression(IntEnum):
@@ -97,7 +97,7 @@ class Compression(IntEnum):
         raise ValueError(f"unknown compression type {name!r}")
 
 
-_CODECS = tuple(Compression)
+_CODECS: Final = tuple(Compression)
 
 
 class _Codec(Protocol):

@@ -214,18 +214,17 @@ def downgrade_in_steps(data: bytes, magic: int, first_offset: int, *, max_count:
         raise CorruptMessage(f"the batch at offset {batch.base_offset} does not match its CRC")
     pieces = decompressed_pieces(batch.compression, batch.payload, max_bytes=MAX_DECOMPRESSED_BYTES)
     flags = LOG_APPEND_TIME_FLAG if batch.timestamp_type else 0
-    out, buffer = bytearray(), bytearray()
+    out, buffer = bytearray(), b""
     left, count, position = batch.record_count, 0, 0
     is_last = False
     while left and count < max_count and len(out) < max_bytes and not is_last:
         piece: bytes = yield partial(next, pieces, b"")
         is_last = not piece
-        del buffer[:position]
-        buffer += piece
+        buffer = buffer[position:] + piece
         position = 0
         while left and count < max_count and len(out) < max_bytes and (is_last or _is_whole(buffer, position)):
             try:
-                offset_delta, timestamp_delta, key, value, _, position = decode_record(cast("bytes", buffer), position)
+                offset_delta, timestamp_delta, key, value, _, position = decode_record(buffer, position)
             except IndexError:
                 raise InvalidRecord(f"the batch at offset {batch.base_offset} ends within a record") from None
             left -= 1
@@ -238,10 +237,10 @@ def downgrade_in_steps(data: bytes, magic: int, first_offset: int, *, max_count:
     return bytes(out)
 
 
-def _is_whole(buffer: bytearray, position: int) -> bool:
+def _is_whole(buffer: bytes, position: int) -> bool:
     """Whether `buffer` has the whole record at `position`."""
     try:
-        length, start = read_varint(cast("bytes", buffer), position)
+        length, start = read_varint(buffer, position)
     except IndexError:
         return False
     return start + length <= len(buffer)

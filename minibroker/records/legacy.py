@@ -155,6 +155,11 @@ class LegacyBatch(RecordBatch):
         """The offset after this batch."""
         return self.offset + 1
 
+    @property
+    def base_offset_and_count(self) -> tuple[int, int]:
+        """As of a RecordBatch, whose compiled code would read the attributes without computing them."""
+        return self.base_offset, self.record_count
+
     def decode(self, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
         """Yield the records with absolute offsets and effective timestamps.
 

@@ -11,15 +11,15 @@ Source: KIP-98, org.apache.kafka.common.record.DefaultRecord.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from minibroker.errors import InvalidRecord
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
-MAGIC_V2 = 2
-MAX_VARINT_BITS = 35
-MAX_VARLONG_BITS = 70
+MAGIC_V2: Final = 2
+MAX_VARINT_BITS: Final = 35
+MAX_VARLONG_BITS: Final = 70
 
 
 class Record(NamedTuple):
@@ -158,4 +158,4 @@ def _varint(number: int) -> bytes:
     return bytes(out)
 
 
-_SHORT_VARINTS = {number: _varint(number) for number in range(-64, 64)}  #: those of one byte, as most are
+_SHORT_VARINTS: Final = {number: _varint(number) for number in range(-64, 64)}  #: those of one byte, as most are

@@ -37,7 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from minibroker.errors import CorruptMessage, InvalidRecord, InvalidTimestamp, KafkaError, MessageTooLarge, UnsupportedCompressionType
 from minibroker.records.any_format import decode_records
@@ -63,23 +63,23 @@ from minibroker.records.record import Record
 from minibroker.records.steps import LongBatch
 from minibroker.records.walk import walk_records
 
-DEEP_RECORD_COUNT = 32  #: batches of up to this many records are always walked deeply
-AT_ONCE_RECORDS = 8192  #: of a batch that is validated at once, in a few milliseconds
-AT_ONCE_CONTENT = 1024 * 1024  #: bytes of its payload when decompressed
-AT_ONCE_COMPRESSED = 64 * 1024  #: bytes of a payload that is compressed again at once
-MAX_RECORD_ERRORS = 1000  #: invalid records in one answer; more are only counted
-INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
-V2_SINCE_PRODUCE = 3
-ZSTD_SINCE_PRODUCE = 7
-MIN_BATCH_LENGTH = 14  #: Kafka's RECORD_OVERHEAD_V0: smaller lengths are garbage
+DEEP_RECORD_COUNT: Final = 32  #: batches of up to this many records are always walked deeply
+AT_ONCE_RECORDS: Final = 8192  #: of a batch that is validated at once, in a few milliseconds
+AT_ONCE_CONTENT: Final = 1024 * 1024  #: bytes of its payload when decompressed
+AT_ONCE_COMPRESSED: Final = 64 * 1024  #: bytes of a payload that is compressed again at once
+MAX_RECORD_ERRORS: Final = 1000  #: invalid records in one answer; more are only counted
+INT64_MAX: Final = 0x7FFF_FFFF_FFFF_FFFF
+V2_SINCE_PRODUCE: Final = 3
+ZSTD_SINCE_PRODUCE: Final = 7
+MIN_BATCH_LENGTH: Final = 14  #: Kafka's RECORD_OVERHEAD_V0: smaller lengths are garbage
 
-_AT_ONCE_DELTAS = range(AT_ONCE_RECORDS)  #: valid values of last_offset_delta
-_KEPT_ATTRIBUTES = LOG_APPEND_TIME_FLAG | TRANSACTIONAL_FLAG  #: by recompression; Kafka writes a new batch then
+_AT_ONCE_DELTAS: Final = range(AT_ONCE_RECORDS)  #: valid values of last_offset_delta
+_KEPT_ATTRIBUTES: Final = LOG_APPEND_TIME_FLAG | TRANSACTIONAL_FLAG  #: by recompression; Kafka writes a new batch then
 
-_LENGTH = Struct(">i")
-_ATTRIBUTES = Struct(">h")
-_TIMESTAMP = Struct(">q")
-_CRC = Struct(">I")
+_LENGTH: Final = Struct(">i")
+_ATTRIBUTES: Final = Struct(">h")
+_TIMESTAMP: Final = Struct(">q")
+_CRC: Final = Struct(">I")
 
 
 class ProduceRules(NamedTuple):

@@ -282,6 +282,6 @@ def _read_slowly(files: Files, handle: FileHandle, position: int, end: int) -> I
 
 def _base_offset_and_count(batch: RecordBatch) -> tuple[int, int]:
     try:
-        return batch.base_offset, batch.record_count
+        return batch.base_offset_and_count
     except KafkaError:  # an old compressed set has them only in its compressed payload
         return UNKNOWN_OFFSET, 0

@@ -33,8 +33,8 @@ MAX_STRING_SIZE: Final = 32767  #: in both forms, as in Kafka
 TAGGED_FIELDS_MAX: Final = 1000  #: in one struct or header; unknown ones are skipped one by one, and Kafka has a few
 MAX_VARINT_BYTES: Final = 5
 
-_INT16 = NUMBER_STRUCTS["int16"]
-_INT32 = NUMBER_STRUCTS["int32"]
+_INT16: Final = NUMBER_STRUCTS["int16"]
+_INT32: Final = NUMBER_STRUCTS["int32"]
 
 
 class EncodeError(ValueError):

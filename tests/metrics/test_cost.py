@@ -23,6 +23,7 @@ from minibroker.testing import Broker
 from tests.metrics.conftest import Scraped
 from tests.server.test_cost_growth import Transport
 from tests.support.broker_in_memory import BrokerInMemory, frame_of, records
+from tests.support.compiled import skip_if_compiled
 from tests.support.opcodes import least_opcodes
 
 #: instructions that the counters of a request take under load, of 1,300 to 2,200
@@ -81,6 +82,7 @@ def test_counters_take_few_instructions(api: str) -> None:
 
 
 async def test_a_broker_without_metrics_has_no_counters(tmp_path: Any) -> None:
+    skip_if_compiled()  # a compiled dispatcher has no __dict__
     broker = ServerBroker(BrokerConfig({"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0"}))
     await broker.start()
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lz4 import frame
 
@@ -12,9 +12,9 @@ from minibroker.records.compression import AT_ONCE_BYTES, INPUT_BYTES, PIECE_BYT
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-_DEFAULT_LEVEL = 9  #: Kafka's number for the fast compressor
-_MAX_LEVEL = 12  #: the library's; Kafka's levels go up to 17
-_CHUNK_BYTES = 64 * 1024
+_DEFAULT_LEVEL: Final = 9  #: Kafka's number for the fast compressor
+_MAX_LEVEL: Final = 12  #: the library's; Kafka's levels go up to 17
+_CHUNK_BYTES: Final = 64 * 1024
 
 
 def compress(data: Buffer, level: int | None) -> bytes:

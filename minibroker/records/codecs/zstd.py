@@ -15,7 +15,7 @@ Source: RFC 8878, sections 3.1.1 and 3.1.2.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from minibroker.records.codecs.zstd_library import MAX_WINDOW_BYTES, find_library
 from minibroker.records.compression import broken, parts_max, too_large, too_many_parts
@@ -23,13 +23,13 @@ from minibroker.records.compression import broken, parts_max, too_large, too_man
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-_DEFAULT_LEVEL = 3
+_DEFAULT_LEVEL: Final = 3
 
-FRAME_MAGIC = b"\x28\xb5\x2f\xfd"
-SKIPPABLE_MAGIC_TAIL = b"\x2a\x4d\x18"
-MAX_BLOCK_BYTES = 128 * 1024
-CONTENT_SIZE_BYTES = (0, 2, 4, 8)
-DICTIONARY_ID_BYTES = (0, 1, 2, 4)
+FRAME_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+SKIPPABLE_MAGIC_TAIL: Final = b"\x2a\x4d\x18"
+MAX_BLOCK_BYTES: Final = 128 * 1024
+CONTENT_SIZE_BYTES: Final = (0, 2, 4, 8)
+DICTIONARY_ID_BYTES: Final = (0, 1, 2, 4)
 
 RAW, RLE, COMPRESSED = 0, 1, 2
 
