@@ -116,9 +116,21 @@ class Scene:
         await visit.ask(k08.Request(group_id=group, member_id="", generation_id_or_member_epoch=-1, topics=topics), 9)
 
     def longest_turn(self, path: str, **query: str) -> int:
-        """Serve a page, and return the calls of its longest turn."""
+        """Serve a page, and return the calls of its longest turn.
+
+        On a busy machine a worker thread and a timer of the broker can be ready in the same turn. That
+        does not happen each time, and a page that does not pause is too long each time. So this is the
+        shortest of three attempts.
+        """
         visit = Visit(self.host, self.visitor, query)
         self.loop.run_until_complete(self._serve(path, visit))  # compiles the template, opens logs
+        longest = self._longest_turn(path, visit)
+        for _ in range(2):
+            if longest > SLICES_MAX * SLICE:
+                longest = min(longest, self._longest_turn(path, visit))
+        return longest
+
+    def _longest_turn(self, path: str, visit: Visit) -> int:
         gc.collect()  # brokers of other tests are closed when they are collected, by many calls
         gc.disable()
         self.loop.longest = 0
