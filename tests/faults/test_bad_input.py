@@ -66,7 +66,9 @@ class Peer:
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path_factory.mktemp("bad-input")) as process:
+    folder = tmp_path_factory.mktemp("bad-input") / "broker"  # whose parent has nothing of other tests
+    folder.mkdir()
+    with BrokerProcess(folder) as process:
         yield process
         assert "Traceback" not in process.output, process.output
         assert process.stop() == 0

@@ -87,11 +87,11 @@ def test_one_log_directory_becomes_read_only(tmp_path: Path, disk: str) -> None:
             ]
             client.ask(k19_create_topics, k19_create_topics.Request(topics=topics, timeout_ms=10_000))
             names = [topic.name for topic in topics]
+            assert [produce(client, name, b"before") for name in names] == [0] * 4  # opens the logs that wait for their turn
             unhurt = [name for name in names if (whole / f"{name}-0").exists()]
             failing = [name for name in names if name not in unhurt]
             assert unhurt
             assert failing
-            assert [produce(client, name, b"before") for name in names] == [0] * 4
 
             Path("/sys/fs/ext4", Path(disk).name, "trigger_fs_error").write_text("1")
             refused = {name: produce(client, name, b"lost") for name in failing}
