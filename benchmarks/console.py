@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import json
 import multiprocessing
+import os
 import re
 import statistics
 import subprocess
@@ -64,7 +65,11 @@ def append(is_closed: Event, _count: Any, bootstrap: str) -> None:
 
 
 def browse(is_closed: Event, count: Any, console: str, only: str | None) -> None:
-    """Tail and search. Counts the records that were searched."""
+    """Tail and search. Counts the records that were searched.
+
+    This process gives way to the producer: on two processors a browser's own work would delay it.
+    """
+    os.nice(19)
 
     def tail() -> None:
         with contextlib.suppress(TimeoutError), urllib.request.urlopen(f"{console}/tail?topic=tailed", timeout=15) as stream:  # noqa: S310  our own address

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import re
 import statistics
 import struct
@@ -223,7 +224,11 @@ PACED: dict[str, Callable[[str], Requests]] = {
 
 
 def paced(port: int, seconds: float, kind: str, prefix: str) -> None:
-    """Send 500 requests a second in bursts of ten, as a fleet of clients would at most."""
+    """Send 500 requests a second in bursts of ten, as a fleet of clients would at most.
+
+    This process gives way to the producer: on two processors its own work would be most of what delays it.
+    """
+    os.nice(19)
     requests = PACED[kind](prefix)
 
     async def run() -> None:
