@@ -50,7 +50,8 @@ def _compile(root: Path, folder: Path, modules: list[str], level: str) -> dict[s
     os.chdir(root)  # mypyc names modules by relative paths
     try:
         extensions = mypycify(
-            [f"minibroker/{name}.py" for name in modules],
+            # `silent`: other modules need libraries and stubs that only the development environment has
+            ["--follow-imports=silent", *(f"minibroker/{name}.py" for name in modules)],
             opt_level=level,
             debug_level="0",
             multi_file=level != "0",  # one file needs least CPU, several can be compiled in parallel
