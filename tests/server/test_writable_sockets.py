@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import socket
 import struct
+import tempfile
 from collections.abc import Callable
 from functools import partial
 
 from minibroker.server.writable_sockets import WritableSockets
 from tests.server.serving import OnLoop, until
 
-FREE_DESCRIPTOR = 900
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER
 
 
@@ -31,12 +30,17 @@ def connected() -> tuple[socket.socket, socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         client = socket.create_connection(server.getsockname())
         ours, _ = server.accept()
+    fill(ours)
+    return ours, client
+
+
+def fill(ours: socket.socket) -> None:
     ours.setblocking(False)
     try:
         while True:
             ours.send(bytes(1 << 20))
     except BlockingIOError:
-        return ours, client
+        pass
 
 
 def drain(client: socket.socket) -> None:
@@ -51,7 +55,8 @@ def drain(client: socket.socket) -> None:
 def test_reports_once_when_the_socket_takes_bytes(on_loop: OnLoop) -> None:
     async def main() -> None:
         sockets, calls = new_sockets(), list[str]()
-        ours, client = connected()
+        ours, client = socket.socketpair()  # of TCP, the system can take more bytes from a full socket later
+        fill(ours)
         for number in (1, 2):
             assert sockets.wait(ours.fileno(), lambda: calls.append("called"))
             await asyncio.sleep(0.01)
@@ -61,11 +66,7 @@ def test_reports_once_when_the_socket_takes_bytes(on_loop: OnLoop) -> None:
                 await asyncio.sleep(0)
             await asyncio.sleep(0.01)  # it is writable all the time, and not reported again
             assert len(calls) == number
-            try:
-                while True:
-                    ours.send(bytes(1 << 20))
-            except BlockingIOError:
-                pass
+            fill(ours)
         sockets.close()
         ours.close()
         client.close()
@@ -90,24 +91,19 @@ def test_reports_a_reset(on_loop: OnLoop) -> None:
 def test_a_descriptor_that_another_socket_has_now(on_loop: OnLoop) -> None:
     async def main() -> None:
         sockets, calls = new_sockets(), list[str]()
-        for name in ("first", "second"):
-            ours, client = connected()
-            if name == "first":  # a descriptor that no thread of an earlier test takes meanwhile
-                descriptor = fcntl.fcntl(ours.fileno(), fcntl.F_DUPFD, FREE_DESCRIPTOR)
-            else:
-                os.dup2(ours.fileno(), descriptor)
-            ours.close()
-            assert sockets.wait(descriptor, partial(calls.append, name))
-            if name == "first":
-                sockets.forget(descriptor)
-            else:
-                while not calls:
-                    drain(client)
-                    await asyncio.sleep(0)
-            os.close(descriptor)
-            client.close()
+        ours, client = connected()
+        others, other_client = connected()
+        assert sockets.wait(ours.fileno(), partial(calls.append, "first"))
+        sockets.forget(ours.fileno())
+        os.dup2(others.fileno(), ours.fileno())  # closes the first in the same step: nothing else can take its descriptor
+        assert sockets.wait(ours.fileno(), partial(calls.append, "second"))
+        while not calls:
+            drain(other_client)
+            await asyncio.sleep(0)
         assert calls == ["second"]
         sockets.close()
+        for each in (ours, client, others, other_client):
+            each.close()
 
     on_loop(main())
 
@@ -141,7 +137,8 @@ def test_one_callback_that_raises_stops_no_other(on_loop: OnLoop) -> None:
 def test_what_cannot_be_watched_is_refused(on_loop: OnLoop) -> None:
     async def main() -> None:
         sockets = new_sockets()
-        assert not sockets.wait(FREE_DESCRIPTOR, lambda: None)
+        with tempfile.TemporaryFile() as file:
+            assert not sockets.wait(file.fileno(), lambda: None)
         sockets.close()
         sockets.close()
 
