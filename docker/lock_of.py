@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-BUILD = ["hatchling"]
+BUILD = ["hatchling", "mypy", "setuptools"]  #: mypy has mypyc, the compiler, which needs setuptools
 EXTRAS = ["console", "lab", "metrics", "registry", "security"]  #: of the project, in the image
 LEFT_OUT = {"grpcio", "setuptools"}  #: of grpcio-tools: its protoc, all that is used of it, does not need these 20 MB
 

@@ -123,9 +123,7 @@ def test_a_schema_registry_with_the_schemas_of_a_folder(compose: str) -> None:
 
 def test_integration_tests_of_an_application(compose: str) -> None:
     app = "localhost/minibroker-compose-app:latest"
-    with_pip = "localhost/minibroker-test-python"
-    podman("build", *build_options(), "--target", "build", "-t", with_pip, "-f", str(FOLDER / "Dockerfile"), str(ROOT))
-    podman("build", *build_options(base=with_pip), "-t", app, "-f", str(FOLDER / "compose_app" / "Dockerfile"), str(FOLDER / "compose_app"))
+    podman("build", *build_options(), "-t", app, "-f", str(FOLDER / "compose_app" / "Dockerfile"), str(FOLDER / "compose_app"))
     with Project("compose.test.yaml") as project:
         told = project.compose("up", "--no-build", "--abort-on-container-exit", "--exit-code-from", "tests")
         assert "2 passed" in told, told

@@ -18,7 +18,7 @@ from minibroker.client.client import Client
 from minibroker.client.transport import Address, Deadline
 from tests.docker.podman import TIMEOUT_S, Container, podman, podman_code
 
-SIZE_MAX_BYTES = 155_000_000  #: of which 19 MB are the cryptography library, 6 MB metrics and console, 14 MB the registry
+SIZE_MAX_BYTES = 165_000_000  #: of which 19 MB are the cryptography library, 6 MB metrics and console, 14 MB the registry
 ELSEWHERE = "/home/appuser/elsewhere"
 
 
@@ -31,6 +31,12 @@ def test_size_and_time_to_ready(image: str, capsys: pytest.CaptureFixture[str]) 
     with capsys.disabled():
         print(f"\nimage: {size / 1e6:.0f} MB; podman run to the ready line: {', '.join(f'{each:.2f}' for each in times_s)} s")
     assert size < SIZE_MAX_BYTES
+
+
+def warnings(container: Container) -> list[str]:
+    """Return what its log warns of, apart from what a busy machine causes."""
+    lines = [line for line in container.logs().splitlines() if "WARNING" in line and "held the event loop" not in line]
+    return [line.partition(": ")[2] for line in lines]
 
 
 @pytest.fixture
@@ -52,6 +58,7 @@ def test_without_any_setting_it_serves_the_host_and_other_containers(image: str,
         assert re.search(r"ready: PLAINTEXT://localhost:9092, DOCKER://[\d.]+:19092", text), text
         assert container.run("id", "-u").strip() == "1000"
         assert container.run("hostname", "-i").strip()
+        assert re.match(r"minibroker \S+ \(compiled, CPython 3\.14\.", container.run("minibroker", "--version"))
 
 
 def test_settings_come_from_a_file_and_from_the_environment_which_wins(image: str, tmp_path: Path) -> None:
@@ -79,10 +86,7 @@ def test_settings_come_from_a_file_and_from_the_environment_which_wins(image: st
         }
         assert {name: values[name] for name in wanted} == wanted
         assert "4L6g3nShT-eMCtK--X86sw" in container.run("kafka-cluster", "cluster-id", "--bootstrap-server", "localhost:9092")
-        warnings = [line for line in container.logs().splitlines() if "WARNING" in line and "held the event loop" not in line]
-        assert [line.partition(": ")[2] for line in warnings] == [
-            "unknown property num.partitons (KAFKA_NUM_PARTITONS) is ignored: did you mean num.partitions?"
-        ]
+        assert warnings(container) == ["unknown property num.partitons (KAFKA_NUM_PARTITONS) is ignored: did you mean num.partitions?"]
         assert "healthy" in container.run("minibroker", "container", "--health")
 
 
@@ -113,7 +117,7 @@ def test_topics_and_records_are_there_before_anybody_connects_and_once(image: st
             assert "cleanup.policy=compact" in container.run("kafka-topics", *offsets[1:], "--describe", "--topic", "users")
             container.run("kafka-console-producer", *offsets[1:], "--topic", "users", "--property", "parse.key=true", stdin="ann\tlater\n")
             assert container.stop() == 0
-            assert "WARNING" not in container.logs()
+            assert not warnings(container)
         with Container(image, environment=environment, files=files) as container:  # another container on the same data
             assert "created topic" not in container.logs()
             found = container.run(*offsets)
