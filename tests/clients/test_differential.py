@@ -25,7 +25,7 @@ from tests.support.soak import times
 pytestmark = [pytest.mark.java]
 
 OPERATIONS = times(600, soak=1600)
-LOG_OPERATIONS = times(1200, soak=2400)
+LOG_OPERATIONS = times(800, soak=2400)
 TRANSACTION_OPERATIONS = {2: times(1000, soak=2500), 1: times(800, soak=1200)}  #: by transaction.version
 #: Two brokers do not look for old segments at the same moment, the first time after 30 s: a slow machine takes longer for the requests.
 NO_RETENTION = {"log.initial.task.delay.ms": "100000000"}

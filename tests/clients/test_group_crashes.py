@@ -24,6 +24,7 @@ from tests.clients.group_members import (
 )
 from tests.conftest import NO_RETENTION
 from tests.support.broker_process import BrokerProcess
+from tests.support.soak import times
 
 PARTITIONS = 4
 KINDS = [*CLASSIC_KINDS, *CONSUMER_KINDS]
@@ -128,7 +129,7 @@ def test_groups_outlive_the_broker(programs: Programs, groups: list[Group], writ
     for member in all_members(groups):
         member.commit()
     ids = member_ids(broker.bootstrap, groups)
-    for _ in range(2):
+    for _ in range(times(1, soak=2)):
         broker.kill()
         broker.restart()
         for group in groups:

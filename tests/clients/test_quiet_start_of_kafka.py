@@ -65,5 +65,6 @@ def test_kafka_logs_no_error_on_committed_offsets_and_transactions(tmp_path: Pat
         kafka.stop()
     lines = (tmp_path / "kafka" / "out.txt").read_text(errors="replace").splitlines()
     assert [line for line in lines if " INFO " in line], "what it logs is seen here"
-    lines = [line for line in lines if "EventPerformanceMonitor" not in line]  # the machine is slow
+    # On a slow machine Kafka complains of slow events, and registers with its controller before that is elected.
+    lines = [line for line in lines if "EventPerformanceMonitor" not in line and "NotControllerException" not in line]
     assert not [line for line in lines if " ERROR " in line or line.startswith(("java.", "org.apache.kafka.common.errors."))]

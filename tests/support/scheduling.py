@@ -24,6 +24,7 @@ TESTS = Path(__file__).parents[1]
 LONG = (
     "spark/test_standalone_cluster.py",
     "spark/archive/test_delta.py",
+    "test_compiled.py",
     "docker",
     "crash",
     "examples",

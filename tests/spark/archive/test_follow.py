@@ -13,6 +13,7 @@ from minibroker.spark.archive.store import ArchiveStore
 from minibroker.spark.failures import SourceError
 from minibroker.spark.sources.log_directory import LogDirectorySource
 from tests.spark.archive.reading import archived, consumed
+from tests.support.becoming import wait_until
 from tests.support.broker_process import BrokerProcess
 from tests.support.transactional_writer import TransactionalWriter
 
@@ -81,6 +82,7 @@ def test_a_directory_that_grows(spark: Any, broker: BrokerProcess, tmp_path: Pat
     path = str(tmp_path / "archive")
     writer = TransactionalWriter(broker.bootstrap, "writer")
     writer.committed("t", [b"1"])
+    wait_until((broker.data_dir / "t-1").is_dir, "the folder of the second partition is missing")  # the broker creates it a moment later
     source = LogDirectorySource(str(broker.data_dir))
     with follow(spark, source, path, ["t"], trigger="200 milliseconds") as stream:
         with pytest.raises(SourceError, match="another job"):
