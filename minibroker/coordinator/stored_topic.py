@@ -49,8 +49,8 @@ from minibroker.errors import (
 )
 from minibroker.log.partition_log import PartitionLog
 from minibroker.records.any_format import decode_records, split_batches
-from minibroker.records.batch import RecordBatch
-from minibroker.records.builder import build_batch
+from minibroker.records.batch import TRANSACTIONAL_FLAG, RecordBatch
+from minibroker.records.builder import build_batch, build_single
 from minibroker.records.record import Record
 from minibroker.storage.record_frame import CoordinatorRecord, RecordFrame, type_of, warn_of_unknown_types
 
@@ -280,6 +280,16 @@ def batch_of_encoded(records: Sequence[Record], ids: ProducerIdAndEpoch = NO_IDS
 
     Its base sequence is 0 even without a producer, as Apache Kafka's coordinators write it.
     """
+    if len(records) == 1 and (key := records[0].key) is not None:
+        return build_single(
+            records[0].timestamp,
+            key,
+            records[0].value,
+            attributes=0 if ids == NO_IDS else TRANSACTIONAL_FLAG,
+            producer_id=ids.producer_id,
+            producer_epoch=ids.producer_epoch,
+            base_sequence=0,
+        )
     return build_batch(
         records,
         producer_id=ids.producer_id,

@@ -260,7 +260,7 @@ class PartitionLog:
         if self._rules.timestamp_type:
             log_append_time_ms = now_ms
             stamp_log_append_time(data, now_ms)
-        appended = self._write(RecordBatch(data), log_append_time_ms)
+        appended = self._write(RecordBatch(data), log_append_time_ms, marker)
         if self.markers is None:
             self.markers = Markers(self.opened_end_offset)
         self.markers.add(appended.base_offset)
@@ -269,7 +269,7 @@ class PartitionLog:
     def _too_large(self, batch: RecordBatch) -> RecordListTooLarge:
         return RecordListTooLarge(f"{batch.size} bytes do not fit into a segment of {self.config.segment_bytes}")
 
-    def _write(self, batch: RecordBatch, log_append_time_ms: int) -> Appended:
+    def _write(self, batch: RecordBatch, log_append_time_ms: int, marker: EndTransactionMarker | None = None) -> Appended:
         base_offset = self.log_end_offset
         last_offset = base_offset + batch.last_offset_delta
         assign_offsets(batch.data, base_offset, self.leader_epoch)
@@ -283,7 +283,7 @@ class PartitionLog:
         except OSError as error:
             raise self.failures.failed(error, is_fatal=could_not_cut_back(error)) from error
         if batch.producer_id >= 0:
-            aborted = self.producers.update(batch, base_offset)
+            aborted = self.producers.update(batch, base_offset, marker)
             if aborted is not None:
                 self._note_aborted(aborted)
         self.log_end_offset = last_offset + 1

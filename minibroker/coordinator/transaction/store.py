@@ -34,7 +34,7 @@ from minibroker.coordinator.transaction.records import TransactionMetadata, Tran
 from minibroker.errors import ConcurrentTransactions, CoordinatorLoadInProgress, KafkaError, NotCoordinator, WireError
 from minibroker.log.partition_log import PartitionLog
 from minibroker.records.any_format import decode_records
-from minibroker.records.builder import build_batch
+from minibroker.records.builder import build_single
 from minibroker.records.record import Record
 from minibroker.storage.record_frame import warn_of_unknown_types
 
@@ -79,7 +79,7 @@ class StatePartition:
         key, value = records.encode(after, transaction_version=transaction_version)
         try:
             log = self._partition.log
-            self._partition.append_own(build_batch([Record(0, now_ms, key, value)]))
+            self._partition.append_own(build_single(now_ms, key, value))
         except KafkaError as error:
             _LOG.error("could not write the state of transactional id %s: %s", after.transactional_id, error)
             raise NotCoordinator from error

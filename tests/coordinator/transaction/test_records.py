@@ -6,9 +6,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from minibroker.coordinator.stored_topic import partition_of
-from minibroker.coordinator.transaction.records import ProducerIdAndEpoch, TransactionMetadata, TransactionState, decode, encode, replay
+from minibroker.coordinator.transaction.records import (
+    ProducerIdAndEpoch,
+    TransactionMetadata,
+    TransactionState,
+    _value,
+    decode,
+    encode,
+    replay,
+)
 from minibroker.coordinator.transaction.states import Decision, add_partitions, complete, end_transaction, expire, fence, init_producer_id
 from minibroker.errors import WireError
 from minibroker.records.record import Record
@@ -135,6 +145,32 @@ METADATA = TransactionMetadata(
     last_producer_epoch=32_766,
     client_transaction_version=2,
 )
+
+
+_ID = st.integers(-1, 2**63 - 1)
+_MS = st.integers(-1, 2**63 - 1)
+
+
+@given(
+    st.builds(
+        TransactionMetadata,
+        transactional_id=st.text(min_size=1, max_size=5) | st.just("i" * 32_767),
+        producer_id=_ID,
+        producer_epoch=st.integers(-1, 32_767),
+        timeout_ms=st.integers(0, 2**31 - 1),
+        state=st.sampled_from(sorted(set(TransactionState) - {TransactionState.DEAD})),
+        last_update_timestamp_ms=_MS,
+        start_timestamp_ms=_MS,
+        partitions=st.frozensets(st.tuples(st.text(max_size=3) | st.just("t" * 200), st.integers(0, 2**31 - 1)), max_size=20),
+        previous_producer_id=_ID,
+        next_producer_id=_ID,
+        client_transaction_version=st.sampled_from([0, 2]),
+    )
+)
+def test_fast_encoding_of_a_state_matches_the_codec(metadata: TransactionMetadata) -> None:
+    key = TransactionLogKey(transactional_id=metadata.transactional_id)
+    expected = TRANSACTION_STATE.encode_key(key), TRANSACTION_STATE.encode_value(key, _value(metadata), 1)
+    assert encode(metadata, transaction_version=2) == expected
 
 
 def test_stored_fields_by_transaction_version() -> None:
