@@ -12,13 +12,15 @@ from minibroker.dispatch.slices import in_order
 T = TypeVar("T")
 
 SLICE_S: Final = 0.001  #: work between two pauses
+LIVE_SLICE_S: Final = 0.000_25  #: likewise, of work that is repeated all the time: it would delay one in a hundred requests
 
 
 class Pace:
     """Counts the time since the last pause of one piece of work."""
 
-    def __init__(self) -> None:
-        self._pause_s = time.perf_counter() + SLICE_S
+    def __init__(self, slice_s: float = SLICE_S) -> None:
+        self._slice_s = slice_s
+        self._pause_s = time.perf_counter() + slice_s
 
     @property
     def is_due(self) -> bool:
@@ -29,7 +31,7 @@ class Pace:
         """Pause if that is due."""
         if self.is_due:
             await asyncio.sleep(0)
-            self._pause_s = time.perf_counter() + SLICE_S
+            self._pause_s = time.perf_counter() + self._slice_s
 
 
 async def paced(items: Iterable[T], every: int = 20) -> AsyncIterator[T]:

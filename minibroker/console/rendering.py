@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from minibroker.console.pace import Pace
+from minibroker.console.pace import LIVE_SLICE_S, Pace
 from minibroker.console.svg import chart_svg, strip_svg
 from minibroker.console.times import time_text
 
@@ -47,12 +47,13 @@ class Templates:
     async def page(self, name: str, data: Mapping[str, Any]) -> str:
         """Return a page."""
         template = await self._template(name)
-        return "".join([part async for part in _paced(template.generate(data))])
+        return "".join([part async for part in _paced(template.generate(data), Pace())])
 
     async def block(self, name: str, block: str, data: Mapping[str, Any]) -> str:
         """Return one block of a page, which follows changes."""
         template = await self._template(name)
-        return "".join([part async for part in _paced(template.blocks[block](template.new_context(dict(data))))])
+        parts = template.blocks[block](template.new_context(dict(data)))
+        return "".join([part async for part in _paced(parts, Pace(LIVE_SLICE_S))])
 
     def part(self, name: str, data: Mapping[str, Any]) -> str:
         """Return a small template."""
@@ -65,8 +66,7 @@ class Templates:
         return self._compiled[name]
 
 
-async def _paced(parts: Any) -> AsyncIterator[str]:
-    pace = Pace()
+async def _paced(parts: Any, pace: Pace) -> AsyncIterator[str]:
     for number_, part in enumerate(parts):
         if number_ % 20 == 0:
             await pace.keep()

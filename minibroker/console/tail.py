@@ -1,7 +1,7 @@
 """Follow the records of a topic from the append itself, without polling: each append wakes the tail.
 
-At most ROWS_MAX rows are sent every INTERVAL_S; the rest is counted. The id of an event has the offset of each partition,
-from which a browser goes on after its connection was lost.
+At most ROWS_MAX rows are sent every INTERVAL_S, or every BUSY_INTERVAL_S while there are more. The rest is counted. The id of an
+event has the offset of each partition, from which a browser goes on after its connection was lost.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from minibroker.security.acl import Operation, ResourceType
 
 ROWS_MAX: Final = 25
 INTERVAL_S: Final = 0.2
+BUSY_INTERVAL_S: Final = 0.5  #: rows cost the loop time, and 25 take longer to read
 _KEEP_ALIVE_S: Final = 5.0
 _CHUNKS_MAX: Final = 4  #: of 256 kB, read of one partition in one turn; a producer may be faster
 
@@ -57,7 +58,7 @@ async def tail(request: TailRequest, stream: Stream, templates: Templates, last_
                 await stream.send("rows", {"html": html, "count": len(rows), "skipped": skipped}, event_id)
             if not request.is_logged_in() or not visit.visitor.may(Operation.READ, ResourceType.TOPIC, request.topic.name):
                 return
-            await stream.pause(INTERVAL_S)
+            await stream.pause(BUSY_INTERVAL_S if skipped else INTERVAL_S)
             if not _is_behind(partitions, positions):
                 try:
                     await asyncio.wait_for(changed.wait(), _KEEP_ALIVE_S)

@@ -15,7 +15,15 @@ from minibroker.coordinator.group.classic.group import ClassicGroup
 from minibroker.errors import KafkaError
 from minibroker.metrics.assignments import Assignments, assignments_of
 from minibroker.metrics.counts import TopicCounts, TopicTable
-from minibroker.metrics.labels import NO_LABELS, Labels, labels, labels_of_partition, labels_of_topic
+from minibroker.metrics.labels import (
+    NO_LABELS,
+    Labels,
+    labels,
+    labels_of_group_topic,
+    labels_of_offset,
+    labels_of_partition,
+    labels_of_topic,
+)
 from minibroker.metrics.meter import Meter
 from minibroker.metrics.texts import Texts
 
@@ -324,13 +332,14 @@ class State:
         if group is None:
             return None
         live = stored.live.get(group_id)
+        own = labels(consumergroup=group_id)
         offsets: list[GroupOffset] = []
         by_topic: dict[str, list[GroupOffset]] = {}
         for (topic, index), committed in stored.shard.offsets.of_group(group_id).items():
             partition = self._partitions.get((topic, index))
             if partition is None:
                 continue  # the topic is gone, or was created again with fewer partitions
-            of_offset = labels(consumergroup=group_id, partition=index, topic=topic)
+            of_offset = labels_of_offset(own, topic, index)
             lag = max(partition.high_watermark - committed.offset, 0)
             markers = _unread_markers(partition, committed.offset) if lag else 0
             known = GroupOffset(topic, index, committed.offset, committed.commit_timestamp_ms, of_offset, partition, lag, markers)
@@ -340,7 +349,7 @@ class State:
             GroupTopic(
                 group_id,
                 topic,
-                labels(consumergroup=group_id, topic=topic),
+                labels_of_group_topic(own, topic),
                 sum([each.offset for each in of_topic]),
                 sum([each.lag for each in of_topic]),
             )
@@ -353,7 +362,6 @@ class State:
             member_count = len(group.image.members)
         protocol_type = live.protocol_type if live is not None else group.stored.protocol_type if group.stored else ""
         state = "Empty" if live is None else str(live.state.value)
-        own = labels(consumergroup=group_id)
         return GroupState(group_id, own, group.group_type.value, protocol_type, protocol, state, member_count, offsets, topics, live)
 
 
