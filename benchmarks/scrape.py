@@ -45,6 +45,8 @@ rules:
 - {pattern: 'kafka\\.(\\w+)<type=(.+), name=(.+), (.+)=(.+)><>(\\d+)thPercentile', name: kafka_$1_$2_$3, type: GAUGE, labels: {"$4": "$5", quantile: "0.$6"}}
 - {pattern: 'kafka\\.(\\w+)<type=(.+), name=(.+)><>(\\d+)thPercentile', name: kafka_$1_$2_$3, type: GAUGE, labels: {quantile: "0.$4"}}
 """  # noqa: E501  one rule a line
+#: As bin/kafka-server-start.sh: the options of tests are for a broker that lives for seconds.
+KAFKA_JVM: Final = ("-Xmx1g", "-Xms1g", "-XX:TieredStopAtLevel=4", "-XX:-UseSerialGC", "-XX:+UseG1GC")
 SETTLING_S: Final = 2.0
 CLIENT: Final = {"enable.metrics.push": False, "log_level": 0}  #: what clients push would be on /metrics as well
 
@@ -74,7 +76,8 @@ def kafka(folder: Path) -> Iterator[Target]:
     (agent,) = jars("jmx-exporter", JMX_EXPORTER).glob("jmx_prometheus_javaagent-*.jar")
     rules, port = folder / "rules.yaml", free_port()
     rules.write_text(RULES)
-    with KafkaProcess(folder, jvm_options=[f"-javaagent:{agent}=127.0.0.1:{port}:{rules}"]) as process:
+    agent_option = f"-javaagent:{agent}=127.0.0.1:{port}:{rules}"
+    with KafkaProcess(folder, jvm_options=[*KAFKA_JVM, agent_option]) as process:
         yield Target(process.bootstrap, f"http://127.0.0.1:{port}/metrics", process._process.pid)  # noqa: SLF001  the only way to it
 
 
@@ -98,8 +101,9 @@ def fill(target: Target, topics: int, groups: int) -> None:
     """Create topics and groups."""
     admin = AdminClient({"bootstrap.servers": target.bootstrap} | CLIENT)
     for start in range(0, topics, 100):
-        for future in admin.create_topics([NewTopic(name, 1, 1) for name in names(topics)[start : start + 100]]).values():
-            future.result(120)
+        created = [NewTopic(name, 1, 1) for name in names(topics)[start : start + 100]]
+        for future in admin.create_topics(created, operation_timeout=300, request_timeout=300).values():
+            future.result(300)
     append(target, names(topics))
     for number in range(groups):
         offsets = [TopicPartition(names(topics)[(number * 10 + index) % topics], 0, 0) for index in range(min(10, topics))]

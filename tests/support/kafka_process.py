@@ -45,7 +45,7 @@ class KafkaProcess:
         static_voters: name the voters in the configuration, as in clusters made before Kafka 3.9; else they are in the log (KIP-853).
         port: 0 takes a free one.
         listeners: more listeners, NAME://HOST:PORT.
-        jvm_options: more options of its JVM.
+        jvm_options: more options of its JVM, the last of which win.
         classes: a folder of compiled plugins.
     """
 
@@ -86,7 +86,7 @@ class KafkaProcess:
             for name, level in (features or {}).items():
                 tool += ["--feature", f"{name}={level}"]
             subprocess.run(tool, check=True, capture_output=True)
-        command = [java[0], *jvm_options, *java[1:], "kafka.Kafka", str(properties)]
+        command = [*java, *jvm_options, "kafka.Kafka", str(properties)]
         self._process = ChildProcess(command, folder / "out.txt", cwd=folder)
         self._process.wait_for(READY, READY_TIMEOUT_S)
 
