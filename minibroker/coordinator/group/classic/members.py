@@ -125,6 +125,10 @@ class MemberTable:
     def __getitem__(self, member_id: str) -> ClassicMember:
         return self._by_id[member_id]
 
+    def have_all_joined(self) -> bool:
+        """Return whether a JoinGroup of each member waits. Members often join again in their order, so the last one is checked first."""
+        return all(member.joined is not None for member in reversed(self._by_id.values()))
+
     def of_instance(self, group_instance_id: str | None) -> ClassicMember | None:
         """Return the static member of an instance; None if there is none."""
         member_id = None if group_instance_id is None else self._by_instance.get(group_instance_id)

@@ -198,7 +198,7 @@ class Rebalance:
         self._joining = self._clock.call_later_ms(self.members.rebalance_timeout_ms, self._complete_join)
 
     def _has_all_joined(self) -> bool:
-        return not self.pending and all(member.joined is not None for member in self.members)
+        return not self.pending and self.members.have_all_joined()
 
     def complete_if_all_joined(self) -> None:
         """Complete the rebalance if it waits for no more members. Does nothing in other states."""

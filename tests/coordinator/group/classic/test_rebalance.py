@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from minibroker.clock import ManualClock
@@ -20,6 +22,7 @@ from tests.coordinator.group.classic.world import (
     settle,
     stable,
 )
+from tests.support.opcodes import count_opcodes
 from tests.support.turns import calls_in
 
 
@@ -78,6 +81,14 @@ def test_member_not_joining_in_time_is_removed() -> None:
     (result,) = waits
     assert (result.generation_id, [each.member_id for each in result.members]) == (2, [a])
     assert world.heartbeat(b) == "UNKNOWN_MEMBER_ID"
+
+
+def test_members_that_join_again_in_order_cost_the_same_early_and_late() -> None:
+    clients = [f"client-{number}" for number in range(60)]
+    world, ids = stable(*clients)
+    costs = [count_opcodes(partial(world.join, *each)) for each in zip(clients[:-1], ids, strict=False)]
+    assert world.state is PREPARING
+    assert costs[-1] <= 1.1 * costs[1]
 
 
 def test_rebalance_uses_the_longest_timeout() -> None:
