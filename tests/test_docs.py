@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
+import inspect
 import re
 import shlex
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import click
 import pytest
@@ -67,3 +73,52 @@ def test_each_page_is_in_the_index() -> None:
 def test_each_page_is_in_the_navigation_of_the_site() -> None:
     named = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text()))
     assert {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")} <= named
+
+
+def documented() -> Iterator[Any]:
+    """Return the modules, classes and functions that the pages of the Python API show."""
+    for page in sorted((ROOT / "docs" / "api").glob("*.md")):
+        for name in re.findall(r"^::: (\S+)$", page.read_text(), re.MULTILINE):
+            module, _, attribute = name.rpartition(".")
+            parent = importlib.import_module(module)
+            yield getattr(parent, attribute) if hasattr(parent, attribute) else importlib.import_module(name)
+
+
+def functions_of(thing: Any) -> Iterator[Callable[..., Any]]:
+    """Return the public functions and methods of a module or class."""
+    if inspect.isfunction(thing):
+        yield thing
+        return
+    for name in dir(thing):
+        member = inspect.getattr_static(thing, name)
+        member = getattr(member, "__func__", member)
+        if isinstance(thing, ModuleType):
+            if not name.startswith("_") and getattr(member, "__module__", None) == thing.__name__ and callable(member):
+                yield from functions_of(member)
+        elif inspect.isfunction(member) and member.__module__.startswith("minibroker") and not name.startswith("_"):
+            yield member
+
+
+def missing_sections(name: str, signature: inspect.Signature, doc: str) -> list[str]:
+    """Return the sections that a docstring lacks. One line says all about a function with one parameter at most."""
+    parameters = [each for each in signature.parameters if each not in {"self", "cls"}]
+    if len(parameters) <= 1 and "\n" not in doc:
+        return [] if doc else [f"{name}: no docstring"]
+    needed = ["Args:"] if parameters else []
+    needed += [] if signature.return_annotation in {"None", "NoReturn", "Self"} else ["Returns:"]
+    return [f"{name}: {section}" for section in needed if section not in doc]
+
+
+def test_the_python_api_describes_its_arguments_and_results() -> None:
+    found = set()
+    for thing in documented():
+        for function in functions_of(thing):
+            name = f"{function.__module__}.{function.__qualname__}"
+            found.update(missing_sections(name, inspect.signature(function), inspect.getdoc(function) or ""))
+        if inspect.isclass(thing) and "__init__" in vars(thing) and not dataclasses.is_dataclass(thing):
+            doc = f"{inspect.getdoc(thing)}\n{thing.__init__.__doc__}"
+            several = len(inspect.signature(thing).parameters) > 1
+            found |= (
+                {f"{thing.__qualname__}: Args:"} if several and "Args:" not in doc and "arguments of BrokerThread" not in doc else set()
+            )
+    assert sorted(found) == []

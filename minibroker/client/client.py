@@ -31,7 +31,13 @@ class Client:
     """The connections to the brokers of one cluster. A context manager that closes them."""
 
     def __init__(self, bootstrap: str, *, timeout_ms: int | None = DEFAULT_TIMEOUT_MS, connect: Connect = connect) -> None:
-        """Take a bootstrap list; `timeout_ms` is the limit of each operation, with its retries."""
+        """Keep the bootstrap list. The first operation connects.
+
+        Args:
+            bootstrap: HOST:PORT, or several separated by commas.
+            timeout_ms: the limit of each operation with its retries; None: no limit.
+            connect: opens connections, for example with TLS or a login.
+        """
         self.bootstrap = parse_bootstrap(bootstrap)
         self.timeout_ms = timeout_ms
         self.brokers: dict[int, Address] = {}  #: by node id, from the last Metadata response
@@ -56,13 +62,22 @@ class Client:
         self._connections.clear()
 
     def deadline(self) -> Deadline:
-        """A deadline for an operation that starts now."""
+        """Return the deadline of an operation that starts now."""
         return Deadline(self.timeout_ms)
 
     def to_address(self, address: Address, deadline: Deadline) -> Connection:
-        """Return the connection to an address; connect if needed, and verify that it leads to this cluster.
+        """Return the connection to an address.
+
+        Args:
+            address: host and port of a broker.
+            deadline: the end of the operation.
+
+        Returns:
+            The open connection, or a new one to a broker that is verified to be of this cluster.
 
         Raises:
+            BrokerUnreachable: no broker answers there.
+            TimedOut: the deadline has passed.
             WrongCluster: another cluster answers there.
         """
         connection = self._connections.get(address)
@@ -115,7 +130,19 @@ class Client:
         )
 
     def to_node(self, node_id: int, deadline: Deadline) -> Connection:
-        """Return the connection to a broker by its node id."""
+        """Return the connection to a broker by its node id.
+
+        Args:
+            node_id: the id of the broker in the metadata of the cluster.
+            deadline: the end of the operation.
+
+        Returns:
+            The open connection, or a new one.
+
+        Raises:
+            BrokerNotAvailable: the metadata does not list this broker.
+            BrokerUnreachable: it does not answer at the address that it advertises.
+        """
         if node_id not in self.brokers:
             self.metadata([], deadline)
         if node_id not in self.brokers:
@@ -147,20 +174,53 @@ class Client:
         return self.to_any(deadline)
 
     def ask(self, schema: ModuleType, request: Any, deadline: Deadline | None = None) -> Any:
-        """Send a request to any broker; retry after a broken connection."""
+        """Send a request to any broker, and again after a broken connection.
+
+        Args:
+            schema: the module of the API in `minibroker.schemas`.
+            request: its `Request`.
+            deadline: the end of the operation. Default: `timeout_ms` from now.
+
+        Returns:
+            The response. Its error codes are not checked.
+
+        Raises:
+            TimedOut: no broker answered before the deadline.
+            UnsupportedByBroker: the broker does not serve the API in a version that the client knows.
+        """
         deadline = deadline or self.deadline()
         return self.retrying(lambda: self.to_any(deadline).ask(schema, request, deadline), deadline)
 
     def ask_controller(self, schema: ModuleType, request: Any, deadline: Deadline | None = None) -> Any:
-        """Send a request to the controller once: a change that may have been made is not sent again."""
+        """Send a change to the controller once. It is not sent again, because the controller may have made it already.
+
+        Args:
+            schema: the module of the API in `minibroker.schemas`.
+            request: its `Request`.
+            deadline: the end of the operation. Default: `timeout_ms` from now.
+
+        Returns:
+            The response. Its error codes are not checked.
+
+        Raises:
+            BrokerUnreachable: the connection broke before the answer.
+            TimedOut: the controller did not answer before the deadline.
+        """
         deadline = deadline or self.deadline()
         return self.retrying(lambda: self.to_controller(deadline), deadline).ask(schema, request, deadline)
 
     def retrying(self, attempt: Callable[[], T], deadline: Deadline) -> T:
         """Call `attempt` until it succeeds or fails with an error that is not retriable.
 
+        Args:
+            attempt: a function without arguments.
+            deadline: the time after which it is not called again.
+
+        Returns:
+            What `attempt` returned.
+
         Raises:
-            TimedOut: the deadline has passed; the message contains the last error.
+            TimedOut: the deadline has passed. The message contains the last error.
         """
         while True:
             try:
@@ -175,7 +235,19 @@ class Client:
                 deadline.pause(error)
 
     def metadata(self, topics: Sequence[str] | None, deadline: Deadline | None = None, *, create: bool = False) -> k03_metadata.Response:
-        """Request brokers and topics (None: all topics) and remember the brokers. Errors of topics stay in the response."""
+        """Request metadata from any broker, and remember the brokers that it lists.
+
+        Args:
+            topics: names of topics; None: all topics; an empty list: only brokers.
+            deadline: the end of the operation. Default: `timeout_ms` from now.
+            create: let the broker create missing topics, if its configuration allows it.
+
+        Returns:
+            The response. Each topic has its own error code, which is not checked.
+
+        Raises:
+            TimedOut: no broker answered before the deadline.
+        """
         request = k03_metadata.Request(
             topics=None if topics is None else [k03_metadata.Topic(name=name) for name in topics],
             allow_auto_topic_creation=create,
@@ -195,7 +267,20 @@ class Client:
         return response
 
     def topic(self, name: str, deadline: Deadline | None = None, *, create: bool = False) -> k03_metadata.TopicResult:
-        """Return one topic whose partitions all have leaders. Waits for leaders, and with `create` for the topic itself."""
+        """Return the metadata of a topic, and wait until all of its partitions have leaders.
+
+        Args:
+            name: the name of the topic.
+            deadline: the end of the operation. Default: `timeout_ms` from now.
+            create: let the broker create the topic, and wait for it up to 5 seconds.
+
+        Returns:
+            The topic with its partitions and their leaders.
+
+        Raises:
+            UnknownTopicOrPartition: the topic does not exist.
+            TimedOut: a partition had no leader before the deadline.
+        """
         deadline = deadline or self.deadline()
         creation = Deadline(deadline.remaining_ms(AUTO_CREATION_MS))
         while True:

@@ -41,7 +41,14 @@ class ConsumedRecord(NamedTuple):
 
 
 class Consumer:
-    """Fetches from the leaders of the partitions in `positions`, and advances the positions."""
+    """Fetches from the leaders of partitions, and advances its positions.
+
+    Args:
+        client: a client of the cluster.
+        topic: the name of the topic.
+        positions: the first offset to read, by partition.
+        isolation: READ_UNCOMMITTED, or READ_COMMITTED, which skips records of open and aborted transactions.
+    """
 
     def __init__(self, client: Client, topic: str, positions: Mapping[int, int], *, isolation: int = READ_UNCOMMITTED) -> None:
         self.positions = dict(positions)  #: the next offset, by partition
@@ -58,9 +65,17 @@ class Consumer:
         self._turn.remove(partition)
 
     def poll(self, max_wait_ms: int) -> Iterator[ConsumedRecord]:
-        """Fetch once from each leader, waiting at most `max_wait_ms` for a first record. May yield nothing.
+        """Fetch once from each leader. After a retriable error, the next poll tries again.
 
-        After a retriable error, the next poll tries again. It raises TimedOut if no poll has succeeded for the client's time-out.
+        Args:
+            max_wait_ms: how long a broker waits for a first record.
+
+        Returns:
+            The records, which may be none.
+
+        Raises:
+            KafkaError: an error that is not retriable.
+            TimedOut: no poll has succeeded for the client's `timeout_ms`.
         """
         problem: Exception | None = None
         polled: list[Connection] = []

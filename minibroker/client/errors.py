@@ -39,7 +39,12 @@ class SecurityPart(Enum):
 
 
 class SecurityFailed(ClientError):
-    """TLS or SASL ended a connection. Other attempts fail as well until `part` is corrected."""
+    """TLS or SASL ended a connection. Other attempts fail as well until `part` is corrected.
+
+    Args:
+        part: what to correct.
+        message: the error for the user.
+    """
 
     def __init__(self, part: SecurityPart, message: str) -> None:
         super().__init__(message)
@@ -63,7 +68,16 @@ class TimedOut(ClientError):
 
 
 def refusal(code: int, subject: str, message: str | None = None) -> KafkaError | None:
-    """Return the error code of a response as an exception that names its subject; None for code 0."""
+    """Convert the error code of a response to an exception.
+
+    Args:
+        code: the error code.
+        subject: what the error is about, such as "topic orders".
+        message: the message of the response. Default: the description of the error code.
+
+    Returns:
+        The exception; None for code 0.
+    """
     if code == 0:
         return None
     kind = BY_CODE.get(code, UnknownServerError)
@@ -76,7 +90,16 @@ def refusal(code: int, subject: str, message: str | None = None) -> KafkaError |
 
 
 def check(code: int, subject: str, message: str | None = None) -> None:
-    """Raise the error code of a response, if it is not 0."""
+    """Raise the error code of a response, if it is not 0.
+
+    Args:
+        code: the error code.
+        subject: what the error is about, such as "topic orders".
+        message: the message of the response. Default: the description of the error code.
+
+    Raises:
+        KafkaError: the code is not 0.
+    """
     error = refusal(code, subject, message)
     if error is not None:
         raise error

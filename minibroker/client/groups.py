@@ -57,7 +57,20 @@ class ListedGroup(NamedTuple):
 
 
 def list_groups(client: Client, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[ListedGroup]:
-    """Return the groups of all brokers, by name, filtered by state and type; KafkaError if one broker fails."""
+    """List the groups of all brokers.
+
+    Args:
+        client: a client of the cluster.
+        states: list only groups in these states, such as "Stable"; none: all.
+        types: list only groups of these types, such as "consumer"; none: all.
+
+    Returns:
+        The groups, sorted by name.
+
+    Raises:
+        KafkaError: a broker cannot list its groups.
+        UnsupportedByBroker: a broker does not support a filter.
+    """
     deadline = client.deadline()
     client.metadata([], deadline)
     request = k16_list_groups.Request(states_filter=list(states), types_filter=list(types))
@@ -82,7 +95,15 @@ def _list_of(client: Client, node_id: int, request: k16_list_groups.Request, nee
 
 
 def delete_groups(client: Client, groups: Iterable[str]) -> dict[str, KafkaError | None]:
-    """Delete groups of any type, with their offsets. Returns the error of each, or None."""
+    """Delete groups of any type, with their offsets.
+
+    Args:
+        client: a client of the cluster.
+        groups: names of the groups.
+
+    Returns:
+        The error of each group, or None, by name.
+    """
     deadline = client.deadline()
 
     def ask(connection: Connection, keys: list[str]) -> Mapping[str, bool | KafkaError]:
@@ -129,7 +150,15 @@ class DescribedGroup(NamedTuple):
 
 
 def describe_groups(client: Client, groups: Iterable[str]) -> dict[str, DescribedGroup | KafkaError]:
-    """Return the description of each group, or the final error."""
+    """Describe groups of any type.
+
+    Args:
+        client: a client of the cluster.
+        groups: names of the groups.
+
+    Returns:
+        The description or the final error of each group, by name.
+    """
     deadline = client.deadline()
 
     def streams_members(group: k89_streams_group_describe.Group) -> list[GroupMember]:
@@ -160,7 +189,17 @@ def describe_groups(client: Client, groups: Iterable[str]) -> dict[str, Describe
 
 
 def described(kind: str, group: Any, node_id: int, partition_counts: PartitionCounts) -> DescribedGroup:
-    """Return a group of one of TYPES as its kind's response describes it. `partition_counts` is asked about groups of streams."""
+    """Convert the description of a group in a response.
+
+    Args:
+        kind: the group's type, one of TYPES.
+        group: the description in the response of this type.
+        node_id: the id of the coordinator.
+        partition_counts: returns partition counts of topics; called only for streams groups.
+
+    Returns:
+        The description in a form that all types share.
+    """
     if kind == CLASSIC:
         return _classic_group(group, node_id)
     if kind == STREAMS:

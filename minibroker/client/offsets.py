@@ -77,9 +77,18 @@ def list_offsets(
     deadline: Deadline | None = None,
     leader_wait_ms: int | None = None,
 ) -> dict[TopicPartition, FoundOffset | KafkaError]:
-    """Return the offset of each partition for its time, or the final error; retriable errors are retried until the deadline.
+    """Look up offsets by time, and retry retriable errors until the deadline.
 
-    `leader_wait_ms`: see `ask_leaders`.
+    Args:
+        client: a client of the cluster.
+        positions: for each partition a time in epoch milliseconds, or one of EARLIEST, LATEST and the other constants.
+        isolation: READ_UNCOMMITTED or READ_COMMITTED; it decides where LATEST is.
+        replica_id: CONSUMER, or DEBUGGER to look past the high watermark.
+        deadline: the end of the operation. Default: `timeout_ms` of the client from now.
+        leader_wait_ms: how long to wait for a partition without a leader. Default: until the deadline.
+
+    Returns:
+        The offset or the final error of each partition.
     """
     until = deadline or client.deadline()
 
@@ -92,9 +101,17 @@ def list_offsets(
 def bounds(
     client: Client, positions: Iterable[TopicPartition], *, leader_wait_ms: int | None = None
 ) -> dict[TopicPartition, Bounds | KafkaError]:
-    """Return the bounds of each partition, or the final error.
+    """Return the bounds of partitions.
 
-    The bounds are requested in ascending order, so that each is at most the next one although the log grows meanwhile.
+    They are requested in ascending order, so each is at most the next one even if the log grows meanwhile.
+
+    Args:
+        client: a client of the cluster.
+        positions: topics and partition numbers.
+        leader_wait_ms: how long to wait for a partition without a leader. Default: until the deadline.
+
+    Returns:
+        The bounds or the final error of each partition.
     """
     deadline = client.deadline()
     starts = list_offsets(client, dict.fromkeys(positions, EARLIEST), deadline=deadline, leader_wait_ms=leader_wait_ms)
@@ -177,7 +194,18 @@ _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:
 
 
 def epoch_ms(text: str) -> int:
-    """Parse `1357034400000`, `2013-01-01`, `2013-01-01T10:00:00Z` or `...+01:00`; without a zone, the time is UTC. ValueError otherwise."""
+    """Return a time in epoch milliseconds.
+
+    Args:
+        text: epoch milliseconds, or an ISO 8601 date or time: `1357034400000`, `2013-01-01`, `2013-01-01T10:00:00+01:00`.
+            Without a zone, it is UTC.
+
+    Returns:
+        Milliseconds since 1970-01-01, UTC.
+
+    Raises:
+        ValueError: the text is not a time.
+    """
     if text.isascii() and text.isdigit():
         return int(text)
     try:
@@ -191,7 +219,17 @@ def epoch_ms(text: str) -> int:
 
 
 def duration_ms(text: str) -> int:
-    """Parse `P2DT3H4M5.5S` (ISO 8601, parts optional) as java.time.Duration does; fractions below 1 ms are cut. ValueError otherwise."""
+    """Return a duration in milliseconds, as java.time.Duration parses it.
+
+    Args:
+        text: an ISO 8601 duration such as `P2DT3H4M5.5S`. Each part is optional.
+
+    Returns:
+        Milliseconds; fractions of one are dropped.
+
+    Raises:
+        ValueError: the text is not a duration.
+    """
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groups()):
         raise ValueError(f"{text!r} is not a duration such as P2DT3H4M5S")

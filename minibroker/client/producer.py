@@ -66,7 +66,18 @@ class Producer:
         batch_bytes: int = 256 * 1024,
         on_acknowledged: Callable[[BatchAcknowledgement], None] = lambda _: None,
     ) -> None:
-        """Find the topic. A broker that creates topics on first use creates it."""
+        """Find the topic, or let the broker create it, if its configuration allows it.
+
+        Args:
+            client: a client of the cluster.
+            topic: the name of the topic.
+            acks: -1: all replicas in sync, 1: the leader, 0: no acknowledgement.
+            idempotent: store each record once, even if a batch is sent again.
+            transaction: the transaction to which the records belong.
+            compression: the codec of batches.
+            batch_bytes: the size at which a batch is sent.
+            on_acknowledged: called for each batch that is acknowledged.
+        """
         self._client = client
         self._name = topic
         self._acks = acks
@@ -91,7 +102,15 @@ class Producer:
         return len(self._topic.partitions)
 
     def add(self, record: Record, partition: int | None = None) -> None:
-        """Add a record, and send the partition's batch if it is full. Without `partition`, the key decides. The offset is ignored."""
+        """Add a record, and send the partition's batch if it is full.
+
+        Args:
+            record: the record; its offset is ignored.
+            partition: the partition. Default: chosen by the key, as the Java client does.
+
+        Raises:
+            UnknownTopicOrPartition: the topic has no such partition.
+        """
         size = RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
         size += sum(len(name) + len(value or b"") for name, value in record.headers)
         if partition is None:
@@ -277,6 +296,10 @@ class Partitioner:
 
     A key: murmur2(key) with the sign bit cleared, modulo the number of partitions (BuiltInPartitioner.partitionForKey). No key: one
     partition for about `batch_bytes`, then another, at random.
+
+    Args:
+        partition_count: partitions of the topic.
+        batch_bytes: bytes of records without keys that go to one partition.
     """
 
     __slots__ = ("_batch_bytes", "_partition_count", "_sticky", "_sticky_bytes")
@@ -288,7 +311,15 @@ class Partitioner:
         self._sticky_bytes = 0
 
     def partition_of(self, key: bytes | None, size: int) -> int:
-        """Return the partition for a record with this key and this size in bytes."""
+        """Choose the partition of a record.
+
+        Args:
+            key: the key of the record, or None.
+            size: its size in bytes, which counts towards the current partition of records without keys.
+
+        Returns:
+            The number of the partition.
+        """
         if key is not None:
             return (murmur2(key) & 0x7FFFFFFF) % self._partition_count
         if self._sticky_bytes >= self._batch_bytes:

@@ -46,7 +46,19 @@ def create_topics(
     configs: Mapping[str, str] | None = None,
     validate_only: bool = False,
 ) -> dict[str, k19_create_topics.TopicResult | KafkaError]:
-    """Create topics with the same settings. Returns the result or the error of each."""
+    """Create topics with the same settings.
+
+    Args:
+        client: a client of the cluster.
+        names: names of the topics.
+        partition_count: partitions of each topic; -1: the default of the broker.
+        replication_factor: replicas of each partition; -1: the default of the broker.
+        configs: configs by name.
+        validate_only: check the request without creating a topic.
+
+    Returns:
+        The result or the error of each topic, by name.
+    """
     deadline = client.deadline()
     config_entries = [k19_create_topics.Config(name=name, value=value) for name, value in (configs or {}).items()]
     request = k19_create_topics.Request(
@@ -64,7 +76,15 @@ def create_topics(
 
 
 def delete_topics(client: Client, names: Sequence[str]) -> dict[str, KafkaError | None]:
-    """Delete topics by name. Returns the error of each, or None."""
+    """Delete topics by name.
+
+    Args:
+        client: a client of the cluster.
+        names: names of the topics.
+
+    Returns:
+        The error of each topic, or None, by name.
+    """
     deadline = client.deadline()
     request = k20_delete_topics.Request(
         topics=[k20_delete_topics.Topic(name=name, topic_id=NIL_UUID) for name in names],
@@ -76,7 +96,16 @@ def delete_topics(client: Client, names: Sequence[str]) -> dict[str, KafkaError 
 
 
 def create_partitions(client: Client, name: str, partition_count: int) -> None:
-    """Raise a topic's number of partitions; KafkaError if the broker rejects it."""
+    """Add partitions to a topic.
+
+    Args:
+        client: a client of the cluster.
+        name: the name of the topic.
+        partition_count: the new number of partitions, which must be higher than the current one.
+
+    Raises:
+        KafkaError: the broker rejects the change.
+    """
     deadline = client.deadline()
     request = k37_create_partitions.Request(
         topics=[k37_create_partitions.Topic(name=name, count=partition_count, assignments=None)],
@@ -89,7 +118,16 @@ def create_partitions(client: Client, name: str, partition_count: int) -> None:
 
 
 def alter_configs(client: Client, name: str, changes: Mapping[str, str | None]) -> None:
-    """Set configs of a topic; None resets a config to its default. KafkaError if the broker rejects it."""
+    """Change configs of a topic.
+
+    Args:
+        client: a client of the cluster.
+        name: the name of the topic.
+        changes: new values by name; None resets a config to its default.
+
+    Raises:
+        KafkaError: the broker rejects the change.
+    """
     deadline = client.deadline()
     configs = [
         k44_incremental_alter_configs.Config(name=key, config_operation=DELETE if value is None else SET, value=value)
@@ -103,7 +141,18 @@ def alter_configs(client: Client, name: str, changes: Mapping[str, str | None]) 
 
 
 def describe_configs(client: Client, names: Sequence[str]) -> dict[str, list[k32_describe_configs.Config]]:
-    """Return every config of each topic; KafkaError if a topic cannot be described."""
+    """Return every config of each topic.
+
+    Args:
+        client: a client of the cluster.
+        names: names of the topics.
+
+    Returns:
+        The configs of each topic, by its name.
+
+    Raises:
+        KafkaError: a topic does not exist, or cannot be described.
+    """
     if not names:
         return {}
     resources = [k32_describe_configs.Resource(resource_type=TOPIC, resource_name=name, configuration_keys=None) for name in names]
@@ -114,7 +163,15 @@ def describe_configs(client: Client, names: Sequence[str]) -> dict[str, list[k32
 
 
 def describe_partitions(client: Client, names: Sequence[str]) -> dict[tuple[str, int], k75_describe_topic_partitions.PartitionResult]:
-    """Return partitions from DescribeTopicPartitions (KIP-966), with their eligible leaders; empty if the broker does not serve it."""
+    """Return partitions with their eligible leaders (KIP-966).
+
+    Args:
+        client: a client of the cluster.
+        names: names of the topics.
+
+    Returns:
+        Partitions by topic and number; empty if the broker does not serve DescribeTopicPartitions.
+    """
     topics, cursor = [k75_describe_topic_partitions.Topic(name=name) for name in sorted(names)], None
     found: dict[tuple[str, int], k75_describe_topic_partitions.PartitionResult] = {}
     while topics:
@@ -135,14 +192,31 @@ def topic_id_of(topic: k03_metadata.TopicResult) -> str:
 
 
 def check_topic_id(topic: k03_metadata.TopicResult, expected: str, meanwhile: str) -> None:
-    """Raise TopicReplaced if the topic id is not `expected` ("": accept any). `meanwhile` ends the message, as in "it was read"."""
+    """Check that a topic is still the one with the expected id.
+
+    Args:
+        topic: the current metadata of the topic.
+        expected: its id earlier; "": accept any.
+        meanwhile: the end of the message, such as "it was read".
+
+    Raises:
+        TopicReplaced: the id has changed: the topic was deleted and created again.
+    """
     found = topic_id_of(topic)
     if expected and found and found != expected:
         raise TopicReplaced(f"topic {topic.name} was deleted and created again while {meanwhile}")
 
 
 def describe_log_dirs(client: Client, node_ids: Collection[int] = ()) -> dict[int, list[k35_describe_log_dirs.LogDirResult] | KafkaError]:
-    """Return the log directories of each broker, or its error. Errors of directories stay in the response. No `node_ids`: all brokers."""
+    """Return the log directories of brokers.
+
+    Args:
+        client: a client of the cluster.
+        node_ids: ids of brokers; none: all brokers.
+
+    Returns:
+        The directories or the error of each broker, by node id. Each directory has its own error code, which is not checked.
+    """
     deadline = client.deadline()
     client.metadata([], deadline)
     found: dict[int, list[k35_describe_log_dirs.LogDirResult] | KafkaError] = {}

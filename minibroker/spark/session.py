@@ -104,6 +104,9 @@ def kafka_session(
         packages: Maven coordinates of more packages to load.
         log: file for the output of Spark's processes, instead of standard output and standard error.
 
+    Returns:
+        The session, which is new unless this process has one.
+
     Raises:
         SparkUnavailableError: no Java, no PySpark, no such master, or Spark did not start. The message is one
             line that says what to do.
@@ -161,9 +164,13 @@ def is_here(master: str) -> bool:
 
 
 def unusable(master: str) -> str | None:
-    """Return in one line why a master cannot be used; None if it can.
+    """Check that a master can be used. Spark itself would try for a minute to reach a standalone master.
 
-    Spark itself would try for a minute to reach a standalone master.
+    Args:
+        master: the address of the master, such as `local[*]` or `spark://HOST:PORT`.
+
+    Returns:
+        The reason why it cannot be used, in one line; None if it can.
     """
     if not MASTER.match(master):
         return f"{master!r} is not a master of Spark: local[N], spark://HOST:PORT, yarn or k8s://URL"
@@ -274,10 +281,16 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def package_zip(home: Path) -> Path:
-    """Write this package to `home/packages/minibroker-HASH.zip` for executors on other machines; return its path.
+    """Write this package to a zip file for executors on other machines.
 
     Executors then run the same code as the driver. Its compiled dependencies (pyarrow, zstandard, ...) must be
-    installed where executors run. A file that exists is not written again.
+    installed where executors run.
+
+    Args:
+        home: the folder of the file, `home/packages/minibroker-HASH.zip`. A file that exists is not written again.
+
+    Returns:
+        The path of the file.
     """
     root = Path(minibroker.__file__).parent
     contents = {f"minibroker/{path.relative_to(root).as_posix()}": path.read_bytes() for path in sorted(root.rglob("*.py"))}

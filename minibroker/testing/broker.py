@@ -67,7 +67,7 @@ class Broker(AsyncLab):
         super().__init__(_HostedWire(self._hosted))
 
     async def start(self) -> Self:
-        """Serve; after `stop`, on the same port with the same data."""
+        """Start to serve. After `stop`, the broker has the same port and the same data."""
         await self._hosted.start()
         return self
 
@@ -107,7 +107,7 @@ class Broker(AsyncLab):
         return from_json(to_json(self._hosted.pushing_clients))
 
     async def snapshot(self) -> Snapshot:
-        """Keep the data; see Surface."""
+        """Return a copy of the current data; see Surface."""
         return self._hosted.snapshot()
 
     async def restore(self, snapshot: Snapshot) -> None:

@@ -28,7 +28,11 @@ _PREFIX: Final = "minibroker-"
 class Snapshot:
     """Data of a broker at one moment: topics with records and configs, offsets of groups, transactions.
 
-    It may be restored many times.
+    It may be restored many times. `snapshot` of a broker returns one.
+
+    Args:
+        copy: the copied data; a name if another process has them.
+        owner: the data that were copied. No other broker can restore them.
     """
 
     def __init__(self, copy: MemoryFiles | list[FolderCopy] | str, owner: object) -> None:

@@ -89,8 +89,18 @@ class RequestLog(Sequence[LoggedRequest]):
     ) -> RequestLog:
         """Return the requests that match all arguments: `of("Produce", topic="orders")`, `of(error="NOT_COORDINATOR")`.
 
-        `node`: the broker that received them, of several. `injected`: whether a fault of the test
-        hit them.
+        Args:
+            api: Kafka's name of the API, such as "Produce".
+            topic: a topic that the request names.
+            client_id: the `client.id` of the client.
+            group: the group that the request names.
+            transactional_id: the transactional id that the request names.
+            error: Kafka's name of an error in the answer, such as "NOT_COORDINATOR".
+            node: the broker that received the request, if there are several.
+            injected: True: only requests that a fault of the test hit; False: only the others.
+
+        Returns:
+            The matching requests, in order of arrival.
         """
         criteria = {"api": api, "client_id": client_id, "group": group, "transactional_id": transactional_id, "node": node}
         chosen = [(name, value) for name, value in criteria.items() if value is not None]

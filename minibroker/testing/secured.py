@@ -74,6 +74,9 @@ def secure(
         form: "thread": beside the test; "process": in its own process; "async": in the event loop of the test, awaited.
         options: further arguments of BrokerThread.
 
+    Returns:
+        The broker: a BrokerThread, BrokerProcess or Broker by `form`.
+
     Raises:
         BrokerError: an argument is invalid, or the package cryptography is missing.
     """

@@ -43,7 +43,14 @@ class Surface(Wire):
 
     @abstractmethod
     def start(self) -> Self:
-        """Serve; after `stop`, on the same port with the same data. raises BrokerError, a single line, if it cannot."""
+        """Start to serve. After `stop`, the broker has the same port and the same data.
+
+        Returns:
+            The broker itself.
+
+        Raises:
+            BrokerError: the broker cannot start. The message is one line.
+        """
 
     @abstractmethod
     def stop(self) -> None:
@@ -64,7 +71,7 @@ class Surface(Wire):
         """The folder of the data; None: in memory."""
 
     def reset(self) -> None:
-        """Forget everything: topics, groups, transactions, schemas, altered configs, the request log.
+        """Delete everything: topics, groups, transactions, schemas, altered configs, the request log.
 
         The topics of the options are created again, and their schemas registered.
 
@@ -75,21 +82,30 @@ class Surface(Wire):
 
     @abstractmethod
     def snapshot(self) -> Snapshot:
-        """Keep topics with records and configs, offsets of groups, and transactions as they are now."""
+        """Return a copy of the current data: topics with records and configs, offsets of groups, and transactions."""
 
     @abstractmethod
     def restore(self, snapshot: Snapshot) -> None:
-        """Put the data of a snapshot back, as if the broker had been killed then and started again.
+        """Put the data of a snapshot back, as if the broker had been killed when it was taken and then started again.
 
-        Clients see what `reset` does.
+        Clients see the same as after `reset`.
+
+        Args:
+            snapshot: what `snapshot` of this broker returned.
+
+        Raises:
+            BrokerError: the snapshot is of another broker.
         """
 
     def advance(self, **time: float) -> None:
-        """Advance the broker's time at once: `advance(hours=2, seconds=30)`, with the arguments of `datetime.timedelta`.
+        """Advance the broker's clock without waiting: `advance(hours=2, seconds=30)`.
 
         Retention, compaction lag, timeouts of group members and of transactions, and LogAppendTime
-        follow. Clients have their own time: a live member may be timed out, and joins again.
+        follow. Clients have their own clock: a live member may time out, and joins again.
         `reset` and `restore` return the broker to the present.
+
+        Args:
+            time: arguments of `datetime.timedelta`.
         """
         self._execute("advance", {"ms": timedelta(**time) / timedelta(milliseconds=1)})
 
@@ -118,10 +134,14 @@ class Surface(Wire):
         return remote(RegistryOperations, self._execute)
 
     def hold_high_watermark(self, topic: str, partition: int) -> Hold:
-        """Hold a partition's high watermark back: readers do not see what is written from now on, and acks=all waits.
+        """Hold a partition's high watermark back: consumers do not see new records, and acks=all waits.
 
-        The hold ends with `release` of the returned handle, with its `with` block, and with
-        `reset`.
+        Args:
+            topic: the name of the topic.
+            partition: the number of the partition.
+
+        Returns:
+            A handle. Its `release`, the end of its `with` block, and `reset` end the hold.
         """
         return Hold(self._execute, self._execute("high_watermark.hold", {"topic": topic, "partition": partition}))
 
@@ -178,7 +198,19 @@ class AsyncWire:
         return self._wire.bootstrap_servers
 
     def client_config(self, /, client: str, *, user: str | None = None, mechanism: str = "PLAIN") -> dict[str, Any]:
-        """Return the configuration with which a client connects, and logs in as `user`; see Wire."""
+        """Return the configuration with which a client connects, and logs in as `user`.
+
+        Args:
+            client: "confluent", "kafka-python", "aiokafka", "java" or "spark".
+            user: one of the broker's users, if it has any.
+            mechanism: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+
+        Returns:
+            The configuration in the names and types of that client.
+
+        Raises:
+            BrokerError: one of them is unknown, or the user is missing.
+        """
         return self._wire.client_config(client, user=user, mechanism=mechanism)
 
     create_topic = in_thread(Wire.create_topic)
@@ -196,9 +228,21 @@ class AsyncWire:
         timeout_s: float = TIMEOUT_S,
         timeout: float | None = None,  # noqa: ASYNC109  as Wire has it
     ) -> Assignment:
-        """Wait until a group is stable with at least `members` members, and return the partitions of each; see Wire.
+        """Wait until a group is stable and has enough members.
 
         There is no `poll`: a consumer that joins only while it is polled would block the loop.
+
+        Args:
+            group: the name of the group.
+            members: the least number of members.
+            timeout_s: how many seconds to wait.
+            timeout: another name of `timeout_s`.
+
+        Returns:
+            The assigned partitions of each member, by member id.
+
+        Raises:
+            BrokerError: the group was not stable in time. The message describes it.
         """
         return await asyncio.to_thread(self._wire.wait_assigned, group, members=members, timeout_s=timeout_s, timeout=timeout)
 
@@ -214,11 +258,11 @@ class AsyncLab(AsyncWire, ABC):
         """Execute an operation of the lab (lab/operations.py)."""
 
     async def reset(self) -> None:
-        """Forget everything; see Surface."""
+        """Delete everything; see Surface."""
         await self._execute("reset", {})
 
     async def advance(self, **time: float) -> None:
-        """Advance the broker's time; see Surface."""
+        """Advance the broker's clock; see Surface."""
         await self._execute("advance", {"ms": timedelta(**time) / timedelta(milliseconds=1)})
 
     @property
@@ -247,7 +291,15 @@ class AsyncLab(AsyncWire, ABC):
         return AsyncRegistry(self._execute)
 
     def hold_high_watermark(self, topic: str, partition: int) -> Awaited[AsyncHold]:
-        """Hold a partition's high watermark back; see Surface."""
+        """Hold a partition's high watermark back: consumers do not see new records, and acks=all waits.
+
+        Args:
+            topic: the name of the topic.
+            partition: the number of the partition.
+
+        Returns:
+            A handle. Its `release`, the end of its `async with` block, and `reset` end the hold.
+        """
         return hold_awaited(self._execute, topic, partition)
 
 
@@ -279,15 +331,15 @@ class AsyncSurface(AsyncLab):
         return self.sync.clients
 
     async def reset(self) -> None:
-        """Forget everything; see Surface."""
+        """Delete everything; see Surface."""
         await asyncio.to_thread(self.sync.reset)  # a GivenCluster resets itself in another way
 
     async def advance(self, **time: float) -> None:
-        """Advance the broker's time; see Surface."""
+        """Advance the broker's clock; see Surface."""
         await asyncio.to_thread(self.sync.advance, **time)
 
     async def snapshot(self) -> Snapshot:
-        """Keep the data; see Surface."""
+        """Return a copy of the current data; see Surface."""
         return await asyncio.to_thread(self.sync.snapshot)
 
     async def restore(self, snapshot: Snapshot) -> None:

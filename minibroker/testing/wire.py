@@ -57,7 +57,7 @@ class FoundRecord(NamedTuple):
         return (self.value or b"").decode()
 
     def json(self) -> Any:
-        """The value read as JSON."""
+        """Return the value parsed as JSON."""
         return json.loads(self.value or b"null")
 
 
@@ -79,6 +79,9 @@ class Wire(ABC):
             user: one of the broker's users, if it has any; with `mtls` and without users, the name in a certificate that is made for it.
             mechanism: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
 
+        Returns:
+            The configuration in the names and types of that client.
+
         Raises:
             BrokerError: one of them is unknown, or the user is missing.
         """
@@ -99,12 +102,18 @@ class Wire(ABC):
     # Topics
 
     def create_topic(self, /, name: str, *, partitions: int = 1, **config: Setting) -> str:
-        """Create a topic, and return its name.
+        """Create a topic. It is ready when the method returns.
 
-        `config` are its properties: `cleanup_policy="compact"`, `retention_ms=1000`.
+        Args:
+            name: the name of the topic.
+            partitions: the number of its partitions.
+            config: its configs, with `_` for `.`: `cleanup_policy="compact"`, `retention_ms=1000`.
+
+        Returns:
+            The name.
 
         Raises:
-            KafkaError: the topic exists, or the cluster rejects its name or its properties.
+            KafkaError: the topic exists, or the cluster rejects its name or its configs.
         """
         with self._client() as client:
             made = create_topics(client, [name], partition_count=partitions, configs=topic_config(config))[name]
@@ -114,7 +123,7 @@ class Wire(ABC):
         return name
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic; UnknownTopicOrPartition if there is none."""
+        """Delete a topic. Raises UnknownTopicOrPartition if it does not exist."""
         with self._client() as client:
             error = delete_topics(client, [name])[name]
         if error is not None:
@@ -138,9 +147,18 @@ class Wire(ABC):
     ) -> None:
         """Write a record for each value, and return when all are acknowledged (acks=all).
 
-        A key selects the partition as with any client.
-
         A topic that does not exist is created if the cluster has auto.create.topics.enable.
+
+        Args:
+            topic: the name of the topic.
+            values: bytes, text, or None for a tombstone.
+            key: the key of all records.
+            partition: their partition. Default: chosen by the key, as the Java client does.
+            headers: headers of all records.
+            timestamp_ms: their timestamp in epoch milliseconds. Default: the current time.
+
+        Raises:
+            UnknownTopicOrPartition: there is no such topic or partition.
         """
         encoded = tuple((name, _bytes(value)) for name, value in (headers or {}).items())
         now_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
@@ -160,11 +178,18 @@ class Wire(ABC):
         timeout_s: float = TIMEOUT_S,
         timeout: float | None = None,
     ) -> list[FoundRecord]:
-        """Return all records of a topic or of one partition, by partition and offset.
+        """Return all records of a topic or of one partition.
 
-        With `count` it waits for that many records, also for the topic itself. The default
-        isolation, "read_committed", leaves out records of open and aborted transactions;
-        "read_uncommitted" returns them. `timeout` is another name of `timeout_s`.
+        Args:
+            topic: the name of the topic.
+            count: wait for that many records, and for the topic itself. Default: do not wait.
+            partition: read only this partition.
+            isolation: "read_committed" leaves out records of open and aborted transactions; "read_uncommitted" returns them.
+            timeout_s: how many seconds to wait for `count` records.
+            timeout: another name of `timeout_s`.
+
+        Returns:
+            The records, sorted by partition and offset.
 
         Raises:
             BrokerError: fewer than `count` records came within `timeout_s`, or `isolation` is neither of the two.
@@ -200,13 +225,20 @@ class Wire(ABC):
         timeout: float | None = None,
         poll: Callable[[], object] | None = None,
     ) -> Assignment:
-        """Wait until a group is stable with at least `members` members, and return the partitions of each, by member id.
+        """Wait until a group is stable and has enough members.
 
-        `poll` is called meanwhile, for a consumer that joins only while this thread polls it:
-        `poll=lambda: consumer.poll(0)`. `timeout` is another name of `timeout_s`.
+        Args:
+            group: the name of the group.
+            members: the least number of members.
+            timeout_s: how many seconds to wait.
+            timeout: another name of `timeout_s`.
+            poll: called while waiting, for a consumer that joins only while this thread polls it: `poll=lambda: consumer.poll(0)`.
+
+        Returns:
+            The assigned partitions of each member, by member id.
 
         Raises:
-            BrokerError: the group was not stable within `timeout_s`; the text describes it.
+            BrokerError: the group was not stable in time. The message describes it.
         """
         timeout_s = timeout_s if timeout is None else timeout
         end_s = time.monotonic() + timeout_s

@@ -120,7 +120,7 @@ class _Reading:
         self._names = names
 
     def read(self, partition: LogPartition | None) -> Iterator[pa.RecordBatch]:
-        """Yield the records of one Spark partition; nothing for None, or an empty one: PySpark makes one if there are no partitions."""
+        """Yield the records of one Spark partition. PySpark passes None, or an empty partition, if there are no partitions."""
         if partition is None or partition.value is None:
             return
         from minibroker.spark.kafka_log import columns, reader  # noqa: PLC0415  processes that return a schema or a plan need no Arrow
@@ -156,7 +156,15 @@ class KafkaLogStreamReader(_Reading, DataSourceStreamReader):  # type: ignore[mi
         return self._planner.latest_offsets()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[LogPartition]:
-        """Return the parts of files between two offsets."""
+        """Plan a batch of the stream.
+
+        Args:
+            start: offsets by topic and partition at which the batch starts.
+            end: offsets at which it ends, exclusive.
+
+        Returns:
+            The parts of files between them, one for each task.
+        """
         return [LogPartition(each) for each in self._planner.plan(start, end)]
 
     def __getstate__(self) -> dict[str, Any]:
