@@ -12,13 +12,14 @@ PAGE = Path(__file__).parents[2] / "docs" / "differences.md"
 
 _HEAD = """# Differences from Apache Kafka
 
-minibroker behaves as Apache Kafka 4.3.1 does, with a few deliberate exceptions, mostly so that tests need not wait. This page lists every
-deliberate difference with its reason. Any other difference is a defect. What is not served at all is in [NOT_DONE.md](../NOT_DONE.md).
+minibroker behaves as Apache Kafka 4.3.1 does, with a few deliberate exceptions, mostly so that
+tests need not wait. This page lists every deliberate difference with its reason. Any other
+difference is a defect. What is not served at all is in [NOT_DONE.md](../NOT_DONE.md).
 
 ## Turning them off
 
-Test an application also against the behavior that it meets in production. One property makes the broker behave as Apache Kafka
-does:
+Test an application also against the behavior that it meets in production. One property makes the
+broker behave as Apache Kafka does:
 
 | where | how |
 |---|---|
@@ -27,8 +28,9 @@ does:
 | pytest plugin | `pytest --minibroker-like-kafka`, `minibroker_like_kafka = true` in the ini file, or `minibroker_options` |
 | `Broker`, `BrokerThread`, `BrokerProcess` | `like_kafka=True` |
 
-Properties that you set keep their values: `--like-kafka --set group.initial.rebalance.delay.ms=0` does not wait for members. The broker
-decides when it starts which handlers and defaults it uses, so the property costs nothing if you do not set it.
+Properties that you set keep their values: `--like-kafka --set group.initial.rebalance.delay.ms=0`
+does not wait for members. The broker decides when it starts which handlers and defaults it uses, so
+the property costs nothing if you do not set it.
 
 ```sh
 minibroker config explain group.initial.rebalance.delay.ms    # names both defaults

@@ -16,19 +16,20 @@ PAGE = ROOT / "docs" / "configuration.md"
 
 _HEAD = """# Configuration
 
-Properties have Apache Kafka's names, types and defaults. Values come from these sources; later ones override earlier ones:
+Properties have Apache Kafka's names, types and defaults. Values come from these sources; later ones
+override earlier ones:
 
 1. the defaults below;
 2. a properties file: `minibroker serve --config config/server.properties`;
 3. the environment: `KAFKA_NUM_PARTITIONS=3` is `num.partitions=3`; `__` is `_`, and `___` is `-`;
 4. options: `minibroker serve --set num.partitions=3`;
-5. for properties whose mode is *cluster-wide*, the values that AlterConfigs stored: first those of all brokers, then those of this
-   broker. They survive a restart.
+5. for properties whose mode is *cluster-wide*, the values that AlterConfigs stored: first those of
+   all brokers, then those of this broker. They survive a restart.
 
-With an invalid value, the broker does not start, and prints one line that says why. For an unknown name, it logs a warning
-with the nearest known name.
-[Properties of Apache Kafka that have no effect here](#properties-of-apache-kafka-without-effect) are ignored, with a warning if
-they would change what clients may do.
+With an invalid value, the broker does not start, and prints one line that says why. For an unknown
+name, it logs a warning with the nearest known name. [Properties of Apache Kafka that have no effect
+here](#properties-of-apache-kafka-without-effect) are ignored, with a warning if they would change
+what clients may do.
 
 ```sh
 minibroker config check server.properties     # finds mistakes in a file before a broker starts with it
@@ -54,13 +55,15 @@ advertised.listeners=HOST://localhost:9092,DOCKER://broker:19092
 listener.security.protocol.map=HOST:PLAINTEXT,DOCKER:PLAINTEXT
 ```
 
-**Durability** is as in Kafka: an acknowledged record is in the page cache, and survives a crash of the process. With
-`log.flush.interval.messages=1`, the broker syncs it to disk before the acknowledgement. One fsync serves all requests that
-arrive together.
+**Durability** is as in Kafka: an acknowledged record is in the page cache, and survives a crash of
+the process. With `log.flush.interval.messages=1`, the broker syncs it to disk before the
+acknowledgement. One fsync serves all requests that arrive together.
 
-**Retention and compaction** are as in Kafka: `retention.ms`, `retention.bytes` and `cleanup.policy=compact` for a topic, or `log.*` for
-all. A change has effect immediately, where Kafka waits for `log.retention.check.interval.ms`. The age of records is that of their
-timestamps: records with old timestamps are deleted within minutes, unless the topic has `retention.ms=-1`. This empties a topic:
+**Retention and compaction** are as in Kafka: `retention.ms`, `retention.bytes` and
+`cleanup.policy=compact` for a topic, or `log.*` for all. A change has effect immediately, where
+Kafka waits for `log.retention.check.interval.ms`. The age of records is that of their timestamps:
+records with old timestamps are deleted within minutes, unless the topic has `retention.ms=-1`. This
+empties a topic:
 
 ```sh
 minibroker topics alter orders --config retention.ms=1
@@ -69,11 +72,13 @@ minibroker topics alter orders --delete-config retention.ms
 
 ## How to read the tables
 
-- **valid values** are in Kafka's notation: `[1,...]` is 1 and more, `[0,...,1]` from 0 to 1, `[a, b]` one of these.
-- **mode** is Kafka's *update mode*. *read-only*: only before the broker starts. *cluster-wide*: also while the broker runs, for all
-  brokers (`minibroker configs alter brokers --default -c NAME=VALUE`) or for one.
-- **Kafka's default** is empty if it is the same. *Not Kafka's* marks properties that only minibroker has. *Internal* marks
-  properties that Kafka reads and does not document.
+- **valid values** are in Kafka's notation: `[1,...]` is 1 and more, `[0,...,1]` from 0 to 1,
+  `[a, b]` one of these.
+- **mode** is Kafka's *update mode*. *read-only*: only before the broker starts. *cluster-wide*:
+  also while the broker runs, for all brokers
+  (`minibroker configs alter brokers --default -c NAME=VALUE`) or for one.
+- **Kafka's default** is empty if it is the same. *Not Kafka's* marks properties that only
+  minibroker has. *Internal* marks properties that Kafka reads and does not document.
 - **Differs** says how the effect differs from Apache Kafka 4.3.1. *No effect* marks properties that
   the broker accepts, checks, stores and shows, but does not use.
 - **per-broker** properties are those of TLS and SASL. They can have the prefix of a listener,
@@ -84,11 +89,13 @@ minibroker topics alter orders --delete-config retention.ms
 """
 
 _GROUPS = """Configs of groups of KIP-848 (`consumer.*`), share groups and streams groups:
-`minibroker configs alter groups GROUP -c NAME=VALUE`. If a group has none, the broker property applies. `group.*.min.*` and
-`group.*.max.*` limit the configs of groups. Members of classic groups send their own timeouts.
+`minibroker configs alter groups GROUP -c NAME=VALUE`. If a group has none, the broker property
+applies. `group.*.min.*` and `group.*.max.*` limit the configs of groups. Members of classic groups
+send their own timeouts.
 """
 
-_KAFKA_ONLY = """`*` is a wildcard. For names marked *warned of*, the broker logs a warning if a configuration has them.
+_KAFKA_ONLY = """`*` is a wildcard. For names marked *warned of*, the broker logs a warning if a configuration has
+them.
 """
 
 
