@@ -138,25 +138,27 @@ DIFFERENCES: Final = (
     Difference(
         "late-expressions",
         "Groups",
-        "A member's regular expression (KIP-848) is resolved after the request that has it, so the first answer has no partitions. Known "
-        "expressions are resolved again after 10 s at the earliest.",
-        "It is resolved by that request unless that takes long, and again after 1 s.",
+        "The coordinator resolves a member's regular expression (KIP-848) after the heartbeat that contains it, so the "
+        "first answer has no partitions. It resolves known expressions again after 10 s at the earliest.",
+        "The heartbeat resolves the expression, unless that takes long. The coordinator resolves it again after 1 s.",
         "The first poll of a test returns records.",
         apis=("ConsumerGroupHeartbeat",),
     ),
     Difference(
         "late-share-partitions",
         "Groups",
-        "Share partitions are initialized after the heartbeat that needs them: the first answer to a member has no partitions.",
-        "They are initialized by that heartbeat.",
+        "The coordinator initializes share partitions after the heartbeat that needs them, so the first answer to a "
+        "member has no partitions.",
+        "The heartbeat initializes share partitions, and its answer has them.",
         "The first poll of a test returns records.",
         apis=("ShareGroupHeartbeat",),
     ),
     Difference(
         "late-internal-topics",
         "Groups",
-        "Internal topics of a streams group are created after the heartbeat that needs them, which is answered MISSING_INTERNAL_TOPICS.",
-        "The heartbeat creates them, and its answer has tasks.",
+        "The coordinator creates internal topics of a streams group after the heartbeat that needs them. The heartbeat "
+        "gets the status MISSING_INTERNAL_TOPICS.",
+        "The heartbeat creates the topics, and its answer has tasks.",
         "An application is ready immediately.",
         apis=("StreamsGroupHeartbeat",),
     ),
@@ -164,25 +166,27 @@ DIFFERENCES: Final = (
         "group-size",
         "Groups",
         "The number of members of a group has no limit.",
-        "It has a limit, which can be changed.",
+        "A group has at most 5,000 members. Properties change this limit.",
         "The work of one request grows with the group, and one thread serves all clients.",
         properties=("group.consumer.max.size", "group.max.size", "group.streams.max.size"),
     ),
     Difference(
         "static-member-of-a-full-group",
         "Groups",
-        "A static member of KIP-848 or a member of a streams group that was away cannot rejoin a group that is full meanwhile.",
-        "It can: its place is kept.",
+        "If a group becomes full while a member is away, the member cannot rejoin. This affects static members "
+        "(KIP-848) and members of streams groups.",
+        "The group keeps a place for the member, so it can rejoin.",
         "The limit is for new members.",
         remains="It matters only for a full group.",
     ),
     Difference(
         "classic-rebalances",
         "Groups",
-        "LeaveGroup with the id of a member that never joined starts a rebalance. A member that repeats a pending request gets no answer. "
-        "A rebalance waits for a member that a full group rejected. A hash table decides among protocols with equal votes.",
-        "Such a LeaveGroup changes nothing, a repeated request is REBALANCE_IN_PROGRESS, no rebalance waits for rejected members, "
-        "and the protocol that most members prefer wins.",
+        "A LeaveGroup of a member that never joined starts a rebalance. A member that repeats a pending request gets no "
+        "answer. A rebalance waits for members that a full group rejected. If two assignors have equal votes, the order "
+        "of a hash table decides.",
+        "Such a LeaveGroup changes nothing. A repeated request gets REBALANCE_IN_PROGRESS. Rebalances do not wait for "
+        "rejected members. If two assignors have equal votes, the one that most members list first wins.",
         "A group should be ready as soon as its members are.",
         remains="Those are defects of Kafka, and clients behave the same with both.",
     ),
@@ -198,25 +202,25 @@ DIFFERENCES: Final = (
     Difference(
         "share-state-read-again",
         "Groups",
-        "The leader of a share partition whose state is initialized again continues until its next write is fenced.",
-        "It reads the state again immediately.",
+        "If the state of a share partition is initialized again, its leader keeps using the old state until its next write is fenced.",
+        "The leader reads the new state immediately.",
         "Members do not lose a delivery.",
         remains=_NEVER,
     ),
     Difference(
         "share-group-epoch",
         "Groups",
-        "The epoch of a share group grows with each change of its metadata image, and with retries.",
-        "It grows with each change of members, subscriptions and initialized partitions.",
+        "The epoch of a share group also grows when topics change, and with retries.",
+        "The epoch grows with each change of members, subscriptions and initialized partitions.",
         "Clients compare epochs and do not count them.",
         remains=_NEVER,
     ),
     Difference(
         "first-use",
         "Topics",
-        "A topic that a Metadata request creates is UNKNOWN_TOPIC_OR_PARTITION in its answer, and for about 100 ms. A coordinator "
-        "whose internal topic does not exist yet is COORDINATOR_NOT_AVAILABLE.",
-        "The request creates the topic, and its answer has the leader.",
+        "If a Metadata request creates a topic, clients get UNKNOWN_TOPIC_OR_PARTITION for about 100 ms. While the "
+        "internal topic of a coordinator does not exist yet, clients get COORDINATOR_NOT_AVAILABLE.",
+        "The request creates the topic, and its answer names the leader.",
         "The first request of a test succeeds.",
         properties=("auto.create.topics.enable",),
         apis=("Metadata", "FindCoordinator"),
@@ -226,7 +230,7 @@ DIFFERENCES: Final = (
         "Topics",
         "When CreateTopics answers, the controller knows the topic, and brokers learn of it some milliseconds later. Until then Metadata "
         "and DescribeTopicPartitions do not know it.",
-        "Every request knows it.",
+        "Every request finds the topic as soon as CreateTopics has answered.",
         "A program may use a topic that it has created.",
         remains="In part: a deleted topic is unknown immediately, as it nearly always is in Kafka as well.",
         properties=("delete.topic.enable",),
@@ -235,51 +239,52 @@ DIFFERENCES: Final = (
     Difference(
         "retention-at-once",
         "Topics",
-        "Retention is checked every log.retention.check.interval.ms.",
-        "A request that alters retention configs checks it as well, before its answer.",
+        "The broker applies retention every log.retention.check.interval.ms.",
+        "A request that alters retention configs also applies retention, before its answer.",
         "A test that empties a topic by retention.ms does not wait for five minutes.",
     ),
     Difference(
         "markers-first",
         "Transactions",
-        "EndTxn is answered when the decision is stored. Markers are written after the answer, so a reader under read_committed sees the "
-        "records a little later, and an old producer that continues immediately gets CONCURRENT_TRANSACTIONS.",
-        "EndTxn is answered when the markers are written.",
+        "The coordinator answers EndTxn when it has stored the decision, and writes the markers afterwards. Consumers "
+        "with read_committed see the records a little later. An old producer that continues immediately gets "
+        "CONCURRENT_TRANSACTIONS.",
+        "The coordinator answers EndTxn when the markers are written.",
         "A test that commits and reads finds its records.",
         apis=("EndTxn", "InitProducerId"),
     ),
     Difference(
         "zombie-epoch",
         "Transactions",
-        "EndTxn 5 of a fenced producer may be answered with the next epoch.",
-        "It is PRODUCER_FENCED unless it repeats the owner's request.",
+        "A fenced producer that sends EndTxn version 5 may get the next epoch.",
+        "A fenced producer gets PRODUCER_FENCED, unless it repeats a request of the current producer.",
         "A zombie must not learn an epoch with which it could write.",
         remains="It would make transactions unsafe.",
     ),
     Difference(
         "waiting-fetch",
         "Connections and versions",
-        "One request of a connection is served at a time: a request after a waiting Fetch waits as long as the Fetch.",
-        "The Fetch is answered with the available records as soon as the next request of its connection arrives. Other requests of a "
-        "connection are served while one waits, up to queued.max.requests.",
+        "The broker serves one request of a connection at a time. A request after a waiting Fetch waits as long as the Fetch.",
+        "When the next request of the connection arrives, the broker answers the Fetch with the records that it has. "
+        "While other requests of a connection wait, the broker serves later ones, up to queued.max.requests.",
         "Spark sends ListOffsets after each Fetch, and would wait half a second each time.",
         properties=("queued.max.requests",),
     ),
     Difference(
         "request-memory",
         "Connections and versions",
-        "Requests that did not arrive completely may take any amount of memory. With queued.max.request.bytes, unfinished requests that "
-        "fill it block all other connections forever.",
-        "They take up to queued.max.request.bytes (256 MB). Then large requests arrive one after the other, and a connection whose request "
-        "makes no progress for 10 s is closed.",
+        "Incomplete requests may use any amount of memory. If queued.max.request.bytes is set, incomplete requests can "
+        "fill it and block all other connections forever.",
+        "Incomplete requests use at most queued.max.request.bytes (256 MB). Above that, the broker reads large requests "
+        "one after the other, and closes a connection whose request makes no progress for 10 s.",
         "30 stalled clients must not take 3 GB of a small machine, nor block honest ones.",
         properties=("queued.max.request.bytes",),
     ),
     Difference(
         "socket-options",
         "Connections and versions",
-        "Socket buffers have 100 KiB, and 50 connections wait to be accepted.",
-        "Socket buffers have the size that the system chooses, and 1024 connections wait, unless the properties are set.",
+        "Socket buffers have 100 KiB. The listen backlog is 50 connections.",
+        "Unless the properties are set, the system chooses the size of socket buffers, and the listen backlog is 1024 connections.",
         "A burst of connections does not wait for a second, and large answers need fewer turns.",
         properties=("socket.listen.backlog.size", "socket.receive.buffer.bytes", "socket.send.buffer.bytes"),
     ),
@@ -287,7 +292,7 @@ DIFFERENCES: Final = (
         "old-versions",
         "Connections and versions",
         "Produce 0 to 2, Fetch 0 to 3, ListOffsets 0, DescribeConfigs 0 and DescribeLogDirs 0 are not served (KIP-896).",
-        "They are served.",
+        "The broker serves these versions.",
         "Clients from Kafka 0.8.2 on can be tested.",
         apis=("Produce", "Fetch", "ListOffsets", "DescribeConfigs", "DescribeLogDirs", "ApiVersions"),
     ),
@@ -295,18 +300,20 @@ DIFFERENCES: Final = (
         "fetch-session-sizes",
         "Connections and versions",
         "The number of fetch sessions has a limit, but not the number of their partitions.",
-        "All fetch sessions together hold 100,000 partitions. A client without room is served without a session.",
-        "A kilobyte for each partition of each session is the memory of one small process.",
+        "All fetch sessions together have at most 100,000 partitions. Above that, a client gets no session, and its "
+        "Fetch requests are answered in full.",
+        "Each partition of a session takes about a kilobyte of memory.",
         remains="Clients work without a session; their answers are longer.",
     ),
     Difference(
         "connection-limits",
         "Connections and versions",
-        "A connection above max.connections waits, and so does each one above max.connection.creation.rate. Connections of the listener of "
-        "brokers do not count against these limits if there are several listeners. A silent connection is closed after "
+        "New connections above max.connections or max.connection.creation.rate wait. If there are several listeners, "
+        "connections of the inter-broker listener do not count. Idle connections are closed after "
         "connections.max.idle.ms.",
-        "It is closed immediately, and above max.connection.creation.rate after 10 s. All listeners count. A silent connection is "
-        "closed between that time and one and a quarter of it.",
+        "The broker closes connections above max.connections immediately, and those that wait longer than 10 s because "
+        "of max.connection.creation.rate. All listeners count. Idle connections are closed after 1 to 1.25 times "
+        "connections.max.idle.ms.",
         "One timer of a listener checks all its connections. Waiting connections must not take all file descriptors.",
         remains="Clients see a closed connection in both cases, and connect again.",
         properties=("connections.max.idle.ms", "max.connection.creation.rate", "max.connections"),
@@ -314,8 +321,8 @@ DIFFERENCES: Final = (
     Difference(
         "listeners",
         "Connections and versions",
-        "Listeners are opened and closed while the broker runs, and advertise the name of the machine by default.",
-        "Listeners do not change, and a listener without a host advertises localhost.",
+        "Listeners can be added and removed while the broker runs. By default they advertise the host name of the machine.",
+        "Listeners cannot change while the broker runs. A listener without a host advertises localhost.",
         "Sockets are opened once. Clients on the same machine should find the broker.",
         remains="Another default address would make a laptop's broker unreachable: set advertised.listeners.",
         properties=("advertised.listeners", "listener.security.protocol.map", "listeners"),
@@ -323,8 +330,8 @@ DIFFERENCES: Final = (
     Difference(
         "request-timeout",
         "Connections and versions",
-        "Brokers wait for each other for request.timeout.ms.",
-        "The broker sends no requests to other brokers. Only WriteTxnMarkers waits for so long, while a test holds a high watermark back.",
+        "Brokers wait up to request.timeout.ms for answers of other brokers.",
+        "The broker sends no requests to other brokers. The property limits only WriteTxnMarkers while a test holds a high watermark back.",
         "There is one process.",
         remains="There is no other broker to wait for.",
         properties=("request.timeout.ms",),
@@ -332,13 +339,14 @@ DIFFERENCES: Final = (
     Difference(
         "telemetry",
         "Connections and versions",
-        "Clients push their own metrics (KIP-714) only if a plugin receives them, and only what client metrics ask for. Selectors are "
-        "regular expressions of Java.",
-        "They push all of them every 5 s while no client metrics are configured. Selectors have RE2's syntax; a subscription with another "
-        f"one matches no client. The first {limits.TELEMETRY_SUBSCRIPTIONS_MAX} subscriptions are in force. "
+        "Clients push their own metrics (KIP-714) only if the broker has a plugin that receives them, and only the "
+        "metrics that a client metrics config requests. Selectors have Java's syntax of regular expressions.",
+        "While no client metrics are configured, clients push all metrics every 5 s. Selectors have RE2's syntax. A "
+        "subscription with an invalid selector matches no client. "
+        f"The broker uses the first {limits.TELEMETRY_SUBSCRIPTIONS_MAX} subscriptions. "
         "`telemetry.max.bytes` limits the compressed and the decompressed size of a push, as in Apache Kafka. A push also has a largest "
         "number of metrics, and metrics of all clients a largest size in memory (docs/telemetry.md).",
-        "Tests and pages show what clients think of themselves without any setting. A pattern must not take exponential time.",
+        "Tests and the console show the metrics of clients without any setting. Matching must not take exponential time.",
         apis=("ApiVersions", "GetTelemetrySubscriptions", "PushTelemetry"),
     ),
     Difference(
@@ -346,7 +354,7 @@ DIFFERENCES: Final = (
         "Several brokers",
         "New topics have 1 replica, internal topics 3, of which 2 must be in sync for transactions and share groups. With fewer than 3 "
         "brokers internal topics cannot be created by default.",
-        "With several brokers all topics have up to 3 replicas, so that a broker may stop; with one broker they have 1.",
+        "With several brokers, all topics have up to 3 replicas, so that one broker may stop. With one broker they have 1.",
         "Defaults should work with any number of brokers.",
         remains="In part: internal topics have as many replicas as there are brokers, at most 3. Otherwise a single broker "
         "would serve no group and no transaction.",
@@ -360,10 +368,11 @@ DIFFERENCES: Final = (
     Difference(
         "no-replication",
         "Several brokers",
-        "Followers fetch from leaders, may fall behind, and truncate what their leader does not have. Reading from a new leader or a moved "
-        "coordinator needs time.",
-        "Nothing is replicated: every broker serves the same log. A replica of a running broker is in sync, a moved coordinator has all "
-        "state immediately, locks of share groups survive a change of leaders, and a waiting Fetch is answered when the leader changes.",
+        "Followers fetch from leaders, may lag, and truncate records that a new leader does not have. A new leader or "
+        "coordinator needs time before it serves requests.",
+        "Nothing is replicated: every broker serves the same log. Replicas of running brokers are always in sync. A new "
+        "coordinator has all state immediately. Acquisition locks of share groups survive a change of leaders. A "
+        "waiting Fetch is answered when the leader changes.",
         "Several brokers in one process are for tests of clients: they see leaders move, brokers stop and requests fail.",
         remains=f"{_ONE_LOG} There is no second copy that could lack records. Hold the high watermark back to show readers less (lab.md).",
         properties=("min.insync.replicas",),
@@ -371,7 +380,7 @@ DIFFERENCES: Final = (
     Difference(
         "unclean-elections",
         "Several brokers",
-        "A leader that was not in sync lacks what was written while it was away: those records are lost.",
+        "A leader that was not in sync lacks the records that were written while it was away. They are lost.",
         "An unclean election loses nothing.",
         _ONE_LOG,
         remains="In part: internal topics lose nothing, because the coordinators' state in memory is that of the whole log.",
@@ -381,7 +390,7 @@ DIFFERENCES: Final = (
         "reassignments-at-once",
         "Several brokers",
         "A reassignment runs until the new replicas have caught up. ListPartitionReassignments shows it, and it can be cancelled.",
-        "It is done when AlterPartitionReassignments answers.",
+        "A reassignment is complete when AlterPartitionReassignments answers.",
         "No data is moved.",
         remains="In part: it runs for one second, regardless of the data, and a broker that stops drops it. Reassignments that add no "
         "replica are done immediately, as in Kafka.",
@@ -390,19 +399,18 @@ DIFFERENCES: Final = (
     Difference(
         "broker-configs",
         "Several brokers",
-        "Every broker uses its own configs. Each broker throttles and logs separately, and leaders are moved back to the preferred replica "
-        "every five minutes.",
-        "Logs, groups and transactions follow the configs of the configured node. Definitions of quotas, loggers and the clock are shared. "
-        "Leaders stay where they are until a client requests an election.",
+        "Every broker has its own configs, quotas and loggers. Every five minutes, leaders move back to the preferred replicas.",
+        "All brokers use the configs of the configured node (node.id) for logs, groups and transactions, and share "
+        "quotas, loggers and the clock. Leaders move back only when a client requests an election.",
         _ONE_LOG,
         remains="One process has one log of each partition and one state of each group.",
     ),
     Difference(
         "one-controller",
         "Several brokers",
-        "Each node may be a controller, and a transaction is completed when all of its partitions have a leader.",
-        "The configured node is the only controller, even while it is stopped. Transactions are also completed in partitions without a "
-        "leader.",
+        "Any node may be the controller. A transaction completes when all of its partitions have a leader.",
+        "The configured node (node.id) is the only controller, even while it is stopped. Transactions also complete in "
+        "partitions without a leader.",
         _ONE_LOG,
         remains="There is one metadata log, and one process that writes it.",
     ),
@@ -417,8 +425,8 @@ DIFFERENCES: Final = (
     Difference(
         "damaged-transaction-index",
         "Storage",
-        "A transaction index that lost its end in a power loss is trusted: records of aborted transactions become committed ones.",
-        "It is not trusted above the recovery point.",
+        "The broker trusts a transaction index that lost its end in a power loss. Records of aborted transactions then become visible.",
+        "The broker rebuilds the part of the index after the recovery point.",
         "Aborted records must never be read.",
         remains="It would lose data.",
     ),
@@ -426,7 +434,7 @@ DIFFERENCES: Final = (
         "small-segments",
         "Storage",
         "segment.bytes is at least 1 MiB.",
-        "It is at least 14 bytes.",
+        "segment.bytes is at least 14.",
         "Tests of retention, compaction and data loss need many segments.",
         remains="It allows everything that Kafka allows.",
         properties=("log.segment.bytes",),
@@ -434,7 +442,7 @@ DIFFERENCES: Final = (
     Difference(
         "data-directory",
         "Storage",
-        "log.dir is /tmp/kafka-logs, and node.id must be set.",
+        "log.dir is /tmp/kafka-logs. node.id has no default.",
         "log.dir is ./data, and node.id is 1.",
         "A broker starts without any property, and data in /tmp does not survive a restart of the machine.",
         remains="It is a place, not behavior.",
@@ -443,7 +451,7 @@ DIFFERENCES: Final = (
     Difference(
         "one-process",
         "Storage",
-        "Threads serve requests, and flush, clean and recover logs. Properties set their numbers.",
+        "Thread pools serve requests, and flush, compact and recover logs. Properties set their sizes.",
         "One thread serves requests, a few others sync files, and separate processes compact logs. With "
         "log.flush.interval.messages=1 requests of one turn of the loop share an fsync.",
         _COMPUTES,
@@ -454,24 +462,24 @@ DIFFERENCES: Final = (
         "leftover-bytes",
         "Errors and answers",
         "Bytes after the end of a request are ignored.",
-        "They close the connection, except after Metadata, where librdkafka 2.16 leaves three.",
-        "A client that miscounts should find out.",
+        "The broker closes the connection. Metadata is an exception, because librdkafka 2.16 sends three extra bytes.",
+        "An error in a client should be noticed.",
         remains="Clients in use leave none.",
     ),
     Difference(
         "first-of-two-errors",
         "Errors and answers",
         "If a request has two errors, Kafka reports the one that it checks first.",
-        "It may report the other one.",
+        "The broker may report the other error.",
         "Cheap checks come first.",
         remains=_NEVER,
     ),
     Difference(
         "kafka-trips",
         "Errors and answers",
-        "Some invalid requests are UNKNOWN_SERVER_ERROR, fail the whole request, or are never answered: a negative producer epoch, an "
+        "Some invalid requests get UNKNOWN_SERVER_ERROR, an error for the whole request, or no answer: a negative producer epoch, an "
         "unknown config operation, null records, a topic with neither name nor id, an empty name in DescribeTopicPartitions.",
-        "They have the error that describes the problem, for the topic or partition that has it.",
+        "The broker returns an error that describes the problem, for the topic or partition that caused it.",
         "The error helps to find the mistake.",
         remains="Those are defects of Kafka.",
     ),
@@ -487,24 +495,24 @@ DIFFERENCES: Final = (
     Difference(
         "blanks",
         "Errors and answers",
-        "A number in a config is stored with the blanks around it.",
-        "It is stored without them.",
-        "Blanks mean nothing.",
+        "Kafka stores the spaces around a number in a config.",
+        "Spaces are removed.",
+        "The spaces have no meaning.",
         remains=_NEVER,
     ),
     Difference(
         "aborted-transactions",
         "Errors and answers",
-        "Fetch under read_committed lists aborted transactions up to the next index entry, and null where no batch fits.",
-        "It lists those within the records, and an empty list.",
-        "That is what a consumer needs.",
+        "A Fetch with read_committed lists aborted transactions up to the next index entry. The list is null if no batch fits.",
+        "The Fetch lists the transactions of the returned records. The list is empty if no batch fits.",
+        "A consumer needs no others.",
         remains=_NEVER,
     ),
     Difference(
         "whole-batches",
         "Errors and answers",
-        "Fetch fills its limit with a part of a batch, which clients discard.",
-        "It returns whole batches.",
+        "A Fetch response may end with an incomplete batch, which clients discard.",
+        "A Fetch response has whole batches.",
         "Clients do not read those bytes.",
         remains="Clients discard the incomplete batch, and see the same records.",
     ),
@@ -549,24 +557,26 @@ DIFFERENCES: Final = (
     Difference(
         "authorization",
         "Errors and answers",
-        "A Fetch waits though topics are refused. ShareFetch then fails with UNKNOWN_SERVER_ERROR, AlterShareGroupOffsets shows ids.",
-        f"Refused topics are answered at once, without ids. DeleteAcls takes {limits.ACL_FILTERS_MAX} filters. The audit log has a limit.",
-        "A client should learn at once what it may not do, and nothing about topics that it may not describe.",
+        "A Fetch waits for records even if some topics are denied. A ShareFetch of denied topics gets "
+        "UNKNOWN_SERVER_ERROR. AlterShareGroupOffsets reveals the ids of denied topics.",
+        f"Errors for denied topics are returned immediately, without topic ids. DeleteAcls takes at most {limits.ACL_FILTERS_MAX} filters. "
+        "The log of denials has a limit per principal.",
+        "A client should get the error immediately, and learn nothing about topics that it may not describe.",
         remains="Clients get the same errors for the same topics.",
     ),
     Difference(
         "deleted-topics",
         "Errors and answers",
-        "A fetch session keeps the name of a deleted topic: UNKNOWN_TOPIC_OR_PARTITION.",
-        "UNKNOWN_TOPIC_ID.",
+        "For a deleted topic in a fetch session, the client gets UNKNOWN_TOPIC_OR_PARTITION.",
+        "The client gets UNKNOWN_TOPIC_ID.",
         "The client requested the topic by its id.",
         remains="Clients refresh their metadata in both cases.",
     ),
     Difference(
         "timestamps-below-the-log-start",
         "Errors and answers",
-        "ListOffsets by timestamp may find records that DeleteRecords removed, or stop there.",
-        "It finds the first record that can be read.",
+        "ListOffsets by timestamp may return the offset of a record that DeleteRecords removed, or no offset.",
+        "ListOffsets returns the first record that can be read.",
         "An offset below the log start cannot be read.",
         remains="Kafka's answers depend on where segments start.",
     ),
@@ -574,23 +584,23 @@ DIFFERENCES: Final = (
         "scram-of-unknown-users",
         "Errors and answers",
         "A SCRAM login of an unknown user fails at its first message.",
-        "It gets a salt that looks real, and fails at its last message, as a login with a wrong password does.",
-        "A client must not find out which users exist.",
+        "The client gets a generated salt, and the login fails at its last message, as with a wrong password.",
+        "Clients must not learn which users exist.",
         remains="Clients get the same error in both cases.",
     ),
     Difference(
         "strict-scram-messages",
         "Errors and answers",
-        "The channel binding in the last message of a SCRAM login is not compared, and mandatory extensions (m=) are ignored.",
-        "The last message must repeat the channel binding, and mandatory extensions fail.",
+        "The broker does not compare the channel binding in the last message of a SCRAM login, and ignores mandatory extensions (m=).",
+        "The last message must repeat the channel binding. Logins with mandatory extensions fail.",
         "RFC 5802 requires it.",
         remains="All clients do what RFC 5802 requires.",
     ),
     Difference(
         "unserved",
         "Errors and answers",
-        "GSSAPI (Kerberos), tiered storage and controllers of other nodes are served.",
-        "They are not advertised.",
+        "Kafka supports GSSAPI (Kerberos), tiered storage, and controllers on other nodes.",
+        "The broker does not offer these features.",
         "NOT_DONE.md lists what comes later and what does not.",
         remains="There is nothing to switch to.",
     ),

@@ -117,8 +117,10 @@ def page() -> str:
 
 
 def _table(columns: str, rows: list[list[str]]) -> list[str]:
-    names = columns.split(", ")
-    return [_line([name.strip() for name in names]), "|" + "---|" * len(names), *map(_line, rows)]
+    """Return a table with what a config does, the last column of each row, beside its name."""
+    names = [name.strip() or "effect" for name in columns.split(", ")]
+    names, rows = ([[first, last, *middle] for first, *middle, last in cells] for cells in ([names], rows))
+    return [_line(names[0]), "|" + "---|" * len(names[0]), *map(_line, rows)]
 
 
 def _line(cells: list[str]) -> str:
