@@ -25,6 +25,7 @@ PAGES: Final = {
     "CONTRIBUTING.md": "repository/contributing.md",
     "NOT_DONE.md": "repository/not-done.md",
     "README.md": "README.md",
+    "benchmarks/HISTORY.md": "repository/benchmarks-history.md",
     "examples/README.md": "repository/examples.md",
 }
 SOURCES: Final = {page: source for source, page in PAGES.items() if source != "README.md"}
