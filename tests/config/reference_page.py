@@ -119,8 +119,8 @@ def page() -> str:
 def _table(columns: str, rows: list[list[str]]) -> list[str]:
     """Return a table with what a config does, the last column of each row, beside its name."""
     names = [name.strip() or "effect" for name in columns.split(", ")]
-    names, rows = ([[first, last, *middle] for first, *middle, last in cells] for cells in ([names], rows))
-    return [_line(names[0]), "|" + "---|" * len(names[0]), *map(_line, rows)]
+    head, *body = ([first, last, *middle] for first, *middle, last in [names, *rows])
+    return [_line(head), "|" + "---|" * len(head), *map(_line, body)]
 
 
 def _line(cells: list[str]) -> str:
