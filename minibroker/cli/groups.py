@@ -53,7 +53,7 @@ Examples:
 def groups() -> None:
     """Show groups and their lag, reset their offsets, delete them.
 
-    Classic groups, consumer groups, share groups and streams groups.
+    Works with classic groups, consumer groups, share groups and streams groups.
     """
 
 
@@ -140,7 +140,7 @@ def delete(client: Client, *, names: tuple[str, ...], if_exists: bool, output: s
     fail_with(errors)
 
 
-@groups.command("delete-offsets", short_help="Delete a group's offsets of topics.")
+@groups.command("delete-offsets", short_help="Delete committed offsets of a group.")
 @click.argument("group", metavar="GROUP", shell_complete=group_ids)
 @click.option(
     "-t",

@@ -130,7 +130,7 @@ _SITES: Final = (
         "registry",
         _registry,
         "Serve a schema registry with Confluent's API on this port, 0 for a free one. 8081 is usual.",
-        f"Address of the schema registry, if not {LOOPBACK}. Beside a listener with logins, clients there must log in.",
+        f"Address of the schema registry, if not {LOOPBACK}. If a listener requires logins, the registry does as well.",
         "change schemas",
         asks_for_login=True,
         needs_users=True,
@@ -167,7 +167,7 @@ def http_options(function: Command) -> Command:
             _option(f"--{name}-host", metavar="HOST", help=site.host_help),
             _option(
                 site.names_option, f"{name}_name", multiple=True, metavar="NAME",
-                help=f"A name with a dot by which other machines reach --{name}-host.",
+                help=f"Host name (with a dot) that other machines use for --{name}-host.",
             ),
         ]  # fmt: skip
         if site.has_tls:

@@ -148,8 +148,8 @@ Examples:
     metavar="SCHEMA",
     help="The schema of values: FILE.avsc, FILE.json or FILE.proto, registered as TOPIC-value, SUBJECT[:VERSION], or an id.",
 )
-@click.option("--key-schema", metavar="SCHEMA", help="The schema of keys, likewise. A file is registered as TOPIC-key.")
-@click.option("--value-message", metavar="NAME", help="The message of a Protobuf schema that values are.  [default: the first in it]")
+@click.option("--key-schema", metavar="SCHEMA", help="The schema of keys, in the same forms. A file is registered as TOPIC-key.")
+@click.option("--value-message", metavar="NAME", help="The message type of values with a Protobuf schema.  [default: the first in it]")
 @click.option("--register", "registers", is_flag=True, help="Register schemas of files that are not registered yet.")
 @output_option("none", "table", "json", "jsonl", "yaml")
 @client_command

@@ -239,13 +239,13 @@ def _differences(messages: list[str]) -> list[dict[str, Any]]:
 @schemas.command()
 @click.argument("subject")
 @click.argument("version", required=False)
-@click.option("--permanent", is_flag=True, help="Delete it permanently: its id is then no longer known.")
+@click.option("--permanent", is_flag=True, help="Delete it permanently, so that its id becomes unknown.")
 @output_option(*FORMATS)
 @_registry_command
 def delete(client: RegistryClient, *, subject: str, version: str | None, permanent: bool, output: str) -> None:
     """Delete a subject, or one VERSION of it.
 
-    Without --permanent, clients still read records with its id, and `register` brings it back.
+    Without --permanent, clients can still read records with its id, and `register` restores it.
     """
     resource = path("subjects", subject) if version is None else path("subjects", subject, "versions", version)
     try:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from minibroker.server.broker import Broker
     from minibroker.testing.lab.lab_broker import LabBroker
 
-_BROKERS_HELP = "Show this many brokers to clients, with consecutive ids and ports, to test clients: nothing is replicated."
+_BROKERS_HELP = "Simulate this many brokers, with consecutive ids and ports, to test clients. Nothing is replicated."
 _TELEMETRY_HELP = f"Whether clients may push their own metrics: {TELEMETRY}.  [default: on]"
 _LIKE_KAFKA_HELP = f"Behave as Apache Kafka does wherever minibroker deliberately differs: {LIKE_KAFKA}=true. See docs/differences.md."
 _SASL_HELP = (

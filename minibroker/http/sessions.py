@@ -146,7 +146,7 @@ class Sessions:
             login = await check()
         if login is None:
             self._note_failure(address)
-            log.info("the %s refused a login of %r at %s", self._noun, name[:_LETTERS_MAX], address)
+            log.info("the %s rejected a login of %r from %s", self._noun, name[:_LETTERS_MAX], address)
             await asyncio.sleep(FAILURE_DELAY_S)
             return None
         session = Session(token, login.name, self._now_s(), login.proofs)

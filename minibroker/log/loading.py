@@ -109,13 +109,13 @@ class Loader:
                 self._snapshots.offsets.append(offset)
             elif suffix != LOG and file_name(offset, LOG) not in names:
                 path = f"{self._directory}/{file_name(offset, suffix)}"
-                logger.warning("%s: an index without its log: removed", path)
+                logger.warning("removed %s: it is an index without a log", path)
                 self._files.remove(path)
         self._snapshots.offsets.sort()
         segments = [self._open_segment(offset) for offset in base_offsets]
         for segment in segments[:-1]:
             if segment.size == 0 and not self._may_have_gaps:
-                logger.warning("%s: is empty, its records were lost", segment.log.path)
+                logger.warning("%s is empty: its records were lost", segment.log.path)
         return segments
 
     def _open_segment(self, base_offset: int) -> Segment:
@@ -155,10 +155,12 @@ class Loader:
         except CorruptMessage as error:
             end_offset, problem = -1, str(error)
         if end_offset < 0 or recovery_point not in {0, end_offset}:
-            logger.warning("%s: recovering, although the last shutdown was clean", problem)
+            logger.warning("%s: recovering the log, although the last shutdown was clean", problem)
             return self._recover(segments, segments[-1].base_offset)
         if end_offset == recovery_point < self._log_start_offset:
-            logger.warning("%s: a log start offset of %d is beyond the log's end: ignored", self._directory, self._log_start_offset)
+            logger.warning(
+                "%s: ignoring a log start offset of %d, which is after the end of the log", self._directory, self._log_start_offset
+            )
             self._log_start_offset = segments[0].base_offset
         if self._snapshots.offsets or end_offset > self._log_start_offset:
             self._restore_producers(segments, end_offset)
@@ -183,7 +185,7 @@ class Loader:
             end_offset, is_whole = self._recover_segment(segment, max(end_offset, segment.base_offset), limit_offset)
             if not is_whole:
                 for later in segments[index + 1 :]:
-                    logger.warning("%s: removed, because it is after the end of the log", later.log.path)
+                    logger.warning("removed %s: it starts after the end of the log", later.log.path)
                     self._remove_segment(later)
                 if segments[index + 1 :]:
                     self._files.sync_directory(self._directory)  # no removed segment may come back among new ones
@@ -225,14 +227,19 @@ class Loader:
             segment.save_indexes()
         is_whole = valid.problem is None
         if is_whole and valid.next_offset < limit_offset and not (is_last or valid.is_compacted or self._may_have_gaps):
-            logger.warning("%s: ends at offset %d, but %d is next: its end was lost", segment.log.path, valid.next_offset, limit_offset)
+            logger.warning(
+                "%s ends at offset %d, but the next segment starts at %d: the records between them were lost",
+                segment.log.path,
+                valid.next_offset,
+                limit_offset,
+            )
             is_whole = False
         return valid.next_offset, is_whole
 
     def _start_over(self, segments: list[Segment], end_offset: int) -> tuple[list[Segment], int]:
         """Start an empty log at the log start offset, as Kafka does: all remaining records are below it."""
         logger.warning(
-            "%s: ends at %d, below its log start offset %d: starting an empty log there",
+            "%s ends at offset %d, below its log start offset %d: starting an empty log at the log start offset",
             self._directory,
             end_offset,
             self._log_start_offset,

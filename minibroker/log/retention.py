@@ -150,7 +150,9 @@ class Retention:
         if timestamp - now_ms > TOLERATED_MS and segment.base_offset != self._log.future_segment:
             self._log.future_segment = segment.base_offset
             logger.warning(
-                "%s: its largest timestamp is %d s in the future, so it is kept until then", segment.log.path, (timestamp - now_ms) // 1000
+                "%s: its largest timestamp is %d s in the future, so retention keeps the segment until then",
+                segment.log.path,
+                (timestamp - now_ms) // 1000,
             )
         return timestamp
 

@@ -180,7 +180,9 @@ class Broker:
         deadline = asyncio.get_running_loop().time() + timeout_s
         while any(listener.connections for listener in self.listeners):
             if asyncio.get_running_loop().time() > deadline:
-                log.warning("closing %d connections that do not read their answers", sum(len(each.connections) for each in self.listeners))
+                log.warning(
+                    "closing %d connections whose clients do not read their answers", sum(len(each.connections) for each in self.listeners)
+                )
                 for connection in connections:
                     connection.abort()
             await asyncio.sleep(0.005)

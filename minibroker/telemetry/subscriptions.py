@@ -57,7 +57,10 @@ class Subscription(NamedTuple):
                 return False, budget
             budget -= selector.steps(text)
             if budget < 0:
-                _LOG.warning("subscription %s of client metrics: matching a client takes too long", self.name)
+                _LOG.warning(
+                    "subscription %s of client metrics: matching a client took too many steps, so it does not apply to the client",
+                    self.name,
+                )
                 return False, 0
             if not selector.matches(text):
                 return False, budget
@@ -70,7 +73,9 @@ class Subscriptions:
     def __init__(self, configs: Mapping[str, Mapping[str, str]], default_interval_ms: int) -> None:
         """Read the configs of all resources of client metrics, by name. `default_interval_ms`: 0 asks for nothing without resources."""
         if len(configs) > TELEMETRY_SUBSCRIPTIONS_MAX:
-            _LOG.warning("there are %d subscriptions of client metrics; only %d are in force", len(configs), TELEMETRY_SUBSCRIPTIONS_MAX)
+            _LOG.warning(
+                "there are %d subscriptions of client metrics; the broker uses only the first %d", len(configs), TELEMETRY_SUBSCRIPTIONS_MAX
+            )
         names = _grown_set(list(configs)[:TELEMETRY_SUBSCRIPTIONS_MAX], is_concurrent_map=True)
         self._subscriptions = [_read(name, configs[name]) for name in names]
         if not configs and default_interval_ms:
@@ -103,7 +108,7 @@ def _selectors(name: str, patterns: Iterable[str]) -> dict[str, Regex] | None:
     try:
         return {attribute: Regex(pattern) for attribute, pattern in texts.items()}
     except InvalidRegularExpression as error:
-        _LOG.warning("subscription %s of client metrics matches no client: %s", name, error)
+        _LOG.warning("subscription %s of client metrics matches no client, because it is invalid: %s", name, error)
         return None
 
 

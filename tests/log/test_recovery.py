@@ -296,7 +296,7 @@ def test_orphaned_and_temporary_files_are_removed(open_log: OpenLog, tmp_path: P
     log = open_log(clean_shutdown=True)
     assert read_values(log) == values
     assert {file.name for file in folder.iterdir()} == names
-    assert caplog.text.count("without its log") == 3
+    assert caplog.text.count("an index without a log") == 3
 
 
 def test_finished_compaction_is_swapped_in(open_log: OpenLog, tmp_path: Path) -> None:

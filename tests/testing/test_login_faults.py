@@ -194,7 +194,7 @@ def _see_short_sessions(broker: BrokerThread, caplog: pytest.LogCaptureFixture) 
         broker.advance(hours=2)
         producer.write()  # its connection is closed: it connects and logs in again
         assert fault.hits > before
-        assert "has ended: it sent a request without authenticating again" in caplog.text
+        assert "has ended: its client sent a request without authenticating again" in caplog.text
     producer = Producer(broker)
     producer.write()
     caplog.clear()

@@ -28,7 +28,7 @@ Examples:
     default=DEFAULT_URL,
     show_default=True,
     metavar="URL",
-    help="Where the broker's lab listens: its --lab-port.",
+    help="URL of the lab that 'serve --lab-port' opens.",
 )
 @click.pass_context
 def lab(ctx: click.Context, lab_url: str) -> None:

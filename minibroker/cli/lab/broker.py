@@ -26,7 +26,7 @@ hold = derived(HighWatermarks.hold, prints="Prints the number of the hold.", tex
 release = derived(HighWatermarks.release, leave_out={"id"}, prints="Prints the number of released holds.")
 
 
-@click.command(short_help="Advance the broker's time at once.")
+@click.command(short_help="Advance the broker's clock without waiting.")
 @click.option("--days", type=float, default=0.0)
 @click.option("--hours", type=float, default=0.0)
 @click.option("--minutes", type=float, default=0.0)
@@ -34,7 +34,7 @@ release = derived(HighWatermarks.release, leave_out={"id"}, prints="Prints the n
 @click.option("--ms", type=float, default=0.0, help="Milliseconds. The options are added up.")
 @pass_lab
 def advance(lab: HttpLab, *, days: float, hours: float, minutes: float, seconds: float, ms: float) -> None:
-    """Advance the broker's time at once.
+    """Advance the broker's clock without waiting.
 
     Retention, timeouts of members and transactions, and LogAppendTime follow.
     """
@@ -125,7 +125,7 @@ def metrics(lab: HttpLab, *, name: str, output: str) -> None:
     emit(rows, output, columns=("labels", "value"), empty="The metric has no series now.")
 
 
-@click.command(short_help="Show clients by their own metrics.")
+@click.command(short_help="Show the metrics that clients push.")
 @click.option("--metrics", "shows_metrics", is_flag=True, help="Show each metric instead of one line for each client.")
 @output_option(*FORMATS[:-1])
 @pass_lab

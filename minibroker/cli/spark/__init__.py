@@ -32,5 +32,5 @@ Examples:
 def spark() -> None:
     """Run pipelines between topics and tables, on Spark.
 
-    They need Java 17 or 21 and `pip install 'minibroker[spark]'`, and work with any Kafka cluster.
+    The pipelines need Java 17 or 21 and `pip install 'minibroker[spark]'`. They work with any Kafka cluster.
     """

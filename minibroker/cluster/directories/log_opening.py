@@ -98,7 +98,7 @@ class LogOpener:
             return
         if directory.directory_id == partition.directory_id:
             self._homes[name], directory = directory, home
-        _LOG.warning("%s is also in %s: the one there is not used", name, directory.path)
+        _LOG.warning("%s is also in %s, where the broker does not use it", name, directory.path)
 
     def _settle_copies(self, directory: LogDirectory, known_folders: Mapping[str, Partition]) -> list[str]:
         """Rename copies whose partition the metadata log has in this directory. Return the names of other copies, to be removed."""
@@ -113,7 +113,7 @@ class LogOpener:
             if partition is not None and is_its_own and partition.directory_id == directory.directory_id:
                 home = f"{directory.path}/{name}"
                 if not self._files.exists(home):
-                    _LOG.warning("%s becomes the folder of the partition: the broker died while the partition was moved here", path)
+                    _LOG.warning("%s is now the folder of the partition: the broker stopped while it moved the partition", path)
                     self._put_away_source(name, directory)
                     self._files.rename(path, home)
                     continue
@@ -177,7 +177,7 @@ class LogOpener:
         try:
             key = partition.topic, partition.index
             if (expected := directory.expected_offset(key)) and not self._files.exists(path):
-                _LOG.warning("%s is missing, its log ended at offset %d or later: partition %s is empty now", path, expected, name)
+                _LOG.warning("%s is missing, and its log ended at offset %d or later: partition %s is now empty", path, expected, name)
             is_new = home is None and self._created.get(path) != partition.topic_id
             if not self._own(path, partition.topic_id, removed_topic_ids, is_new=is_new):
                 directory.forget(key)
@@ -259,7 +259,7 @@ class LogOpener:
         parent, _, name = path.rpartition("/")
         renamed = folder_name_on_its_way(name, uuid4().hex, suffix)
         if suffix == STRAY_FOLDER:
-            _LOG.warning("%s belongs to no topic of the metadata log: it is set aside as %s", path, renamed)
+            _LOG.warning("%s belongs to no topic of the metadata log: renaming it to %s", path, renamed)
         self._files.rename(path, f"{parent}/{renamed}")
 
     def _stray(self, directory: LogDirectory, name: str, removed_topic_ids: set[UUID]) -> list[str]:
@@ -271,7 +271,7 @@ class LogOpener:
             renamed = folder_name_on_its_way(name, uuid4().hex, DELETE_FOLDER)
             self._files.rename(f"{directory.path}/{name}", f"{directory.path}/{renamed}")
             return [renamed]
-        _LOG.warning("%s/%s belongs to no topic of the metadata log: it is not touched", directory.path, name)
+        _LOG.warning("%s/%s belongs to no topic of the metadata log: leaving it unchanged", directory.path, name)
         return []
 
     @staticmethod

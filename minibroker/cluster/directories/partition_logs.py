@@ -244,7 +244,7 @@ class PartitionLogs:
             )
         except (CorruptLogError, OSError, KafkaError) as error:
             partition.take_offline(KafkaStorageError(f"{log.name} is offline: {error}"))
-            _LOG.error("%s is offline until the next start: could not truncate its log: %s", log.name, error)
+            _LOG.error("%s: could not truncate the log: %s (offline until the next start)", log.name, error)
             return
         self._adopt(left)
         left.assign_leader_epoch(partition.leader_epoch)

@@ -194,7 +194,7 @@ class MetadataLog:
         has_static_voters = state is not None and state.data_version == 0
         if not self.quorum.is_led_by(self._node_id, self._directory_id) or (is_new and not has_static_voters and not self.quorum.voters):
             if self.quorum.voters is not None:
-                _LOG.warning("%s: its voter has another directory.id than this directory; the next write corrects it", self.folder)
+                _LOG.warning("%s: the directory.id of its voter is not that of this directory (the next write corrects it)", self.folder)
             self.quorum = quorum_of(self._node_id, self._directory_id)
             self._must_write_voters = True
         self._must_write_voters |= is_new and self.quorum.voters is not None
@@ -230,7 +230,7 @@ class MetadataLog:
             self.segments = [base_offset]
             self._files.sync_directory(self.folder)
         elif reader.torn_bytes:
-            _LOG.warning("%s: the last %d bytes are torn and are cut at position %d", path, reader.torn_bytes, self._size)
+            _LOG.warning("%s: cut off the last %d bytes, an incomplete batch, at position %d", path, reader.torn_bytes, self._size)
             self._files.truncate(self._descriptor, self._size)
             self._files.sync(self._descriptor)
 

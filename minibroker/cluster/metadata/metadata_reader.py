@@ -89,7 +89,7 @@ class MetadataReader:
                 found = read_snapshot(self._files, path)
             except (ConfigurationError, FileNotFoundError) as error:
                 problem = f"; {error}"
-                _LOG.warning("%s; it is not used", error)
+                _LOG.warning("ignoring a snapshot: %s", error)
                 continue
             self.snapshot = snapshot_id
             self.leader_epoch = snapshot_id.epoch

@@ -72,7 +72,7 @@ def with_log_lines(
         epoch, before = image.epoch, dict.fromkeys(image.members)
         persist(records)
         if before and not image.members and image.epoch <= epoch:  # when members leave, the epoch grows
-            _LOG.info("group %s: it continues as a classic group", group_id)
+            _LOG.info("group %s now uses the classic protocol", group_id)
         elif (image.epoch, image.members.keys()) != (epoch, before.keys()):
             log_members(group_id, f"epoch {image.epoch}", before, image.members)
 

@@ -189,7 +189,7 @@ class MemberTimeouts:
             _LOG.warning("group %s: could not remove member %s, though %s: %s (will retry)", self._group_id, member_id, self._why, error)
             self.arm(member_id, delay_ms)
         else:
-            _LOG.info("group %s: member %s is gone: %s", self._group_id, member_id, self._why)
+            _LOG.info("group %s: member %s was removed: %s", self._group_id, member_id, self._why)
 
 
 # Member epochs

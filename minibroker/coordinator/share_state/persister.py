@@ -304,7 +304,12 @@ class Persister:
             try:
                 stored.append_all(stored.states.cold_snapshots(now_ms, interval_ms), now_ms)
             except KafkaError as error:
-                _LOG.warning("could not write snapshots to %s-%d: %s (will retry)", SHARE_GROUP_STATE_TOPIC, stored.partition.index, error)
+                _LOG.warning(
+                    "could not write share state snapshots to %s-%d: %s (will retry)",
+                    SHARE_GROUP_STATE_TOPIC,
+                    stored.partition.index,
+                    error,
+                )
 
     def _delete_orphans(self, _topic: str) -> None:
         for stored in self._store.usable():

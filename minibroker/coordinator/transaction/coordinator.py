@@ -285,7 +285,7 @@ class TransactionCoordinator:
         for stored in self._store.partitions:
             for metadata in stored.transactions.unfinished():
                 if not self._steps.is_ending(metadata.transactional_id):
-                    _LOG.info("transactional id %s: finishing its %s", metadata.transactional_id, metadata.state.kafka_name)
+                    _LOG.info("transactional id %s: completing its transaction (%s)", metadata.transactional_id, metadata.state.kafka_name)
                     self._steps.finish(stored, metadata, _ignore_outcome, is_resumed=True)
         if self._store.is_complete and self._topic_at_start is self._store.topic:
             self._look_for_orphans(self.all())

@@ -143,10 +143,16 @@ class Marking:
         except UnknownTopicOrPartition:
             return
         except InvalidProducerEpoch as error:
-            _LOG.warning("%s-%d: transactional id %s was ended by an operator: %s", *topic_partition, metadata.transactional_id, error)
+            _LOG.warning(
+                "%s-%d: an operator ended the transaction of transactional id %s: %s", *topic_partition, metadata.transactional_id, error
+            )
         except KafkaError as error:
             _LOG.log(
-                self._log_level, "%s-%d: the end of transactional id %s has to wait: %s", *topic_partition, metadata.transactional_id, error
+                self._log_level,
+                "%s-%d: the transaction of transactional id %s cannot end yet: %s",
+                *topic_partition,
+                metadata.transactional_id,
+                error,
             )
             self._held_up.append(topic_partition)
 

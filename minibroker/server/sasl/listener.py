@@ -93,7 +93,7 @@ class SaslListener:
         second = int(self.elapsed_ms()) // 1000
         if second != self._second:
             if self._left_out:
-                log.info("%d more failed logins are not listed", self._left_out)
+                log.info("did not log %d more failed logins", self._left_out)
             self._second, self._lines, self._left_out = second, 0, 0
         self._lines += 1
         if self._lines > LINES_PER_SECOND:
@@ -103,7 +103,7 @@ class SaslListener:
 
     def sessions_ended(self, channel: str) -> None:
         """Log that a client sent a request after the end of its session."""
-        log.info("the session of %s has ended: it sent a request without authenticating again", channel)
+        log.info("the session of %s has ended: its client sent a request without authenticating again", channel)
 
 
 def sasl_listener(name: str, services: Callable[[], Services], clock: Clock) -> SaslListener:

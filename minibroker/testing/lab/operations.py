@@ -120,7 +120,7 @@ class BrokerOperations(OperationGroup):
 
     @operation
     async def advance(self, ms: float) -> None:
-        """Advance the broker's time at once.
+        """Advance the broker's clock without waiting.
 
         Retention, timeouts of members and transactions, and LogAppendTime follow.
         """
@@ -128,7 +128,7 @@ class BrokerOperations(OperationGroup):
 
     @operation
     async def reset(self) -> None:
-        """Forget everything: topics, groups, transactions, schemas, faults.
+        """Delete everything: topics, groups, transactions, schemas, faults.
 
         Altered configs, holds and the request log are forgotten as well. Clients stay connected.
         """

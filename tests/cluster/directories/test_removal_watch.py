@@ -137,7 +137,9 @@ def test_next_start_reports_missing_partitions_and_their_size(is_noticed: bool, 
 
     again = broker.restart(clean=False)
     (record,) = caplog.records
-    assert record.getMessage() == f"{tmp_path}/orders-1 is missing, its log ended at offset 10 or later: partition orders-1 is empty now"
+    assert (
+        record.getMessage() == f"{tmp_path}/orders-1 is missing, and its log ended at offset 10 or later: partition orders-1 is now empty"
+    )
     assert [partition.log.log_end_offset for partition in again.cluster.topics["orders"].partitions] == [10, 0]
     caplog.clear()
     again.restart(clean=False)

@@ -35,7 +35,7 @@ def test_classic_group_members_are_logged(caplog: pytest.LogCaptureFixture) -> N
         f"INFO group readers: generation 1, members: 1; joined: {member_id} ({client_id} at 127.0.0.1)",
         f"INFO group readers: generation 2, members: 0; gone: {member_id}",
         f"INFO group readers: generation 3, members: 1; joined: {second_id} ({client_id} at 127.0.0.1)",
-        f"INFO group readers: member {second_id} is gone: its session timed out",
+        f"INFO group readers: member {second_id} was removed: its session timed out",
         f"INFO group readers: generation 4, members: 0; gone: {second_id}",
     ]
 
@@ -51,7 +51,7 @@ def test_members_with_epochs_are_logged(caplog: pytest.LogCaptureFixture) -> Non
         "INFO group readers: epoch 3, members: 2; joined: b (client at 127.0.0.1)",
         "INFO group readers: epoch 4, members: 1; gone: a",
         "INFO group readers: epoch 5, members: 0; gone: b",
-        "INFO group readers: member b is gone: its session timed out",
+        "INFO group readers: member b was removed: its session timed out",
     ]
 
 
@@ -80,4 +80,4 @@ def test_downgrade_to_a_classic_group_is_logged(caplog: pytest.LogCaptureFixture
 
     with caplog.at_level(logging.INFO):
         membership_log.with_log_lines("g", image, end)([])
-    assert said(caplog) == ["INFO group g: it continues as a classic group"]
+    assert said(caplog) == ["INFO group g now uses the classic protocol"]

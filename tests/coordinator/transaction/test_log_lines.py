@@ -55,4 +55,4 @@ def test_fenced_producer_with_an_open_transaction_is_logged(broker: BrokerInMemo
 def test_transaction_completed_at_start_is_logged(broker: BrokerInMemory, caplog: pytest.LogCaptureFixture) -> None:
     prepared = TransactionMetadata("payments", 0, 1, TIMEOUT_MS, TransactionState.PREPARE_COMMIT, 0, 0, frozenset({("a", 0)}))
     broker_that_knows(broker, [prepared])
-    assert said(caplog) == [("INFO", "transactional id payments: finishing its PrepareCommit")]
+    assert said(caplog) == [("INFO", "transactional id payments: completing its transaction (PrepareCommit)")]

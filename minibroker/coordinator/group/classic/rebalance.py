@@ -240,7 +240,7 @@ class Rebalance:
         try:
             self.store()
         except KafkaError as error:
-            _LOG.warning("group %s: could not store that it is empty: %s", self.group_id, error)
+            _LOG.warning("group %s: could not store the empty group: %s", self.group_id, error)
 
     def join_answer(self, member: ClassicMember) -> JoinAnswer:
         """Return the answer to a member's JoinGroup in this generation."""
@@ -313,7 +313,7 @@ class Rebalance:
             self._logged = frozenset(members)
 
     def _log_removal(self, member_id: str, why: str) -> None:
-        _LOG.info("group %s: member %s is gone: %s", self.group_id, member_id, why)
+        _LOG.info("group %s: member %s was removed: %s", self.group_id, member_id, why)
 
     # Members that join and leave
 
