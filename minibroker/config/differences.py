@@ -121,8 +121,8 @@ DIFFERENCES: Final = (
     Difference(
         "group-times",
         "Groups",
-        "A new classic or streams group waits 3 s for more members. Assignments are computed at most once a second, and members of "
-        "the newer groups send a heartbeat every 5 s.",
+        "A new classic or streams group waits 3 s for more members. Assignments are computed at most once a second, and members of the "
+        "newer groups send a heartbeat every 5 s.",
         "No group waits, assignments are computed immediately, and heartbeats are due every second.",
         "A test of one consumer should not wait for members that never come.",
         properties=(
@@ -138,8 +138,8 @@ DIFFERENCES: Final = (
     Difference(
         "late-expressions",
         "Groups",
-        "The coordinator resolves a member's regular expression (KIP-848) after the heartbeat that contains it, so the "
-        "first answer has no partitions. It resolves known expressions again after 10 s at the earliest.",
+        "The coordinator resolves a member's regular expression (KIP-848) after the heartbeat that contains it, so the first answer has "
+        "no partitions. It resolves known expressions again after 10 s at the earliest.",
         "The heartbeat resolves the expression, unless that takes long. The coordinator resolves it again after 1 s.",
         "The first poll of a test returns records.",
         apis=("ConsumerGroupHeartbeat",),
@@ -147,8 +147,8 @@ DIFFERENCES: Final = (
     Difference(
         "late-share-partitions",
         "Groups",
-        "The coordinator initializes share partitions after the heartbeat that needs them, so the first answer to a "
-        "member has no partitions.",
+        "The coordinator initializes share partitions after the heartbeat that needs them, so the first answer to a member has no "
+        "partitions.",
         "The heartbeat initializes share partitions, and its answer has them.",
         "The first poll of a test returns records.",
         apis=("ShareGroupHeartbeat",),
@@ -156,8 +156,8 @@ DIFFERENCES: Final = (
     Difference(
         "late-internal-topics",
         "Groups",
-        "The coordinator creates internal topics of a streams group after the heartbeat that needs them. The heartbeat "
-        "gets the status MISSING_INTERNAL_TOPICS.",
+        "The coordinator creates internal topics of a streams group after the heartbeat that needs them. The heartbeat gets the status "
+        "MISSING_INTERNAL_TOPICS.",
         "The heartbeat creates the topics, and its answer has tasks.",
         "An application is ready immediately.",
         apis=("StreamsGroupHeartbeat",),
@@ -173,8 +173,8 @@ DIFFERENCES: Final = (
     Difference(
         "static-member-of-a-full-group",
         "Groups",
-        "If a group becomes full while a member is away, the member cannot rejoin. This affects static members "
-        "(KIP-848) and members of streams groups.",
+        "If a group becomes full while a member is away, the member cannot rejoin. This affects static members (KIP-848) and members of "
+        "streams groups.",
         "The group keeps a place for the member, so it can rejoin.",
         "The limit is for new members.",
         remains="It matters only for a full group.",
@@ -182,11 +182,10 @@ DIFFERENCES: Final = (
     Difference(
         "classic-rebalances",
         "Groups",
-        "A LeaveGroup of a member that never joined starts a rebalance. A member that repeats a pending request gets no "
-        "answer. A rebalance waits for members that a full group rejected. If two assignors have equal votes, the order "
-        "of a hash table decides.",
-        "Such a LeaveGroup changes nothing. A repeated request gets REBALANCE_IN_PROGRESS. Rebalances do not wait for "
-        "rejected members. If two assignors have equal votes, the one that most members list first wins.",
+        "A LeaveGroup of a member that never joined starts a rebalance. A member that repeats a pending request gets no answer. A "
+        "rebalance waits for members that a full group rejected. If two assignors have equal votes, the order of a hash table decides.",
+        "Such a LeaveGroup changes nothing. A repeated request gets REBALANCE_IN_PROGRESS. Rebalances do not wait for rejected members. "
+        "If two assignors have equal votes, the one that most members list first wins.",
         "A group should be ready as soon as its members are.",
         remains="Those are defects of Kafka, and clients behave the same with both.",
     ),
@@ -218,8 +217,8 @@ DIFFERENCES: Final = (
     Difference(
         "first-use",
         "Topics",
-        "If a Metadata request creates a topic, clients get UNKNOWN_TOPIC_OR_PARTITION for about 100 ms. While the "
-        "internal topic of a coordinator does not exist yet, clients get COORDINATOR_NOT_AVAILABLE.",
+        "If a Metadata request creates a topic, clients get UNKNOWN_TOPIC_OR_PARTITION for about 100 ms. While the internal topic of a "
+        "coordinator does not exist yet, clients get COORDINATOR_NOT_AVAILABLE.",
         "The request creates the topic, and its answer names the leader.",
         "The first request of a test succeeds.",
         properties=("auto.create.topics.enable",),
@@ -228,8 +227,8 @@ DIFFERENCES: Final = (
     Difference(
         "late-topics",
         "Topics",
-        "When CreateTopics answers, the controller knows the topic, and brokers learn of it some milliseconds later. Until then Metadata "
-        "and DescribeTopicPartitions do not know it.",
+        "When CreateTopics answers, the controller knows the topic, and brokers learn of it some milliseconds later. Until then "
+        "Metadata and DescribeTopicPartitions do not know it.",
         "Every request finds the topic as soon as CreateTopics has answered.",
         "A program may use a topic that it has created.",
         remains="In part: a deleted topic is unknown immediately, as it nearly always is in Kafka as well.",
@@ -246,9 +245,8 @@ DIFFERENCES: Final = (
     Difference(
         "markers-first",
         "Transactions",
-        "The coordinator answers EndTxn when it has stored the decision, and writes the markers afterwards. Consumers "
-        "with read_committed see the records a little later. An old producer that continues immediately gets "
-        "CONCURRENT_TRANSACTIONS.",
+        "The coordinator answers EndTxn when it has stored the decision, and writes the markers afterwards. Consumers with "
+        "read_committed see the records a little later. An old producer that continues immediately gets CONCURRENT_TRANSACTIONS.",
         "The coordinator answers EndTxn when the markers are written.",
         "A test that commits and reads finds its records.",
         apis=("EndTxn", "InitProducerId"),
@@ -265,18 +263,18 @@ DIFFERENCES: Final = (
         "waiting-fetch",
         "Connections and versions",
         "The broker serves one request of a connection at a time. A request after a waiting Fetch waits as long as the Fetch.",
-        "When the next request of the connection arrives, the broker answers the Fetch with the records that it has. "
-        "While other requests of a connection wait, the broker serves later ones, up to queued.max.requests.",
+        "When the next request of the connection arrives, the broker answers the Fetch with the records that it has. While other "
+        "requests of a connection wait, the broker serves later ones, up to queued.max.requests.",
         "Spark sends ListOffsets after each Fetch, and would wait half a second each time.",
         properties=("queued.max.requests",),
     ),
     Difference(
         "request-memory",
         "Connections and versions",
-        "Incomplete requests may use any amount of memory. If queued.max.request.bytes is set, incomplete requests can "
-        "fill it and block all other connections forever.",
-        "Incomplete requests use at most queued.max.request.bytes (256 MB). Above that, the broker reads large requests "
-        "one after the other, and closes a connection whose request makes no progress for 10 s.",
+        "Incomplete requests may use any amount of memory. If queued.max.request.bytes is set, incomplete requests can fill it and "
+        "block all other connections forever.",
+        "Incomplete requests use at most queued.max.request.bytes (256 MB). Above that, the broker reads large requests one after the "
+        "other, and closes a connection whose request makes no progress for 10 s.",
         "30 stalled clients must not take 3 GB of a small machine, nor block honest ones.",
         properties=("queued.max.request.bytes",),
     ),
@@ -300,20 +298,18 @@ DIFFERENCES: Final = (
         "fetch-session-sizes",
         "Connections and versions",
         "The number of fetch sessions has a limit, but not the number of their partitions.",
-        "All fetch sessions together have at most 100,000 partitions. Above that, a client gets no session, and its "
-        "Fetch requests are answered in full.",
+        "All fetch sessions together have at most 100,000 partitions. Above that, a client gets no session, and its Fetch requests are "
+        "answered in full.",
         "Each partition of a session takes about a kilobyte of memory.",
         remains="Clients work without a session; their answers are longer.",
     ),
     Difference(
         "connection-limits",
         "Connections and versions",
-        "New connections above max.connections or max.connection.creation.rate wait. If there are several listeners, "
-        "connections of the inter-broker listener do not count. Idle connections are closed after "
-        "connections.max.idle.ms.",
-        "The broker closes connections above max.connections immediately, and those that wait longer than 10 s because "
-        "of max.connection.creation.rate. All listeners count. Idle connections are closed after 1 to 1.25 times "
-        "connections.max.idle.ms.",
+        "New connections above max.connections or max.connection.creation.rate wait. If there are several listeners, connections of the "
+        "inter-broker listener do not count. Idle connections are closed after connections.max.idle.ms.",
+        "The broker closes connections above max.connections immediately, and those that wait longer than 10 s because of "
+        "max.connection.creation.rate. All listeners count. Idle connections are closed after 1 to 1.25 times connections.max.idle.ms.",
         "One timer of a listener checks all its connections. Waiting connections must not take all file descriptors.",
         remains="Clients see a closed connection in both cases, and connect again.",
         properties=("connections.max.idle.ms", "max.connection.creation.rate", "max.connections"),
@@ -339,10 +335,10 @@ DIFFERENCES: Final = (
     Difference(
         "telemetry",
         "Connections and versions",
-        "Clients push their own metrics (KIP-714) only if the broker has a plugin that receives them, and only the "
-        "metrics that a client metrics config requests. Selectors have Java's syntax of regular expressions.",
-        "While no client metrics are configured, clients push all metrics every 5 s. Selectors have RE2's syntax. A "
-        "subscription with an invalid selector matches no client. "
+        "Clients push their own metrics (KIP-714) only if the broker has a plugin that receives them, and only the metrics that a "
+        "client metrics config requests. Selectors have Java's syntax of regular expressions.",
+        "While no client metrics are configured, clients push all metrics every 5 s. Selectors have RE2's syntax. A subscription with "
+        "an invalid selector matches no client. "
         f"The broker uses the first {limits.TELEMETRY_SUBSCRIPTIONS_MAX} subscriptions. "
         "`telemetry.max.bytes` limits the compressed and the decompressed size of a push, as in Apache Kafka. A push also has a largest "
         "number of metrics, and metrics of all clients a largest size in memory (docs/telemetry.md).",
@@ -356,8 +352,8 @@ DIFFERENCES: Final = (
         "brokers internal topics cannot be created by default.",
         "With several brokers, all topics have up to 3 replicas, so that one broker may stop. With one broker they have 1.",
         "Defaults should work with any number of brokers.",
-        remains="In part: internal topics have as many replicas as there are brokers, at most 3. Otherwise a single broker "
-        "would serve no group and no transaction.",
+        remains="In part: internal topics have as many replicas as there are brokers, at most 3. Otherwise a single broker would serve "
+        "no group and no transaction.",
         properties=(
             "default.replication.factor",
             *(f"{topic}.replication.factor" for topic in _INTERNAL),
@@ -368,11 +364,11 @@ DIFFERENCES: Final = (
     Difference(
         "no-replication",
         "Several brokers",
-        "Followers fetch from leaders, may lag, and truncate records that a new leader does not have. A new leader or "
-        "coordinator needs time before it serves requests.",
-        "Nothing is replicated: every broker serves the same log. Replicas of running brokers are always in sync. A new "
-        "coordinator has all state immediately. Acquisition locks of share groups survive a change of leaders. A "
-        "waiting Fetch is answered when the leader changes.",
+        "Followers fetch from leaders, may lag, and truncate records that a new leader does not have. A new leader or coordinator needs "
+        "time before it serves requests.",
+        "Nothing is replicated: every broker serves the same log. Replicas of running brokers are always in sync. A new coordinator has "
+        "all state immediately. Acquisition locks of share groups survive a change of leaders. A waiting Fetch is answered when the "
+        "leader changes.",
         "Several brokers in one process are for tests of clients: they see leaders move, brokers stop and requests fail.",
         remains=f"{_ONE_LOG} There is no second copy that could lack records. Hold the high watermark back to show readers less (lab.md).",
         properties=("min.insync.replicas",),
@@ -400,8 +396,8 @@ DIFFERENCES: Final = (
         "broker-configs",
         "Several brokers",
         "Every broker has its own configs, quotas and loggers. Every five minutes, leaders move back to the preferred replicas.",
-        "All brokers use the configs of the configured node (node.id) for logs, groups and transactions, and share "
-        "quotas, loggers and the clock. Leaders move back only when a client requests an election.",
+        "All brokers use the configs of the configured node (node.id) for logs, groups and transactions, and share quotas, loggers and "
+        "the clock. Leaders move back only when a client requests an election.",
         _ONE_LOG,
         remains="One process has one log of each partition and one state of each group.",
     ),
@@ -409,8 +405,8 @@ DIFFERENCES: Final = (
         "one-controller",
         "Several brokers",
         "Any node may be the controller. A transaction completes when all of its partitions have a leader.",
-        "The configured node (node.id) is the only controller, even while it is stopped. Transactions also complete in "
-        "partitions without a leader.",
+        "The configured node (node.id) is the only controller, even while it is stopped. Transactions also complete in partitions "
+        "without a leader.",
         _ONE_LOG,
         remains="There is one metadata log, and one process that writes it.",
     ),
@@ -452,8 +448,8 @@ DIFFERENCES: Final = (
         "one-process",
         "Storage",
         "Thread pools serve requests, and flush, compact and recover logs. Properties set their sizes.",
-        "One thread serves requests, a few others sync files, and separate processes compact logs. With "
-        "log.flush.interval.messages=1 requests of one turn of the loop share an fsync.",
+        "One thread serves requests, a few others sync files, and separate processes compact logs. With log.flush.interval.messages=1 "
+        "requests of one turn of the loop share an fsync.",
         _COMPUTES,
         remains="No answer depends on it.",
         properties=("log.cleaner.threads", "log.flush.interval.messages"),
@@ -520,8 +516,8 @@ DIFFERENCES: Final = (
         "batch-limits",
         "Errors and answers",
         "Compressed batches of any ratio are accepted, and an answer to Produce names every invalid record.",
-        "A compressed batch may become 16 MiB, or 1040 times its size, and 100 MiB at most. It may have 4,096 members, frames or blocks, "
-        "and one more for each 512 bytes. The first 1,000 invalid records are named.",
+        "A compressed batch may become 16 MiB, or 1040 times its size, and 100 MiB at most. It may have 4,096 members, frames or "
+        "blocks, and one more for each 512 bytes. The first 1,000 invalid records are named.",
         "A few kilobytes must not take the memory and the time of the whole broker.",
         remains="Producers do not send such batches: gzip reaches a ratio of 1032, and their blocks have 32 KiB and more.",
     ),
@@ -546,8 +542,8 @@ DIFFERENCES: Final = (
     Difference(
         "delegation-tokens",
         "Errors and answers",
-        "A delegation token may have an owner of any type, who logs in as the user of that name. Their number is not limited. A client can "
-        "log in with an expired token until it is removed.",
+        "A delegation token may have an owner of any type, who logs in as the user of that name. Their number is not limited. A client "
+        "can log in with an expired token until it is removed.",
         f"An owner is a user: INVALID_PRINCIPAL_TYPE. A cluster has {limits.DELEGATION_TOKENS_MAX} tokens at most, of which a user "
         f"requested {limits.DELEGATION_TOKENS_OF_REQUESTER_MAX} at most. A token has {limits.TOKEN_RENEWERS_MAX} renewers at most, with "
         f"{limits.TOKEN_PRINCIPAL_SIZE_MAX} characters each: POLICY_VIOLATION. No client can log in with an expired token.",
@@ -557,8 +553,8 @@ DIFFERENCES: Final = (
     Difference(
         "authorization",
         "Errors and answers",
-        "A Fetch waits for records even if some topics are denied. A ShareFetch of denied topics gets "
-        "UNKNOWN_SERVER_ERROR. AlterShareGroupOffsets reveals the ids of denied topics.",
+        "A Fetch waits for records even if some topics are denied. A ShareFetch of denied topics gets UNKNOWN_SERVER_ERROR. "
+        "AlterShareGroupOffsets reveals the ids of denied topics.",
         f"Errors for denied topics are returned immediately, without topic ids. DeleteAcls takes at most {limits.ACL_FILTERS_MAX} filters. "
         "The log of denials has a limit per principal.",
         "A client should get the error immediately, and learn nothing about topics that it may not describe.",
