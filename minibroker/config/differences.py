@@ -147,8 +147,7 @@ DIFFERENCES: Final = (
     Difference(
         "late-share-partitions",
         "Groups",
-        "The coordinator initializes share partitions after the heartbeat that needs them, so the first answer to a member has no "
-        "partitions.",
+        "The coordinator initializes share partitions after the heartbeat that needs them, so a member's first answer has none.",
         "The heartbeat initializes share partitions, and its answer has them.",
         "The first poll of a test returns records.",
         apis=("ShareGroupHeartbeat",),
@@ -156,8 +155,7 @@ DIFFERENCES: Final = (
     Difference(
         "late-internal-topics",
         "Groups",
-        "The coordinator creates internal topics of a streams group after the heartbeat that needs them. The heartbeat gets the status "
-        "MISSING_INTERNAL_TOPICS.",
+        "The heartbeat that needs internal topics of a streams group gets MISSING_INTERNAL_TOPICS, and they are created afterwards.",
         "The heartbeat creates the topics, and its answer has tasks.",
         "An application is ready immediately.",
         apis=("StreamsGroupHeartbeat",),
@@ -173,8 +171,7 @@ DIFFERENCES: Final = (
     Difference(
         "static-member-of-a-full-group",
         "Groups",
-        "If a group becomes full while a member is away, the member cannot rejoin. This affects static members (KIP-848) and members of "
-        "streams groups.",
+        "A static member (KIP-848) or a member of a streams group cannot rejoin if the group became full in the meantime.",
         "The group keeps a place for the member, so it can rejoin.",
         "The limit is for new members.",
         remains="It matters only for a full group.",
@@ -271,8 +268,7 @@ DIFFERENCES: Final = (
     Difference(
         "request-memory",
         "Connections and versions",
-        "Incomplete requests may use any amount of memory. If queued.max.request.bytes is set, incomplete requests can fill it and "
-        "block all other connections forever.",
+        "Incomplete requests may use any amount of memory, or fill queued.max.request.bytes and block all other connections forever.",
         "Incomplete requests use at most queued.max.request.bytes (256 MB). Above that, the broker reads large requests one after the "
         "other, and closes a connection whose request makes no progress for 10 s.",
         "30 stalled clients must not take 3 GB of a small machine, nor block honest ones.",
@@ -298,8 +294,7 @@ DIFFERENCES: Final = (
         "fetch-session-sizes",
         "Connections and versions",
         "The number of fetch sessions has a limit, but not the number of their partitions.",
-        "All fetch sessions together have at most 100,000 partitions. Above that, a client gets no session, and its Fetch requests are "
-        "answered in full.",
+        "All fetch sessions together have at most 100,000 partitions. Other clients get no session.",
         "Each partition of a session takes about a kilobyte of memory.",
         remains="Clients work without a session; their answers are longer.",
     ),
@@ -405,8 +400,7 @@ DIFFERENCES: Final = (
         "one-controller",
         "Several brokers",
         "Any node may be the controller. A transaction completes when all of its partitions have a leader.",
-        "The configured node (node.id) is the only controller, even while it is stopped. Transactions also complete in partitions "
-        "without a leader.",
+        "The configured node is the only controller, even while it is stopped. Transactions also complete in partitions without leader.",
         _ONE_LOG,
         remains="There is one metadata log, and one process that writes it.",
     ),
@@ -448,8 +442,7 @@ DIFFERENCES: Final = (
         "one-process",
         "Storage",
         "Thread pools serve requests, and flush, compact and recover logs. Properties set their sizes.",
-        "One thread serves requests, a few others sync files, and separate processes compact logs. With log.flush.interval.messages=1 "
-        "requests of one turn of the loop share an fsync.",
+        "One thread serves requests, a few others sync files, and separate processes compact logs. Concurrent requests share an fsync.",
         _COMPUTES,
         remains="No answer depends on it.",
         properties=("log.cleaner.threads", "log.flush.interval.messages"),
@@ -482,8 +475,7 @@ DIFFERENCES: Final = (
     Difference(
         "words",
         "Errors and answers",
-        "Produce reports only an error code for a rejected batch, and returns -1 as log start offset and log append time if it did not "
-        "read the log.",
+        "For a rejected batch, Produce returns only an error code, with -1 as log start offset and log append time.",
         "It adds a message, and returns the known values.",
         "The message helps to find the mistake.",
         remains=_NEVER,
