@@ -8,11 +8,13 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from minibroker.spark import session
 from minibroker.spark.session import package_zip
+from tests.spark import conftest
 
 
 @pytest.mark.parametrize("master", ["local", "local[*]", "local[2]", "local[4, 2]", "yarn", "k8s://https://x:443"])
@@ -77,6 +79,37 @@ def test_a_jvm_that_does_not_start_is_one_line_and_a_log(tmp_path: Path) -> None
         done.stderr
     )
     assert "UnsupportedClassVersionError" in (tmp_path / "log").read_text()
+
+
+def test_a_session_that_timed_out_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `sleep` as the JVM: a real one would cost ten seconds."""
+    pyspark = pytest.importorskip("pyspark")
+    sql = pytest.importorskip("pyspark.sql")
+    jvm = subprocess.Popen(["sleep", "600"])
+    monkeypatch.setattr(pyspark.SparkContext, "_gateway", SimpleNamespace(proc=jvm))
+    for owner, name in [
+        (pyspark.SparkContext, "_jvm"),
+        (pyspark.SparkContext, "_active_spark_context"),
+        (sql.SparkSession, "_instantiatedSession"),
+        (sql.SparkSession, "_activeSession"),
+    ]:
+        monkeypatch.setattr(owner, name, "old")
+
+    def start() -> SimpleNamespace:
+        assert pyspark.SparkContext._gateway is pyspark.SparkContext._active_spark_context is None
+        assert sql.SparkSession._instantiatedSession is None
+        return SimpleNamespace(jvm="new")
+
+    monkeypatch.setattr(conftest, "start_session", start)
+    assert not conftest.is_unusable(AssertionError())
+    assert conftest.is_unusable(pytest.fail.Exception("Timeout"))
+    session = SimpleNamespace(jvm="old")
+    conftest.replace_session(session)
+    assert jvm.returncode is not None
+    assert session.jvm == "new"
+    assert sql.SparkSession._activeSession is session
+    monkeypatch.setattr(pyspark.SparkContext, "_gateway", SimpleNamespace(proc=jvm))
+    assert conftest.is_unusable(AssertionError())
 
 
 def test_one_process_at_a_time_fetches_jars(tmp_path: Path) -> None:
