@@ -257,7 +257,7 @@ def test_a_record_is_produced_and_shown_by_the_keyboard_alone(pages: Pages) -> N
     sync_api.expect(page.locator("#rows")).to_contain_text("by-keyboard")
 
 
-def test_the_menu_of_a_small_screen_opens(browser: Any, filled: ServedConsole) -> None:
+def test_a_small_screen_has_a_menu_and_tables_that_do_not_scroll(browser: Any, filled: ServedConsole) -> None:
     pages = Pages(browser, filled, viewport={"width": 360, "height": 740})
     page = pages.open("/")
     link = page.get_by_role("link", name="Groups", exact=True)
@@ -267,6 +267,9 @@ def test_the_menu_of_a_small_screen_opens(browser: Any, filled: ServedConsole) -
     tab_to(page, link)
     page.keyboard.press("Enter")
     sync_api.expect(page.get_by_role("heading", level=1)).to_have_text("Groups")
+    page = pages.open("/partition?topic=payments&partition=0")
+    assert page.locator("table.stack").count() >= 2
+    assert page.evaluate("[...document.querySelectorAll('.scroll')].every((each) => each.scrollWidth <= each.clientWidth)")
     pages.close()
     assert pages.problems == []
 
