@@ -17,8 +17,6 @@ from minibroker.wire.source import NO_EXTRA, Extra, Source
 FAILURES = (struct.error, AttributeError, TypeError, ValueError, OverflowError)
 
 _SHORT_VARINTS = tuple(bytes((value,)) for value in range(128))
-#: lengths and counts below 128; the last one is that of null, -1
-_SHORT_LENGTHS = {form: tuple(struct.pack(f">{form}", value) for value in (*range(128), -1)) for form in "hi"}
 
 
 def compile_encoder(struct_type: type[Any], version: int, flexible: bool, extra: Extra = NO_EXTRA) -> Callable[[Any], list[Buffer]]:
@@ -72,7 +70,7 @@ def _tagged_numbers(fields: list[Field]) -> Callable[[Any], bytes]:
 
 
 class _EncoderWriter:
-    """Writes statements field by field. Numbers are collected in a run for one pack; packed pieces are collected for one append."""
+    """Writes statements field by field. Numbers are collected in a run for one pack."""
 
     def __init__(self, source: Source, version: int, flexible: bool, extra: Extra) -> None:
         self.source = source
@@ -81,34 +79,20 @@ class _EncoderWriter:
         self.extra = extra
         self.path: list[tuple[type[Any], str]] = []  # structs around the present field, with their variables
         self.run: list[tuple[str, str]] = []  # (format, expression)
-        self.pieces: list[str] = []  # expressions of bytes
-        self.lengths: set[str] = set()  # expressions of lengths and counts, -1 for null
 
-    def end_run(self) -> None:
-        """Turn the run of numbers into a piece."""
-        if len(self.run) == 1 and self.run[0][1] in self.lengths:
-            kind, length = self.run.pop()
-            short, pack = self.source.bind("short", _SHORT_LENGTHS[kind]), self.source.bind("pack", struct.Struct(f">{kind}").pack)
-            self.pieces.append(f"{short}[{length}] if {length} < 128 else {pack}({length})")
-        elif self.run:
+    def flush(self) -> None:
+        """Write the run of numbers."""
+        if self.run:
             form = struct.Struct(">" + "".join(form for form, _ in self.run))
             values = ", ".join(expression for _, expression in self.run if expression)
-            self.pieces.append(f"{self.source.bind('pack', form.pack)}({values})" if values else repr(bytes(form.size)))
+            packed = f"{self.source.bind('pack', form.pack)}({values})" if values else repr(bytes(form.size))
+            self.source.line(f"out.append({packed})")
             self.run.clear()
 
     def piece(self, expression: str) -> None:
-        """Add bytes after the pending pieces."""
-        self.end_run()
-        self.pieces.append(expression)
-
-    def flush(self) -> None:
-        """Write the pending pieces."""
-        self.end_run()
-        if len(self.pieces) == 1:
-            self.source.line(f"out.append({self.pieces[0]})")
-        elif self.pieces:
-            self.source.line(f"out += ({', '.join(self.pieces)})")
-        self.pieces.clear()
+        """Write an expression of bytes, after the run."""
+        self.flush()
+        self.source.line(f"out.append({expression})")
 
     def struct(self, struct_type: type[Any], value: str) -> None:
         """Write the fields of `value`, then its tagged fields."""
@@ -196,7 +180,6 @@ class _EncoderWriter:
             long = "string_length" if kind == "string" else "unsigned_varint"
             self.piece(f"short_varints[{length}] if {length} < 128 else {long}({length})")
         else:
-            self.lengths.add(length)
             self.run.append(("h" if kind == "string" else "i", length))
         return length
 

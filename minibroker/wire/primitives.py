@@ -43,16 +43,6 @@ class EncodeError(ValueError):
 
 def read_unsigned_varint(data: Buffer, position: int) -> tuple[int, int]:
     """Return an unsigned varint and the position after it. Raises WireError if it is cut, longer than 5 bytes or wider than 32 bits."""
-    try:
-        first, second = data[position], data[position + 1]
-        # Sizes of record batches have two or three bytes: written out, these cost a third of the loop.
-        if second < 0x80 <= first:
-            return first & 0x7F | second << 7, position + 2
-        third = data[position + 2]
-        if third < 0x80 <= first:
-            return first & 0x7F | (second & 0x7F) << 7 | third << 14, position + 3
-    except IndexError:
-        pass
     value = shift = 0
     for byte in data[position : position + MAX_VARINT_BYTES]:
         value |= (byte & 0x7F) << shift
