@@ -70,7 +70,8 @@ main({["spark", *words]!r})
     assert re.fullmatch(rf"Error: \w+ is not installed: {re.escape(install_command('spark'))}\n", result.stderr)
 
 
-def test_invalid_arguments_fail_before_spark_starts(offline: Commands) -> None:
+def test_invalid_arguments_fail_before_spark_starts(offline: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/not/there")  # without Java, the error would be about Java
     assert offline("spark", "sql", "--archive", "/not/there", "SELECT 1", code=1).err == "Error: /not/there does not exist\n"
     for words in (["replay", "file:/not/there", "--name", "again"], ["audit", "/not/there"]):
         assert offline("spark", *words, code=1).err == f"Error: {words[1]} does not exist\n"

@@ -47,6 +47,7 @@ PLACES: Final = {
     "cli/test_storage_check.py": "process",
     "clients": "process",
     "console/test_browser.py": "browser",
+    "console/test_search_process.py": "process",
     "cluster/directories/test_compaction_crashes.py": "slow",
     "cluster/directories/test_crash_points.py": "slow",
     "cluster/directories/test_damage.py": "slow",
