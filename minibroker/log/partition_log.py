@@ -84,6 +84,7 @@ class PartitionLog:
         self.log_end_offset = self.opened_end_offset = loaded.log_end_offset
         self.markers: Markers | None = None  #: those that were appended since the log was opened; None: there are none
         self.first_unstable_offset: int | None = None  #: of the oldest transaction that readers have to treat as open
+        self.held_log_start_offset: int | None = None  #: the log start when `hold` was called; None: new records are shown
         self.epochs = loaded.epochs
         self.producers = loaded.producers
         self.snapshots = loaded.snapshots
@@ -300,19 +301,29 @@ class PartitionLog:
 
     def _follow_log_end(self) -> None:
         """Make all appended records visible, except those of open transactions to readers of committed ones."""
+        if self.held_log_start_offset is not None:
+            return
         self.high_watermark = self.last_stable_offset = self.log_end_offset
         if self._unstable or self.first_unstable_offset is not None:
             self._show(self.log_end_offset, self._open_transactions.oldest)
 
     def _show(self, end_offset: int, oldest_transaction: int | None) -> None:
-        """Make records below `end_offset` visible: set the high watermark, and the last stable offset (LSO) where open transactions start.
-
-        Simulated held watermarks override it (testing/simulation/held_watermarks.py).
-        """
+        """Show records below `end_offset`: set the high watermark, and the last stable offset (LSO) where open transactions start."""
         self.high_watermark = self.last_stable_offset = end_offset
         self.first_unstable_offset = None
         if oldest_transaction is not None and oldest_transaction < end_offset:
             self.first_unstable_offset = self.last_stable_offset = max(oldest_transaction, self.log_start_offset)
+
+    def hold(self) -> None:
+        """Leave the high watermark and the last stable offset where they are until `release`, as while followers do not fetch."""
+        if self.held_log_start_offset is None:
+            self.held_log_start_offset = self.log_start_offset
+
+    def release(self) -> None:
+        """Move the high watermark to the log end; does nothing if it is not held."""
+        if self.held_log_start_offset is not None:
+            self.held_log_start_offset = None
+            self._follow_log_end()
 
     @property
     def wants_sync(self) -> bool:
@@ -321,7 +332,7 @@ class PartitionLog:
 
     def show_flushed(self, flush: Flush) -> None:
         """Show readers the records that waited for `flush`. A transaction that ended during the flush has not ended on disk."""
-        if self.high_watermark == self.log_end_offset:
+        if self.high_watermark == self.log_end_offset or self.held_log_start_offset is not None:
             return
         if not self.wants_sync:
             self._follow_log_end()

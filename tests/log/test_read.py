@@ -14,7 +14,6 @@ from minibroker.records.any_format import split_batches
 from minibroker.records.batch import RecordBatch
 from minibroker.records.compression import Compression
 from minibroker.storage.transaction_index import AbortedTxn
-from minibroker.testing.simulation.held_watermarks import HeldLog
 from tests.log.conftest import OpenLog
 from tests.support.log_batches import NOW_MS, batch_of, read_values
 
@@ -79,7 +78,7 @@ def test_high_watermark_limits_consumers_but_not_followers(segment_bytes: int, o
     log = open_log(segment_bytes=segment_bytes)
     for value in (b"a", b"b", b"c"):
         log.append(batch_of(value))
-    HeldLog.hold(log)
+    log.hold()
     log.append(batch_of(b"d", b"e"))
     log.append(batch_of(b"f" * 200))
 
@@ -95,7 +94,7 @@ def test_high_watermark_limits_consumers_but_not_followers(segment_bytes: int, o
     with pytest.raises(OffsetOutOfRange):
         log.advance_log_start_offset(4)
 
-    HeldLog.release(log)
+    log.release()
     assert (log.last_stable_offset, log.high_watermark) == (6, 6)
     assert len(read_values(log)) == 6
 

@@ -22,7 +22,6 @@ from minibroker.log.results import IsolationLevel
 from minibroker.log.retention import SEGMENTS_A_TURN
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
-from minibroker.testing.simulation.held_watermarks import HeldLog
 from tests.log.conftest import OpenLog
 from tests.support.faulty_files import FaultyFiles
 from tests.support.log_batches import NOW_MS, batch_of, idempotent_batch, read_values
@@ -160,11 +159,11 @@ def test_empty_cleanup_policy_deletes_nothing(open_log: OpenLog, clock: ManualCl
 def test_records_above_the_high_watermark_are_kept(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(segment_bytes=100, retention_ms=1)
     fill(log, 9000)
-    HeldLog.hold(log)
+    log.hold()
     fill(log, 9000, 9000)
     assert log.retention.enforce(clock.now_ms()) == 1
     assert (bases(log), log.log_start_offset) == ([1, 2], 1)
-    HeldLog.release(log)
+    log.release()
     assert log.retention.enforce(clock.now_ms()) == 2
 
 

@@ -11,7 +11,6 @@ from minibroker.log.results import IsolationLevel
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.batch import TimestampType
 from minibroker.records.control import ControlType, EndTransactionMarker
-from minibroker.testing.simulation.held_watermarks import HeldLog
 from tests.log.conftest import OpenLog
 from tests.support.log_batches import NOW_MS, batch_of, idempotent_batch, read_batches
 
@@ -73,11 +72,11 @@ def test_last_stable_offset_moves_to_the_oldest_open_transaction(open_log: OpenL
 def test_marker_above_the_high_watermark_does_not_move_the_last_stable_offset(open_log: OpenLog) -> None:
     log = open_log()
     write(log, 1, b"a")
-    HeldLog.hold(log)
+    log.hold()
     abort(log, 1)
     write(log, 2, b"b")
     assert (log.last_stable_offset, log.first_unstable_offset, log.high_watermark) == (0, 0, 1)
-    HeldLog.release(log)
+    log.release()
     assert (log.last_stable_offset, log.first_unstable_offset, log.high_watermark) == (2, 2, 3)
 
 

@@ -19,7 +19,6 @@ from minibroker.log.log_config import LogConfig
 from minibroker.log.partition_log import PartitionLog
 from minibroker.records.control import ControlType
 from minibroker.storage.files import RealFiles
-from minibroker.testing.simulation.held_watermarks import HeldLog
 from tests.support.compacting import end_transaction
 from tests.support.log_batches import batch_of, idempotent_batch
 from tests.support.soak import examples
@@ -107,10 +106,10 @@ class TransactionalLog(RuleBasedStateMachine):
     def hold_or_release(self) -> None:
         if self._held_at is None:
             self._held_at = self._log.high_watermark
-            HeldLog.hold(self._log)
+            self._log.hold()
         else:
             self._held_at = None
-            HeldLog.release(self._log)
+            self._log.release()
 
     @rule(data=st.data())
     def delete_records(self, data: st.DataObject) -> None:

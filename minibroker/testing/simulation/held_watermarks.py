@@ -15,9 +15,8 @@ deleted its own. If another broker becomes the leader meanwhile, the answer is
 NOT_LEADER_OR_FOLLOWER at once (Partition.checkEnoughReplicasReachOffset). DeleteRecords goes on
 waiting, as in Kafka.
 
-The log and the handlers do not know about holds. A held log is an instance of `HeldLog` until it is
-released, and `with_held_watermarks` wraps the handlers. Golden answers:
-tests/golden/captures/held.py.
+A log keeps its offsets while it is held (`PartitionLog.hold`). The handlers do not know about holds:
+`with_held_watermarks` wraps them. Golden answers: tests/golden/captures/held.py.
 """
 
 from __future__ import annotations
@@ -45,56 +44,25 @@ _NOT_FOUND: Final = (-1, -1)  #: timestamp and offset
 _TIERED: Final = frozenset({-5, -6})  #: timestamps of ListOffsets that are never found
 
 
-class HeldLog(PartitionLog):
-    """A log whose high watermark and last stable offset stay where they are while it grows.
-
-    `hold` and `release` change the class of a log that is open, so that an append to any other log
-    pays nothing for this.
-    """
-
-    held_log_start_offset: int  #: when the hold began
-
-    @staticmethod
-    def hold(log: PartitionLog) -> None:
-        """Hold the high watermark; does nothing if it is held already."""
-        if not isinstance(log, HeldLog):
-            log.__class__ = HeldLog
-            log.held_log_start_offset = log.log_start_offset  # type: ignore[attr-defined]  # it is a HeldLog now
-
-    @staticmethod
-    def release(log: PartitionLog) -> None:
-        """Move the high watermark to the log end; does nothing if it is not held."""
-        if isinstance(log, HeldLog):
-            log.show_all()
-
-    def show_all(self) -> None:
-        """Become an ordinary log again."""
-        vars(self).pop("held_log_start_offset")
-        self.__class__ = PartitionLog  # type: ignore[assignment]  # see `hold`
-        self._follow_log_end()
-
-    def _follow_log_end(self) -> None:
-        """Leave the offsets."""
-
-    def _show(self, end_offset: int, oldest_transaction: int | None) -> None:
-        """Leave the offsets."""
-
-
 def hold_high_watermark(partition: Partition) -> None:
     """Hold the high watermark until `release_high_watermark`, or until the log is closed: one that is opened again shows all records."""
-    HeldLog.hold(partition.log)
+    partition.log.hold()
 
 
 def release_high_watermark(partition: Partition) -> None:
     """Let readers see all records, and wake the subscribers; does nothing if the partition is not held."""
     if partition.online_log is not None:
-        HeldLog.release(partition.online_log)
+        partition.online_log.release()
         partition.wake()
 
 
 def low_watermark(log: PartitionLog) -> int:
     """Return the offset below which all replicas have deleted their records."""
-    return log.held_log_start_offset if isinstance(log, HeldLog) else log.log_start_offset
+    return log.log_start_offset if log.held_log_start_offset is None else log.held_log_start_offset
+
+
+def _is_held(log: PartitionLog | None) -> bool:
+    return log is not None and log.held_log_start_offset is not None
 
 
 def with_held_watermarks(registry: Registry) -> Registry:
@@ -173,7 +141,7 @@ class DelayedReplication(Delayed):
 
 
 def _is_released(log: PartitionLog) -> bool:
-    return not isinstance(log, HeldLog)
+    return log.held_log_start_offset is None
 
 
 def _fail(result: Any, error: KafkaError) -> None:
@@ -189,7 +157,8 @@ def _produce(handler: Handler, ctx: RequestContext, request: k00_produce.Request
             for result in topic.partition_responses:
                 partition = None if result.error_code else _partition(ctx, topic, result.index)
                 log = None if partition is None else partition.online_log
-                if partition is not None and isinstance(log, HeldLog) and result.base_offset >= log.high_watermark:
+                held = log if _is_held(log) else None
+                if partition is not None and held is not None and result.base_offset >= held.high_watermark:
                     waits.append(ReplicationWait(partition, _is_released, partial(_fail, result), ctx.broker.nodes.leads))
         return DelayedReplication(lambda: response, waits, ctx.broker.clock, request.timeout_ms) if waits else response
 
@@ -212,7 +181,7 @@ def _write_txn_markers(handler: Handler, ctx: RequestContext, request: k27_write
         for topic in marker.topics
         if topic.name in topics
         for index, partition in enumerate(topics[topic.name].partitions)
-        if index in topic.partition_indexes and isinstance(partition.online_log, HeldLog)
+        if index in topic.partition_indexes and _is_held(partition.online_log)
     }
     result = handler.handle(ctx, request)
     if not held:
@@ -243,7 +212,7 @@ def _delete_records(handler: Handler, ctx: RequestContext, request: k21_delete_r
         for topic in response.topics:
             for result in topic.partitions:
                 log = None if result.error_code else ctx.broker.cluster.partition(topic.name, result.partition_index).online_log
-                if isinstance(log, HeldLog):
+                if log is not None and log.held_log_start_offset is not None:
                     offset = offsets[topic.name, result.partition_index]
                     offset = log.high_watermark if offset == _HIGH_WATERMARK else offset
                     result.low_watermark = log.held_log_start_offset
@@ -279,7 +248,7 @@ def _list_offsets(handler: Handler, ctx: RequestContext, request: k02_list_offse
                 index = result.partition_index
                 if not result.error_code and _needs_high_watermark(timestamps[topic.name, index], result):
                     log = ctx.broker.cluster.partition(topic.name, index).online_log
-                    if isinstance(log, HeldLog) and log.epochs.entries and log.epochs.entries[-1][1] > log.high_watermark:
+                    if log is not None and _is_held(log) and log.epochs.entries and log.epochs.entries[-1][1] > log.high_watermark:
                         topic.partitions[position] = k02_list_offsets.PartitionResult(partition_index=index, error_code=error.code)
         return response
 
