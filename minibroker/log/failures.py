@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 class LogFailures:
     """Whether a log may be used. Invariant: a closed log has an `offline_cause` as well."""
 
-    __slots__ = ("directory", "is_closed", "offline_cause", "on_storage_error")
+    __slots__ = ("__weakref__", "directory", "is_closed", "offline_cause", "on_storage_error")
 
     def __init__(self, directory: str) -> None:
         self.directory = directory

@@ -21,7 +21,6 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
-from weakref import proxy
 
 from minibroker.background import Background, InlineBackground
 from minibroker.clock import Clock
@@ -175,7 +174,7 @@ class Flusher:
         background: Background | None,
         recovery_point: int,
     ) -> None:
-        self._log: FlushableLog = proxy(log)  # the log owns this object: a cycle would be left to the garbage collector
+        self._log: FlushableLog = log  # the log owns this object; `forget_log` ends the cycle
         self._failures = failures
         self._files = files
         self._clock = clock
@@ -185,6 +184,10 @@ class Flusher:
         self.folder_changes = 1  #: counts new files in the folder; 1 for the folder itself
         self._synced_changes = 0
         self._waiting: Callable[[], None] | None = None  #: work that waits for a sync of the folder
+
+    def forget_log(self) -> None:
+        """Forget the log, which is deleted. Afterwards only flushes that have begun can end."""
+        del self._log
 
     @property
     def unflushed_messages(self) -> int:
@@ -227,6 +230,8 @@ class Flusher:
         """Apply the outcome of `flush.run`. A failure takes the log offline and raises KafkaStorageError."""
         flush.close()
         failures = self._failures
+        if failures.is_closed:
+            raise failures.offline_error()  # deleted meanwhile: its folder has another name
         if flush.folder != self._log.directory:
             error = None  # the log has moved since (log/copying.py), and everything was synced before
         if error is None and failures.offline_cause is None:
@@ -234,8 +239,6 @@ class Flusher:
             self.recovery_point = max(self.recovery_point, flush.end_offset)
             self._synced_changes = max(self._synced_changes, flush.folder_changes)
             flush.show(flush)
-        elif failures.is_closed:
-            raise failures.offline_error()  # deleted meanwhile: its folder has another name
         elif isinstance(error, OSError):
             raise failures.failed(error, is_fatal=error.errno not in OUT_OF_DESCRIPTORS) from error
         elif error is not None:

@@ -21,8 +21,7 @@ except `Flush.run` and deletions of files.
 
 Clients append by `append`, the broker itself by `append_own`, and `end_transaction` appends the end of a transaction. If flush.messages
 requires a flush, readers see records only when they are on disk, as in Apache Kafka: no client reads records that a power loss could
-remove. Only `_follow_log_end` and `_show` move the high watermark and the last stable offset; `start_at` raises the latter with the log
-start.
+remove. Only `_follow_log_end` and `_show` move the high watermark and the last stable offset; `start_at` raises the latter.
 
 Invariant: log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset.
 """
@@ -532,6 +531,7 @@ class PartitionLog:
         parent = self.directory[: -len(self.name)]
         target = parent + delete_folder_name(self.name, os.urandom(16).hex())
         self._release("deleted")
+        self.flusher.forget_log()
         try:
             self._files.rename(self.directory, target)
         except OSError as error:

@@ -35,6 +35,7 @@ from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import Topic
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import CorruptLogError, KafkaError, KafkaStorageError, UnknownTopicOrPartition
+from minibroker.log.failures import LogFailures
 from minibroker.log.flusher import Flush
 from minibroker.log.partition_log import PartitionLog, truncated
 from minibroker.storage.files import Files
@@ -210,7 +211,7 @@ class PartitionLogs:
 
     def _adopt(self, log: PartitionLog) -> None:
         log.producers.is_allocated = self._store.is_allocated_producer_id
-        log.failures.on_storage_error = partial(self._on_log_error, ref(log))  # a strong reference would be a cycle
+        log.failures.on_storage_error = partial(self._on_log_error, ref(log.failures))  # a strong reference would be a cycle
 
     def raise_leader_epochs(self, partitions: Sequence[Partition]) -> None:
         """Give partitions a new leader epoch durably, as an election does.
@@ -273,8 +274,10 @@ class PartitionLogs:
 
     # Failures
 
-    def _on_log_error(self, log_of: ReferenceType[PartitionLog], error: OSError) -> None:
-        log = log_of()
+    def _on_log_error(self, failures_of: ReferenceType[LogFailures], error: OSError) -> None:
+        failures = failures_of()
+        opened = [log for each in self.directories for log in each.logs.values()] + [each.online_log for each in self.partitions()]
+        log = next((log for log in opened if log is not None and log.failures is failures), None)
         if log is not None:
             self._on_storage_error(log, error)
 
