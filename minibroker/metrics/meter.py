@@ -46,6 +46,10 @@ Step = tuple[float, float, float, int]  #: when the request arrived, when its fi
 Unsent = tuple[ApiCounts, Step, float]  #: (counts, the first step, how long the answer took after that)
 
 
+class CountedDispatcher(Dispatcher):
+    """A dispatcher that a Meter can count: methods of a compiled Dispatcher itself cannot be replaced."""
+
+
 class Meter:
     """The counters of one broker."""
 
@@ -58,7 +62,7 @@ class Meter:
         #: (topic, partition) -> (offset, topic id, timestamp): the last look-up for a lag in seconds
         self.timestamps: dict[tuple[str, int], tuple[int, Any, int]] = {}
 
-    def parts(self, make_dispatcher: Callable[[Services], Dispatcher] = Dispatcher) -> dict[str, Any]:
+    def parts(self, make_dispatcher: Callable[[Services], Dispatcher] = CountedDispatcher) -> dict[str, Any]:
         """Return arguments of server.Broker for a broker that is counted."""
         return {
             "make_dispatcher": lambda services: self.around(make_dispatcher(services)),
@@ -81,7 +85,7 @@ class Meter:
         return connection
 
     def around(self, dispatcher: D) -> D:
-        """Count the requests of a dispatcher, whose connections must be MeteredConnections."""
+        """Count the requests of a dispatcher of a subclass of Dispatcher, whose connections must be MeteredConnections."""
         _Counted(self, dispatcher)
         return dispatcher
 
