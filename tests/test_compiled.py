@@ -25,7 +25,7 @@ from tests.support.ports import free_port
 ROOT = Path(__file__).parents[1]
 TIMEOUT_S = 600  #: the build alone takes 50 s of CPU
 pytestmark = pytest.mark.timeout(TIMEOUT_S + 100)
-TESTS = ("tests/records", "tests/dispatch", "tests/storage", "tests/handlers/fetch")
+TESTS = ("tests/records", "tests/dispatch", "tests/storage", "tests/log/test_faults.py", "tests/log/test_read.py", "tests/handlers/fetch")
 
 
 @pytest.fixture(scope="module")
@@ -73,11 +73,12 @@ def test_tests_of_compiled_modules_pass(package: Path) -> None:
     assert int(passed[1]) > 1500, printed
 
 
-@pytest.fixture
-def port(package: Path, tmp_path: Path) -> Iterator[int]:
-    """A compiled broker."""
+@pytest.fixture(params=[(), ("--metrics-port", "0")], ids=["plain", "metrics"])
+def port(request: pytest.FixtureRequest, package: Path, tmp_path: Path) -> Iterator[int]:
+    """A compiled broker, without and with counters of its requests."""
     port, output = free_port(), tmp_path / "out.txt"
-    command = [sys.executable, "-P", "-m", "minibroker", "serve", "--port", str(port), "--data-dir", str(tmp_path / "data")]
+    arguments = ("serve", "--port", str(port), "--data-dir", str(tmp_path / "data"), *request.param)
+    command = [sys.executable, "-P", "-m", "minibroker", *arguments]
     with (
         output.open("w") as out,
         subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(package)}, stdout=out, stderr=out) as broker,

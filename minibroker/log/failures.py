@@ -55,7 +55,9 @@ class LogFailures:
             self.offline_cause = error
         if self.on_storage_error is not None:
             self.on_storage_error(error)
-        return KafkaStorageError(f"{self._name}: {error}")
+        failure = KafkaStorageError(f"{self._name}: {error}")
+        failure.__cause__ = error  # mypyc ignores the `from` of a raise
+        return failure
 
     def offline_error(self) -> KafkaStorageError:
         """The error of each call while the log is offline."""
