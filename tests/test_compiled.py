@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[1]
 TIMEOUT_S = 600  #: the build alone takes 50 s of CPU
 pytestmark = pytest.mark.timeout(TIMEOUT_S + 100)
 TESTS = ("tests/records", "tests/dispatch", "tests/storage", "tests/log/test_faults.py", "tests/log/test_read.py", "tests/handlers/fetch")
+TESTS_WITH_SOCKETS = ("tests/server/test_connection.py", "tests/server/test_receive_buffer.py")
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +72,7 @@ def test_tests_of_compiled_modules_pass(package: Path) -> None:
     passed = re.search(r"(\d+) passed", printed)
     assert passed is not None
     assert int(passed[1]) > 1500, printed
+    run(package, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=append", *TESTS_WITH_SOCKETS)
 
 
 @pytest.fixture(params=[(), ("--metrics-port", "0")], ids=["plain", "metrics"])

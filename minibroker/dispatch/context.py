@@ -15,6 +15,7 @@ from minibroker.cluster.cluster import Charge, Cluster, free
 from minibroker.cluster.metadata.features import GROUP_VERSION_FEATURE, SHARE_VERSION_FEATURE, STREAMS_VERSION_FEATURE
 from minibroker.cluster.nodes import Nodes
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
+from minibroker.compilation import mypyc_attr
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.dispatch.delayed import Purgatory
 from minibroker.dispatch.flush import FlushQueue
@@ -195,6 +196,7 @@ class ConnectionInfo:
             callback()
 
 
+@mypyc_attr(native_class=False)  # `seen_from` copies it
 class Services:
     """The services of a broker, created once; the context of each request refers to them."""
 

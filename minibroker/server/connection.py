@@ -21,15 +21,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from time import perf_counter
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 from minibroker.clock import Timer
+from minibroker.compilation import mypyc_attr
 from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.delayed import Delayed
 from minibroker.errors import WireError
 from minibroker.server.answer_memory import HELD_SIZE
 from minibroker.server.file_output import FileOutput
-from minibroker.server.listener import Listener
+from minibroker.server.listener import Dispatches, Listener
 from minibroker.server.login_memory import Stage
 from minibroker.server.loop import SLOW_S
 from minibroker.server.receive_buffer import ReceiveBuffer
@@ -47,16 +48,6 @@ _TURN_S: Final = 0.005  #: time after which others have their turn, however few 
 _JOIN: Final = 16 * 1024  #: bytes up to which joining the chunks is cheaper than writing a list of them
 
 
-class Dispatches(Protocol):
-    """A Dispatcher, or the gate before it that a client has to pass."""
-
-    def dispatch(self, connection: ConnectionInfo, frame: memoryview, /) -> list[Buffer] | Delayed:
-        """Serve one request. Raises WireError to close the connection."""
-
-    def describe(self, frame: memoryview, /) -> str:
-        """Name a request for the log."""
-
-
 class _NoMemory:
     """Holds a connection while there is no memory for the rest of its request."""
 
@@ -67,6 +58,7 @@ class _NoMemory:
 _NO_MEMORY: Final = _NoMemory()
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # metrics/meter.py, testing/faults/effects.py
 class Connection(asyncio.BufferedProtocol):
     """Server side of one connection."""
 

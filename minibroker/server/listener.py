@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 from minibroker.clock import Clock, Timer
 from minibroker.dispatch.context import ConnectionInfo
-from minibroker.dispatch.dispatcher import Dispatcher
+from minibroker.dispatch.delayed import Delayed
 from minibroker.server.advertised_address import PeerWatch
 from minibroker.server.answer_memory import AnswerHolder, AnswerMemory
 from minibroker.server.login_memory import LoginMemory
@@ -27,6 +27,7 @@ from minibroker.server.request_memory import SHORT_READ_SIZE, RequestHolder, Req
 from minibroker.server.sender_threads import SenderThreads
 from minibroker.server.wakefulness import Wakefulness
 from minibroker.server.writable_sockets import WritableSockets
+from minibroker.wire.schema import Buffer
 
 if TYPE_CHECKING:
     from minibroker.server.sasl.listener import SaslListener
@@ -66,6 +67,16 @@ class ConnectionCounts:
         self.login_memory = LoginMemory()
         self.watchdog = watchdog or Watchdog()
         self.sender_threads = sender_threads or SenderThreads()
+
+
+class Dispatches(Protocol):
+    """A Dispatcher, or the gate before it that a client has to pass."""
+
+    def dispatch(self, connection: ConnectionInfo, frame: memoryview, /) -> list[Buffer] | Delayed:
+        """Serve one request. Raises WireError to close the connection."""
+
+    def describe(self, frame: memoryview, /) -> str:
+        """Name a request for the log."""
 
 
 class AcceptedConnection(AnswerHolder, RequestHolder, Protocol):
@@ -114,7 +125,7 @@ class Listener:
     def __init__(  # noqa: PLR0917  one for each part of a broker; Broker puts them together
         self,
         name: str,
-        dispatcher: Dispatcher,
+        dispatcher: Dispatches,
         clock: Clock,
         limits: Callable[[], ConnectionLimits],
         make_connection: Callable[[Listener], AcceptedConnection],

@@ -26,7 +26,7 @@ READ_AHEAD_SIZE: Final = 256 * 1024  #: a buffer grows to this size because read
 KEPT_SIZE: Final = 8 * 1024 * 1024  #: a larger buffer is not kept for the next frame
 _STEP: Final = 64 * 1024  #: bytes by which the place of a large frame is opened
 
-_SIZE = Struct(">i")
+_SIZE: Final = Struct(">i")
 _EMPTY: Final = memoryview(bytearray())
 
 

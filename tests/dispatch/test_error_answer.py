@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from minibroker.dispatch.context import ConnectionInfo
+from minibroker.dispatch.context import ConnectionInfo, RequestContext, Services
 from minibroker.dispatch.error_answer import ERROR_CODES, error_answer
 from minibroker.dispatch.registry import load
 from minibroker.errors import UnknownServerError
@@ -65,7 +64,9 @@ def answer_of(api: Api, golden: Golden) -> Any:
     assert handler is not None
     if handler.on_error is None:
         return error_answer(api.Response, golden.decode(), UnknownServerError(), golden.version)
-    ctx: Any = SimpleNamespace(api_version=golden.version, connection=ConnectionInfo("PLAINTEXT", "127.0.0.1"))
+    services: Any = Services.__new__(Services)
+    services.cluster = None
+    ctx = RequestContext(services, ConnectionInfo("PLAINTEXT", "127.0.0.1"), golden.version, correlation_id=1, client_id=None)
     return handler.on_error(ctx, golden.decode(), UnknownServerError())
 
 

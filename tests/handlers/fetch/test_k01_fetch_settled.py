@@ -15,6 +15,7 @@ from minibroker.log.partition_log import PartitionLog
 from minibroker.records.control import ControlType, EndTransactionMarker
 from minibroker.schemas import k01_fetch as schema
 from tests.support.broker_in_memory import BrokerInMemory, Pending, records
+from tests.support.compiled import skip_if_compiled
 
 VERSION = 12
 Told = list[tuple[str, int]]
@@ -81,6 +82,7 @@ def listeners(broker: BrokerInMemory) -> int:
 
 
 def test_idle_partitions_are_not_read(broker: BrokerInMemory) -> None:
+    skip_if_compiled()
     session = Session(broker)
     with patch.object(PartitionLog, "slice", autospec=True, side_effect=PartitionLog.slice) as slices:
         assert session.poll() == []

@@ -16,6 +16,7 @@ from minibroker.schemas import k01_fetch as schema
 from minibroker.storage.file_slice import LEAST_SIZE, FileSlice
 from tests.support.broker_in_memory import BrokerInMemory, frame_of, records
 from tests.support.committed_records import committed_batches
+from tests.support.compiled import skip_if_compiled
 
 LIMIT = 1 << 20
 SEEDS = range(4)
@@ -206,6 +207,7 @@ class TestWaiting:
         assert list(visible(result_of(pending.answer()))) == [0, 1]
 
     def test_appends_of_an_open_transaction_are_not_even_read(self, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+        skip_if_compiled()
         reads = Mock(wraps=log.partition.log.slice)
         monkeypatch.setattr(log.partition.log, "slice", reads)
         log.write(log.producers[0])
