@@ -157,7 +157,7 @@ class Flusher:
         "_failures",
         "_files",
         "_last_flush_ms",
-        "_log",
+        "_open_log",
         "_synced_changes",
         "_waiting",
         "folder_changes",
@@ -174,7 +174,7 @@ class Flusher:
         background: Background | None,
         recovery_point: int,
     ) -> None:
-        self._log: FlushableLog = log  # the log owns this object; `forget_log` ends the cycle
+        self._open_log: FlushableLog | None = log  # the log owns this object; `forget_log` ends the cycle
         self._failures = failures
         self._files = files
         self._clock = clock
@@ -186,8 +186,14 @@ class Flusher:
         self._waiting: Callable[[], None] | None = None  #: work that waits for a sync of the folder
 
     def forget_log(self) -> None:
-        """Forget the log, which is deleted. Afterwards only flushes that have begun can end."""
-        del self._log
+        """Forget the log, which is deleted. What needs it afterwards raises KafkaStorageError."""
+        self._open_log = None
+
+    @property
+    def _log(self) -> FlushableLog:
+        if self._open_log is None:
+            raise self._failures.offline_error()
+        return self._open_log
 
     @property
     def unflushed_messages(self) -> int:
@@ -262,7 +268,7 @@ class Flusher:
         if self._background is not None:
             self._flush_in_background(self._background, end_offset)
 
-    def _flush_in_background(self, background: Background, end_offset: int) -> None:
+    def _flush_in_background(self, background: Background, end_offset: int | None = None) -> None:
         """Flush in the background. Only deletions wait for it. A failure is logged, and takes the log offline."""
         try:
             flush = self.begin_flush(end_offset)
@@ -285,7 +291,7 @@ class Flusher:
         """Call `work` once the names of all current files are on disk. A later call replaces work that still waits."""
         if self._synced_changes < self.folder_changes:
             self._waiting = work
-            self._flush_in_background(self._background or InlineBackground(), self._log.log_end_offset)
+            self._flush_in_background(self._background or InlineBackground())
         else:
             self._waiting = None
             work()

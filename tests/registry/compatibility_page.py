@@ -96,8 +96,9 @@ LEVELS_OF: Final[dict[tuple[bool, bool], frozenset[str]]] = {
 
 _HEAD = """# Compatible changes of schemas
 
-What the [schema registry](registry.md) says about a change of a schema, by the compatibility level of its subject. Tests
-check each row under each level. Sources are Confluent's documentation, and the specifications of the three languages.
+What the [schema registry](registry.md) says about a change of a schema, by the compatibility level
+of its subject. Tests check each row under each level. Sources are Confluent's documentation, and
+the specifications of the three languages.
 
 | the change is accepted under | meaning |
 | --- | --- |
@@ -106,8 +107,8 @@ check each row under each level. Sources are Confluent's documentation, and the 
 | FORWARD | the old schema reads new data; also under FORWARD_TRANSITIVE and NONE |
 | NONE | neither |
 
-The levels with `_TRANSITIVE` compare with all versions of the subject, the others with the last one. The names of
-differences are those in the registry's messages.
+The levels with `_TRANSITIVE` compare with all versions of the subject, the others with the last
+one. The names of differences are those in the registry's messages.
 """
 
 

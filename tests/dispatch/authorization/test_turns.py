@@ -24,7 +24,7 @@ from tests.support.access import acl, authorize
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.turns import calls_in, shortest_slices
 
-CALLS_MAX = 12_000  #: in one turn: two or three milliseconds
+CALLS_MAX = 15_000  #: in one turn: two or three milliseconds
 GROUP = "with-many-topics"
 
 REQUESTS: dict[str, Any] = {
