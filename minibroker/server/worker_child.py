@@ -10,6 +10,7 @@ lower priority than requests, and in another process group: Ctrl-C at a terminal
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle  # the data come from our own parent process
 import struct
@@ -49,9 +50,10 @@ def _answer(data: bytes) -> bytes:
 
 
 def _give_way() -> None:
-    """Run only while no other process wants the processor, on Linux. The imports are done: they should not take long."""
+    """Run only while no other process wants the processor, where the system can do that. The imports are done: they should be fast."""
     if sys.platform == "linux":
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        with contextlib.suppress(OSError):  # musl (Alpine), gVisor and some containers refuse it; the process is nice in any case
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def _picklable(error: Exception) -> Exception:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -13,12 +15,13 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from minibroker.background import LowPriority, WorkLost
 from minibroker.errors import KafkaStorageError
-from minibroker.server import logs
+from minibroker.server import logs, worker_child
 from minibroker.server.loop_background import LoopBackground
 from minibroker.server.worker_processes import WorkerProcesses
 from minibroker.storage.files import RealFiles
@@ -92,6 +95,13 @@ async def test_work_of_low_priority_has_processes_that_give_way() -> None:
         assert os.sched_getscheduler(low) == os.SCHED_IDLE
         assert os.sched_getscheduler(usual) == os.SCHED_OTHER
         assert [await result_of(pool, work) for work in (LowPriority(os.getpid), os.getpid)] == [low, usual]
+
+
+def test_work_of_low_priority_runs_where_the_system_refuses_that_priority(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As musl does, the C library of Alpine Linux, and gVisor."""
+    monkeypatch.setattr(os, "sched_setscheduler", Mock(side_effect=OSError(errno.ENOSYS, "Function not implemented")), raising=False)
+    answer = worker_child._answer(pickle.dumps(LowPriority(os.getpid)))
+    assert pickle.loads(answer) == (False, os.getpid())  # noqa: S301  our own
 
 
 async def test_two_works_at_one_time_have_two_processes() -> None:
