@@ -55,9 +55,7 @@ class LogFailures:
             self.offline_cause = error
         if self.on_storage_error is not None:
             self.on_storage_error(error)
-        failure = KafkaStorageError(f"{self._name}: {error}")
-        failure.__cause__ = error  # mypyc ignores the `from` of a raise
-        return failure
+        return storage_error(self._name, error)
 
     def offline_error(self) -> KafkaStorageError:
         """The error of each call while the log is offline."""
@@ -68,3 +66,10 @@ class LogFailures:
         self.is_closed = True
         if self.offline_cause is None:
             self.offline_cause = OSError(errno.EBADF, f"{self._name} is {state}")
+
+
+def storage_error(name: str, error: OSError) -> KafkaStorageError:
+    """Return the error to raise for a failed system call. It has its cause already: mypyc ignores the `from` of a raise."""
+    failure = KafkaStorageError(f"{name}: {error}")
+    failure.__cause__ = error
+    return failure

@@ -35,10 +35,10 @@ from typing import TYPE_CHECKING
 
 from minibroker.background import Background
 from minibroker.clock import Clock
-from minibroker.errors import InvalidRecord, KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
+from minibroker.errors import InvalidRecord, OffsetOutOfRange, RecordListTooLarge
 from minibroker.log.aborted_transactions import AbortedTransactions
 from minibroker.log.deletion import remove_folder, remove_later
-from minibroker.log.failures import LogFailures
+from minibroker.log.failures import LogFailures, storage_error
 from minibroker.log.flusher import Flush, Flusher
 from minibroker.log.loading import LoadedLog, Loader
 from minibroker.log.log_config import LONG_MAX, LogConfig
@@ -143,7 +143,7 @@ class PartitionLog:
         """Open or create the log of a folder named topic-partition; see log/loading.py for what is checked and repaired.
 
         Raises:
-            KafkaStorageError: the file system failed.
+            KafkaStorageError: the file system failed; its `__cause__` is the OSError.
         """
         path = str(directory)
         try:
@@ -159,7 +159,7 @@ class PartitionLog:
             )
             loaded = loader.load(clean_shutdown=clean_shutdown, recovery_point=recovery_point, was_compacted=was_compacted)
         except OSError as error:
-            raise KafkaStorageError(f"{path}: {error}") from error
+            raise storage_error(path, error) from error
         return cls(path, loaded, config=config, files=files, clock=clock, background=background)
 
     # Appending

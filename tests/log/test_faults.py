@@ -303,8 +303,9 @@ def test_failed_read_is_a_storage_error_and_can_be_retried(open_log: OpenLog) ->
 def test_unreadable_folder_is_a_storage_error(open_log: OpenLog) -> None:
     files = FaultyFiles()
     files.fail("open", errno.EROFS, times=9)
-    with pytest.raises(KafkaStorageError):
+    with pytest.raises(KafkaStorageError) as raised:
         open_log(files=files)
+    assert isinstance(raised.value.__cause__, OSError)  # whether the partition tries again depends on it
 
 
 def test_a_thousand_logs_share_few_descriptors(tmp_path: Path) -> None:
