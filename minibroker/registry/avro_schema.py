@@ -43,7 +43,7 @@ class AvroSchema:
             _check([*referenced, self._normal])
             self._types = declared_types(self._normal) | known_types
             if is_new:
-                _check_new(self._normal, "", self._types)
+                _check_new(self._normal, "", _Defaults(self._types))
             self.text = write_json(AvroWriter(self._known).write(self._node))  #: canonical, as Avro's Java library prints the schema
         except (AvroException, AttributeError, KeyError, TypeError, ValueError) as error:
             raise invalid_schema(f"Invalid schema of type AVRO, details: {_reason(error)}") from error
@@ -102,11 +102,11 @@ def _check(schemas: Sequence[Node]) -> None:
             make_avsc_object(each, names)
 
 
-def _check_new(node: Node, path: str, types: Mapping[str, Node]) -> None:
+def _check_new(node: Node, path: str, defaults: _Defaults) -> None:
     """Raise ValueError for what the library lets pass: a field with an impossible name, or with a default of another type."""
     if isinstance(node, list):
         for branch in node:
-            _check_new(branch, path, types)
+            _check_new(branch, path, defaults)
     if not isinstance(node, dict):
         return
     for field in node.get("fields") or () if node["type"] in NAMED else ():
@@ -114,41 +114,56 @@ def _check_new(node: Node, path: str, types: Mapping[str, Node]) -> None:
         where = f"{path}.{name}" if path else name
         if not NAME.fullmatch(name):
             raise ValueError(f"Illegal character in: {name}")
-        if "default" in field and not _is_default(field["type"], field["default"], types):
+        if "default" in field and not defaults.are_valid(field["type"], field["default"]):
             raise ValueError(f"Invalid default for field {where}: {write_json(field['default'])} not a {write_json(field['type'])}")
-        _check_new(field["type"], where, types)
+        _check_new(field["type"], where, defaults)
     if node["type"] in {"array", "map"}:
-        _check_new(node["items" if node["type"] == "array" else "values"], path, types)
+        _check_new(node["items" if node["type"] == "array" else "values"], path, defaults)
 
 
-def _is_default(node: Node, value: object, types: Mapping[str, Node]) -> bool:
-    """Whether a JSON value is one of the type. Bytes are texts in JSON; a union takes a value of any of its types."""
-    if isinstance(node, list):
-        return any(_is_default(each, value, types) for each in node)
-    declared = types.get(node, node) if isinstance(node, str) else node
-    kind = declared if isinstance(declared, str) else declared["type"]
-    match kind:
-        case "null":
-            return value is None
-        case "boolean":
-            return isinstance(value, bool)
-        case "int" | "long":
-            bits = 31 if kind == "int" else 63
-            return isinstance(value, int) and not isinstance(value, bool) and -(1 << bits) <= value < 1 << bits
-        case "float" | "double":
-            return (isinstance(value, int | float) and not isinstance(value, bool)) or value in ("NaN", "Infinity", "-Infinity")
-        case "string" | "bytes" | "enum":
-            return isinstance(value, str)  # the Java library does not look for it in the symbols of an enum
-        case "fixed":
-            return isinstance(value, str) and len(value) == declared["size"]
-        case "array":
-            return isinstance(value, list) and all(_is_default(declared["items"], each, types) for each in value)
-        case "map":
-            return isinstance(value, dict) and all(_is_default(declared["values"], each, types) for each in value.values())
-    return isinstance(value, dict) and all(
-        _is_default(field["type"], value[field["name"]], types) if field["name"] in value else "default" in field
-        for field in declared["fields"]
-    )
+class _Defaults:
+    """Tests whether a JSON value is one of a type. Each pair is tested once: unions would double the work with each level of a value."""
+
+    def __init__(self, types: Mapping[str, Node]) -> None:
+        self._types = types
+        self._known: dict[tuple[int, int], bool] = {}  #: by the ids of a declared type and a value, which live as long as this object
+
+    def are_valid(self, node: Node, value: object) -> bool:
+        """Return whether a value is one of a type. Bytes are texts in JSON; a union takes a value of any of its types."""
+        if isinstance(node, list):
+            return any(self.are_valid(each, value) for each in node)
+        declared = self._types.get(node, node) if isinstance(node, str) else node
+        if not isinstance(declared, dict) or not isinstance(value, dict | list):
+            return self._test(declared, value)
+        key = id(declared), id(value)
+        if key not in self._known:
+            self._known[key] = self._test(declared, value)
+        return self._known[key]
+
+    def _test(self, declared: Node, value: object) -> bool:
+        kind = declared if isinstance(declared, str) else declared["type"]
+        match kind:
+            case "null":
+                return value is None
+            case "boolean":
+                return isinstance(value, bool)
+            case "int" | "long":
+                bits = 31 if kind == "int" else 63
+                return isinstance(value, int) and not isinstance(value, bool) and -(1 << bits) <= value < 1 << bits
+            case "float" | "double":
+                return (isinstance(value, int | float) and not isinstance(value, bool)) or value in ("NaN", "Infinity", "-Infinity")
+            case "string" | "bytes" | "enum":
+                return isinstance(value, str)  # the Java library does not look for it in the symbols of an enum
+            case "fixed":
+                return isinstance(value, str) and len(value) == declared["size"]
+            case "array":
+                return isinstance(value, list) and all(self.are_valid(declared["items"], each) for each in value)
+            case "map":
+                return isinstance(value, dict) and all(self.are_valid(declared["values"], each) for each in value.values())
+        return isinstance(value, dict) and all(
+            self.are_valid(field["type"], value[field["name"]]) if field["name"] in value else "default" in field
+            for field in declared["fields"]
+        )
 
 
 def _text(difference: Difference) -> str:

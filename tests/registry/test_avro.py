@@ -162,3 +162,15 @@ def test_what_is_called_compatible_can_be_read(data: st.DataObject) -> None:
     fastavro.schemaless_writer(written, fastavro.parse_schema(writer), value)
     written.seek(0)
     fastavro.schemaless_reader(written, fastavro.parse_schema(writer), fastavro.parse_schema(reader))
+
+
+def test_a_default_that_every_branch_of_each_union_has_to_be_tried_for_is_refused_at_once() -> None:
+    value: Any = 5
+    for _ in range(60):
+        value = {"next": value}
+    fields = [{"name": "next", "type": ["string", "A", "B"]}]
+    second = {"type": "record", "name": "B", "fields": fields}
+    first = {"type": "record", "name": "A", "fields": [{"name": "next", "type": ["string", "A", second], "default": value}]}
+    with pytest.raises(RegistryError, match="Invalid default for field next"):
+        parse(json.dumps(first))
+    assert parse(json.dumps(first).replace(": 5}", ': "end"}')).text
