@@ -6,11 +6,12 @@ Nothing is fetched from the network.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partialmethod
 from typing import Any, Final
 
-from jsonschema.exceptions import SchemaError
-from jsonschema.validators import Draft7Validator, validator_for
+from jsonschema.exceptions import SchemaError, ValidationError
+from jsonschema.validators import Draft7Validator, extend, validator_for
 from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012, specification_with
@@ -67,7 +68,7 @@ class JsonSchema:
         try:
             self._schema = _read(text)
             if is_new:
-                validator_for(self._schema, default=Draft7Validator).check_schema(self._schema)  # that of `$schema`, or of draft 7
+                _check_new(self._schema)
             registry = _registry(self._schema, references)
             self._resolver = registry.resolver(_BASE)
             self._nodes = Nodes(self._resolve, has_modern_dialect=_is_modern(self._schema))
@@ -171,3 +172,52 @@ def _text(change: Change) -> str:
     path = change.path.replace("%", "%%")  # the texts are formatted once more, with the names of the two sides
     description = next(text for end, text in _DESCRIPTIONS.items() if change.kind.endswith(end)).format(path=path)
     return f'{{errorType:"{change.kind}", description:"{description}\'}}'
+
+
+def _check_new(schema: Schema) -> None:
+    """Check a schema by the metaschema of its `$schema`, or of draft 7. Raises SchemaError."""
+    base = validator_for(schema, default=Draft7Validator)
+    validator = limited_validator(base, lambda _: {})(base.META_SCHEMA, format_checker=base.FORMAT_CHECKER)
+    for error in validator.iter_errors(schema):
+        raise SchemaError.create_from(error)
+
+
+def limited_validator(base: Any, keywords: Callable[[Any], Mapping[str, Any]]) -> Any:
+    """Return a validator class that does not compare each item with all others to see whether items are unique.
+
+    The library takes its own class for each subschema with `$schema`, such as the root when `$ref` leads back to it. This one does not.
+
+    Args:
+        base: the library's class of a dialect.
+        keywords: returns more functions of keywords for such a class.
+    """
+    classes: dict[Any, Any] = {}
+
+    def limited(base: Any) -> Any:
+        if base not in classes:
+            made = classes[base] = extend(base, {"uniqueItems": _unique_items, **keywords(base)})
+            made.evolve = partialmethod(evolve, made.evolve)
+        return classes[base]
+
+    def evolve(validator: Any, inherited: Any, **changes: Any) -> Any:
+        found = inherited(validator, **changes)
+        if type(found) is type(validator):
+            return found
+        fields = {"format_checker": found.format_checker, "registry": found._registry, "_resolver": found._resolver}  # noqa: SLF001
+        return limited(type(found))(found.schema, **fields)
+
+    return limited(base)
+
+
+def _unique_items(_validator: Any, are_unique: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+    if are_unique and isinstance(instance, list) and len(set(map(_hashable, instance))) < len(instance):
+        yield ValidationError(f"{instance!r} has non-unique elements")
+
+
+def _hashable(value: Any) -> Any:
+    """Return what is equal for equal JSON: 1 and 1.0, but neither 1 and true nor an object and a list."""
+    if isinstance(value, dict):
+        return frozenset((name, _hashable(each)) for name, each in value.items())
+    if isinstance(value, list):
+        return tuple(map(_hashable, value))
+    return (bool, value) if isinstance(value, bool) else value

@@ -1,7 +1,8 @@
 """Check JSON by its schema before it is encoded.
 
 Patterns run in RE2, references lead nowhere outside, and the number of references that a validation
-follows is limited: a schema can otherwise keep a validator busy for years.
+follows, and of searches for what no other keyword has evaluated, is limited: a schema can otherwise keep
+a validator busy for years.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ try:
     from referencing import Registry, Resource
     from referencing.exceptions import Unresolvable
     from referencing.jsonschema import DRAFT7, DRAFT202012, specification_with
+
+    from minibroker.registry.json_schema import limited_validator
 except ImportError as error:
     raise SerdesError(f"JSON Schema needs {error.name}: {install_command('registry')}") from error
 
 _REFERENCES_MAX: Final = 1_000  #: followed in one validation
 _REFERENCES_PER_LETTER: Final = 2  #: of the value, in addition
 _SHOWN: Final = 150  #: letters at the beginning and at the end of a long message, which may have the value in it
-_FOLLOWING: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+_FOLLOWING: Final = ("$ref", "$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties")
 
 
 class JsonValidator:
@@ -45,11 +48,7 @@ class JsonValidator:
             resource: Resource[Any] = specification.create_resource(contents)
             registry = registry.with_resource(reference.name, resource).with_resource(resource.id() or reference.name, resource)
         self._left = 0
-        keywords: dict[str, Any] = {
-            name: self._counted(base.VALIDATORS[name]) for name in _FOLLOWING if name in base.VALIDATORS
-        }  # fmt: skip
-        keywords |= {"pattern": _pattern, "patternProperties": _pattern_properties}
-        self._validator = validators.extend(base, keywords)(schema, registry=registry)
+        self._validator = limited_validator(base, self._keywords)(schema, registry=registry)
 
     def check(self, value: Any) -> None:
         """Raise SerdesError for a value that is not valid."""
@@ -67,6 +66,10 @@ class JsonValidator:
         for name in reversed(list(error.absolute_path)):
             found.within(f"[{name}]" if isinstance(name, int) else str(name))
         raise found
+
+    def _keywords(self, base: Any) -> dict[str, Any]:
+        counted = {name: self._counted(base.VALIDATORS[name]) for name in _FOLLOWING if name in base.VALIDATORS}
+        return counted | {"pattern": _pattern, "patternProperties": _pattern_properties}
 
     def _counted(self, follow: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
         def check(validator: Any, reference: Any, instance: Any, schema: Any) -> Iterator[Any]:

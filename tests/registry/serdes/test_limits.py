@@ -12,6 +12,8 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 from hypothesis import given
 from hypothesis import strategies as st
 
+from minibroker.registry.errors import RegistryError
+from minibroker.registry.json_schema import JsonSchema
 from minibroker.registry.serdes.codecs import PREVIEWED_MAX, Codec, RegisteredSchema, codec_of
 from minibroker.registry.serdes.errors import SerdesError
 from minibroker.registry.serdes.framing import Framed, FramingError, join, read_indexes, split, write_indexes
@@ -94,6 +96,42 @@ def test_patterns_take_linear_time() -> None:
     assert codec.encode({"a" * 50_000 + "b": 5}).startswith(b"\0\0\0\0\7")
     with pytest.raises(SerdesError, match=r"its schema cannot be used: .*perl operator"):
         json_schema({"pattern": "(?=a)"}).encode("a")
+
+
+def test_subschemas_that_name_their_dialect_have_the_same_limits() -> None:
+    dialect = {"$schema": "http://json-schema.org/draft-07/schema#"}
+    schema = {**dialect, "properties": {"next": {"$ref": "#"}, "text": {**dialect, "pattern": "^(a+)+$"}}}
+    codec = json_schema(schema)
+    for value in ({"text": "a" * 5_000 + "b"}, {"next": {"text": "a" * 5_000 + "b"}}):
+        with pytest.raises(SerdesError, match="does not match"):
+            codec.encode(value)
+    steps = {f"a{i}": {**dialect, "allOf": [{"$ref": f"#/definitions/a{i - 1}"}] * 2} for i in range(1, 60)}
+    with pytest.raises(SerdesError, match="follows too many references"):
+        json_schema({**dialect, "definitions": {"a0": {}, **steps}, "properties": {"x": {"$ref": "#/definitions/a59"}}}).encode({"x": 1})
+
+
+@pytest.mark.parametrize("draft", ["draft-04", "draft-07"])
+def test_unique_items_take_one_pass(monkeypatch: pytest.MonkeyPatch, draft: str) -> None:
+    monkeypatch.delattr("jsonschema._utils.equal")  # by which the library compares each item with all others
+    dialect = {"$schema": f"http://json-schema.org/{draft}/schema#"}
+    codec = json_schema({"uniqueItems": True, **dialect})
+    codec.encode([{"a": number} for number in range(10_000)])
+    codec.encode([1, True, "1", [1], [True], {}, [], None, {"a": 1, "b": [2]}, {"a": 1, "b": [True]}])
+    for items in ([1, 1.0], [{"a": 1, "b": 2}, {"b": 2, "a": 1.0}], [[True, {}], [True, {}]], [None, None]):
+        with pytest.raises(SerdesError, match="has non-unique elements"):
+            codec.encode(items)
+    objects: list[Any] = [{"a": number} for number in range(10_000)]  # the metaschemas want unique items as well
+    JsonSchema(json.dumps({**dialect, "properties": {"x": {"enum": objects}}}), (), is_new=True)
+    with pytest.raises(RegistryError, match="Invalid schema of type JSON"):
+        JsonSchema(json.dumps({**dialect, "properties": {"x": {"type": objects[:100]}}}), (), is_new=True)
+
+
+def test_searches_for_unevaluated_properties_end_at_a_limit() -> None:
+    schema: dict[str, Any] = {}
+    for _ in range(8):
+        schema = {"anyOf": [schema] * 2, "unevaluatedProperties": False}
+    with pytest.raises(SerdesError, match="follows too many references"):
+        json_schema({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}).encode({"a": 1})
 
 
 def test_unions_that_are_tried_at_each_step_end_at_a_limit() -> None:
