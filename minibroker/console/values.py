@@ -72,6 +72,7 @@ def _pretty(text: str) -> str | None:
     if text[:1] not in {"{", "["}:
         return None
     try:
-        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+        pretty = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):
         return None
+    return pretty.encode("utf-8", "backslashreplace").decode()  # half of a surrogate pair stays escaped: it has no bytes in UTF-8

@@ -24,6 +24,12 @@ def test_values_are_previews_of_their_kind() -> None:
     assert shown(b"x" * (PREVIEW_BYTES - 1) + "ä".encode())["kind"] == "text"
 
 
+def test_half_of_a_surrogate_pair_in_json_stays_escaped() -> None:
+    found = shown(rb'{"a": "\ud800", "b": "\ud83d\ude00"}')
+    assert found["kind"] == "json"
+    assert found["text"].encode().decode() == '{\n  "a": "\\ud800",\n  "b": "\U0001f600"\n}'
+
+
 def test_control_characters_and_directions_are_visible() -> None:
     assert visible("a\x00b\x1b\u202ec\n") == "a\u2400b\u241b<U+202E>c\n"
 
