@@ -136,17 +136,16 @@ class Sessions:
         return await self._begin(token, check, "a bearer token" if is_bearer else name, address)
 
     async def _begin(self, token: str, check: Callable[[], Awaitable[_Login | None]], name: str, address: str) -> Session | None:
-        if self._has_failed_often(address):
-            await asyncio.sleep(FAILURE_DELAY_S)
-            return None
         async with self._checks:
             known = self.find(token)  #: another request with the same header was faster
             if known is not None:
                 return known
-            login = await check()
+            is_blocked = self._has_failed_often(address)  # also by requests that waited with this one
+            login = None if is_blocked else await check()
         if login is None:
-            self._note_failure(address)
-            log.info("the %s rejected a login of %r from %s", self._noun, name[:_LETTERS_MAX], address)
+            if not is_blocked:
+                self._note_failure(address)
+                log.info("the %s rejected a login of %r from %s", self._noun, name[:_LETTERS_MAX], address)
             await asyncio.sleep(FAILURE_DELAY_S)
             return None
         session = Session(token, login.name, self._now_s(), login.proofs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import re
@@ -209,6 +210,22 @@ def test_failures_of_an_address_block_new_logins_and_not_known_ones(monkeypatch:
             assert Client(broker.registry.url, "bob", "wrong").get("/subjects") == 401
         assert bob.get("/subjects") == 401
         assert ann.get("/subjects") == []
+
+
+async def test_failures_block_logins_that_came_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "FAILURE_DELAY_S", 0.0)
+    checked: list[str] = []
+
+    async def check(_sessions: sessions.Sessions, _name: str, password: str) -> None:
+        checked.append(password)
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(sessions.Sessions, "_password", check)
+    broker: Any = None  # nothing asks for it
+    found = sessions.Sessions(lambda: broker, "console")
+    guesses = [found.begin("ann", f"guess-{number}", "10.0.0.1") for number in range(100)]
+    assert await asyncio.gather(*guesses) == [None] * 100
+    assert sessions.FAILURES_MAX <= len(checked) < 2 * sessions.FAILURES_MAX
 
 
 def token(name: str, expires_s: int) -> str:
