@@ -55,7 +55,7 @@ class RegistryState:
         self.configs: dict[str | None, dict[str, Any]] = {}
         self.modes: dict[str | None, str] = {}
         self.contexts: dict[str, None] = {}  #: besides the default one, in order
-        self._ids: defaultdict[str, ContextIds] = defaultdict(ContextIds)
+        self._ids: dict[str, ContextIds] = {}  #: of contexts that have or had a schema
         self._referrers: defaultdict[Version, set[Version]] = defaultdict(set)
 
     def replay(self, key: Key, value: Value) -> None:
@@ -95,11 +95,11 @@ class RegistryState:
     def _put(self, schema: StoredSchema) -> None:
         versions = self.subjects.setdefault(schema.subject, {})
         before = versions.get(schema.version)
-        if before is not None and before.content != schema.content:
+        if before is not None and (before.id, before.content) != (schema.id, schema.content):
             self._remove(schema.subject, schema.version)
             versions = self.subjects.setdefault(schema.subject, {})
         versions[schema.version] = schema
-        self.ids_of(schema.subject).add(schema)
+        self._ids.setdefault(parse_subject(schema.subject).context, ContextIds()).add(schema)
         for referenced in referenced_versions(schema):
             self._referrers[referenced].add((schema.subject, schema.version))
 
@@ -119,11 +119,11 @@ class RegistryState:
 
     def ids_of(self, subject: str) -> ContextIds:
         """The ids of the subject's context."""
-        return self._ids[parse_subject(subject).context]
+        return self.ids_in(parse_subject(subject).context)
 
     def ids_in(self, context: str) -> ContextIds:
-        """The ids of a context."""
-        return self._ids[context]
+        """The ids of a context, which may be unknown."""
+        return self._ids.get(context) or ContextIds()  # not kept: clients may ask for any number of contexts
 
     @property
     def all_contexts(self) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from minibroker.registry import json_text
 from minibroker.registry.errors import RegistryError
 from minibroker.registry.json_text import read_json, write_json
 from minibroker.registry.registry import Registry
+from minibroker.registry.state import RegistryState
 from tests.registry.conftest import RegistryClient
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.soak import examples
@@ -261,3 +263,9 @@ def test_the_depth_of_a_text_that_does_not_end_is_found_in_one_pass() -> None:
     """Each quote could begin a text: looked at again from each of them, this would take an hour."""
     with pytest.raises(ValueError, match="column"):
         read_json("[" * 90 + '"' + '\\"' * 400_000 + "[" * 90 + "\\")
+
+
+def test_unknown_contexts_are_not_kept() -> None:
+    state = RegistryState()
+    found = [weakref.ref(state.ids_in(".any")), weakref.ref(state.ids_of(":.any:subject"))]
+    assert [each() for each in found] == [None, None]
