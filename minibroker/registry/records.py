@@ -137,14 +137,15 @@ def read_value(data: bytes | None) -> Value:
 
 def read_schema(fields: dict[str, Any], subject: str, version: int) -> StoredSchema:
     """The version in the value of a SCHEMA. Raises NotARecord."""
-    schema_id, text = fields.get("id"), fields.get("schema")
-    if not isinstance(schema_id, int) or not isinstance(text, str):
-        raise NotARecord(f"version {version} of {subject} with id {schema_id!r}")
+    schema_id, text, kind = fields.get("id"), fields.get("schema"), fields.get("schemaType") or AVRO
+    if not isinstance(schema_id, int) or not isinstance(text, str) or not isinstance(kind, str):
+        raise NotARecord(f"version {version} of {subject} with id {schema_id!r} and type {kind!r}")
     try:
         references = tuple(Reference.read(each) for each in fields.get("references") or ())
-    except RegistryError as error:
+        content = SchemaContent(kind, text, references, fields.get("metadata"), fields.get("ruleSet"))
+        hash(content.digest)  # is computed here, which reads all fields
+    except (RegistryError, AttributeError, TypeError, OverflowError) as error:
         raise NotARecord(f"version {version} of {subject}: {error}") from error
-    content = SchemaContent(fields.get("schemaType") or AVRO, text, references, fields.get("metadata"), fields.get("ruleSet"))
     return StoredSchema(subject, version, schema_id, content, bool(fields.get("deleted")))
 
 

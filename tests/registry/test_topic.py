@@ -210,6 +210,25 @@ async def test_records_that_no_registry_writes_are_skipped_and_logged(
     assert await registry.register("b", INT) == 1
 
 
+async def test_a_version_with_invalid_fields_does_not_hide_the_records_after_it(registry: RegistryClient, broker: BrokerInMemory) -> None:
+    await registry.register("a", INT)
+    wrong: tuple[dict[str, Any], ...] = (
+        {"metadata": "m"},
+        {"metadata": {"properties": {"a": 1}}},
+        {"ruleSet": {"domainRules": [1]}},
+        {"schemaType": ["AVRO"]},
+        {"references": [{"name": "n", "subject": "a", "version": 1 << 40}]},
+        {},
+    )
+    records = []
+    for number, fields in enumerate(wrong):
+        key = {"keytype": "SCHEMA", "subject": f"s{number}", "version": 1, "magic": 1}
+        value = {"subject": f"s{number}", "version": 1, "id": 2 + number, "schema": STRING} | fields
+        records.append(Record(number, 0, json.dumps(key).encode(), json.dumps(value).encode()))
+    broker.append("_schemas", 0, bytes(build_batch(records)))
+    assert await registry.get("/subjects") == ["a", "s5"]
+
+
 async def test_a_deleted_topic_is_created_again(registry: RegistryClient, broker: BrokerInMemory) -> None:
     await registry.register("a", INT)
     broker.cluster.delete_topic("_schemas")
