@@ -46,7 +46,7 @@ from minibroker.records.legacy import (
     timestamp_of,
     write_message,
 )
-from minibroker.records.record import Record, decode_record, encode_record, read_varint
+from minibroker.records.record import MAX_VARINT_BITS, Record, decode_record, encode_record, read_varint
 from minibroker.records.steps import Steps
 from minibroker.records.validate import INT64_MAX, ProduceRules, RecordJudge, too_large
 
@@ -214,14 +214,16 @@ def downgrade_in_steps(data: bytes, magic: int, first_offset: int, *, max_count:
         raise CorruptMessage(f"the batch at offset {batch.base_offset} does not match its CRC")
     pieces = decompressed_pieces(batch.compression, batch.payload, max_bytes=MAX_DECOMPRESSED_BYTES)
     flags = LOG_APPEND_TIME_FLAG if batch.timestamp_type else 0
-    out, buffer = bytearray(), b""
-    left, count, position = batch.record_count, 0, 0
+    out, arrived = bytearray(), bytearray()
+    left, count = batch.record_count, 0
     is_last = False
     while left and count < max_count and len(out) < max_bytes and not is_last:
         piece: bytes = yield partial(next, pieces, b"")
         is_last = not piece
-        buffer = buffer[position:] + piece
-        position = 0
+        arrived += piece
+        if not is_last and not _is_whole(arrived, 0):
+            continue  # the pieces of a long record are joined once
+        buffer, position = bytes(arrived), 0
         while left and count < max_count and len(out) < max_bytes and (is_last or _is_whole(buffer, position)):
             try:
                 offset_delta, timestamp_delta, key, value, _, position = decode_record(buffer, position)
@@ -234,13 +236,14 @@ def downgrade_in_steps(data: bytes, magic: int, first_offset: int, *, max_count:
                 count += 1
             if not left % _STEP_RECORDS:
                 yield None
+        arrived = bytearray(buffer[position:])
     return bytes(out)
 
 
-def _is_whole(buffer: bytes, position: int) -> bool:
+def _is_whole(buffer: bytes | bytearray, position: int) -> bool:
     """Whether `buffer` has the whole record at `position`."""
     try:
-        length, start = read_varint(buffer, position)
+        length, start = read_varint(bytes(buffer[position : position + MAX_VARINT_BITS // 7]), 0)
     except IndexError:
         return False
-    return start + length <= len(buffer)
+    return position + start + length <= len(buffer)

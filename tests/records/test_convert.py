@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 import zlib
 from typing import Any
 
@@ -24,7 +25,7 @@ from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.batch import RecordBatch, TimestampType, assign_offsets
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
-from minibroker.records.convert import downgrade
+from minibroker.records.convert import downgrade, downgrade_in_steps
 from minibroker.records.legacy import build_message_set, write_message
 from minibroker.records.record import Record
 from minibroker.records.validate import ProduceRules
@@ -42,6 +43,29 @@ UNTIMED = ProduceRules(timestamp_after_max_ms=2**63 - 1)
 
 def upgraded(data: bytes | bytearray, rules: ProduceRules = UNTIMED, now_ms: int = NOW_MS, version: int = 2) -> RecordBatch:
     return validate_produced(memoryview(bytearray(data)), rules, now_ms=now_ms, produce_version=version)
+
+
+def test_downgrade_does_not_copy_a_long_record_with_each_piece() -> None:
+    size = 8 * 1024 * 1024
+    data = bytes(build_batch([Record(0, 1, b"k", bytes(size))], compression=Compression.GZIP))
+    steps = downgrade_in_steps(data, 1, 0, max_count=1, max_bytes=1)
+    work, result, pieces, allocated = next(steps), b"", 0, 0
+    tracemalloc.start()
+    while not result:
+        piece = work() if callable(work) else None
+        pieces += piece is not None
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        try:
+            work = steps.send(piece)
+        except StopIteration as end:
+            result = end.value
+        else:
+            allocated += tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    assert len(result) > size
+    assert pieces > 10
+    assert allocated < 6 * size  # the record, its value and its message; a copy with each piece would take 17
 
 
 @pytest.mark.parametrize("entry", DOWN, ids=lambda entry: f"{entry['name']}_to_v{entry['magic']}")
