@@ -397,9 +397,11 @@ class Segment:
                 return chain((found,), headers)
         return self._headers_to(max(entry.offset, start_offset), self.size)
 
-    def headers_from(self, offset: int) -> Iterable[BatchHeader]:
+    def headers_from(self, offset: int) -> Iterator[BatchHeader]:
         """Yield headers from the batch that holds `offset` on."""
-        return (header for header in self._headers_to(offset, self.size) if header.last_offset >= offset)
+        for header in self._headers_to(offset, self.size):  # mypyc would make a list of a generator expression
+            if header.last_offset >= offset:
+                yield header
 
     def batches_from(self, offset: int) -> Iterable[RecordBatch]:
         """Yield batches from the one that holds `offset` on, without checking CRCs. Raises CorruptMessage if other bytes follow."""

@@ -19,6 +19,7 @@ from minibroker.records.legacy import build_message_set
 from minibroker.records.record import Record
 from minibroker.storage.batch_scan import read_batches, read_headers, read_transactional
 from minibroker.storage.files import APPEND, FileHandle, RealFiles
+from minibroker.storage.segment import Segment
 from tests.support.log_batches import batch_of
 
 files = RealFiles()
@@ -55,6 +56,17 @@ def test_every_batch_is_read_once(chunk_size: int, tmp_path: Path) -> None:
     ]
     assert [header.position for header in headers] == [sum(map(len, batches[:index])) for index in range(len(batches))]
     handle.close()
+
+
+def test_headers_of_a_segment_are_read_as_they_are_needed(tmp_path: Path) -> None:
+    data = bytes(batch_of(b"first")) + bytes(100)
+    (tmp_path / "00000000000000000000.log").write_bytes(data)
+    segment = Segment(files, str(tmp_path), 0, size=len(data), index_interval_bytes=4096, index_max_bytes=1 << 20)
+    headers = iter(segment.headers_from(0))
+    assert next(headers).last_offset == 0
+    with pytest.raises(CorruptMessage):
+        next(headers)
+    segment.release()
 
 
 @pytest.mark.parametrize("chunk_size", [64, 100, 5000, 1 << 20])
