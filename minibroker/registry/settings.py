@@ -109,16 +109,17 @@ class Settings:
             await self._topic.append([(subject_key("MODE", subject), settings_value(subject, {"mode": mode}))])
 
     async def delete_mode(self, subject: str | None, *, is_recursive: bool) -> str | None:
-        """Delete a mode, with those of all subjects of a context if it is recursive. Returns what it was."""
+        """Delete a mode; that of a context, if it is recursive, with those of all its subjects. Returns what it was."""
         async with self._topic.writing:
             state = await self._topic.catch_up()
             mode = state.modes.get(subject)
             if mode is None and not is_recursive:
                 raise subject_not_found(subject or "")
-            context = DEFAULT_CONTEXT if subject is None else parse_subject(subject).context
-            inner = [each for each in state.modes if each is not None and each != subject and parse_subject(each).context == context]
             changes: list[Change] = [(subject_key("MODE", each), None) for each in ([subject] if mode is not None else [])]
-            changes += [(subject_key("MODE", each), None) for each in inner if is_recursive]
+            context, name = parse_subject(subject or "")
+            if is_recursive and not name:
+                inner = (each for each in state.modes if each is not None and each != subject and parse_subject(each).context == context)
+                changes += [(subject_key("MODE", each), None) for each in inner]
             if changes:
                 await self._topic.append(changes)
             return mode

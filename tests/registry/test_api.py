@@ -239,6 +239,18 @@ async def test_modes(registry: RegistryClient) -> None:
     assert await registry.get("/mode/a", defaultToGlobal="true") == {"mode": "READONLY_OVERRIDE"}
 
 
+async def test_modes_of_a_context_are_deleted_together(registry: RegistryClient) -> None:
+    for subject in ("a", "b", ":.c:", ":.c:a", ":.d:a"):
+        await registry.send("PUT", f"/mode/{subject}", {"mode": "READONLY"})
+    assert await registry.delete("/mode/a", recursive="true") == {"mode": "READONLY"}
+    assert await registry.get("/mode/b") == {"mode": "READONLY"}  # a subject has no others in it
+    assert await registry.delete("/mode/:.c:", recursive="true") == {"mode": "READONLY"}
+    assert (await registry.get("/mode/:.c:a"))[:2] == (404, 40409)
+    assert await registry.get("/mode/:.d:a") == {"mode": "READONLY"}
+    assert await registry.delete("/mode", recursive="true") == {"mode": None}
+    assert (await registry.get("/mode/b"))[:2] == (404, 40409)
+
+
 async def test_imports_choose_ids_and_versions(registry: RegistryClient) -> None:
     assert (await registry.register("a", INT, id=7, version=3))[:2] == (422, 42205)
     await registry.send("PUT", "/mode", {"mode": "IMPORT"}, force="true")
