@@ -17,10 +17,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.registry.access import Access
-from minibroker.registry.errors import RegistryError, invalid_version
+from minibroker.registry.errors import RegistryError
 from minibroker.registry.json_text import read_json
 from minibroker.registry.registry import Registry
-from minibroker.registry.requests import SchemaRequest
+from minibroker.registry.requests import SchemaRequest, read_id, read_version
 from minibroker.registry.stored_schema import AVRO, JSON, PROTOBUF
 from minibroker.registry.subjects import check_new_subject
 from minibroker.security.acl import Operation
@@ -34,7 +34,6 @@ _DEFAULT_GROUP: Final = "default"
 _LATEST: Final = frozenset({"branch=latest", "latest"})
 _TYPES: Final = frozenset({AVRO, JSON, PROTOBUF})
 _MAY_EXIST: Final = frozenset({"FIND_OR_CREATE_VERSION", "CREATE_VERSION", "RETURN_OR_UPDATE", "UPDATE"})  #: the last two: v2
-_ID_MAX: Final = (1 << 31) - 1
 
 Answer = Callable[["web.Request"], Awaitable[Any]]
 
@@ -157,7 +156,7 @@ class ApicurioApi:
 
     async def _by_id(self, request: web.Request) -> dict[str, Any]:
         form = "resolved" if request.query.get("references") == "DEREFERENCE" else ""
-        schema_id = min(int(request.match_info["id"][:11]), _ID_MAX)
+        schema_id = read_id(request.match_info["id"])
         return await self._registry.get_by_id(schema_id, None, form=form, with_max_id=False, access=self._access())
 
     async def _get_by_id(self, request: web.Request) -> Any:
@@ -201,11 +200,7 @@ def _references_json(found: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _version_of(text: str) -> int | None:
     """The number of a version; None is the latest one. Raises RegistryError (42202)."""
-    if text in _LATEST:
-        return None
-    if not text.isascii() or not text.isdigit() or not 0 < int(text[:11]) <= _ID_MAX:
-        raise invalid_version(text)
-    return int(text)
+    return None if text in _LATEST else read_version(text)
 
 
 def _object(value: object, what: str) -> dict[str, Any]:

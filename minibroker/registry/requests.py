@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from minibroker.registry.compatibility import LEVELS
-from minibroker.registry.errors import RegistryError, invalid_compatibility, invalid_mode, invalid_rule_set
+from minibroker.registry.errors import RegistryError, invalid_compatibility, invalid_mode, invalid_rule_set, invalid_version
 from minibroker.registry.records import CONFIG_FIELDS
 from minibroker.registry.stored_schema import AVRO, Json, Reference, SchemaContent, StoredSchema
 
 _REMEMBERED_MAX: Final = 2_000  #: responses
 _REMEMBERED_SIZE_MAX: Final = 4_096  #: bytes of a request's body, and characters of a response
 MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
+NUMBER_MAX: Final = (1 << 31) - 1  #: of ids and versions
+_DIGITS_MAX: Final = 11
 _REFERENCES_MAX: Final = 100
 _RULE_MODES: Final = {
     "migrationRules": {"UPGRADE", "DOWNGRADE", "UPDOWN"},
@@ -154,6 +156,18 @@ def read_mode(body: object) -> str:
     if not isinstance(mode, str) or mode.upper() not in MODES:
         raise invalid_mode(mode)
     return mode.upper()
+
+
+def read_version(text: str) -> int:
+    """The number of a version in an address. Raises RegistryError (42202)."""
+    if not (text.isascii() and text.isdigit()) or len(text) > _DIGITS_MAX or not 0 < int(text) <= NUMBER_MAX:
+        raise invalid_version(text)
+    return int(text)
+
+
+def read_id(digits: str) -> int:
+    """The id in an address, which has only digits. One that is larger than all ids becomes NUMBER_MAX + 1."""
+    return min(int(digits[:_DIGITS_MAX]), NUMBER_MAX + 1)
 
 
 def content_json(content: SchemaContent, *, with_type: bool = False) -> dict[str, Any]:

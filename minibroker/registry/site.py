@@ -23,11 +23,19 @@ from minibroker.http.access import Pages
 from minibroker.http.server import Routes
 from minibroker.registry.access import UNLIMITED, Access
 from minibroker.registry.apicurio import ApicurioApi, Content, problem
-from minibroker.registry.errors import RegistryError, invalid_version, login_required
+from minibroker.registry.errors import RegistryError, login_required
 from minibroker.registry.json_text import read_json, write_json
 from minibroker.registry.parsed_schema import SIZE_MAX
 from minibroker.registry.registry import Registry
-from minibroker.registry.requests import RememberedResponses, SchemaRequest, read_mode, read_settings, schema_json
+from minibroker.registry.requests import (
+    RememberedResponses,
+    SchemaRequest,
+    read_id,
+    read_mode,
+    read_settings,
+    read_version,
+    schema_json,
+)
 from minibroker.registry.settings import settings_subject
 from minibroker.registry.stored_schema import StoredSchema
 from minibroker.registry.subjects import ALL_CONTEXTS, check_new_subject, normal_subject, with_parent
@@ -42,7 +50,6 @@ MEDIA_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _HEADERS: Final = {"Content-Type": MEDIA_TYPE, "X-Content-Type-Options": "nosniff"}
 _ACCESS: Final = ContextVar[Access]("access")  #: the rights of the client whose request is served
 _SLICE: Final = 50  #: schemas of a list that are encoded in one turn of the loop
-_VERSION_MAX: Final = (1 << 31) - 1
 _PAGE_MAX: Final = 10_000  #: elements of one response; `offset` continues
 
 Answer = Callable[["web.Request"], Awaitable[Any]]
@@ -270,7 +277,7 @@ class RegistrySite:
 
     async def _get_by_id(self, request: web.Request) -> Any:
         return await self._registry.get_by_id(
-            int(request.match_info["id"]),
+            read_id(request.match_info["id"]),
             await self._subject_of_id(request),
             form=request.query.get("format", ""),
             with_max_id=_flag(request, "fetchMaxId"),
@@ -289,7 +296,7 @@ class RegistrySite:
 
     async def _versions_with_id(self, request: web.Request) -> list[dict[str, Any]]:
         return await self._registry.versions_of_id(
-            int(request.match_info["id"]),
+            read_id(request.match_info["id"]),
             await self._subject_of_id(request),
             with_deleted=_flag(request, "deleted"),
             access=_ACCESS.get(),
@@ -435,11 +442,7 @@ async def _stream_of(request: web.Request, schemas: list[StoredSchema]) -> web.S
 def _version(request: web.Request) -> int | None:
     """The version in the path; None is the latest. Raises RegistryError (42202)."""
     text = request.match_info["version"]
-    if text in {"latest", "-1"}:
-        return None
-    if not text.isascii() or not text.isdigit() or not 0 < int(text[:11]) <= _VERSION_MAX:
-        raise invalid_version(text)
-    return int(text)
+    return None if text in {"latest", "-1"} else read_version(text)
 
 
 def _flag(request: web.Request, name: str) -> bool:
@@ -454,6 +457,6 @@ def _page(request: web.Request, values: list[Any]) -> list[Any]:
 
 def _count(query: Mapping[str, str], name: str, default: int) -> int:
     text = query.get(name, str(default))
-    if not text.removeprefix("-").isdigit() or len(text) > 11:
+    if not (text.isascii() and text.removeprefix("-").isdigit()) or len(text) > 11:
         raise RegistryError(400, f"{name} must be a number, got {text!r}")
     return max(int(text), -1)

@@ -343,7 +343,17 @@ async def test_lists_are_paged(registry: RegistryClient) -> None:
     assert await registry.get("/subjects", offset="1", limit="2") == ["b", "c"]
     assert await registry.get("/subjects", offset="4") == ["e"]
     assert [each["subject"] for each in await registry.get("/schemas", limit="1")] == ["a"]
-    assert (await registry.get("/subjects", offset="x"))[:2] == (400, 400)
+    for offset in ("x", "\u00b2", "9" * 5_000):
+        assert (await registry.get("/subjects", offset=offset))[:2] == (400, 400)
+
+
+async def test_numbers_in_addresses_have_a_limit(registry: RegistryClient) -> None:
+    await registry.register("a", INT)
+    digits = "0" * 10 + "1" * 5_000  # Python reads at most 4,300 at a time
+    assert (await registry.get(f"/schemas/ids/9{digits}"))[:2] == (404, 40403)
+    assert (await registry.get(f"/schemas/ids/9{digits}/versions"))[:2] == (404, 40403)
+    assert (await registry.get(f"/subjects/a/versions/{digits}"))[:2] == (422, 42202)
+    assert (await registry.get("/subjects/a/versions/2147483648"))[:2] == (422, 42202)
 
 
 async def test_parallel_registrations_get_ids_of_their_own(registry: RegistryClient) -> None:
