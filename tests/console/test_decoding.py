@@ -26,7 +26,7 @@ ORDER = {"type": "record", "name": "Order", "fields": [{"name": "item", "type": 
 LIST = {"type": "record", "name": "List", "fields": [{"name": "words", "type": {"type": "array", "items": "string"}}]}
 PROTO = 'syntax = "proto3"; message Other { string name = 1; } message Line { int64 sku = 1; }'
 REGISTERED = {"orders-value": ("AVRO", json.dumps(ORDER)), "orders-key": ("AVRO", '"long"'), "lists-value": ("AVRO", json.dumps(LIST)),
-              "lines-value": ("PROTOBUF", PROTO), "notes-value": ("JSON", '{"type": "object", "required": ["text"]}')}  # fmt: skip
+              "lines-value": ("PROTOBUF", PROTO), "notes-value": ("JSON", '{"type": "object", "required": ["text"]}'), ":.other:form-value": ("AVRO", '"int"')}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +115,10 @@ def test_the_form_encodes_by_the_latest_schema_of_a_subject(served: ServedConsol
     assert [json.loads(row["value"]["text"]) for row in rows] == [{"item": "figs"}, {"sku": "4"}]
     assert rows[0]["key"]["text"] == "8"
     assert rows[0]["value"]["raw"] == shown_bytes(encoded(served, "orders-value", {"item": "figs"}))
+    post(
+        served.url, "produce", topic="form", value="7", value_schema=":.other:form-value"
+    )  # whose id has another schema in the default context
+    assert Visitor(served.url).ask("/download?topic=form&partition=0&offset=2")[1] == "\0\0\0\0\x01\x0e"
     for value, subject, message in (
         ('{"item": 5}', "orders-value", "produce: value: field item: it must be a text, got 5"),
         ("{", "orders-value", "produce: value: it is not JSON"),

@@ -13,7 +13,7 @@ from minibroker.registry.serdes.errors import SerdesError
 from minibroker.registry.serdes.source import VERSIONS_MAX
 from minibroker.registry.state import ContextIds, RegistryState
 from minibroker.registry.stored_schema import PROTOBUF, SchemaContent
-from minibroker.registry.subjects import DEFAULT_CONTEXT, Subject
+from minibroker.registry.subjects import DEFAULT_CONTEXT, Subject, parse_subject
 
 
 class LocalSource:
@@ -33,11 +33,7 @@ class LocalSource:
 
     async def by_id(self, schema_id: int | str) -> RegisteredSchema:
         """The schema of an id or GUID. Raises SerdesError."""
-        context, number, content = await self._find(schema_id)
-        try:
-            return await self._registered(context, number, content)
-        except RegistryError as error:
-            raise SerdesError(error.message) from error
+        return await self._registered(*await self._find(schema_id))
 
     async def by_subject(self, subject: str) -> RegisteredSchema:
         """The latest version of a subject. Raises SerdesError."""
@@ -45,7 +41,7 @@ class LocalSource:
         schema = state.latest(subject)
         if schema is None:
             raise SerdesError(f"the registry has no subject {subject}")
-        return await self.by_id(schema.id)
+        return await self._registered(parse_subject(subject).context, schema.id, schema.content)
 
     async def _catch_up(self) -> RegistryState:
         try:
@@ -68,11 +64,14 @@ class LocalSource:
 
     async def _registered(self, context: str, schema_id: int, content: SchemaContent) -> RegisteredSchema:
         schemas = self._registry.schemas
-        references = schemas.references_of(content, Subject(context, "").text)
-        text = content.text
-        if content.schema_type == PROTOBUF:
-            text = (await schemas.parse(content, references)).formatted("serialized")
-            references = tuple([await self._serialized(each, references[:index]) for index, each in enumerate(references)])
+        try:
+            references = schemas.references_of(content, Subject(context, "").text)
+            text = content.text
+            if content.schema_type == PROTOBUF:
+                text = (await schemas.parse(content, references)).formatted("serialized")
+                references = tuple([await self._serialized(each, references[:index]) for index, each in enumerate(references)])
+        except RegistryError as error:
+            raise SerdesError(error.message) from error
         return RegisteredSchema(schema_id, content.schema_type, text, references, self._versions(context, schema_id))
 
     async def _serialized(self, schema: ReferencedSchema, earlier: tuple[ReferencedSchema, ...]) -> ReferencedSchema:
