@@ -15,7 +15,6 @@ import http.client
 import json
 import ssl
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlencode, urlsplit
@@ -58,13 +57,16 @@ class RegistryClient:
         """Raises ConfigurationError: the URL or a property is invalid."""
         if "://" not in url:
             url = f"http://{url}"
-        parts, is_valid = urlsplit(url), False
-        with suppress(ValueError):  # a port that is none
-            is_valid = parts.scheme in {"http", "https"} and parts.hostname is not None and parts.port != 0
-        if not is_valid or parts.hostname is None:
-            raise ConfigurationError(f"{url} is not a URL of a schema registry, such as http://localhost:8081")
+        wrong = ConfigurationError(f"{url} is not a URL of a schema registry, such as http://localhost:8081")
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError:
+            raise wrong from None
+        if parts.scheme not in {"http", "https"} or parts.hostname is None or port == 0:
+            raise wrong
         address = parts.hostname if ":" not in parts.hostname else f"[{parts.hostname}]"
-        self.url = f"{parts.scheme}://{address}{f':{parts.port}' if parts.port else ''}{parts.path.rstrip('/')}"
+        self.url = f"{parts.scheme}://{address}{f':{port}' if port else ''}{parts.path.rstrip('/')}"
         own = _own_properties(properties or {})
         login = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else own.get("basic.auth.user.info")
         self._headers = {"Accept": _ACCEPTED, "Content-Type": _MEDIA_TYPE}
@@ -126,11 +128,10 @@ class RegistryClient:
         return RegistryUnavailable(f"no schema registry at {self.url}: {words}. 'minibroker serve --registry-port 8081' starts one")
 
     def _refusal(self, error: HTTPError) -> ClientError:
-        content = error.read(_REASON_MAX * 8)
         try:
-            found = json.loads(content)
+            found = json.loads(error.read(_REASON_MAX * 8))
             return RegistryRefused(error.code, int(found["error_code"]), str(found["message"])[:_REASON_MAX])
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError, RecursionError, OSError, http.client.HTTPException):  # the last two: the connection broke
             pass
         if error.code in {401, 403}:
             return RegistryRefused(error.code, error.code, f"{self.url}: the registry wants another login: give --registry-user")

@@ -133,7 +133,7 @@ def test_failures_are_one_line_in_plain_english(schemas: Callable[..., Ran], fil
     assert (
         gone == "Error: no schema registry at http://127.0.0.1:1: Connection refused. 'minibroker serve --registry-port 8081' starts one\n"
     )
-    for wrong in ("ftp://x", "http://x:y", "http://"):
+    for wrong in ("ftp://x", "http://x:y", "http://", "http://[::1"):
         assert "is not a URL of a schema registry" in offline("schemas", "list", "--registry", wrong, code=1).err
 
 

@@ -26,7 +26,8 @@ ORDER = {"type": "record", "name": "Order", "fields": [{"name": "item", "type": 
 LIST = {"type": "record", "name": "List", "fields": [{"name": "words", "type": {"type": "array", "items": "string"}}]}
 PROTO = 'syntax = "proto3"; message Other { string name = 1; } message Line { int64 sku = 1; }'
 REGISTERED = {"orders-value": ("AVRO", json.dumps(ORDER)), "orders-key": ("AVRO", '"long"'), "lists-value": ("AVRO", json.dumps(LIST)),
-              "lines-value": ("PROTOBUF", PROTO), "notes-value": ("JSON", '{"type": "object", "required": ["text"]}'), ":.other:form-value": ("AVRO", '"int"')}  # fmt: skip
+              "lines-value": ("PROTOBUF", PROTO), "notes-value": ("JSON", '{"type": "object", "required": ["text"]}'),
+              ":.other:form-value": ("AVRO", '"int"')}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -168,6 +169,17 @@ async def test_a_visitor_learns_nothing_of_a_schema_whose_topic_is_hidden(served
     assert await seen("mine") == {"id": int.from_bytes(value[1:5]), "error": "you may not read its schema"}
     with pytest.raises(ValueError, match="you may not read the schemas of orders-value"):
         await decoder.encode("{}", "orders-value", None, Reader("mine"))
+
+
+@pytest.mark.parametrize("answer", [{}, [], None, {"schema": "{", "schemaType": "AVRO", "references": [1]}])
+async def test_what_no_registry_answers_is_a_reason_in_the_row(monkeypatch: pytest.MonkeyPatch, answer: Any) -> None:
+    monkeypatch.setattr(RegistryClient, "get", lambda _self, _resource, **_query: answer)
+    decoder = RowDecoder(RemoteCodecs("http://127.0.0.1:1"))
+    row: dict[str, Any] = {"marker": None, "key": shown(None), "value": shown(b"x"), RECORD: Record(0, 0, None, b"\0\0\0\0\1x")}
+    await decoder.decode([row], "orders", Reader())
+    assert row["value"]["schema"]["error"].startswith("the registry returned schema 1 in an unknown form")
+    with pytest.raises(ValueError, match="the registry returned version latest of orders-value in an unknown form"):
+        await decoder.encode("{}", "orders-value", None, Reader("orders"))
 
 
 async def test_a_registry_that_does_not_answer_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from minibroker.client.errors import ClientError, TimedOut
@@ -20,6 +21,17 @@ _DEPTH_MAX: Final = 100  #: of references
 _KEPT_MAX: Final = 1_000  #: codecs, and reasons why there is none
 
 
+@contextmanager
+def _known_form(what: str) -> Iterator[None]:
+    """Raise ClientError for an answer that no registry gives."""
+    try:
+        yield
+    except SerdesError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError, IndexError) as error:
+        raise ClientError(f"the registry returned {what} in an unknown form: {error!r}") from error
+
+
 class RegistrySource:
     """The schemas of one registry."""
 
@@ -28,6 +40,10 @@ class RegistrySource:
 
     def by_id(self, schema_id: int | str, *, with_versions: bool = False) -> RegisteredSchema:
         """The schema of an id or GUID, with where it is registered if wanted. Raises ClientError, SerdesError."""
+        with _known_form(f"schema {schema_id}"):
+            return self._by_id(schema_id, with_versions=with_versions)
+
+    def _by_id(self, schema_id: int | str, *, with_versions: bool) -> RegisteredSchema:
         if isinstance(schema_id, str):
             fields = self._client.get(path("schemas", "guids", schema_id))
             number = int(self._client.get(path("schemas", "guids", schema_id, "ids"))[0]["id"])
@@ -42,10 +58,10 @@ class RegistrySource:
 
     def by_subject(self, subject: str, version: int | str = "latest") -> RegisteredSchema:
         """A version of a subject. Raises ClientError, SerdesError."""
-        resource = path("subjects", subject, "versions", version)
-        fields = self._client.get(resource)
-        found = self._schema(int(fields["id"]), fields, path("subjects", subject, "versions", fields["version"]))
-        return found._replace(registered_as=((subject, int(fields["version"])),))
+        with _known_form(f"version {version} of {subject}"):
+            fields = self._client.get(path("subjects", subject, "versions", version))
+            found = self._schema(int(fields["id"]), fields, path("subjects", subject, "versions", fields["version"]))
+            return found._replace(registered_as=((subject, int(fields["version"])),))
 
     def _schema(self, schema_id: int, fields: Mapping[str, Any], resource: str) -> RegisteredSchema:
         kind = fields.get("schemaType") or AVRO
@@ -117,5 +133,3 @@ class Decoder:
             return f"the registry has no schema {schema_id}"
         except (SerdesError, TimedOut) as error:
             return str(error)
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise ClientError(f"the registry returned schema {schema_id} in an unknown form: {error!r}") from error
