@@ -72,8 +72,11 @@ def compile_proto(files: Mapping[str, str], main: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="minibroker-protoc-") as folder:
         for name, text in files.items():
             path = Path(folder, "in", name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            except (FileExistsError, IsADirectoryError, NotADirectoryError):
+                raise ProtocError(f"{name!r} cannot be imported: of two names, one is the folder of the other") from None
         output = Path(folder, "out")
         arguments = [f"--descriptor_set_out={output}", "--include_imports", f"-I{folder}/in", main]
         try:

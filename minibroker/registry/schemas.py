@@ -109,11 +109,14 @@ class Schemas:
         """
         found: dict[tuple[str, int], ReferencedSchema] = {}
         size = 0
-        for name, schema in self._referenced(content, subject, set()):
-            found.setdefault((schema.subject, schema.version), ReferencedSchema(name, schema.content.text))
-            size += len(schema.content.text)
-            if len(found) > _REFERENCED_MAX or size > _REFERENCED_BYTES_MAX:
-                raise invalid_schema(f"more than {_REFERENCED_MAX} schemas or {_REFERENCED_BYTES_MAX} bytes are referenced")
+        try:
+            for name, schema in self._referenced(content, subject, set()):
+                found.setdefault((schema.subject, schema.version), ReferencedSchema(name, schema.content.text))
+                size += len(schema.content.text)
+                if len(found) > _REFERENCED_MAX or size > _REFERENCED_BYTES_MAX:
+                    raise invalid_schema(f"more than {_REFERENCED_MAX} schemas or {_REFERENCED_BYTES_MAX} bytes are referenced")
+        except RecursionError:
+            raise invalid_schema("the chain of references is too long") from None
         return tuple(found.values())
 
     def _referenced(self, content: SchemaContent, subject: str, seen: set[tuple[str, int]]) -> Iterator[tuple[str, StoredSchema]]:

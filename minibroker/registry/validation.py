@@ -228,12 +228,15 @@ def record_name(schema_type: str, text: str) -> str | None:
         package = re.search(r"^package ([\w.]+);$", text, re.MULTILINE)
         message = re.search(r"^message (\w+) \{", text, re.MULTILINE)
         return None if message is None else ".".join(each[1] for each in (package, message) if each is not None)
-    found = json.loads(text)
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None  # another registry let it pass
     if not isinstance(found, dict):
         return None
-    if schema_type != AVRO:
-        return cast("str | None", found.get("title"))
-    name, namespace = found.get("name"), found.get("namespace")
+    name, namespace = found.get("name" if schema_type == AVRO else "title"), found.get("namespace") if schema_type == AVRO else None
+    if not isinstance(name, str) or not isinstance(namespace, str | None):
+        return None
     return name if not name or not namespace or "." in name else f"{namespace}.{name}"
 
 

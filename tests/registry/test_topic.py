@@ -19,8 +19,11 @@ from minibroker.records.record import Record
 from minibroker.registry import json_text
 from minibroker.registry.errors import RegistryError
 from minibroker.registry.json_text import read_json, write_json
+from minibroker.registry.protoc import ProtocError, compile_proto
+from minibroker.registry.records import Key
 from minibroker.registry.registry import Registry
 from minibroker.registry.state import RegistryState
+from minibroker.registry.stored_schema import Reference, SchemaContent
 from tests.registry.conftest import RegistryClient
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.soak import examples
@@ -288,3 +291,21 @@ def test_unknown_contexts_are_not_kept() -> None:
     state = RegistryState()
     found = [weakref.ref(state.ids_in(".any")), weakref.ref(state.ids_of(":.any:subject"))]
     assert [each() for each in found] == [None, None]
+
+
+def test_a_long_chain_of_references_is_refused() -> None:
+    broker = BrokerInMemory()
+    registry = Registry(lambda: broker.services)
+    for number in range(2_000):
+        references = [{"name": "n", "subject": f"s{number - 1}", "version": 1}] if number else []
+        value = {"id": number + 1, "schema": INT, "references": references}
+        registry.state.replay(Key("SCHEMA", f"s{number}", 1), value)
+    content = SchemaContent("AVRO", INT, (Reference("n", "s1999", 1),))
+    with pytest.raises(RegistryError, match="the chain of references is too long"):
+        registry.schemas.references_of(content, "x")
+
+
+def test_names_that_are_files_and_folders_are_refused() -> None:
+    for names in (("a", "a/b"), ("a/b", "a"), ("a", "a/b/c")):
+        with pytest.raises(ProtocError, match="one is the folder of the other"):
+            compile_proto(dict.fromkeys(names, ""), "a")
