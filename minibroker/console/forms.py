@@ -39,7 +39,7 @@ def number(body: dict[str, Any], name: str, default: int | None = None, *, least
 
 def flag(body: dict[str, Any], name: str) -> bool:
     """Return whether a box is ticked."""
-    return body.get(name) in {True, "true", "on", "1"}
+    return body.get(name) in (True, "true", "on", "1")  # a tuple: the value may be a list
 
 
 def planned(message: str, columns: Mapping[str, str], rows: list[dict[str, Any]]) -> dict[str, Any]:

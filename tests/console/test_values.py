@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import pytest
+
+from minibroker.console.actions.producing import partition_of
 from minibroker.console.annotated import annotated
 from minibroker.console.bodies import body_of
+from minibroker.console.forms import flag
 from minibroker.console.reading import Transactions
 from minibroker.console.scanning import UNSETTLED, Scan
 from minibroker.console.values import PREVIEW_BYTES, shown, visible
@@ -83,3 +87,9 @@ def test_bytes_of_a_batch_have_the_names_of_their_fields() -> None:
     assert next(line for line in lines if line["name"] == "crc")["value"].endswith("(valid)")
     assert lines[-1]["name"] == "record 0"
     assert "key k, value v" in lines[-1]["value"]
+
+
+def test_fields_of_forms_may_be_any_json() -> None:
+    assert not flag({"box": []}, "box")
+    with pytest.raises(ValueError, match="partition must be a whole number"):
+        partition_of({"partition": []}, 1, None)

@@ -45,7 +45,7 @@ async def produce(visit: Visit, body: dict[str, Any]) -> dict[str, Any]:
     visit.visitor.check(Operation.WRITE, ResourceType.TOPIC, name)  # first: otherwise the error shows which topics exist
     topic = visit.host.cluster.topic(name)
     records = await _records(visit, body)
-    partition = _partition(body, len(topic.partitions), records[0].key)
+    partition = partition_of(body, len(topic.partitions), records[0].key)
     end, codec = text(body, "transaction", "none"), Compression.from_name(text(body, "compression", "none"))
     if end not in _ENDS:
         raise ValueError(f"transaction must be one of {', '.join(_ENDS)}, got {end[:30]!r}")
@@ -128,8 +128,9 @@ def _content(given: str, encoding: str, name: str) -> bytes:
         raise ValueError(f"{name} is not base64: {error}") from None
 
 
-def _partition(body: dict[str, Any], count: int, key: bytes | None) -> int:
-    if body.get("partition") not in {None, ""}:
+def partition_of(body: dict[str, Any], count: int, key: bytes | None) -> int:
+    """Return the partition in a form, or the one that a client would choose."""
+    if body.get("partition") not in (None, ""):  # likewise
         return number(body, "partition", least=0, most=2**31 - 1)
     return random.randrange(count) if key is None else (murmur2(key) & 0x7FFFFFFF) % count  # noqa: S311  which partition is no secret
 
