@@ -211,7 +211,8 @@ class PartitionLogs:
 
     def _adopt(self, log: PartitionLog) -> None:
         log.producers.is_allocated = self._store.is_allocated_producer_id
-        log.failures.on_storage_error = partial(self._on_log_error, ref(log.failures))  # a strong reference would be a cycle
+        key = log.topic, log.partition
+        log.failures.on_storage_error = partial(self._on_log_error, key, ref(log.failures))  # a strong reference would be a cycle
 
     def raise_leader_epochs(self, partitions: Sequence[Partition]) -> None:
         """Give partitions a new leader epoch durably, as an election does.
@@ -274,10 +275,10 @@ class PartitionLogs:
 
     # Failures
 
-    def _on_log_error(self, failures_of: ReferenceType[LogFailures], error: OSError) -> None:
+    def _on_log_error(self, key: tuple[str, int], failures_of: ReferenceType[LogFailures], error: OSError) -> None:
         failures = failures_of()
-        opened = [log for each in self.directories for log in each.logs.values()] + [each.online_log for each in self.partitions()]
-        log = next((log for log in opened if log is not None and log.failures is failures), None)
+        logs = (each.logs.get(key) for each in self.directories)
+        log = next((log for log in logs if log is not None and log.failures is failures), None)
         if log is not None:
             self._on_storage_error(log, error)
 
