@@ -41,6 +41,7 @@ class Found(NamedTuple):
     rows: list[dict[str, Any]]
     next_offset: int  #: where the search goes on
     record_count: int  #: how many records were looked at
+    is_cut: bool = False  #: whether matches before the first row are left out, because together they have too many bytes
 
 
 class Scan(NamedTuple):
@@ -111,12 +112,13 @@ class _Scanner:
         self._rows: deque[dict[str, Any]] = deque()
         self._kept_bytes = 0
         self._record_count = 0
+        self._is_cut = False
         self._next_offset = scan.offset
         self.is_over = False
 
     def found(self) -> Found:
         """Return the rows so far."""
-        return Found([*self._rows], self._next_offset, self._record_count)
+        return Found([*self._rows], self._next_offset, self._record_count, self._is_cut)
 
     def take(self, data: bytes) -> int:
         """Look at whole batches, and return the size of those that were looked at."""
@@ -159,14 +161,21 @@ class _Scanner:
 
     def _add(self, row: dict[str, Any]) -> None:
         self._rows.append(row)
-        self._kept_bytes += _kept_size(row)
+        self._kept_bytes += kept_size(row)
         while self._scan.takes_last and len(self._rows) > 1 and (len(self._rows) > self._scan.row_count or self._kept_bytes > KEPT_MAX):
-            self._kept_bytes -= _kept_size(self._rows.popleft())
+            self._is_cut |= len(self._rows) <= self._scan.row_count
+            self._kept_bytes -= kept_size(self._rows.popleft())
 
 
-def _kept_size(row: dict[str, Any]) -> int:
+def kept_size(row: dict[str, Any]) -> int:
+    """Return the bytes of key and value that a row keeps for decoding."""
     record: Record | None = row.get(RECORD)
     return 0 if record is None else len(record.key or b"") + len(record.value or b"")
+
+
+def order_of(row: dict[str, Any]) -> tuple[int, int, int]:
+    """Return by what rows of several partitions are sorted, the oldest first."""
+    return row.get("timestamp_ms", 0), row["partition"], row["offset"]
 
 
 def _records(batch: RecordBatch, wanted: Filter | None) -> Iterable[Record] | None:

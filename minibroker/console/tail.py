@@ -17,7 +17,7 @@ from minibroker.console.live import Stream
 from minibroker.console.page import Visit
 from minibroker.console.pages.records import filter_of, partitions_of
 from minibroker.console.rendering import Templates
-from minibroker.console.scanning import Scan
+from minibroker.console.scanning import Scan, order_of
 from minibroker.errors import KafkaError
 from minibroker.security.acl import Operation, ResourceType
 
@@ -111,5 +111,5 @@ async def _new_rows(request: TailRequest, positions: dict[int, int]) -> tuple[li
             if not size:
                 break
         positions[partition.index] = offset
-    rows.sort(key=lambda row: (row.get("timestamp_ms", 0), row["partition"], row["offset"]))
+    rows.sort(key=order_of)
     return rows[-ROWS_MAX:], skipped + max(len(rows) - ROWS_MAX, 0)

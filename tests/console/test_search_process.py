@@ -19,7 +19,7 @@ import pytest
 
 from minibroker.background import Background, LowPriority
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.console import reading, scanning
+from minibroker.console import reading, scanning, searching
 from minibroker.console.filters import Filter
 from minibroker.console.host import Host
 from minibroker.console.observer import Observer
@@ -128,6 +128,26 @@ async def test_a_process_finds_what_a_thread_finds(searched: Searched, monkeypat
     assert found["rows"] == in_thread["rows"]
     assert [row["offset"] for row in found["rows"]] or query == {"q": "nothing has this"}
     assert found["cursor"] == in_thread["cursor"]
+
+
+@pytest.mark.parametrize("query", [{"q": "x"}, {"q": "x", "from": "oldest"}, {"from": "oldest"}])
+async def test_a_search_that_keeps_many_bytes_leaves_out_no_match(
+    searched: Searched, monkeypatch: pytest.MonkeyPatch, query: dict[str, str]
+) -> None:
+    monkeypatch.setattr(reading, "RESTS", 0)
+    monkeypatch.setattr(RealFiles, "is_shared", False)
+    monkeypatch.setattr(scanning, "KEPT_MAX", 10_000)  # of about 12 records
+    monkeypatch.setattr(searching, "KEPT_MAX", 10_000)
+    monkeypatch.setattr(searching, "_WINDOW", 50)
+    searched.host.reader.keeps_records = True
+    offsets: list[int] = []
+    found: dict[str, Any] = {"cursor": ""}
+    while len(offsets) < 60:
+        found = await searched.search(count="200", cursor=found["cursor"], **query)
+        assert 0 < len(found["rows"]) < 30
+        offsets += [row["offset"] for row in found["rows"]]
+    newest_first = "from" not in query
+    assert offsets == [COUNT - 1 - each if newest_first else each for each in range(len(offsets))]
 
 
 async def test_rows_of_a_process_have_the_states_of_transactions(searched: Searched) -> None:

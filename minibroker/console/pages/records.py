@@ -10,7 +10,7 @@ from minibroker.console.filters import Filter, FilterError, parse_json_path
 from minibroker.console.page import NotFoundError, Page, QueryError, Visit
 from minibroker.console.pages.topics import quoted
 from minibroker.console.reading import batches_of
-from minibroker.console.scanning import Scan
+from minibroker.console.scanning import Scan, order_of
 from minibroker.console.searching import Search, parse_cursor
 from minibroker.console.times import parse_time
 from minibroker.records.any_format import decode_records
@@ -35,11 +35,11 @@ async def records(visit: Visit) -> dict[str, Any]:
         raise QueryError(f"from must be one of {', '.join(STARTS)}, got {start!r}")
     wanted, count = filter_of(visit), visit.number("count", _COUNT, least=1, most=_COUNT_MAX)
     partitions = partitions_of(visit, topic)
-    search = Search(visit.host.reader, wanted, count)
+    search = Search(visit.host.reader, wanted, count, is_newest=start == "newest" and wanted.is_empty)
     positions = await _positions(visit, topic, partitions, start, count, is_search=not wanted.is_empty)
     await (search.backwards if start == "newest" and not wanted.is_empty else search.forwards)(partitions, positions)
     await visit.decode(search.rows, topic.name)
-    rows = sorted(search.rows, key=lambda row: (row.get("timestamp_ms", 0), row["partition"], row["offset"]), reverse=start == "newest")
+    rows = sorted(search.rows, key=order_of, reverse=start == "newest")
     return {
         "topic": topic.name,
         "partition": visit.text("partition"),
@@ -53,7 +53,7 @@ async def records(visit: Visit) -> dict[str, Any]:
         "until": visit.text("until"),
         "count": count,
         "is_filtered": not wanted.is_empty,
-        "rows": rows[:count] if start == "newest" and wanted.is_empty else rows,
+        "rows": rows,
         "record_count": search.record_count,
         "is_complete": not search.left,
         "cursor": search.cursor,
