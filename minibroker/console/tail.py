@@ -77,8 +77,8 @@ def _positions(partitions: list[Partition], last_event_id: str) -> dict[int, int
     ends |= {each.index: 0 for each in partitions if each.is_unopened}
     for pair in last_event_id.split(","):
         index, _, offset = pair.partition(":")
-        if index.isdecimal() and offset.isdecimal() and int(index) in ends:
-            ends[int(index)] = min(ends[int(index)], int(offset))
+        if index.isdecimal() and offset.isdecimal() and int(index[:12]) in ends:
+            ends[int(index[:12])] = min(ends[int(index[:12])], int(offset[:20]))
     return ends
 
 
@@ -107,9 +107,12 @@ async def _new_rows(request: TailRequest, positions: dict[int, int]) -> tuple[li
             except KafkaError:
                 break
             rows += found.rows
+            rows.sort(key=order_of)
+            left_out = max(len(rows) - ROWS_MAX, 0)
+            del rows[:left_out]  # at once: a topic has many partitions, and a row may keep its whole record
+            skipped += left_out
             offset = found.next_offset
             if not size:
                 break
         positions[partition.index] = offset
-    rows.sort(key=order_of)
-    return rows[-ROWS_MAX:], skipped + max(len(rows) - ROWS_MAX, 0)
+    return rows, skipped

@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
+import weakref
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ import pytest
 
 from minibroker.background import Background, LowPriority
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.console import reading, scanning, searching
+from minibroker.console import reading, scanning, searching, tail
 from minibroker.console.filters import Filter
 from minibroker.console.host import Host
 from minibroker.console.observer import Observer
@@ -192,6 +193,32 @@ async def test_a_search_continues_in_a_thread_if_its_file_was_replaced(searched:
     searched.processes.before = replace
     found = await searched.search(json="$.id = 2", **{"from": "oldest"})
     assert [row["offset"] for row in found["rows"]] == [2]
+
+
+class _Row(dict[str, Any]):
+    """A row that can be referred to weakly."""
+
+
+async def test_a_live_tail_of_many_partitions_keeps_few_rows() -> None:
+    logs = [SimpleNamespace(log_end_offset=25) for _ in range(20)]
+    partitions: Any = [SimpleNamespace(index=index, online_log=log, is_unopened=False) for index, log in enumerate(logs)]
+    seen: list[weakref.ref[_Row]] = []
+
+    async def find_rows(partition: Any, scan: Scan) -> tuple[scanning.Found, int]:
+        rows = [_Row(timestamp_ms=offset, partition=partition.index, offset=offset) for offset in range(scan.offset, 25)]
+        seen.extend(map(weakref.ref, rows))
+        assert sum(each() is not None for each in seen) <= 3 * tail.ROWS_MAX
+        return scanning.Found([*rows], 25, len(rows)), 1
+
+    host = SimpleNamespace(reader=SimpleNamespace(find_rows=find_rows))
+    request: Any = SimpleNamespace(partitions=partitions, wanted=Filter(), visit=SimpleNamespace(host=host))
+    last_event_id = ",".join([*(f"{index}:0" for index in range(20)), f"{'9' * 5_000}:1", f"0:{'9' * 5_000}"])
+    positions = tail._positions(partitions, last_event_id)
+    rows, skipped = await tail._new_rows(request, positions)
+    assert [(row["offset"], row["partition"]) for row in rows] == [(23, each) for each in range(15, 20)] + [
+        (24, each) for each in range(20)
+    ]
+    assert skipped == 20 * 25 - tail.ROWS_MAX
 
 
 async def test_a_topic_may_be_deleted_during_its_search(searched: Searched) -> None:
