@@ -141,3 +141,19 @@ def test_tracked_files_name_no_registry() -> None:
         if registry.encode() in (ROOT / name).read_bytes()
     ]
     assert found == []
+
+
+def test_compiled_modules_mean_the_same_to_mypyc() -> None:
+    """It makes a list of a generator expression, and ignores the cause of a `raise`, which `storage_error` sets itself."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    names = project["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]["modules"]
+    different = []
+    for name in names:
+        for node in ast.walk(ast.parse((PACKAGE / f"{name}.py").read_text())):
+            if isinstance(node, ast.Raise) and isinstance(node.cause, ast.Name):
+                is_the_same = isinstance(node.exc, ast.Call) and ast.unparse(node.exc.func).endswith(("failed", "storage_error"))
+            else:
+                is_the_same = not (isinstance(node, ast.Return) and isinstance(node.value, ast.GeneratorExp))
+            if not is_the_same and isinstance(node, ast.stmt):
+                different.append(f"{name}.py:{node.lineno}")
+    assert different == []

@@ -175,5 +175,5 @@ def length_of(length: int | None, *, compact: bool, wide: bool) -> bytes:
         return unsigned_varint(0 if length is None else length + 1)
     try:
         return (_INT32 if wide else _INT16).pack(-1 if length is None else length)
-    except struct_error as error:
-        raise EncodeError(f"length {length}") from error
+    except struct_error:
+        raise EncodeError(f"length {length}") from None
