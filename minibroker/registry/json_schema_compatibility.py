@@ -60,15 +60,15 @@ class Side(NamedTuple):
 
 
 class JsonSchemaComparison:
-    """Compares an old schema with a new one."""
+    """Compares an old schema with a new one. Comparisons within it, of negated schemas, share its budget."""
 
-    def __init__(self, old: Side, new: Side) -> None:
+    def __init__(self, old: Side, new: Side, pairs_left: Iterator[int] | None = None) -> None:
         self._old = old
         self._new = new
         self._known: dict[tuple[int, int], list[Change] | None] = {}  #: paths are relative to the pair; None while it is compared
         self._assumed: set[tuple[int, int]] = set()  #: pairs that were taken for compatible, because they contain themselves
         self._failed: dict[tuple[int, int], list[Change]] = {}  #: of the last pass
-        self._pairs = 0
+        self._pairs_left = iter(range(_PAIRS_MAX)) if pairs_left is None else pairs_left
 
     def changes(self) -> list[Change]:
         """All changes that are not compatible.
@@ -92,8 +92,7 @@ class JsonSchemaComparison:
                 self._assumed.add(pair)
                 return self._failed.get(pair, [])
             return known
-        self._pairs += 1
-        if self._pairs > _PAIRS_MAX:
+        if next(self._pairs_left, None) is None:
             raise invalid_schema(f"the schemas are too complex to compare: more than {_PAIRS_MAX} pairs of their parts")
         self._known[pair] = None
         found = self._known[pair] = self._compare_kinds(old, new)
@@ -128,6 +127,7 @@ class JsonSchemaComparison:
                 reverse = JsonSchemaComparison(
                     Side(self._new.nodes, self._new.nodes.of(new.keywords["not"], new.scope)),
                     Side(self._old.nodes, self._old.nodes.of(old.keywords["not"], old.scope)),
+                    self._pairs_left,
                 )
                 return [Change("NOT_TYPE_EXTENDED", "not")] if reverse.changes() else []
         return [*_compare_values(old.keywords, new.keywords)]

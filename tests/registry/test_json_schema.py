@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema.validators import Draft7Validator
 
+from minibroker.registry import json_schema_compatibility
 from minibroker.registry.errors import RegistryError
 from minibroker.registry.json_schema import JsonSchema
 from minibroker.registry.parsed_schema import ReferencedSchema
@@ -271,6 +272,20 @@ def test_schemas_that_multiply_are_refused() -> None:
     new = json.loads(json.dumps(old).replace('"type": "string"', '"type": "number"'))
     with pytest.raises(RegistryError, match="too complex"):
         parse(new).differences(parse(old))
+
+
+def test_negations_that_multiply_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_schema_compatibility, "_PAIRS_MAX", 5_000)
+
+    def schema(least: int) -> JsonSchema:
+        levels: dict[str, Any] = {"l0": {"type": "string", "minLength": least}}
+        for level in range(1, 30):
+            below = {"$ref": f"#/definitions/l{level - 1}"}
+            levels[f"l{level}"] = {"anyOf": [{"not": {"anyOf": [below, {"type": "string", "minLength": part}]}} for part in range(3)]}
+        return parse({"definitions": levels, "anyOf": [{"$ref": "#/definitions/l29"}, {"type": "null"}]})
+
+    with pytest.raises(RegistryError, match="too complex"):
+        schema(2).differences(schema(1))
 
 
 VALUES = st.recursive(
