@@ -27,6 +27,7 @@ from minibroker.spark.failures import SourceError
 
 _DEPTH_MAX: Final = 100
 _FIELDS_MAX: Final = 10_000
+_STEPS_MAX: Final = 50_000  #: schemas that are looked at, each as often as it is referenced
 _SIMPLE: Final[Mapping[str, DataType]] = {
     "string": StringType(),
     "integer": LongType(),
@@ -68,11 +69,15 @@ class _Types:
                     if isinstance(each.get(name), str):
                         self._documents.setdefault(each[name].rstrip("#"), each)
         self._fields_left = _FIELDS_MAX
+        self._steps_left = _STEPS_MAX
 
     def of(self, schema: Any, document: Any, within: tuple[int, ...]) -> DataType:
         """Return the type of a schema in a document; `within` are the schemas around it."""
         if not isinstance(schema, dict) or id(schema) in within or len(within) > _DEPTH_MAX:
             return _TEXT
+        self._steps_left -= 1
+        if self._steps_left < 0:
+            raise SourceError(f"the schema has more than {_STEPS_MAX} parts, each counted as often as it is referenced")
         within = (*within, id(schema))
         if isinstance(schema.get("$ref"), str):
             target, target_document = self._target(schema["$ref"], document)

@@ -86,3 +86,10 @@ def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(10):
         deep = {"type": "array", "items": deep}
     assert json_type(json.dumps(deep), {}).simpleString() == "array<array<array<array<array<array<string>>>>>>"
+
+
+def test_references_that_double_at_each_step_end_at_a_limit() -> None:
+    steps = {f"a{number}": {"anyOf": [{"$ref": f"#/definitions/a{number - 1}"}] * 2} for number in range(1, 90)}
+    schema = {"definitions": {"a0": {"type": "string"}, **steps}, "properties": {"text": {"$ref": "#/definitions/a40"}}}
+    with pytest.raises(SourceError, match="more than 50000 parts"):
+        json_type(json.dumps(schema), {})
