@@ -32,7 +32,7 @@ from minibroker.registry.records import context_key, context_value, schema_key, 
 from minibroker.registry.requests import SchemaRequest
 from minibroker.registry.settings import Settings, with_defaults
 from minibroker.registry.state import RegistryState
-from minibroker.registry.stored_schema import PROTOBUF, SchemaContent, StoredSchema, may_be_equal
+from minibroker.registry.stored_schema import JSON, PROTOBUF, SchemaContent, StoredSchema, may_be_equal
 from minibroker.registry.subjects import DEFAULT_CONTEXT, Subject, parse_subject, with_parent
 from minibroker.registry.topic import Change, SchemasTopic
 
@@ -40,6 +40,7 @@ ID_MAX: Final = (1 << 31) - 1
 _PARSED_MAX: Final = 1_000  #: parsed schemas that are kept
 _PARSED_BYTES_MAX: Final = 16 << 20  #: of their texts
 _THREAD_FROM: Final = 4_096  #: bytes of text: longer ones are parsed in a thread, so that the loop goes on
+_JSON_THREAD_FROM: Final = 1_024  #: likewise, of JSON schemas that are compared: each part with many others
 _REFERENCED_MAX: Final = 1_000  #: schemas that one schema references, directly or not
 _REFERENCED_BYTES_MAX: Final = 4 << 20
 
@@ -285,7 +286,9 @@ class Schemas:
             (each, await self.parse_stored(each) if each.content.schema_type == content.schema_type else None)
             for each in compared_versions(level, earlier)
         ]
-        if len(content.text) + sum(len(each.content.text) for each, _ in versions) < _THREAD_FROM:
+        compared = [content, *(each.content for each, _ in versions)]
+        limit = _JSON_THREAD_FROM if content.schema_type == JSON else _THREAD_FROM
+        if sum(len(each.text) for each in compared) < limit and not any(each.references for each in compared):
             return incompatibilities(level, parsed, versions)
         return await asyncio.to_thread(incompatibilities, level, parsed, versions)
 

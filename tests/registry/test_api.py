@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from typing import Any
 from urllib.parse import quote
+
+import pytest
 
 from tests.registry.conftest import RegistryClient, schema_body
 from tests.support.broker_in_memory import BrokerInMemory
@@ -345,6 +348,27 @@ async def test_lists_are_paged(registry: RegistryClient) -> None:
     assert [each["subject"] for each in await registry.get("/schemas", limit="1")] == ["a"]
     for offset in ("x", "\u00b2", "9" * 5_000):
         assert (await registry.get("/subjects", offset=offset))[:2] == (400, 400)
+
+
+@pytest.mark.parametrize(
+    "kind, references, runs_in_loop",
+    [("AVRO", [], True), ("AVRO", [{"name": "n", "subject": "other", "version": 1}], False), ("JSON", [], False)],
+)
+async def test_what_may_be_large_is_compared_in_a_thread(
+    registry: RegistryClient, monkeypatch: pytest.MonkeyPatch, kind: str, references: list[Any], runs_in_loop: bool
+) -> None:
+    await registry.register("other", record("a", name="n"))
+    threads: list[threading.Thread] = []
+
+    def compare(*_: Any) -> list[str]:
+        threads.append(threading.current_thread())
+        return []
+
+    monkeypatch.setattr("minibroker.registry.schemas.incompatibilities", compare)
+    for number in range(2):
+        schema = record(f"f{number}", doc="x" * 600) if kind == "AVRO" else {"description": f"{number}" * 600}
+        assert await registry.register("a", schema, schemaType=kind, references=references) == number + 2
+    assert (threads[-1] is threading.current_thread()) is runs_in_loop
 
 
 async def test_numbers_in_addresses_have_a_limit(registry: RegistryClient) -> None:
