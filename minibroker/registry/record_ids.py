@@ -105,7 +105,8 @@ class _Walk:
             if has_headers and (value_stop != end - 1 or data[value_stop]):  # most records have no headers
                 headers = _headers(data, value_stop, end)
         except (IndexError, InvalidRecord):
-            raise InvalidRecord(f"record {self._index} is shorter than its fields") from None
+            why = "is shorter than its fields" if has_headers else f"has no value within its first {LONG_RECORD} bytes, to find a schema id"
+            raise InvalidRecord(f"record {self._index} {why}") from None
         if value_stop >= stop or key_size < -1 or value_size < -1:
             raise InvalidRecord(f"record {self._index} is shorter than its fields")
         key = _id_at(data, key_start, key_size, headers, "key")

@@ -189,6 +189,12 @@ def test_ids_of_long_records_are_read_without_the_rest() -> None:
         assert [sizes for _, _, sizes, _, _ in found] == [(-1, 12), (-1, len(long)), (-1, 12), (-1, 700_000), (-1, -1)]
 
 
+def test_the_reason_is_given_for_a_key_that_is_too_long() -> None:
+    batch = RecordBatch(memoryview(batch_of(with_id(5), key=bytes(2 * LONG_RECORD))))
+    with pytest.raises(InvalidRecord, match="record 0 has no value within its first 1048576 bytes"):
+        finished(read_ids(batch, lambda *_: None))
+
+
 @pytest.mark.parametrize(
     ("schema_type", "text", "name"),
     [
