@@ -77,8 +77,8 @@ def _positions(partitions: list[Partition], last_event_id: str) -> dict[int, int
     ends |= {each.index: 0 for each in partitions if each.is_unopened}
     for pair in last_event_id.split(","):
         index, _, offset = pair.partition(":")
-        if index.isdecimal() and offset.isdecimal() and int(index[:12]) in ends:
-            ends[int(index[:12])] = min(ends[int(index[:12])], int(offset[:20]))
+        if index.isdecimal() and offset.isdecimal() and (number := int(index[:12])) in ends:
+            ends[number] = min(ends[number], int(offset[:20]))
     return ends
 
 

@@ -26,13 +26,13 @@ logger = logging.getLogger(__name__)
 class LogFailures:
     """Whether a log may be used. Invariant: a closed log has an `offline_cause` as well."""
 
-    __slots__ = ("__weakref__", "directory", "is_closed", "offline_cause", "on_storage_error")
+    __slots__ = ("directory", "is_closed", "offline_cause", "on_storage_error")
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
         self.is_closed = False
         self.offline_cause: OSError | None = None
-        self.on_storage_error: Callable[[OSError], None] | None = None
+        self.on_storage_error: Callable[[LogFailures, OSError], None] | None = None
 
     @property
     def _name(self) -> str:
@@ -54,7 +54,7 @@ class LogFailures:
         if is_fatal and self.offline_cause is None:
             self.offline_cause = error
         if self.on_storage_error is not None:
-            self.on_storage_error(error)
+            self.on_storage_error(self, error)
         return storage_error(self._name, error)
 
     def offline_error(self) -> KafkaStorageError:

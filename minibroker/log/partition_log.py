@@ -314,7 +314,7 @@ class PartitionLog:
             self.first_unstable_offset = self.last_stable_offset = max(oldest_transaction, self.log_start_offset)
 
     def hold(self) -> None:
-        """Leave the high watermark and the last stable offset where they are until `release`, as while followers do not fetch."""
+        """Keep the high watermark and the last stable offset until `release`, as if followers did not fetch."""
         if self.held_log_start_offset is None:
             self.held_log_start_offset = self.log_start_offset
 

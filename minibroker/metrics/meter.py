@@ -85,7 +85,7 @@ class Meter:
         return connection
 
     def around(self, dispatcher: D) -> D:
-        """Count the requests of a dispatcher of a subclass of Dispatcher, whose connections must be MeteredConnections."""
+        """Count the requests of a dispatcher, such as CountedDispatcher. Its connections must be MeteredConnections."""
         _Counted(self, dispatcher)
         return dispatcher
 

@@ -46,7 +46,7 @@ from minibroker.records.legacy import (
     timestamp_of,
     write_message,
 )
-from minibroker.records.record import MAX_VARINT_BITS, Record, decode_record, encode_record, read_varint
+from minibroker.records.record import Record, decode_record, encode_record, read_varint
 from minibroker.records.steps import Steps
 from minibroker.records.validate import INT64_MAX, ProduceRules, RecordJudge, too_large
 
@@ -236,14 +236,14 @@ def downgrade_in_steps(data: bytes, magic: int, first_offset: int, *, max_count:
                 count += 1
             if not left % _STEP_RECORDS:
                 yield None
-        arrived = bytearray(buffer[position:])
+        del arrived[:position]
     return bytes(out)
 
 
 def _is_whole(buffer: bytes | bytearray, position: int) -> bool:
     """Whether `buffer` has the whole record at `position`."""
     try:
-        length, start = read_varint(bytes(buffer[position : position + MAX_VARINT_BITS // 7]), 0)
+        length, start = read_varint(buffer, position)
     except IndexError:
         return False
-    return position + start + length <= len(buffer)
+    return start + length <= len(buffer)

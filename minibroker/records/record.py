@@ -64,7 +64,7 @@ def decode_record(data: bytes, position: int) -> tuple[int, int, bytes | None, b
     return offset_delta, timestamp_delta, key, value, headers, position
 
 
-def read_varint(data: bytes | memoryview, position: int, max_bits: int = MAX_VARINT_BITS) -> tuple[int, int]:
+def read_varint(data: bytes | bytearray | memoryview, position: int, max_bits: int = MAX_VARINT_BITS) -> tuple[int, int]:
     """Return a zigzag number and the position after it. Raises InvalidRecord above `max_bits`, IndexError if `data` ends first."""
     number = shift = 0
     while True:

@@ -29,14 +29,13 @@ from minibroker.registry.errors import (
 )
 from minibroker.registry.parsed_schema import SIZE_MAX, ParsedSchema, ReferencedSchema, SchemaParser
 from minibroker.registry.records import context_key, context_value, schema_key, schema_value, settings_value, subject_key
-from minibroker.registry.requests import SchemaRequest
+from minibroker.registry.requests import NUMBER_MAX, SchemaRequest
 from minibroker.registry.settings import Settings, with_defaults
 from minibroker.registry.state import RegistryState
 from minibroker.registry.stored_schema import JSON, PROTOBUF, SchemaContent, StoredSchema, may_be_equal
 from minibroker.registry.subjects import DEFAULT_CONTEXT, Subject, parse_subject, with_parent
 from minibroker.registry.topic import Change, SchemasTopic
 
-ID_MAX: Final = (1 << 31) - 1
 _PARSED_MAX: Final = 1_000  #: parsed schemas that are kept
 _PARSED_BYTES_MAX: Final = 16 << 20  #: of their texts
 _THREAD_FROM: Final = 4_096  #: bytes of text: longer ones are parsed in a thread, so that the loop goes on
@@ -255,8 +254,8 @@ class Schemas:
             schema_id = ids.last_id + 1 if known is None else known
         elif schema_id in ids.contents and ids.contents[schema_id] != request.content:
             raise not_permitted(f"Overwrite new schema with id {schema_id} in context {_context_text(subject)} is not permitted.")
-        if schema_id > ID_MAX:
-            raise not_permitted(f"no id above {ID_MAX} can be assigned")
+        if schema_id > NUMBER_MAX:
+            raise not_permitted(f"no id above {NUMBER_MAX} can be assigned")
         return StoredSchema(subject, version, schema_id, request.content)
 
     def _registration(self, schema: StoredSchema, versions: list[StoredSchema]) -> list[Change]:

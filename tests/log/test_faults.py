@@ -32,7 +32,7 @@ def test_failed_write_is_truncated(code: int, torn_at: int | None, open_log: Ope
     files = FaultyFiles()
     log = open_log(files=files)
     told: list[int | None] = []
-    log.failures.on_storage_error = lambda error: told.append(error.errno)
+    log.failures.on_storage_error = lambda _, error: told.append(error.errno)
     log.append(idempotent_batch(5, 0, b"before"))
     files.fail("write", code, torn_at=torn_at, path_part=".log")
 
@@ -249,7 +249,7 @@ def test_new_segment_folder_entry_is_synced_before_its_records_count_as_flushed(
 def test_flush_of_a_log_deleted_meanwhile_fails_without_logging(open_log: OpenLog, caplog: pytest.LogCaptureFixture) -> None:
     log = open_log()
     told: list[OSError] = []
-    log.failures.on_storage_error = told.append
+    log.failures.on_storage_error = lambda _, error: told.append(error)
     log.append(batch_of(b"a"))
     flush = log.flusher.begin_flush()
     log.delete()

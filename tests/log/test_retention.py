@@ -290,7 +290,7 @@ def test_disk_failure_is_reported(operation: str, open_log: OpenLog, clock: Manu
     files = FaultyFiles()
     log = open_log(retention_ms=1, files=files)
     told: list[OSError] = []
-    log.failures.on_storage_error = told.append
+    log.failures.on_storage_error = lambda _, error: told.append(error)
     fill(log, 9000, 9000)
     files.fail(operation, errno.EIO)
     with contextlib.suppress(KafkaStorageError):

@@ -135,7 +135,7 @@ def test_marker_without_its_index_entry_takes_the_log_offline(torn_at: int | Non
     files = FaultyFiles()
     log = open_log(files=files)
     told: list[int | None] = []
-    log.failures.on_storage_error = lambda error: told.append(error.errno)
+    log.failures.on_storage_error = lambda _, error: told.append(error.errno)
     write(log, 1)
     files.fail("write", errno.EIO, torn_at=torn_at, path_part=".txnindex")
     with pytest.raises(KafkaStorageError):

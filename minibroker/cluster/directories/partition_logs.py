@@ -19,7 +19,6 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
-from weakref import ReferenceType, ref
 
 from minibroker.background import Background
 from minibroker.clock import Clock
@@ -211,8 +210,7 @@ class PartitionLogs:
 
     def _adopt(self, log: PartitionLog) -> None:
         log.producers.is_allocated = self._store.is_allocated_producer_id
-        key = log.topic, log.partition
-        log.failures.on_storage_error = partial(self._on_log_error, key, ref(log.failures))  # a strong reference would be a cycle
+        log.failures.on_storage_error = partial(self._on_log_error, (log.topic, log.partition))  # the log itself would be a cycle
 
     def raise_leader_epochs(self, partitions: Sequence[Partition]) -> None:
         """Give partitions a new leader epoch durably, as an election does.
@@ -275,8 +273,7 @@ class PartitionLogs:
 
     # Failures
 
-    def _on_log_error(self, key: tuple[str, int], failures_of: ReferenceType[LogFailures], error: OSError) -> None:
-        failures = failures_of()
+    def _on_log_error(self, key: tuple[str, int], failures: LogFailures, error: OSError) -> None:
         logs = (each.logs.get(key) for each in self.directories)
         log = next((log for log in logs if log is not None and log.failures is failures), None)
         if log is not None:

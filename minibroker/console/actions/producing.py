@@ -130,7 +130,7 @@ def _content(given: str, encoding: str, name: str) -> bytes:
 
 def partition_of(body: dict[str, Any], count: int, key: bytes | None) -> int:
     """Return the partition in a form, or the one that a client would choose."""
-    if body.get("partition") not in (None, ""):  # likewise
+    if body.get("partition") not in (None, ""):  # a tuple: the value may be a list
         return number(body, "partition", least=0, most=2**31 - 1)
     return random.randrange(count) if key is None else (murmur2(key) & 0x7FFFFFFF) % count  # noqa: S311  which partition is no secret
 

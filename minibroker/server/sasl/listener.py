@@ -75,7 +75,7 @@ class SaslListener:
     def gate(self, dispatcher: object, connection: GatedConnection) -> SaslGate:
         """Return what serves a new connection until its client has logged in, with the present mechanisms and users."""
         self.follow()
-        return self.make_gate(self, cast("Dispatcher", dispatcher), connection)  # a listener of a test may have another object
+        return self.make_gate(self, cast("Dispatcher", dispatcher), connection)  # tests have other objects
 
     def follow(self) -> None:
         """Use changed properties. If they are invalid, the listener stays as it is."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from minibroker.clock import Clock, Timer
 from minibroker.cluster.partition import Partition
@@ -61,7 +61,7 @@ def low_watermark(log: PartitionLog) -> int:
     return log.log_start_offset if log.held_log_start_offset is None else log.held_log_start_offset
 
 
-def _is_held(log: PartitionLog | None) -> bool:
+def _is_held(log: PartitionLog | None) -> TypeGuard[PartitionLog]:
     return log is not None and log.held_log_start_offset is not None
 
 
@@ -141,7 +141,7 @@ class DelayedReplication(Delayed):
 
 
 def _is_released(log: PartitionLog) -> bool:
-    return log.held_log_start_offset is None
+    return not _is_held(log)
 
 
 def _fail(result: Any, error: KafkaError) -> None:
@@ -157,8 +157,7 @@ def _produce(handler: Handler, ctx: RequestContext, request: k00_produce.Request
             for result in topic.partition_responses:
                 partition = None if result.error_code else _partition(ctx, topic, result.index)
                 log = None if partition is None else partition.online_log
-                held = log if _is_held(log) else None
-                if partition is not None and held is not None and result.base_offset >= held.high_watermark:
+                if partition is not None and _is_held(log) and result.base_offset >= log.high_watermark:
                     waits.append(ReplicationWait(partition, _is_released, partial(_fail, result), ctx.broker.nodes.leads))
         return DelayedReplication(lambda: response, waits, ctx.broker.clock, request.timeout_ms) if waits else response
 
@@ -212,11 +211,11 @@ def _delete_records(handler: Handler, ctx: RequestContext, request: k21_delete_r
         for topic in response.topics:
             for result in topic.partitions:
                 log = None if result.error_code else ctx.broker.cluster.partition(topic.name, result.partition_index).online_log
-                if log is not None and log.held_log_start_offset is not None:
+                if _is_held(log):
                     offset = offsets[topic.name, result.partition_index]
                     offset = log.high_watermark if offset == _HIGH_WATERMARK else offset
-                    result.low_watermark = log.held_log_start_offset
-                    if log.held_log_start_offset < offset:
+                    result.low_watermark = low_watermark(log)
+                    if result.low_watermark < offset:
                         partition = ctx.broker.cluster.partition(topic.name, result.partition_index)
                         waits.append((result, ReplicationWait(partition, partial(_is_deleted, offset), partial(fail, result))))
         if not waits:
@@ -248,7 +247,7 @@ def _list_offsets(handler: Handler, ctx: RequestContext, request: k02_list_offse
                 index = result.partition_index
                 if not result.error_code and _needs_high_watermark(timestamps[topic.name, index], result):
                     log = ctx.broker.cluster.partition(topic.name, index).online_log
-                    if log is not None and _is_held(log) and log.epochs.entries and log.epochs.entries[-1][1] > log.high_watermark:
+                    if _is_held(log) and log.epochs.entries and log.epochs.entries[-1][1] > log.high_watermark:
                         topic.partitions[position] = k02_list_offsets.PartitionResult(partition_index=index, error_code=error.code)
         return response
 
