@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
@@ -19,6 +20,10 @@ from minibroker.testing.faults.effects import TornAnswerError
 from minibroker.wire.schema import Buffer
 
 OnLoop = Callable[[Coroutine[Any, Any, None]], None]
+
+#: Where the listeners of these tests are. Clients of tests that run beside them try to connect again to a port of 127.0.0.1 whose
+#: broker has stopped. Linux may give that port to a listener of a test, which would count their requests.
+HOST = "127.77.0.1" if sys.platform == "linux" else "127.0.0.1"
 
 
 def frame(body: bytes) -> bytes:
@@ -108,7 +113,7 @@ async def listening(
     limits: ConnectionLimits | None = None,
     clock: Clock | None = None,
     *,
-    host: str = "127.0.0.1",
+    host: str = HOST,
     counts: ConnectionCounts | None = None,
     connection_throttle_ms: Callable[[str], int] = lambda _host: 0,
     make_connection: Callable[[Listener], Connection] = Connection,
@@ -131,6 +136,11 @@ async def listening(
         await until(lambda: not listener.connections)
 
 
+def address_of(listener: Listener) -> str:
+    """Return the address that it listens on."""
+    return str(listener._servers[0].sockets[0].getsockname()[0])
+
+
 def only_connection(listener: Listener) -> Connection:
     (connection,) = listener.connections
     assert isinstance(connection, Connection)
@@ -145,8 +155,8 @@ class Client:
         self.writer = writer
 
     @classmethod
-    async def connect(cls, listener: Listener, host: str = "127.0.0.1") -> Client:
-        return cls(*await asyncio.open_connection(host, listener.port))
+    async def connect(cls, listener: Listener, host: str | None = None) -> Client:
+        return cls(*await asyncio.open_connection(host or address_of(listener), listener.port))
 
     def send(self, *bodies: bytes) -> None:
         self.writer.write(b"".join(map(frame, bodies)))

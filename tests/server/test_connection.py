@@ -202,7 +202,7 @@ def test_client_that_does_not_read_is_paused(on_loop: OnLoop) -> None:
             client.writer.transport.resume_reading()  # type: ignore[attr-defined]  # as above
             for _ in range(count):
                 assert len(await client.receive()) == size
-            assert len(script.seen) == count
+            assert script.seen == [b"big %d" % size] * count
 
     on_loop(main())
 

@@ -20,16 +20,14 @@ from minibroker.server.file_output import TLS_PIECE_SIZE
 from minibroker.server.listener import ConnectionCounts, ConnectionLimits, Listener
 from minibroker.server.login_memory import LoginMemory, Stage
 from minibroker.server.secured_listener import SecuredListener
-from tests.server.serving import Client, OnLoop, Script, frame, listening, only_connection, until
+from tests.server.serving import HOST, Client, OnLoop, Script, frame, listening, only_connection, until
 from tests.server.test_sendfile import SIZE, Slices, expected, pause, resume
-
-LOCALHOST = "127.0.0.1"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tls")
-    write_folder(folder, ["localhost", LOCALHOST], client_name="alice")
+    write_folder(folder, ["localhost", HOST], client_name="alice")
     past = datetime.now(UTC) - timedelta(days=1)
     expired = Authority.load(folder).issue("late", valid_until=past)
     write_pem(folder / "expired.pem", expired, Authority.load(folder))
@@ -58,7 +56,7 @@ def client_context(folder: Path, certificate: str = "") -> ssl.SSLContext:
 
 
 async def connect(listener: Listener, context: ssl.SSLContext, name: str = "localhost") -> Client:
-    return Client(*await asyncio.open_connection(LOCALHOST, listener.port, ssl=context, server_hostname=name))
+    return Client(*await asyncio.open_connection(HOST, listener.port, ssl=context, server_hostname=name))
 
 
 def test_frames_and_large_answers_are_exchanged(on_loop: OnLoop, folder: Path) -> None:
@@ -111,7 +109,7 @@ def test_a_request_in_torn_records_is_served(on_loop: OnLoop, folder: Path) -> N
         async with listening(secure=secured(folder)) as listener:
             incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
             tls = client_context(folder).wrap_bio(incoming, outgoing, server_hostname="localhost")
-            reader, writer = await asyncio.open_connection(LOCALHOST, listener.port)
+            reader, writer = await asyncio.open_connection(HOST, listener.port)
 
             async def step(action: Callable[[], object]) -> object:
                 while True:
@@ -309,7 +307,7 @@ def test_a_connection_ends_with_a_close_notify(folder: Path, on_loop: OnLoop) ->
             loop = asyncio.get_running_loop()
 
             def exchange() -> bytes:
-                with socket.create_connection((LOCALHOST, listener.port)) as plain:
+                with socket.create_connection((HOST, listener.port)) as plain:
                     client = client_context(folder).wrap_socket(plain, server_hostname="localhost", suppress_ragged_eofs=False)
                     client.sendall(frame(b"bad"))
                     return client.recv(100)  # SSLEOFError without a close_notify
@@ -321,7 +319,7 @@ def test_a_connection_ends_with_a_close_notify(folder: Path, on_loop: OnLoop) ->
 
 def test_new_connections_get_the_new_certificate_and_open_ones_stay(on_loop: OnLoop, folder: Path, tmp_path: Path) -> None:
     present = Path(shutil.copytree(folder, tmp_path / "present"))
-    write_folder(tmp_path, ["localhost", LOCALHOST])
+    write_folder(tmp_path, ["localhost", HOST])
 
     async def main() -> None:
         made: list[SecuredListener] = []
