@@ -5,8 +5,9 @@ decreases. The header of a batch has the batch's largest timestamp; only the bat
 has its records read (records/time_walk.py). Timestamps need not ascend: the answer is the first
 record in offset order. Source: UnifiedLog.fetchOffsetByTimestamp of Apache Kafka 4.3.1.
 
-A look-up raises LongLookup at a batch that takes more than a few milliseconds. The records of that batch are walked in steps, without the
-segment, which may be deleted by then. The look-up then starts again and uses the result.
+A look-up by time raises LongLookup at a batch that takes more than a few milliseconds. The records of that batch are walked in steps,
+without the segment, which may be deleted by then. The look-up then starts again after that batch. It also raises LongLookup, and then
+starts again, after HEADERS_AT_ONCE headers: that many follow the index entry only if the records that it leads to were deleted.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from minibroker.log.failures import LogFailures
 from minibroker.log.results import TimestampOffset
 from minibroker.log.segments import Segments
 from minibroker.records import time_walk
-from minibroker.records.any_format import decode_records
+from minibroker.records.any_format import decode_records, read_batch
 from minibroker.records.batch import MAGIC_POSITION, MAGIC_V2
 from minibroker.records.steps import LongBatch, Steps, finished
 from minibroker.storage.batch_scan import BatchHeader
 from minibroker.storage.segment import Segment
 
 BEGINNING_SIZE = 4096  #: bytes of a batch that hold most answers
+HEADERS_AT_ONCE = 512  #: headers of batches that one turn looks at, in 4 ms at most
+SEGMENT_COST = 8  #: looking at one header of another segment takes as long as so many headers of one segment
 
 
 class LongLookup(LongBatch):
@@ -37,9 +40,6 @@ class LongLookup(LongBatch):
         self.steps = steps
         self.last_offset = header.last_offset
         self.leader_epoch = header.leader_epoch
-
-
-Known = dict[int, TimestampOffset | None]  #: by last offset of a long batch: the record that was found in it
 
 
 class TimedLog(Protocol):
@@ -86,24 +86,72 @@ class TimestampLookup:
                 start_offset = max(long.last_offset + 1, self._log.log_start_offset)
 
     def max_timestamp_offset(self) -> TimestampOffset | None:
-        """Return the record with the largest timestamp; None if no record has a timestamp. Raises as `offset_for_timestamp`."""
+        """Return the record with the largest timestamp; None if no record has a timestamp.
+
+        Of several, it returns the first in the first segment that has it. Kafka also returns records that were deleted while their
+        segment still exists. Clients cannot read those.
+
+        Raises:
+            LongBatch: that takes more than a few milliseconds; the caller has to run `max_timestamp_offset_in_steps`.
+            KafkaStorageError: the file system failed.
+        """
         if self._failures.offline_cause is not None:
             raise self._failures.offline_error()
         try:
-            return _largest(self._log.segments, self._log.log_start_offset)
-        except OSError as error:
-            raise self._failures.failed(error) from error
+            next(self.max_timestamp_offset_in_steps())
+        except StopIteration as end:
+            found: TimestampOffset | None = end.value
+            return found
+        raise LongBatch
 
     def max_timestamp_offset_in_steps(self) -> Steps[TimestampOffset | None]:
-        """Return the result of `max_timestamp_offset` in steps."""
-        known: Known = {}
+        """Return the result of `max_timestamp_offset` in steps.
+
+        The largest timestamp in a batch is at most that of its header. If the record that the time index names is gone, batches are
+        read in descending order of the headers' timestamps, until none can be better. That is usually one or two: a header is wrong
+        only if records of its batch are gone, by compaction or by DeleteRecords.
+        """
+        with self._failures.watched():
+            best = _largest_by_index(self._log)
+        if best is not None:
+            return best
+        already_read: set[int] = set()
         while True:
-            try:
+            latest: BatchHeader | None = None
+            least = -1 if best is None else best.timestamp
+            offset: int | None = self._log.log_start_offset
+            while offset is not None:
                 with self._failures.watched():
-                    return _largest(self._log.segments, self._log.log_start_offset, known)
-            except LongLookup as long:
-                found = yield from long.steps
-                known[long.last_offset] = None if found is None else TimestampOffset(*found, long.leader_epoch)
+                    header, offset = _latest_header(self._log, offset, least, already_read)
+                if header is not None:
+                    latest, least = header, header.max_timestamp
+                if offset is not None:
+                    yield None
+            if latest is None:
+                return best
+            already_read.add(latest.last_offset)
+            found = yield from self._largest_in(latest)
+            if found is not None and found.timestamp >= 0 and (best is None or _is_better(found, best)):
+                best = found
+
+    def _largest_in(self, header: BatchHeader) -> Steps[TimestampOffset | None]:
+        """Return the record with the largest timestamp in one batch, which may be gone since its header was read."""
+        start_offset = self._log.log_start_offset
+        with self._failures.watched():
+            segment = self._log.segments.floor(header.last_offset)
+            present = segment.find(header.last_offset)
+            if present is None or present.last_offset != header.last_offset:
+                return None
+            data = segment.bytes_of(present)
+        found: tuple[int, int] | None
+        if data[MAGIC_POSITION] < MAGIC_V2:
+            records = [each for each in decode_records(read_batch(data)) if each.offset >= start_offset]
+            found = max(((each.timestamp, each.offset) for each in records), key=itemgetter(0), default=None)
+        elif header.size > BEGINNING_SIZE:
+            found = yield from time_walk.largest_in_steps(data, start_offset)
+        else:
+            found = finished(time_walk.largest_in_steps(data, start_offset))
+        return None if found is None else TimestampOffset(*found, header.leader_epoch)
 
 
 def _first_at_or_after(segments: Segments, timestamp_ms: int, start_offset: int) -> TimestampOffset | None:
@@ -120,11 +168,18 @@ def _first_at_or_after(segments: Segments, timestamp_ms: int, start_offset: int)
 
 
 def _first_in_segment(segment: Segment, timestamp_ms: int, start_offset: int) -> TimestampOffset | None:
-    for header in segment.headers_from_timestamp(timestamp_ms, start_offset):
+    for count, header in enumerate(segment.headers_from_timestamp(timestamp_ms, start_offset)):
         if header.max_timestamp >= timestamp_ms and header.last_offset >= start_offset:
             found = _first_at(segment, header, timestamp_ms, start_offset)
             if found is not None:
                 return found
+        if count >= HEADERS_AT_ONCE:
+            raise LongLookup(_pause(), header)
+    return None
+
+
+def _pause() -> Steps[tuple[int, int] | None]:
+    yield None
     return None
 
 
@@ -149,78 +204,58 @@ def _first_at(segment: Segment, header: BatchHeader, timestamp_ms: int, start_of
     return None if found is None else TimestampOffset(*found, header.leader_epoch)
 
 
-def _largest(segments: Segments, start_offset: int, known: Known | None = None) -> TimestampOffset | None:
-    """Return the record with the largest timestamp at or above `start_offset`; of several, the first in the first segment that has it.
-
-    Kafka also returns records that were deleted while their segment still exists. Clients cannot read those.
-    """
+def _largest_by_index(log: TimedLog) -> TimestampOffset | None:
+    """Return the record that the time index names; None if there is none or it is gone, or if it is late in a long batch."""
+    segments = log.segments
     place = segments.first_reaching(segments.largest_timestamp())
     if place is None:
         return None
-    best = segments.nth(place)
-    timestamp, last_offset = best.largest_timestamp()
-    if timestamp < 0:
+    segment = segments.nth(place)
+    timestamp, last_offset = segment.largest_timestamp()
+    if timestamp < 0 or last_offset < log.log_start_offset:
         return None
-    header = best.find(last_offset)
-    if header is not None and last_offset >= start_offset:
-        try:
-            found = _first_at(best, header, timestamp, start_offset)
-        except LongLookup:
-            found = None  # its steps would only find out whether a record has exactly this timestamp
-        if found is not None:
-            return found
-    return _largest_above(segments, start_offset, known or {})
+    header = segment.find(last_offset)
+    try:
+        return None if header is None else _first_at(segment, header, timestamp, log.log_start_offset)
+    except LongLookup:
+        return None  # its steps would only find out whether a record has exactly this timestamp
 
 
-def _largest_above(segments: Segments, start_offset: int, known: Known) -> TimestampOffset | None:
-    """Return the result of `_largest` after compaction, or after records were deleted in a segment whose time index still has them.
+def _latest_header(log: TimedLog, offset: int, least: int, already_read: set[int]) -> tuple[BatchHeader | None, int | None]:
+    """Look at some headers from `offset` on.
 
-    The largest timestamp in a batch is at most that of its header. So batches are read in
-    descending order of the headers' timestamps, until none can be better. That is usually one or
-    two: a header is wrong only if records of its batch are gone.
+    Returns:
+        The first one with the largest timestamp above `least` that is not `already_read`, if there is one; and the offset at which to
+        continue, None after the last header.
     """
-    best: TimestampOffset | None = None
-    already_read: set[int] = set()
-    while True:
-        least = -1 if best is None else best.timestamp
-        next_best: tuple[Segment, BatchHeader] | None = None
-        for segment in segments.from_offset(start_offset):
-            for header in _latest_headers(segment, start_offset, already_read):
-                if header.max_timestamp > least and header.last_offset not in already_read:
-                    least, next_best = header.max_timestamp, (segment, header)
-        if next_best is None:
-            return best
-        header = next_best[1]
-        already_read.add(header.last_offset)
-        found = known[header.last_offset] if header.last_offset in known else _largest_in(*next_best, start_offset)
-        if found is not None and found.timestamp >= 0 and (best is None or _is_better(found, best)):
-            best = found
+    offset = max(offset, log.log_start_offset)
+    latest: BatchHeader | None = None
+    left = HEADERS_AT_ONCE
+    for segment in log.segments.from_offset(offset):
+        timestamp, last_offset = segment.largest_timestamp()
+        if timestamp <= least:
+            continue
+        for header in _headers_with_largest(segment, last_offset, offset, already_read):
+            if header.max_timestamp > least and header.last_offset not in already_read:
+                latest, least = header, header.max_timestamp
+            left -= 1
+            if left <= 0:
+                return latest, header.last_offset + 1
+        left -= SEGMENT_COST
+    return latest, None
+
+
+def _headers_with_largest(segment: Segment, last_offset: int, offset: int, already_read: set[int]) -> Iterable[BatchHeader]:
+    """Return headers that include the one with the largest timestamp at or above `offset`, without those already read.
+
+    That is one header, unless the one that the time index names is below `offset` or already read.
+    """
+    if last_offset >= offset and last_offset not in already_read:
+        header = segment.find(last_offset)
+        if header is not None and header.last_offset not in already_read:
+            return (header,)
+    return segment.headers_from(offset)
 
 
 def _is_better(found: TimestampOffset, best: TimestampOffset) -> bool:
     return found.timestamp > best.timestamp or (found.timestamp == best.timestamp and found.offset < best.offset)
-
-
-def _latest_headers(segment: Segment, start_offset: int, already_read: set[int]) -> Iterable[BatchHeader]:
-    """Return headers that include the one with the largest timestamp at or above `start_offset`, without those already read."""
-    if segment.base_offset >= start_offset:
-        timestamp, last_offset = segment.largest_timestamp()
-        header = segment.find(last_offset) if timestamp >= 0 else None
-        if header is None:
-            return ()
-        if header.last_offset not in already_read:
-            return (header,)
-    return segment.headers_from(start_offset)
-
-
-def _largest_in(segment: Segment, header: BatchHeader, start_offset: int) -> TimestampOffset | None:
-    data = segment.bytes_of(header)
-    found: tuple[int, int] | None
-    if data[MAGIC_POSITION] < MAGIC_V2:
-        records = (record for record in decode_records(segment.batch_at(header)) if record.offset >= start_offset)
-        found = max(((record.timestamp, record.offset) for record in records), key=itemgetter(0), default=None)
-    elif header.size > BEGINNING_SIZE:
-        raise LongLookup(time_walk.largest_in_steps(data, start_offset), header)
-    else:
-        found = finished(time_walk.largest_in_steps(data, start_offset))
-    return None if found is None else TimestampOffset(*found, header.leader_epoch)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
+from minibroker.log.timestamps import HEADERS_AT_ONCE
 from minibroker.records import compression, time_walk
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
@@ -112,6 +113,23 @@ def test_the_largest_timestamp_after_records_were_deleted(
     times = [time for batch in batches for time in batch]
     assert found(pending) == [(0, broker.clock.now_ms() + times[expected], expected)]
     assert times[expected] == max(times[start:])
+
+
+def test_many_headers_are_read_in_slices(broker: BrokerInMemory, turns: SliceTurns) -> None:
+    """The index leads to a record that was deleted: only the headers of the other batches can tell where to look."""
+    append(broker, [5])
+    for _ in range(2 * HEADERS_AT_ONCE):
+        append(broker, [1])
+    append(broker, [3, 4])
+    broker.cluster.partition("orders", 0).advance_log_start_offset(1)
+    start_ms, last = broker.clock.now_ms(), 2 * HEADERS_AT_ONCE + 2
+    for timestamp in (start_ms + 4, MAX_TIMESTAMP):
+        pending = begin(broker, timestamp)
+        assert not pending.is_done
+        assert turns.until_done(pending) >= 2
+        assert found(pending) == [(0, start_ms + 4, last)]
+    broker.cluster.partition("orders", 0).advance_log_start_offset(last - 1)
+    assert found(begin(broker, MAX_TIMESTAMP)) == [(0, start_ms + 4, last)]
 
 
 def test_only_two_batches_are_decoded(broker: BrokerInMemory, monkeypatch: pytest.MonkeyPatch) -> None:
