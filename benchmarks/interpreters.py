@@ -1,4 +1,4 @@
-"""minibroker by several interpreters: the build of each, and a broker for each `--python COMMAND`.
+"""minibroker by several interpreters: the build of each, the one of `--broker-python`, and a broker for each `--python COMMAND`.
 
 minibroker must be installed where the command finds it. In a round all run one after the other, like brokers.
 """
@@ -42,7 +42,8 @@ class Interpreter(NamedTuple):
     @property
     def build(self) -> str:
         """Name interpreter and build, such as `CPython 3.14.0, optimised`."""
-        return f"{self.implementation} {self.version}, {'optimised' if self.optimised else 'NOT optimised'}"
+        compiled = ", compiled" if self.compiled else ""
+        return f"{self.implementation} {self.version}, {'optimised' if self.optimised else 'NOT optimised'}{compiled}"
 
     @property
     def key(self) -> str:
@@ -70,12 +71,12 @@ def warning(found: Interpreter) -> str | None:
     )
 
 
-def peer_of(command: str, found: Interpreter) -> type[Minibroker]:
-    """Return the broker that runs by this command."""
-    return type("MinibrokerByInterpreter", (Minibroker,), {"name": found.key, "python": shlex.split(command)})
+def peer_of(command: str, name: str) -> type[Minibroker]:
+    """Return the broker of this name that runs by this command."""
+    return type("MinibrokerByInterpreter", (Minibroker,), {"name": name, "python": shlex.split(command)})
 
 
 def peers_of(commands: Iterable[str]) -> dict[str, tuple[str, type[Minibroker], Interpreter]]:
     """Return command, broker and interpreter by key."""
     asked = [(command, interpreter(shlex.split(command))) for command in commands]
-    return {found.key: (command, peer_of(command, found), found) for command, found in asked}
+    return {found.key: (command, peer_of(command, found.key), found) for command, found in asked}

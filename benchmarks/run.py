@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import click
-from interpreters import Interpreter, interpreter, peers_of, warning
+from interpreters import Interpreter, interpreter, peer_of, peers_of, warning
 from loads import LOADS
 from loads.declaration import Load
 from machine import now
@@ -57,6 +57,7 @@ def _matching(_: click.Context, __: click.Parameter, patterns: tuple[str, ...]) 
 @click.option("--rounds", type=click.IntRange(min=1), help="How often each load runs against each broker.  [default: 5; 3 with --quick]")
 @click.option("--scale", type=click.FloatRange(min=0, min_open=True), default=1.0, show_default=True, help="Size of the loads.")
 @click.option("--peer", "peers", multiple=True, type=click.Choice(list(PEERS)), help="Only these brokers (default: all that can be had).")
+@click.option("--broker-python", metavar="COMMAND", default="", help="Run minibroker by this interpreter, such as the image's.")
 @click.option("--python", "pythons", multiple=True, metavar="COMMAND", help="Also measure minibroker by this interpreter (repeat it).")
 @click.option("--load", "loads", multiple=True, callback=_matching, help="Only these loads, or a pattern: 'produce*' (default: all).")
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Begin nothing that would end later than that.")
@@ -69,6 +70,7 @@ def main(
     rounds: int | None,
     scale: float,
     peers: tuple[str, ...],
+    broker_python: str,
     pythons: tuple[str, ...],
     loads: tuple[str, ...],
     minutes: float | None,
@@ -90,6 +92,7 @@ def main(
                 commit="",
                 command=_command(),
                 peers=(*(peers or (QUICK_PEERS if quick else tuple(PEERS))), *by_interpreter),
+                broker_python=broker_python,
                 interpreters={key: command for key, (command, _, _) in by_interpreter.items()},
                 loads=loads or (_quick_loads() if quick else tuple(LOADS)),
                 rounds=rounds or (QUICK_ROUNDS if quick else 5),
@@ -108,6 +111,14 @@ def _asked(commands: Iterable[str]) -> dict[str, tuple[str, type[Minibroker], In
         return peers_of(commands)
     except Unavailable as reason:
         raise click.BadParameter(str(reason), param_hint="--python") from reason
+
+
+def _own(broker_python: str) -> Interpreter:
+    """Return the interpreter that runs minibroker."""
+    try:
+        return interpreter(shlex.split(broker_python) if broker_python else [sys.executable])
+    except Unavailable as reason:
+        raise click.BadParameter(str(reason), param_hint="--broker-python") from reason
 
 
 def _quick_loads() -> tuple[str, ...]:
@@ -133,9 +144,12 @@ def _list() -> str:
 def _measure(run: Run, path: Path | None) -> None:
     """Make the missing measurements; show and store the results even if it is interrupted."""
     by_interpreter = _asked(run.about.interpreters.values())
-    for line in filter(None, map(warning, [interpreter(), *(found for _, _, found in by_interpreter.values())])):
+    own = _own(run.about.broker_python)
+    for line in filter(None, map(warning, [own, *(found for _, _, found in by_interpreter.values())])):
         click.echo(click.style(f"warning: {line}", fg="yellow"), err=True)
     known = PEERS | {key: kind for key, (_, kind, _) in by_interpreter.items()}
+    if run.about.broker_python:
+        known["minibroker"] = peer_of(run.about.broker_python, "minibroker")
     kinds, left_out = available(
         {key: known[key] for key in run.about.peers if key in known}, lambda key: click.echo(f"looking for {key} ...", err=True)
     )
@@ -144,6 +158,8 @@ def _measure(run: Run, path: Path | None) -> None:
     run.left_out = [*dict.fromkeys([*run.left_out, *left_out])]
     run.about = now(run.about, kinds)
     run.about.versions.update({key: found.build for key, (_, _, found) in by_interpreter.items()})
+    if run.about.broker_python and "minibroker" in kinds:
+        run.about.versions["minibroker"] += f", {own.build}"
     loads: list[Load] = [LOADS[name] for name in run.about.loads if name in LOADS]
     steps = plan(loads, kinds, rounds=run.about.rounds, scale=run.about.scale, quick=run.about.quick)
     times = f"{run.about.rounds} round{'s' * (run.about.rounds > 1)}"

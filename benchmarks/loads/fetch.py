@@ -26,6 +26,13 @@ def hot(peer: Peer, scale: float) -> Figures:
     return reading.figures(max(100, int(1e9 * scale / FETCH_BYTES)))
 
 
+def one_consumer(peer: Peer, scale: float) -> Figures:
+    """One consumer that reads a partition from the start in answers of at most 1 MiB, again and again."""
+    reading = _Reading(peer, _filled_topic(peer, scale), 1)
+    reading.run(warming(1000, scale))
+    return reading.figures(max(100, int(1e9 * scale / FETCH_BYTES)))
+
+
 def cold(peer: Peer, scale: float) -> Figures:
     """The same from the disk: everything is synced and dropped from the page cache first, and read once."""
     warm = _Reading(peer, _filled_topic(peer, scale / 4), LINKS)
@@ -100,6 +107,7 @@ class _Reading:
 _NEEDS = frozenset({Need.KEEPS})
 LOADS = (
     Load("fetch 1 MiB", hot, "Fetch", quick=0.2, needs=_NEEDS),
+    Load("fetch by 1 consumer", one_consumer, "Fetch", needs=_NEEDS),
     Load("fetch 1 MiB, cold", cold, "Fetch", needs=_NEEDS),
     Load("fetch by 50 consumers", many_consumers, "Fetch", quick=0.1, needs=_NEEDS),
 )

@@ -56,6 +56,7 @@ class About:
     command: str  #: a command that a reader can repeat
     machine: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)  #: by broker key
+    broker_python: str = ""  #: the command of the interpreter that runs minibroker; empty: the one that runs the benchmark
     interpreters: dict[str, str] = field(default_factory=dict)  #: the command of each further interpreter, by broker key
     peers: tuple[str, ...] = ()  #: the planned brokers
     loads: tuple[str, ...] = ()

@@ -43,7 +43,7 @@ def test_names_and_warnings() -> None:
         Interpreter("CPython", "3.11.7", optimised=False, compiled=False),
     )
     assert (good.key, bad.key) == ("minibroker 3.14.1 compiled", "minibroker 3.11.7 unoptimised")
-    assert (good.build, bad.build) == ("CPython 3.14.1, optimised", "CPython 3.11.7, NOT optimised")
+    assert (good.build, bad.build) == ("CPython 3.14.1, optimised, compiled", "CPython 3.11.7, NOT optimised")
     assert warning(good) is None
     assert "without PGO" in str(warning(bad))
 

@@ -32,11 +32,11 @@ def of(run_or_load: str) -> dict[str, tuple[Outcome, str, int, int]]:
 
 
 def test_more_is_better() -> None:
-    assert of("produce 64 x 1 kB, MB/s") == {"kafka": (Outcome.MET, ">= 1.5", 3, 3), "kfake": (Outcome.MET, ">= 1", 3, 3)}
+    assert of("produce 64 x 1 kB, MB/s") == {"kafka": (Outcome.MET, ">= 2.7", 3, 2), "kfake": (Outcome.MET, ">= 1.2", 3, 2)}
 
 
 def test_less_is_better() -> None:
-    assert of("produce latency p50") == {"kafka": (Outcome.MET, "<= 0.8", 3, 3), "kfake": (Outcome.MISSED, "<= 1", 3, 1)}
+    assert of("produce latency p50") == {"kafka": (Outcome.MET, "<= 0.6", 3, 3), "kfake": (Outcome.MISSED, "<= 0.8", 3, 1)}
 
 
 def test_one_missed_comparison_misses_the_target() -> None:
