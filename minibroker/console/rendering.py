@@ -15,6 +15,7 @@ from markupsafe import Markup
 from minibroker.console.pace import LIVE_SLICE_S, Pace
 from minibroker.console.svg import chart_svg, strip_svg
 from minibroker.console.times import time_text
+from minibroker.telemetry.payload import PREFIX
 
 FOLDER: Final = Path(__file__).parent
 _HEX_LINE: Final = 16  #: bytes
@@ -31,7 +32,13 @@ class Templates:
         self._environment = Environment(
             loader=FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
-        self._environment.globals |= {"url": url, "strip_svg": strip_svg, "chart_svg": chart_svg, "hex_lines": hex_lines}
+        self._environment.globals |= {
+            "url": url,
+            "strip_svg": strip_svg,
+            "chart_svg": chart_svg,
+            "hex_lines": hex_lines,
+            "metric_prefix": PREFIX,
+        }
         self._environment.filters |= {
             "number": number,
             "size": size,
@@ -150,7 +157,9 @@ def hex_lines(octets: str, position: int) -> Markup:
         letters = "".join(chr(code) if 0x20 <= (code := int(each, 16)) < 0x7F else "." for each in piece)
         halves = " ".join(piece[:8]), " ".join(piece[8:])
         if len(pieces) > 8:
-            lines.append(Markup("<i>{:04x}</i>  {:<23}  {:<23}  <i>{}</i>").format(position + start, *halves, letters))
+            lines.append(
+                Markup("<i>{:04x}</i>  <span>{:<23}  </span><span>{:<23}  </span><i>{}</i>").format(position + start, *halves, letters)
+            )
         else:
             lines.append(Markup("<i>{:04x}</i>  {}").format(position + start, halves[0]))
     if octets.endswith("..."):

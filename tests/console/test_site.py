@@ -44,6 +44,9 @@ def address_of(served: ServedConsole, path: str, suffix: str = "") -> str:
     if path == "/client":
         number = get(served.url, "/clients.json?q=billing")["clients"][0]["number"]
         return f"/client{suffix}?number={number}"
+    if path == "/instance":
+        (instance,) = [each for each in get(served.url, "/clients.json")["telemetry"] if each["client_id"] == "shop"]
+        return f"/instance{suffix}?id={instance['instance_id']}"
     return f"{'/index' if path == '/' and suffix else path}{suffix}?{PARAMETERS.get(path, '')}"
 
 

@@ -158,7 +158,17 @@ def _instance(instance: Any, visit: Visit | None = None) -> dict[str, Any]:
     }
 
 
+async def instance(visit: Visit) -> dict[str, Any]:
+    """Show a client that pushes metrics, or that pushed some and has closed."""
+    wanted = visit.text("id")
+    for each in _telemetry(visit):
+        if str(each.instance_id) == wanted:
+            return {**_instance(each, visit), "command": f"{command} --metrics" if (command := _command(visit)) else ""}
+    raise NotFoundError(f"no client with the instance id {visible(wanted)[:50]!r} has pushed metrics lately")
+
+
 PAGES = (
     Page("/clients", "Clients", "clients.html", clients, live=("list",), needs=_NEEDS),
-    Page("/client", "Client", "client.html", client, live=("facts", "requests"), needs=_NEEDS, section="/clients"),
+    Page("/client", "Client", "client.html", client, live=("facts", "metrics", "requests"), needs=_NEEDS, section="/clients"),
+    Page("/instance", "Client", "instance.html", instance, live=("metrics",), interval_s=5.0, needs=_NEEDS, section="/clients"),
 )

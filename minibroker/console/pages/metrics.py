@@ -18,7 +18,7 @@ async def metrics(visit: Visit) -> dict[str, Any]:
         "interval_s": samples.interval_s,
         "charts": samples.charts(),
         "apis": [_api_row(each) for each in sorted(visit.host.meter.apis.values(), key=_count, reverse=True)[:_APIS_SHOWN]],
-        "command": "",
+        "command": "minibroker lab metrics minibroker_requests_total" if visit.host.lab is not None else "",
     }
 
 
