@@ -34,6 +34,11 @@ def test_listings_are_not_truncated() -> None:
     assert re.findall(r"^  [a-z-]+ .*\.\.\.$", "".join(TEXTS.values()), re.MULTILINE) == []
 
 
+def test_prose_is_at_most_100_columns_wide() -> None:
+    prose = (re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE).splitlines() for text in TEXTS.values())
+    assert [line for lines in prose for line in lines if len(line) > 100 and not line.startswith("|")] == []
+
+
 def examples() -> list[str]:
     """Calls of minibroker in the pages' shell blocks, with a pipe's other commands cut off."""
     lines = [line for text in TEXTS.values() for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
