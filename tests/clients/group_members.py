@@ -34,7 +34,7 @@ from typing import NamedTuple, Self
 
 import pytest
 
-from tests.clients.spoken_clients import GO_FLAGS, building
+from tests.clients.spoken_clients import building, go_program
 from tests.clients.transactional import Place
 from tests.conftest import NO_RETENTION
 from tests.support.broker_process import BrokerProcess
@@ -213,24 +213,11 @@ def java() -> list[str]:
 
 
 def franz_go() -> list[str]:
-    return [str(go_program(HERE / "members" / "franz_go"))]
+    return [str(go_program("members-franz_go", HERE / "members" / "franz_go", HERE / "members" / "logins"))]
 
 
 def sarama() -> list[str]:
-    return [str(go_program(HERE / "members" / "sarama"))]
-
-
-def go_program(sources: Path) -> Path:
-    if shutil.which("go") is None:
-        pytest.skip("Go is not installed")
-    shared = HERE / "members" / "logins"
-    with building(f"members-{sources.name}", sorted([*sources.iterdir(), *shared.iterdir()])) as folder:
-        program = folder / "members"
-        if not program.exists():
-            if subprocess.run(["go", "mod", "download"], cwd=sources, capture_output=True, check=False).returncode != 0:
-                pytest.skip(f"{sources.name} cannot be fetched")
-            subprocess.run(["go", "build", *GO_FLAGS, "-o", str(program), "."], cwd=sources, check=True)
-    return program
+    return [str(go_program("members-sarama", HERE / "members" / "sarama", HERE / "members" / "logins"))]
 
 
 def kafkajs() -> list[str]:

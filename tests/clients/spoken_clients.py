@@ -110,16 +110,21 @@ def java_client(version: str, bootstrap: str) -> SpokenClient:
 
 def franz_go(bootstrap: str) -> SpokenClient:
     """The Go program of tests/clients/franz_go."""
+    return SpokenClient([str(go_program("franz-go", HERE / "franz_go")), bootstrap])
+
+
+def go_program(name: str, sources: Path, shared: Path | None = None) -> Path:
+    """Build the Go program in a folder, which may use files of a shared one, and return its path."""
     if shutil.which("go") is None:
         pytest.skip("Go is not installed")
-    sources = HERE / "franz_go"
-    with building("franz-go", sorted(sources.iterdir())) as folder:
-        program = folder / "franz_go"
+    files = [*sources.iterdir(), *(shared.iterdir() if shared is not None else ())]
+    with building(name, sorted(files)) as folder:
+        program = folder / "program"
         if not program.exists():
             if subprocess.run(["go", "mod", "download"], cwd=sources, capture_output=True, check=False).returncode != 0:
-                pytest.skip("franz-go cannot be fetched")
+                pytest.skip(f"the packages of {name} cannot be fetched")
             subprocess.run(["go", "build", *GO_FLAGS, "-o", str(program), "."], cwd=sources, check=True)
-    return SpokenClient([str(program), bootstrap])
+    return program
 
 
 @contextlib.contextmanager

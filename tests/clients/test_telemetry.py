@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from minibroker.testing import BrokerThread, PushingClient
-from tests.clients.spoken_clients import GO_FLAGS, building
+from tests.clients.spoken_clients import go_program
 from tests.support import java
 from tests.support.becoming import wait_until
 from tests.support.confluent import Consumer, Producer
@@ -82,13 +81,7 @@ def test_confluent_kafka_pushes_until_it_closes(broker: BrokerThread) -> None:
 
 
 def test_franz_go_pushes_until_it_closes(broker: BrokerThread) -> None:
-    if shutil.which("go") is None:
-        pytest.skip("Go is not installed")
-    with building("franz-go-telemetry", sorted(GO_PROGRAM.iterdir())) as folder:
-        program = folder / "franz_go"
-        if not program.exists():
-            subprocess.run(["go", "build", *GO_FLAGS, "-o", str(program), "."], cwd=GO_PROGRAM, check=True)
-    subprocess.run([str(program), broker.bootstrap_servers, "telemetry"], check=True)
+    subprocess.run([str(go_program("franz-go", GO_PROGRAM)), broker.bootstrap_servers, "telemetry"], check=True)
     client = client_of(broker, "franz-go")
     assert (client.software_name, client.is_terminated) == ("kgo", True)
     assert client.labels["group_id"] == "telemetry-franz-go"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.spoken_clients import GO_FLAGS, building
+from tests.clients.spoken_clients import building, go_program
 from tests.support.broker_process import BrokerProcess
 from tests.support.soak import IS_SOAK
 
@@ -77,13 +77,4 @@ def test_confluents_client_for_node(url: str) -> None:
 
 
 def test_franz_go(url: str) -> None:
-    if shutil.which("go") is None:
-        pytest.skip("Go is not installed")
-    sources = HERE / "franz_go"
-    with building("registry-franz-go", sorted(sources.iterdir())) as folder:
-        program = folder / "registry"
-        if not program.exists():
-            if subprocess.run(["go", "mod", "download"], cwd=sources, capture_output=True, check=False).returncode != 0:
-                pytest.skip("franz-go cannot be fetched")
-            subprocess.run(["go", "build", *GO_FLAGS, "-o", str(program), "."], cwd=sources, check=True)
-    assert steps(str(program), url) == GO_STEPS
+    assert steps(str(go_program("registry-franz-go", HERE / "franz_go")), url) == GO_STEPS
