@@ -22,6 +22,10 @@ _RULE_MODES: Final = {
     "domainRules": {"WRITE", "READ", "WRITEREAD"},
     "encodingRules": {"WRITE", "READ", "WRITEREAD"},
 }
+#: The fields of a rule besides `disabled`, in the order in which it is shown.
+_RULE_FIELDS: Final[dict[str, type]] = dict.fromkeys(("name", "doc", "kind", "mode", "type"), str) | {
+    "tags": list, "params": dict, "expr": str, "onSuccess": str, "onFailure": str,
+}  # fmt: skip
 _BOOLEANS: Final = frozenset({"normalize", "validateFields", "validateNewSchemas", "validateRules"})
 _METADATA: Final = frozenset({"defaultMetadata", "overrideMetadata"})
 _RULE_SETS: Final = frozenset({"defaultRuleSet", "overrideRuleSet"})
@@ -93,17 +97,18 @@ def read_metadata(value: object) -> Json | None:
 
 
 def read_rule_set(value: object) -> Json | None:
-    """A rule set with its rules checked. Raises RegistryError (42210)."""
+    """A rule set with its rules checked. Raises RegistryError (422, 42210)."""
     if value is None:
         return None
     fields = _object(value)
     rule_set: dict[str, Any] = {}
     for kind, modes in _RULE_MODES.items():
         rules = [_read_rule(each, modes, kind) for each in _typed(fields, kind, list, [])]
-        names = [each["name"] for each in rules]
-        for name in names:
-            if names.count(name) > 1:
+        names: set[str] = set()
+        for name in (each["name"] for each in rules):
+            if name in names:
                 raise invalid_rule_set(f"Found rule with duplicate name '{name}'")
+            names.add(name)
         if rules:
             rule_set[kind] = rules
     if fields.get("enableAt"):
@@ -116,10 +121,13 @@ def _read_rule(value: object, modes: set[str], kind: str) -> Json:
     name, mode = fields.get("name"), fields.get("mode")
     if not isinstance(name, str) or not name:
         raise invalid_rule_set(f"a rule in {kind} has no name")
-    if mode not in modes:
+    if not isinstance(mode, str) or mode not in modes:
         raise invalid_rule_set(f"rule '{name}' in {kind} has mode {mode!r}, it can be {', '.join(sorted(modes))}")
-    rule = {each: fields.get(each) for each in ("name", "doc", "kind", "mode", "type", "tags", "params", "expr", "onSuccess", "onFailure")}
-    rule["params"] = dict(sorted((fields.get("params") or {}).items()))
+    rule = {each: _typed(fields, each, type_, None) for each, type_ in _RULE_FIELDS.items()}
+    params = rule["params"] or {}
+    if not all(isinstance(each, str) for each in (*(rule["tags"] or ()), *params.values())):
+        raise RegistryError(422, f"rule '{name}' in {kind} must have texts in tags and params")
+    rule["params"] = dict(sorted(params.items()))
     return {key: each for key, each in rule.items() if each} | {"disabled": bool(fields.get("disabled"))}
 
 
@@ -144,7 +152,7 @@ def read_settings(body: object) -> dict[str, Any]:
             value = _typed(fields, name, bool, None)
         elif name == "compatibilityLevel" and value is not None and value not in LEVELS:
             raise invalid_compatibility(value)
-        elif value is not None and not isinstance(value, str | dict):
+        elif value is not None and not isinstance(value, str):
             raise RegistryError(422, f"{name} must be a text, got {type(value).__name__}")
         settings[name] = value
     return settings

@@ -10,6 +10,8 @@ from urllib.parse import quote
 
 import pytest
 
+from minibroker.registry.errors import RegistryError
+from minibroker.registry.requests import read_rule_set
 from tests.registry.conftest import RegistryClient, schema_body
 from tests.support.broker_in_memory import BrokerInMemory
 
@@ -197,6 +199,36 @@ async def test_configurations_of_subjects_contexts_and_all(registry: RegistryCli
     assert (await registry.send("PUT", "/config/a", {"normalize": "yes"}))[:2] == (422, 422)
     bad_rules = {"domainRules": [{"name": "r", "mode": "UPGRADE"}]}
     assert (await registry.send("PUT", "/config/a", {"defaultRuleSet": bad_rules}))[:2] == (422, 42210)
+
+
+async def test_fields_of_another_type_are_rejected_in_configurations(registry: RegistryClient) -> None:
+    rule = {"name": "r", "mode": "WRITE"}
+    fields: list[dict[str, Any]] = [{"expr": [1]}, {"doc": {}}, {"tags": "PII"}, {"tags": [1]}, {"params": ["x"]}, {"params": {"x": 1}}]
+    sent = [{"overrideRuleSet": {"domainRules": [rule | each]}} for each in fields]
+    for body in (*sent, {"compatibilityGroup": {"major": "1"}}, {"alias": {"a": "b"}}):
+        assert (await registry.send("PUT", "/config/a", body))[:2] == (422, 422), body
+    unhashable = {"overrideRuleSet": {"domainRules": [rule | {"mode": ["WRITE"]}]}}
+    assert (await registry.send("PUT", "/config/a", unhashable))[:2] == (422, 42210)
+    assert await registry.register("a", record("x")) == 1
+
+
+def test_a_rule_is_not_compared_with_all_others() -> None:
+    comparisons = 0
+
+    class Name(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal comparisons
+            comparisons += 1
+            return str.__eq__(self, other)
+
+    rules = [{"name": Name(f"rule {index}"), "mode": "WRITE"} for index in range(200)]
+    read_rule_set({"domainRules": rules})
+    assert comparisons < len(rules)
+    with pytest.raises(RegistryError, match="duplicate name 'rule 7'"):
+        read_rule_set({"domainRules": [*rules, rules[7]]})
 
 
 async def test_a_compatibility_group_is_compared_with_itself_only(registry: RegistryClient) -> None:
