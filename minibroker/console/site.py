@@ -23,7 +23,7 @@ from aiohttp import web
 from minibroker.console.actions import ACTIONS
 from minibroker.console.asking import CLIENT_ID
 from minibroker.console.host import Host
-from minibroker.console.live import Streams
+from minibroker.console.live import Streams, TooManyStreamsError
 from minibroker.console.page import NotFoundError, Page, QueryError, Visit, with_bootstrap
 from minibroker.console.pages.records import whole_record
 from minibroker.console.rendering import FOLDER, Templates
@@ -54,7 +54,7 @@ _HEADERS: Final = {
 }
 _STATIC: Final = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _PROBLEMS: Final = {400: "Invalid address", 401: "Login needed", 403: "Not allowed", 404: "Not found", 504: "No answer in time"}
-_STATUS: Final = {NotFoundError: 404, QueryError: 400, BrokerError: 400}
+_STATUS: Final = {NotFoundError: 404, QueryError: 400, BrokerError: 400, TooManyStreamsError: 503}
 
 
 class LoginRequired(Exception):  # noqa: N818  not an error: the visitor is asked to log in
@@ -140,7 +140,7 @@ class ConsoleSite:
                 if request.path.endswith(".json") or request.path.startswith(("/live/", "/tail")):
                     return self.failure(request, 401, "log in first: POST /do/login")
                 return web.Response(status=303, headers=_HEADERS | {"Location": "/login"})
-            except (NotFoundError, QueryError, BrokerError, KafkaError, TimeoutError) as error:
+            except (NotFoundError, QueryError, BrokerError, KafkaError, TimeoutError, TooManyStreamsError) as error:
                 return self.failure(request, *_problem(error))
             except (ConnectionError, asyncio.CancelledError):
                 raise
@@ -183,7 +183,7 @@ class ConsoleSite:
         return self._respond(200, json.dumps(await self._data(page, visit), indent=2, ensure_ascii=False) + "\n", "application/json")
 
     async def _live(self, page: Page, request: web.Request, visit: Visit) -> web.StreamResponse:
-        stream = await self._streams.open(request, _HEADERS)
+        stream = await self._streams.open(request, _HEADERS, visit.visitor.key)
         frame = self._frame(request, page)
         sent: dict[str, str] = {}
         with stream:
@@ -207,7 +207,7 @@ class ConsoleSite:
 
     async def _tail(self, request: web.Request, visit: Visit) -> web.StreamResponse:
         wanted = TailRequest(visit, lambda: self._is_logged_in(request))
-        stream = await self._streams.open(request, _HEADERS)
+        stream = await self._streams.open(request, _HEADERS, visit.visitor.key)
         with stream:
             await tail(wanted, stream, self._templates, request.headers.get("Last-Event-ID", ""))
         return stream.response

@@ -25,6 +25,11 @@ class Visitor:
         self.connection.client_software_name = "minibroker-console"
 
     @property
+    def key(self) -> str:
+        """What limits count by: the user, or the address of a visitor who did not log in."""
+        return self.connection.client_host if self.principal == ANONYMOUS else self.principal
+
+    @property
     def authorizer(self) -> Authorizer | None:
         """What decides about the visitor's rights."""
         return self._services.authorizer

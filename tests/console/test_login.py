@@ -18,9 +18,11 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from minibroker.console.live import VISITOR_MAX
 from minibroker.http.sessions import FAILURES_MAX
 from tests.console.served import ServedConsole
 from tests.console.visitors import Visitor
+from tests.support.becoming import becomes
 
 ACLS = ("ann allow READ TOPIC visible", "ann allow DESCRIBE GROUP visible-*", "bob allow ALL TOPIC visible")
 
@@ -169,6 +171,20 @@ def test_a_read_only_console_changes_nothing(tmp_path: Any) -> None:
             status, text = visitor.ask(f"/do/{action}", body)
             assert (status, "read-only" in text) == (403, True)
         assert visitor.json("/topics.json")["topics"] == []
+
+
+def test_one_user_cannot_take_the_streams_of_others(secured: ServedConsole) -> None:
+    ann, again, bob = Visitor(secured.url), Visitor(secured.url), Visitor(secured.url)
+    for visitor, name in ((ann, "ann"), (again, "ann"), (bob, "bob")):
+        assert visitor.log_in(name, f"{name}-secret") == 200
+    streams = [ann.open("/live/topics") for _ in range(VISITOR_MAX)]
+    assert {each.status for each in streams} == {200}
+    for path in ("/live/topics", "/tail?topic=visible"):
+        status, text = again.ask(path)  # another session of the same user
+        assert (status, f"User:ann has {VISITOR_MAX} open pages" in text) == (503, True)
+    assert bob.open("/live/topics").status == 200
+    streams.pop().close()
+    assert becomes(lambda: again.open("/live/topics").status == 200)
 
 
 def test_many_failures_block_an_address(secured: ServedConsole) -> None:

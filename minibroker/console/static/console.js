@@ -20,6 +20,7 @@
       source.onerror = () => {
         onState(false);
         if (source.readyState === EventSource.CLOSED && !isStopped) {
+          explain(address);
           setTimeout(open, RETRY_MS);
         }
       };
@@ -32,11 +33,26 @@
   }
 
   const lost = one(".lost");
+  const noAnswer = lost.textContent;
   let lostTimer = 0;
+
+  /** Show why the server refuses a stream: an EventSource does not tell. */
+  async function explain(address) {
+    const request = new AbortController();
+    try {
+      const response = await fetch(address, { signal: request.signal });
+      lost.textContent = response.status === 503 ? (await response.json()).error : noAnswer;
+    } catch {
+      lost.textContent = noAnswer;
+    }
+    request.abort();
+  }
+
   function showConnection(isThere) {
     clearTimeout(lostTimer);
     if (isThere) {
       lost.hidden = true;
+      lost.textContent = noAnswer;
     } else {
       lostTimer = setTimeout(() => { lost.hidden = false; }, 500);
     }
