@@ -130,7 +130,7 @@ class BrokerOperations(OperationGroup):
     async def reset(self) -> None:
         """Delete everything: topics, groups, transactions, schemas, faults.
 
-        Altered configs, holds and the request log are forgotten as well. Clients stay connected.
+        Also removes altered configs, holds and the request log. Clients stay connected.
         """
         await self._host.reset()
 
@@ -149,7 +149,7 @@ class BrokerOperations(OperationGroup):
 
     @operation
     def restore(self, name: str) -> None:
-        """Put the data of a snapshot back.
+        """Restore the data of a snapshot.
 
         Faults and holds end.
         """
@@ -176,9 +176,9 @@ class BrokerOperations(OperationGroup):
 
     @operation
     async def metrics(self, name: str) -> list[dict[str, Any]]:
-        """Return the present series of a metric of /metrics.
+        """Return the current series of a metric.
 
-        Any name of docs/metrics.md is known, whichever names /metrics has. Each series has `labels` and `value`.
+        Every name in docs/metrics.md works, whichever sets of names /metrics serves. Each series has `labels` and `value`.
         """
         return await self._host.metrics(name)
 
@@ -186,7 +186,7 @@ class BrokerOperations(OperationGroup):
     def clients(self) -> list[dict[str, Any]]:
         """List the clients that push their own metrics, with the latest value of each metric.
 
-        Clients that went in the last 5 minutes are listed as well. The list is empty while telemetry is off.
+        Includes clients that disconnected in the last 5 minutes. The list is empty while telemetry is off.
         Each client has `client_id`, `instance_id`, `software_name`, `software_version`, `push_count`, and more; each of its `metrics` has
         `name`, `kind`, `unit`, `labels`, `value` (null: not a number), `observation_count` and `time_ms`.
         """
