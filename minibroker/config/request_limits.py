@@ -45,6 +45,9 @@ TELEMETRY_PUSHES_MAX: Final = 32
 TELEMETRY_BYTES_OF_CLIENT_MAX: Final = 8 * 1024 * 1024
 TELEMETRY_BYTES_MAX: Final = 64 * 1024 * 1024
 
+#: Letters of pushed metrics that one scrape shows: the labels of a client are written for each of its values.
+TELEMETRY_TEXT_MAX: Final = 64 * 1024 * 1024
+
 #: CreateDelegationToken: tokens of a cluster, and those that one user may request. Each is a record of the metadata log until it expires.
 DELEGATION_TOKENS_MAX: Final = 10_000
 DELEGATION_TOKENS_OF_REQUESTER_MAX: Final = 2_000

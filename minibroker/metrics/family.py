@@ -12,7 +12,7 @@ from prometheus_client.utils import floatToGoString
 
 from minibroker.metrics.labels import NO_LABELS, Labels
 from minibroker.metrics.state import State
-from minibroker.metrics.texts import SAMPLES_A_PIECE, Row, rendered
+from minibroker.metrics.texts import LETTERS_A_PIECE, SAMPLES_A_PIECE, Row, rendered
 
 go_float: Callable[[float], str] = floatToGoString  # it has no annotations
 
@@ -83,12 +83,15 @@ class Family(NamedTuple):
             yield from self.samples.text(state, name)
             return
         lines = [self.header(is_open_metrics=is_open_metrics)]
+        size = 0
         for suffix, of_series, value in self.samples(state):
             number = value if type(value) is int else go_float(value)
             lines.append(f"{name}{suffix}{of_series.text} {number}\n")
-            if len(lines) >= SAMPLES_A_PIECE:
+            size += len(of_series.text)
+            if len(lines) >= SAMPLES_A_PIECE or size >= LETTERS_A_PIECE:
                 yield "".join(lines)
                 lines.clear()
+                size = 0
         if lines:
             yield "".join(lines)
 

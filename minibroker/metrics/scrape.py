@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
@@ -13,7 +14,8 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_open_metrics
 
-from minibroker.metrics.family import Family
+from minibroker.config.request_limits import TELEMETRY_TEXT_MAX
+from minibroker.metrics.family import Family, Sample
 from minibroker.metrics.labels import labels
 from minibroker.metrics.meter import Meter
 from minibroker.metrics.names import families_of
@@ -25,6 +27,8 @@ from minibroker.telemetry.families import client_families
 
 SLICE_S: Final = 0.001  #: of work without a pause; a piece of it takes less than that again
 _END: Final = "# EOF\n"
+_SUFFIXES: Final = frozenset({"total", "sum", "count", "bucket", "created", "info"})
+_LOG: Final = logging.getLogger(__name__)
 
 Text = Callable[[CollectorRegistry], bytes]
 
@@ -51,6 +55,7 @@ class Scraper:
         self._last = LastScrape()
         self._process = ProcessCollector(registry=None)
         self._lock = asyncio.Lock()  #: one scrape at a time
+        self._is_cut = False  #: whether the last scrape left out some metrics of clients
         self.cpu_s = 0.0  #: of the last scrape, on the loop's thread
         self.longest_slice_s = 0.0  #: CPU time of its longest slice
 
@@ -110,22 +115,37 @@ class Scraper:
         for metric in self._process.collect():
             pieces.append(generate(_One(metric)).decode().removesuffix(_END))
             yield
-        for pushed in self._pushed(state):
-            if pushed is not None:
-                pieces += pushed.text(state, is_open_metrics=is_open_metrics)
-            yield
+        yield from self._pushed_text(state, pieces, is_open_metrics=is_open_metrics)
         if is_open_metrics:
             pieces.append(_END)
 
+    def _pushed_text(self, state: State, pieces: list[str], *, is_open_metrics: bool) -> Iterator[None]:
+        """Add the metrics that clients push (docs/telemetry.md), until their text is too long."""
+        left = TELEMETRY_TEXT_MAX
+        for pushed in self._pushed(state):
+            for piece in () if pushed is None else pushed.text(state, is_open_metrics=is_open_metrics):
+                left -= len(piece)
+                if left < 0:
+                    if not self._is_cut:
+                        _LOG.warning(
+                            "/metrics leaves out some metrics that clients pushed: they take more than %d letters", TELEMETRY_TEXT_MAX
+                        )
+                    self._is_cut = True
+                    return
+                pieces.append(piece)
+                yield
+            yield
+        self._is_cut = False
+
     def _pushed(self, state: State) -> Iterator[Family | None]:
-        """Return the metrics that clients push (docs/telemetry.md), None for a pause; without those that have a name of ours."""
+        """Yield the metrics that clients push, None for a pause; without those that have a name of ours."""
         telemetry = state.services.telemetry
         if telemetry is None:
             return
-        names = {family.name for family in self._families}
+        names = {_base(name) for name in [family.name for family in self._families] + [metric.name for metric in self._process.collect()]}
         found: Iterable[ClientFamily | None] = client_families(telemetry.clients())
         for pushed in found:
-            if pushed is None or pushed.name not in names:
+            if pushed is None or _base(pushed.name) not in names:
                 yield None if pushed is None else _family_of(pushed)
 
     async def _in_slices(self, steps: Iterator[None]) -> None:
@@ -159,7 +179,16 @@ def scraper_of(broker: Callable[[], Broker], meter: Meter, names: Iterable[str])
     return Scraper(broker, meter, families_of(names))
 
 
+def _base(name: str) -> str:
+    """Return a name without the suffix of a sample: in OpenMetrics, two families must not have the same."""
+    base, _, suffix = name.rpartition("_")
+    return base if suffix in _SUFFIXES else name
+
+
 def _family_of(pushed: ClientFamily) -> Family:
-    samples = [("", labels(**dict(of_series)), value) for of_series, value in pushed.series]
     kind = "untyped" if pushed.kind == "counter" and not pushed.name.endswith("_total") else pushed.kind
-    return Family(pushed.name, kind, pushed.documentation.replace("\\", r"\\").replace("\n", r"\n"), lambda _: samples)
+    return Family(pushed.name, kind, pushed.documentation.replace("\\", r"\\").replace("\n", r"\n"), lambda _: _samples_of(pushed))
+
+
+def _samples_of(pushed: ClientFamily) -> Iterator[Sample]:
+    return (("", labels(**of_series), value) for of_series, value in pushed.samples())

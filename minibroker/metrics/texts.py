@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from minibroker.metrics.labels import Labels
 
 SAMPLES_A_PIECE: Final = 200  #: between two looks at the time: a fraction of a millisecond
+LETTERS_A_PIECE: Final = 65_536  #: likewise, where labels are long
 
 
 class Row(Protocol):

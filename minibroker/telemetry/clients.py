@@ -168,7 +168,6 @@ class Clients:
 
     def __init__(self) -> None:
         self._known: OrderedDict[UUID, ClientInstance] = OrderedDict()  #: the one that was silent for longest first
-        self._byte_count = 0
 
     def __len__(self) -> int:
         return len(self._known)
@@ -185,7 +184,7 @@ class Clients:
         if client is None:
             client = self._known[instance_id] = ClientInstance(instance_id, client_id, caller, now_ms)
             while len(self._known) > CLIENTS_MAX:
-                self._byte_count -= self._known.popitem(last=False)[1].metrics.byte_count
+                self._known.popitem(last=False)
         self._known.move_to_end(instance_id)
         client.last_seen_ms = now_ms
         client.is_connected = True
@@ -200,26 +199,17 @@ class Clients:
         client.is_terminated = is_last
         if payload.labels:
             client.labels = payload.labels
-        before = client.metrics.byte_count
-        for _ in client.metrics.update(payload):
-            before = self._account(client, before)
-            yield
-        self._account(client, before)
+        yield from client.metrics.update(payload)
         self._make_room(client)
 
-    def _account(self, client: ClientInstance, before: int) -> int:
-        """Add the growth of a client's metrics, unless it was forgotten. Returns their present size."""
-        size = client.metrics.byte_count
-        if self._known.get(client.instance_id) is client:
-            self._byte_count += size - before
-        return size
-
     def _make_room(self, newest: ClientInstance) -> None:
+        # A running total would be wrong: pushes of one client may alternate, and one may pause while its metrics are forgotten.
+        byte_count = sum([each.metrics.byte_count for each in self._known.values()])
         for each in self._known.values():
-            if self._byte_count <= TELEMETRY_BYTES_MAX:
+            if byte_count <= TELEMETRY_BYTES_MAX:
                 return
             if each is not newest:
-                self._byte_count -= each.metrics.byte_count
+                byte_count -= each.metrics.byte_count
                 each.metrics.clear()
 
     def disconnected(self, host: str, port: int) -> None:
@@ -233,4 +223,3 @@ class Clients:
         gone = [each for each in self._known.values() if not each.is_connected and now_ms - each.last_seen_ms >= FORGOTTEN_AFTER_MS]
         for client in gone:
             del self._known[client.instance_id]
-            self._byte_count -= client.metrics.byte_count

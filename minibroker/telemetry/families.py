@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, Literal, NamedTuple
 
 from minibroker.telemetry.clients import ClientInstance, Sample
+from minibroker.telemetry.payload import Labels
 
 _STEP: Final = 500  #: values between two pauses
 _NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_]")
@@ -23,7 +24,12 @@ class Family(NamedTuple):
     name: str
     kind: Literal["gauge", "counter"]
     documentation: str
-    series: list[tuple[dict[str, str], float]]  #: labels and value
+    series: list[tuple[Labels, dict[str, str], float]]  #: labels of the value, those of its client, the value
+
+    def samples(self) -> Iterator[tuple[dict[str, str], float]]:
+        """Yield labels and value of each series. They are made here: those of a client may be long, and repeat for each value."""
+        for own, of_client, value in self.series:
+            yield {_name(key): text for key, text in own} | of_client, value
 
 
 def client_families(clients: Iterable[ClientInstance]) -> Iterator[Family | None]:
@@ -37,8 +43,7 @@ def client_families(clients: Iterable[ClientInstance]) -> Iterator[Family | None
                 family = found.get(name)
                 if family is None:
                     family = found[name] = Family(name, kind, f"{sample.name} as its client pushed it (KIP-714).", [])
-                labels = {_name(key): text for key, text in sample.labels}
-                family.series.append((labels | owner, value))
+                family.series.append((sample.labels, owner, value))
             if number % _STEP == 0:
                 yield None
     yield from found.values()

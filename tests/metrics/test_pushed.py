@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import deque
+from itertools import pairwise
 from typing import Any
+from uuid import UUID
 
+import pytest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 from prometheus_client.openmetrics import parser
 
+from minibroker.metrics import scrape
 from minibroker.schemas import k18_api_versions as k18
 from minibroker.schemas import k71_get_telemetry_subscriptions as k71
 from minibroker.schemas import k72_push_telemetry as k72
+from minibroker.telemetry.payload import Payload, Point
 from minibroker.testing import Broker
 from tests.golden import golden
 from tests.metrics.conftest import Scraped
 from tests.support.kafka_users import KafkaUser
+from tests.support.telemetry import connection
 
 STRANGE = 'a"b\\c\nd{e="f"} # é'
 JAVA = golden("k72_push_telemetry_v0_request_java_4.3.1").decode()
@@ -66,12 +73,43 @@ async def test_openmetrics_of_it_is_valid(broker: Broker, scraped: Scraped) -> N
 async def test_strange_names_and_labels(broker: Broker, scraped: Scraped) -> None:
     message = MetricsData()
     scope = message.resource_metrics.add().scope_metrics.add()
-    for name in (STRANGE, "1st", "minibroker_build_info", "kafka_brokers"):
+    for name in (STRANGE, "1st", "minibroker_build_info", "minibroker_build", "kafka_brokers", "process_open_fds"):
         point = scope.metrics.add(name=name).gauge.data_points.add(as_double=2)
         point.attributes.add(key=STRANGE).value.string_value = STRANGE
     await asyncio.to_thread(push, broker.bootstrap_servers, 0, message.SerializeToString(), STRANGE)
     found = await scraped.all()
     assert [dict(labels)["client_id"] for labels in found["_1st"]] == [STRANGE]
     assert [value for labels, value in found["kafka_brokers"].items()] == [1]
+    assert "minibroker_build" not in found
+    assert len(found["process_open_fds"]) == 1
     open_text = await scraped.scraper.text(is_open_metrics=True)
     assert [*open_metrics(open_text)]
+
+
+def owned(broker: Broker, count: int) -> None:
+    """Let a client have many values of one metric, and long labels."""
+    telemetry = broker._hosted.broker.nodes[0].services.telemetry
+    assert telemetry is not None
+    client = telemetry._clients.seen(UUID(int=1), "reader", connection(), telemetry._subscriptions.of(UUID(int=1), {}), 0)
+    points = [Point("lag", "gauge", "", (("partition", f"{each}"),), each, 0, 0, is_delta=False) for each in range(count)]
+    labels = tuple((f"label-{each}", "x" * 256) for each in range(32))
+    deque(telemetry._clients.pushed(client, Payload(labels, points, is_complete=True), 0, is_last=False))
+
+
+async def test_the_series_of_one_name_are_written_in_pieces(broker: Broker, scraped: Scraped) -> None:
+    owned(broker, 400)
+    pieces: list[str] = []
+    lengths = [len("".join(pieces)) for _ in scraped.scraper._text(await scraped.scraper.state(), pieces, is_open_metrics=False)]
+    assert lengths[-1] > 3_000_000
+    assert max(end - start for start, end in pairwise(lengths)) < 200_000
+
+
+async def test_the_text_of_pushed_metrics_is_limited(
+    broker: Broker, scraped: Scraped, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(scrape, "TELEMETRY_TEXT_MAX", 200_000)
+    owned(broker, 100)
+    for _ in range(2):
+        assert 5 < (await scraped.scraper.text()).count("\nlag{") < 25
+    assert [each.message.partition(":")[0] for each in caplog.records] == ["/metrics leaves out some metrics that clients pushed"]
+    assert len((await scraped.all())["kafka_brokers"]) == 1

@@ -10,7 +10,7 @@ import pytest
 from minibroker.dispatch.context import ConnectionInfo
 from minibroker.telemetry import clients as module
 from minibroker.telemetry.clients import ClientInstance, Clients, Metrics
-from minibroker.telemetry.families import Family, client_families
+from minibroker.telemetry.families import client_families
 from minibroker.telemetry.payload import Kind, Labels, Payload, Point
 from minibroker.telemetry.subscriptions import InstanceSubscription
 
@@ -85,6 +85,21 @@ def test_memory_of_all_clients_is_limited(monkeypatch: pytest.MonkeyPatch) -> No
     assert sum(client.metrics.byte_count for client in clients.all()) <= 5_000
 
 
+def test_memory_is_limited_although_metrics_are_forgotten_while_a_push_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TELEMETRY_BYTES_MAX", 5_000)
+    monkeypatch.setattr(module, "_STEP", 5)
+    clients = Clients()
+    first, second = seen(clients, 1), seen(clients, 2)
+    points = [point("lag", each, partition=f"{each}") for each in range(10)]
+    steps = clients.pushed(first, Payload((), points, is_complete=True), 0, is_last=False)
+    next(steps)
+    pushed(clients, second, *points)  # forgets the metrics of the first client
+    deque(steps)
+    for number in range(3, 9):
+        pushed(clients, seen(clients, number), *points[:3])
+        assert sum(client.metrics.byte_count for client in clients.all()) <= 5_000
+
+
 def test_number_of_clients_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CLIENTS_MAX", 3)
     clients = Clients()
@@ -121,13 +136,14 @@ def test_families_for_prometheus() -> None:
         for number in (1, 2)
     )
     what = "org.apache.kafka.{} as its client pushed it (KIP-714)."
-    assert [family for family in client_families(clients.all()) if family is not None] == [
-        Family(
+    found = [family for family in client_families(clients.all()) if family is not None]
+    assert [(family.name, family.kind, family.documentation, [*family.samples()]) for family in found] == [
+        (
             "org_apache_kafka_fetch_size_avg",
             "gauge",
             what.format("fetch-size.avg"),
             [({"topic": "a-b"} | first, 1), ({"topic": "a-b"} | second, 2)],
         ),
-        Family("org_apache_kafka_time_sum", "counter", what.format("time"), [(first, 2), (second, 2)]),
-        Family("org_apache_kafka_time_count", "counter", what.format("time"), [(first, 4), (second, 4)]),
+        ("org_apache_kafka_time_sum", "counter", what.format("time"), [(first, 2), (second, 2)]),
+        ("org_apache_kafka_time_count", "counter", what.format("time"), [(first, 4), (second, 4)]),
     ]
