@@ -21,17 +21,20 @@ from http import HTTPStatus
 from importlib import import_module
 from importlib.util import find_spec
 from socket import socket
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 from minibroker.errors import ConfigurationError
 from minibroker.extras import install_command
 from minibroker.http.access import Access, Pages
-from minibroker.http.sockets import listening_sockets
+from minibroker.http.sockets import Protocols, listening_sockets
 
 if TYPE_CHECKING:
     from aiohttp import web
 
 LOOPBACK: Final = "127.0.0.1"
+BODY_S: Final = 60.0  #: until the body of a request must have arrived
+_IDLE_S: Final = 600.0  #: until a connection without requests is closed, as connections.max.idle.ms of Kafka
+_HANDSHAKE_S: Final = 10.0
 _SHUTDOWN_S: Final = 0.5
 _LOG = logging.getLogger(__name__)
 
@@ -125,6 +128,7 @@ class _Port:
         self.sites: list[tuple[HttpSite, Place]] = []
         self.port = place.port
         self._sockets: list[socket] = []
+        self._servers: list[asyncio.Server] = []
         self._serving: asyncio.Task[None] | None = None
         self._runner: web.AppRunner | None = None
 
@@ -158,16 +162,22 @@ class _Port:
                 site.noun, place.names_option or f"--{site.name}-name", place.host, names=place.names, pages=site.pages, token=place.token
             )
             site.add_routes(Routes(app.router, prefix, _guard(site, access)))
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_S)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_S, keepalive_timeout=_IDLE_S)
         await self._runner.setup()
+        protocols, tls = Protocols(cast("Any", self._runner.server)), self.place.tls
+        handshake_s = None if tls is None else _HANDSHAKE_S
         for each in self._sockets:
-            await web.SockSite(self._runner, each, ssl_context=self.place.tls).start()
+            serving = asyncio.get_running_loop().create_server(protocols, sock=each, ssl=tls, ssl_handshake_timeout=handshake_s)
+            self._servers.append(await serving)
 
     async def close(self) -> None:
         """Stop listening. Does nothing if it does not listen."""
         serving, self._serving = self._serving, None
         if serving is not None and not serving.done():
             await asyncio.wait([serving])
+        for server in self._servers:
+            server.close()
+        self._servers = []
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()
@@ -209,11 +219,25 @@ def _guard(site: HttpSite, access: Access) -> Callable[[Handler], Handler]:
     def guarded(handler: Handler) -> Handler:
         async def serve(request: web.Request) -> web.StreamResponse:
             refusal = access.refusal(request)
-            return await handler(request) if refusal is None else site.failure(request, refusal.status, refusal.message)
+            if refusal is not None:
+                return site.failure(request, refusal.status, refusal.message)
+            if not request.body_exists:
+                return await handler(request)
+            timer = asyncio.get_running_loop().call_later(BODY_S, _close_if_incomplete, request)
+            try:
+                return await handler(request)
+            finally:
+                timer.cancel()
 
         return serve
 
     return guarded
+
+
+def _close_if_incomplete(request: web.Request) -> None:
+    """Close the connection of a request whose body has not arrived, perhaps because its client is gone."""
+    if not request.content.is_eof() and request.transport is not None:
+        request.transport.abort()
 
 
 class HttpServer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 import sys
 import threading
@@ -17,6 +18,7 @@ from yarl import URL
 
 from minibroker.errors import ConfigurationError
 from minibroker.http import server as server_module
+from minibroker.http import sockets
 from minibroker.http.access import Pages
 from minibroker.http.server import LOOPBACK, HttpServer, Place, Routes, json_failure
 from tests.support.ports import free_port
@@ -178,3 +180,44 @@ async def test_a_body_that_is_too_large(server: HttpServer) -> None:
     server.mount(Site("console"), Place())
     await server.start()
     assert (await ask(f"{server.url('console')}/console", "POST", data=b"x" * 11))[0] == http.client.REQUEST_ENTITY_TOO_LARGE
+
+
+async def test_a_connection_whose_body_does_not_arrive_is_closed(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "BODY_S", 0.01)
+    reader, writer = await opened(server)
+    writer.write(b"POST /console HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhe")
+    assert await asyncio.wait_for(reader.read(), 10) == b""
+    writer.close()
+
+
+async def test_connections_are_limited(server: HttpServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(sockets, "CONNECTIONS_MAX", 2)
+    first = await opened(server)
+    port = int(server.url("console").rpartition(":")[2])
+    writers = [first[1], (await asyncio.open_connection(LOOPBACK, port))[1]]
+    for _ in range(2):
+        reader, writer = await asyncio.open_connection(LOOPBACK, port)
+        with contextlib.suppress(ConnectionResetError):
+            assert await asyncio.wait_for(reader.read(), 10) == b""
+        writer.close()
+    assert [each.message for each in caplog.records] == ["HTTP: closing new connections, because 2 are open"]
+    for writer in writers:
+        writer.close()
+        await writer.wait_closed()
+    async with asyncio.timeout(10):
+        while (await answered(f"{server.url('console')}/console")) != (200, "console"):
+            pass
+
+
+async def opened(server: HttpServer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Start a server with a console, and open a connection."""
+    server.mount(Site("console"), Place())
+    await server.start()
+    return await asyncio.open_connection(LOOPBACK, int(server.url("console").rpartition(":")[2]))
+
+
+async def answered(url: str) -> tuple[int, str] | None:
+    try:
+        return await ask(url)
+    except aiohttp.ClientConnectionError:
+        return None
