@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import cache
 from operator import attrgetter
 from typing import Any
 
@@ -16,6 +17,7 @@ from minibroker.wire.source import NO_EXTRA, Extra, Source
 #: all exceptions that generated code raises for a value of the wrong type or size
 FAILURES = (struct.error, AttributeError, TypeError, ValueError, OverflowError)
 
+FEW = 8  #: arrays of fewer numbers are encoded by a function that is ready: most are lists of replicas
 _SHORT_VARINTS = tuple(bytes((value,)) for value in range(128))
 
 
@@ -67,6 +69,13 @@ def _tagged_numbers(fields: list[Field]) -> Callable[[Any], bytes]:
         return unsigned_varint(len(sent)) + b"".join(sent)
 
     return encode
+
+
+@cache
+def _packs_of_few(form: str, flexible: bool) -> tuple[Callable[..., bytes], ...]:
+    """Return functions that encode a count and so many numbers, by the count as it is encoded; the last one is for null, -1."""
+    forms = [f">B{count - 1}{form}" if flexible and count else ">B" if flexible else f">i{count}{form}" for count in range(FEW)]
+    return tuple(struct.Struct(each).pack for each in [*forms, ">i"])
 
 
 class _EncoderWriter:
@@ -161,10 +170,10 @@ class _EncoderWriter:
             else:
                 self.piece(data)
 
-    def length(self, kind: str, data: str, content: str, null_allowed: bool) -> str:
-        """Write a length or count, and assign the content to the variable `data`, empty for null.
+    def measure(self, kind: str, data: str, content: str, null_allowed: bool) -> str:
+        """Assign the content to the variable `data`, empty for null.
 
-        Returns the variable of the length, which has one more in a flexible version.
+        Returns the variable of its length or count, which has one more in a flexible version.
         """
         length = self.source.variable("n")
         encode = ".encode()" if kind == "string" else ""
@@ -176,6 +185,11 @@ class _EncoderWriter:
         with self.source.block("else:") if null_allowed else nullcontext():
             self.source.line(f"{data} = {content}{encode}")
             self.source.line(f"{length} = len({data}){more}")
+        return length
+
+    def length(self, kind: str, data: str, content: str, null_allowed: bool) -> str:
+        """Do what `measure` does, and write the length."""
+        length = self.measure(kind, data, content, null_allowed)
         if self.flexible:
             long = "string_length" if kind == "string" else "unsigned_varint"
             self.piece(f"short_varints[{length}] if {length} < 128 else {long}({length})")
@@ -194,10 +208,14 @@ class _EncoderWriter:
     def array(self, field: Field, content: str, null_allowed: bool) -> None:
         """Write an array: numbers in one call, others in a loop."""
         items = self.source.variable("items")
-        length = self.length("array", items, content, null_allowed)
         if field.kind in NUMBERS:
-            self.piece(f'pack(f">{{len({items})}}{NUMBERS[field.kind]}", *{items})')
+            length = self.measure("array", items, content, null_allowed)
+            packs = self.source.bind("packs", _packs_of_few(NUMBERS[field.kind], self.flexible))
+            size = f"unsigned_varint({length})" if self.flexible else f'pack(">i", {length})'
+            form = f'f">{{len({items})}}{NUMBERS[field.kind]}"'
+            self.piece(f"{packs}[{length}]({length}, *{items}) if {length} < {FEW} else {size} + pack({form}, *{items})")
             return
+        length = self.length("array", items, content, null_allowed)
         self.flush()
         item = self.source.variable("item")
         with self.source.block(f"for {item} in {items}:"):
