@@ -36,6 +36,7 @@ _AT_ONCE: Final = 1000  #: topics and partitions described in one turn
 _STEP: Final = 200  #: partitions described between two pauses
 
 _partition_result = constructor(schema.PartitionResult)
+_topic_result = constructor(schema.TopicResult)
 
 
 @handles(schema, _PIECES, has_long_answer=True)
@@ -78,34 +79,37 @@ def _are_many(topics: Iterable[Topic]) -> bool:
 
 def _all_in_slices(ctx: RequestContext, request: schema.Request) -> Steps:
     """Describe all current topics, except those that are deleted during a pause."""
-    results = []
+    results: list[schema.TopicResult] = []
     for name in list(ctx.cluster.topics):
         topic = ctx.cluster.topics.get(name)
         if topic is not None:
-            results.append((yield from _known_in_slices(ctx, request, topic)))
+            results.append(_known(ctx, request, topic, _STEP))
+            yield None
+            if len(topic.partitions) > _STEP:
+                yield from _add_partitions(ctx, results[-1], topic)
     return _response(ctx, request, results)
 
 
 def _some_in_slices(ctx: RequestContext, request: schema.Request, keys: list[Key]) -> Steps:
     """Describe each key as `_answer` does, with pauses."""
-    results = []
+    results: list[schema.TopicResult] = []
     for key in keys:
         try:
             topic = _find(ctx, request, key)
         except KafkaError as error:
             results.append(_refused(request, key, error))
             continue
-        results.append((yield from _known_in_slices(ctx, request, topic)))
+        results.append(_known(ctx, request, topic, _STEP))
+        yield None
+        yield from _add_partitions(ctx, results[-1], topic)
     return _response(ctx, request, _each_once(results))
 
 
-def _known_in_slices(ctx: RequestContext, request: schema.Request, topic: Topic) -> Generator[None, None, schema.TopicResult]:
-    result = _known(ctx, request, topic, _STEP)
-    yield
+def _add_partitions(ctx: RequestContext, result: schema.TopicResult, topic: Topic) -> Generator[None, None, None]:
+    """Describe the partitions after the first _STEP."""
     for start in range(_STEP, len(topic.partitions), _STEP):
         result.partitions.extend(_partition(each, ctx.broker.nodes.of(each)) for each in topic.partitions[start : start + _STEP])
         yield
-    return result
 
 
 def _broker(node: Node, host: str, port: int) -> schema.Broker:
@@ -171,7 +175,7 @@ def _find(ctx: RequestContext, request: schema.Request, key: Key) -> Topic:
 def _known(ctx: RequestContext, request: schema.Request, topic: Topic, most: int | None = None) -> schema.TopicResult:
     """Describe a topic with its partitions, or with the first `most` of them."""
     nodes_of = ctx.broker.nodes.of
-    return schema.TopicResult(
+    return _topic_result(
         error_code=0,
         name=topic.name,
         topic_id=topic.topic_id,
