@@ -7,6 +7,7 @@ each append that moves high_watermark or last_stable_offset, before the producer
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 from uuid import UUID
 
 from minibroker.compilation import mypyc_attr
@@ -16,7 +17,7 @@ from minibroker.log.results import Appended
 from minibroker.records.batch import RecordBatch
 from minibroker.records.control import ControlType, EndTransactionMarker
 
-NO_EPOCH = -1  #: of a client that does not name a leader epoch
+NO_EPOCH: Final = -1  #: of a client that does not name a leader epoch
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)  # handlers/fetch/reading_in_slices.py

@@ -31,10 +31,10 @@ from minibroker.wire.sliced_encoder import encode_arrays, is_long
 read_header: Final = Struct(">Iih").unpack_from
 HEADER_SIZE: Final = 10
 
-_PREFIX = Struct(">ii")
-_PREFIX_TAGGED = Struct(">iix")
+_PREFIX: Final = Struct(">ii")
+_PREFIX_TAGGED: Final = Struct(">iix")
 SLICED_FROM: Final = 64 * 1024  #: larger frames are decoded in slices
-_SMALL = 4096  #: bytes up to which a chunk is joined with the prefix; a copy is cheaper than writing one more buffer
+_SMALL: Final = 4096  #: bytes up to which a chunk is joined with the prefix; a copy is cheaper than writing one more buffer
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)  # testing/recording.py

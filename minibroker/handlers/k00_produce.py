@@ -79,9 +79,9 @@ class _Wait(NamedTuple):
 
 Waiting = list[_Wait]
 
-_response = constructor(schema.Response)
-_topic_result = constructor(schema.TopicResult)
-_partition_result = constructor(schema.PartitionResult)
+_response: Final = constructor(schema.Response)
+_topic_result: Final = constructor(schema.TopicResult)
+_partition_result: Final = constructor(schema.PartitionResult)
 
 
 @handles(schema, Pieces("topic_data.partition_data", "responses.partition_responses"))

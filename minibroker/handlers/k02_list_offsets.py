@@ -59,9 +59,9 @@ _LOG_START: Final = frozenset({EARLIEST, EARLIEST_LOCAL})
 _TIERED: Final = frozenset({LATEST_TIERED, EARLIEST_PENDING_UPLOAD})
 _NONE_REPEATED: Final[frozenset[tuple[str, int]]] = frozenset()
 
-_response = constructor(schema.Response)
-_topic_result = constructor(schema.TopicResult)
-_partition_result = constructor(schema.PartitionResult)
+_response: Final = constructor(schema.Response)
+_topic_result: Final = constructor(schema.TopicResult)
+_partition_result: Final = constructor(schema.PartitionResult)
 
 
 @handles(schema, Pieces("topics.partitions", "topics.partitions", size=LOOKED_UP_AT_ONCE))

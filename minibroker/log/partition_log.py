@@ -31,7 +31,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from minibroker.background import Background
 from minibroker.clock import Clock
@@ -62,8 +62,8 @@ from minibroker.storage.transaction_index import AbortedTxn
 if TYPE_CHECKING:
     from minibroker.log.compaction import LogCompaction
 
-IMPLICIT_SINCE = 12  #: the version of Produce whose batches bring their partition into the transaction: transaction version 2
-DEFAULT_PRODUCER_ID_EXPIRATION_MS = 24 * 60 * 60 * 1000
+IMPLICIT_SINCE: Final = 12  #: the version of Produce whose batches bring their partition into the transaction: transaction version 2
+DEFAULT_PRODUCER_ID_EXPIRATION_MS: Final = 24 * 60 * 60 * 1000
 
 
 class PartitionLog:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import random
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from minibroker.clock import Clock
 from minibroker.log.log_config import LogConfig
@@ -27,7 +28,7 @@ from minibroker.storage.files import Files
 from minibroker.storage.indexes import NO_TIMESTAMP
 from minibroker.storage.segment import MAX_RELATIVE_OFFSET, Segment
 
-NEVER = 2**63  #: a timestamp that no segment reaches
+NEVER: Final = 2**63  #: a timestamp that no segment reaches
 
 
 class Segments:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from operator import itemgetter
-from typing import Protocol
+from typing import Final, Protocol
 
 from minibroker.errors import InvalidRecord
 from minibroker.log.failures import LogFailures
@@ -27,9 +27,9 @@ from minibroker.records.steps import LongBatch, Steps, finished
 from minibroker.storage.batch_scan import BatchHeader
 from minibroker.storage.segment import Segment
 
-BEGINNING_SIZE = 4096  #: bytes of a batch that hold most answers
-HEADERS_AT_ONCE = 512  #: headers of batches that one turn looks at, in 4 ms at most
-SEGMENT_COST = 8  #: looking at one header of another segment takes as long as so many headers of one segment
+BEGINNING_SIZE: Final = 4096  #: bytes of a batch that hold most answers
+HEADERS_AT_ONCE: Final = 512  #: headers of batches that one turn looks at, in 4 ms at most
+SEGMENT_COST: Final = 8  #: looking at one header of another segment takes as long as so many headers of one segment
 
 
 class LongLookup(LongBatch):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from zlib import crc32
 
 from minibroker.errors import CorruptMessage, KafkaError
@@ -31,22 +31,22 @@ from minibroker.records.batch import (
 from minibroker.records.checksum import crc32c
 from minibroker.storage.files import FileHandle, Files
 
-FIRST_CHUNK = 4 * 1024
-HEADER_CHUNK = 32 * 1024
-BATCH_CHUNK = 1024 * 1024
-TRANSACTIONAL_CHUNK = 128 * 1024
+FIRST_CHUNK: Final = 4 * 1024
+HEADER_CHUNK: Final = 32 * 1024
+BATCH_CHUNK: Final = 1024 * 1024
+TRANSACTIONAL_CHUNK: Final = 128 * 1024
 
 #: base_offset, batch_length, partition_leader_epoch, magic, last_offset_delta, max_timestamp
-_HEAD = Struct(">qiibxxxxxxi8xq")
-unpack_head = _HEAD.unpack_from
-HEAD_SIZE = _HEAD.size
+_HEAD: Final = Struct(">qiibxxxxxxi8xq")
+unpack_head: Final = _HEAD.unpack_from
+HEAD_SIZE: Final = _HEAD.size
 
 #: base_offset, batch_length, magic, attributes, producer_id
-_unpack_owner = Struct(">qi4xb4xh20xq").unpack_from
+_unpack_owner: Final = Struct(">qi4xb4xh20xq").unpack_from
 
 #: offset, message_size, magic, and in v1 the timestamp
-_unpack_legacy_head = Struct(">qi4xbxq").unpack_from
-_MIN_V1_SIZE = 34
+_unpack_legacy_head: Final = Struct(">qi4xbxq").unpack_from
+_MIN_V1_SIZE: Final = 34
 
 
 class BatchHeader(NamedTuple):
@@ -168,22 +168,22 @@ def read_batches(files: Files, handle: FileHandle, position: int, end: int, *, c
         position += index
 
 
-VERIFIED_CHUNK = 1024 * 1024
+VERIFIED_CHUNK: Final = 1024 * 1024
 
 #: position, size, base_offset, last_offset, max_timestamp, leader_epoch, attributes, producer_id, record_count, whether the CRC is right
 VerifiedBatch = tuple[int, int, int, int, int, int, int, int, int, bool]
 
-_MIN_SIZES = (MIN_LEGACY_SIZE, 34)  #: of a message, by its magic
+_MIN_SIZES: Final = (MIN_LEGACY_SIZE, 34)  #: of a message, by its magic
 
 #: base_offset of an old compressed set that has a right CRC but cannot be decompressed: only its last offset is known
-UNKNOWN_OFFSET = -(2**63)
+UNKNOWN_OFFSET: Final = -(2**63)
 
 #: base_offset, batch_length, partition_leader_epoch, magic, crc, attributes, last_offset_delta, max_timestamp, producer_id, record_count
-_VERIFIED_HEAD = Struct(">qiibIhi8xqq2x4xi")
-_unpack_verified = _VERIFIED_HEAD.unpack_from
+_VERIFIED_HEAD: Final = Struct(">qiibIhi8xqq2x4xi")
+_unpack_verified: Final = _VERIFIED_HEAD.unpack_from
 
 #: offset, message_size, crc, magic, attributes, and in v1 the timestamp: see records/legacy.py
-_unpack_message = Struct(">qiIBBq").unpack_from
+_unpack_message: Final = Struct(">qiIBBq").unpack_from
 
 
 def read_verified(

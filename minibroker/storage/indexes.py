@@ -31,11 +31,11 @@ rolls or closes, has the segment's largest timestamp. Source: TimeIndex of Apach
 from __future__ import annotations
 
 from struct import Struct
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from minibroker.storage.files import APPEND, Files, read_preallocated, replace_file, write_all
 
-REWRITE = -1
+REWRITE: Final = -1
 
 
 class IndexFile:
@@ -121,8 +121,8 @@ class IndexFile:
             self._saved_size = REWRITE
 
 
-_ENTRY = Struct(">II")
-_unpack = _ENTRY.unpack_from
+_ENTRY: Final = Struct(">II")
+_unpack: Final = _ENTRY.unpack_from
 
 
 class OffsetPosition(NamedTuple):
@@ -182,10 +182,10 @@ class OffsetIndex(IndexFile):
         return OffsetPosition(self.base_offset + offset, position)
 
 
-NO_TIMESTAMP = -1
+NO_TIMESTAMP: Final = -1
 
-_TIME_ENTRY = Struct(">qI")
-_unpack_time = _TIME_ENTRY.unpack_from
+_TIME_ENTRY: Final = Struct(">qI")
+_unpack_time: Final = _TIME_ENTRY.unpack_from
 
 
 class TimestampEntry(NamedTuple):

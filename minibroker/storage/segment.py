@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from typing import Final
 
 from minibroker.errors import CorruptMessage
 from minibroker.records.any_format import read_batch
@@ -37,9 +38,9 @@ from minibroker.storage.transaction_index import TransactionIndex
 
 logger = logging.getLogger(__name__)
 
-MAX_RELATIVE_OFFSET = 2**31 - 1
-MAX_SEGMENT_SIZE = 2**31 - 1
-RECENT_POSITIONS = 64
+MAX_RELATIVE_OFFSET: Final = 2**31 - 1
+MAX_SEGMENT_SIZE: Final = 2**31 - 1
+RECENT_POSITIONS: Final = 64
 
 
 def could_not_cut_back(error: OSError) -> bool:

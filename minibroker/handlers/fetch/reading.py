@@ -43,9 +43,9 @@ LEADERS_SINCE: Final = 16
 NO_EPOCH: Final = -1  #: any negative epoch means this
 _LED_BY_ANOTHER: Final = (NotLeaderOrFollower, FencedLeaderEpoch, UnknownLeaderEpoch)  #: these errors end a wait
 _EMPTY: Final = b""
-_response = constructor(schema.Response)
-_topic_result = constructor(schema.TopicResult)
-_partition_result = constructor(schema.PartitionResult)
+_response: Final = constructor(schema.Response)
+_topic_result: Final = constructor(schema.TopicResult)
+_partition_result: Final = constructor(schema.PartitionResult)
 _DEFAULTS: Final = schema.PartitionResult(partition_index=0, error_code=0, high_watermark=0, records=None)
 _NOT_DIVERGING: Final = _DEFAULTS.diverging_epoch  #: encoders recognize default values by identity
 _NO_LEADER: Final = _DEFAULTS.current_leader
