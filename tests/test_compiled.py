@@ -25,7 +25,10 @@ from tests.support.ports import free_port
 ROOT = Path(__file__).parents[1]
 TIMEOUT_S = 600  #: the build alone takes 50 s of CPU
 pytestmark = pytest.mark.timeout(TIMEOUT_S + 100)
-TESTS = ("tests/records", "tests/dispatch", "tests/storage", "tests/log/test_faults.py", "tests/log/test_read.py", "tests/handlers/fetch")
+TESTS = (
+    *("tests/records", "tests/dispatch", "tests/storage", "tests/log/test_faults.py", "tests/log/test_read.py", "tests/handlers/fetch"),
+    *("tests/cluster/test_cluster.py", "tests/cluster/test_partition.py", "tests/cluster/directories/test_late_opening.py"),
+)
 TESTS_WITH_SOCKETS = ("tests/server/test_connection.py", "tests/server/test_receive_buffer.py")
 
 

@@ -26,6 +26,7 @@ from minibroker.schemas.internal.setting_records import FeatureLevelRecord
 from minibroker.storage.directory_files import read_topic_id
 from minibroker.storage.files import RealFiles
 from tests.support.broker_in_memory import BrokerInMemory, records
+from tests.support.compiled import skip_if_compiled
 from tests.support.faulty_files import FaultyFiles
 from tests.support.log_batches import read_values
 
@@ -217,6 +218,7 @@ def test_folder_of_another_topic_is_not_changed() -> None:
 
 @pytest.mark.parametrize("recreated", [False, True], ids=["gone", "recreated"])
 def test_crash_between_the_record_and_the_removal_of_a_topic(recreated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_if_compiled()
     broker = BrokerInMemory(topics={"orders": 2})
     broker.append("orders", 0, records(5))
     for partition in broker.cluster.topics["orders"].partitions:
