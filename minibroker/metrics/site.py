@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 try:
@@ -18,6 +19,8 @@ from minibroker.metrics.scrape import Scraper, scraper_of
 
 __all__ = ("MetricsSite", "scraper_of")
 
+SCRAPES_MAX: Final = 8  #: at the same time; the text of a slow client stays in memory
+SENT_S: Final = 60.0  #: until a client must have taken its text
 COMPRESSED_IN_THREAD: Final = 32_768  #: bytes; fewer are compressed within a millisecond
 TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 OPEN_METRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -35,6 +38,7 @@ class MetricsSite:
 
     def __init__(self, scraper: Scraper) -> None:
         self._scraper = scraper
+        self._scrape_count = 0  #: whose text is not sent yet
 
     failure = staticmethod(json_failure)
 
@@ -49,6 +53,22 @@ class MetricsSite:
         return json_response(503 if failed else 200, {"status": "log directories failed" if failed else "ok", "failed": failed})
 
     async def _metrics(self, request: web.Request) -> web.Response:
+        if self._scrape_count >= SCRAPES_MAX:
+            return json_failure(request, 503, f"{SCRAPES_MAX} clients are reading metrics already")
+        self._scrape_count += 1
+        try:
+            response = await self._scrape(request)
+            async with asyncio.timeout(SENT_S):
+                await response.prepare(request)
+                await response.write_eof()
+        except (TimeoutError, ConnectionError):
+            if request.transport is not None:
+                request.transport.abort()
+        finally:
+            self._scrape_count -= 1
+        return response
+
+    async def _scrape(self, request: web.Request) -> web.Response:
         is_open_metrics = prefers_open_metrics(request.headers.get("Accept", ""))
         text = await self._scraper.text(is_open_metrics=is_open_metrics)
         headers = {"Content-Type": OPEN_METRICS if is_open_metrics else TEXT}

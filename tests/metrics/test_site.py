@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any, cast
 
 import aiohttp
 import pytest
@@ -15,6 +17,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from minibroker.http.server import HttpServer, Place
+from minibroker.metrics import site as site_module
 from minibroker.metrics.names import ALL
 from minibroker.metrics.scrape import scraper_of
 from minibroker.metrics.site import OPEN_METRICS, TEXT, MetricsSite, prefers_open_metrics
@@ -50,6 +53,42 @@ async def test_both_formats(broker: Broker) -> None:
             assert body.endswith(b"# EOF\n")
             families = parse_open_metrics(body.decode())  # type: ignore[no-untyped-call]  # of the library
             assert {family.name for family in families} >= {"kafka_brokers", "process_open_fds"}
+    finally:
+        await server.stop()
+
+
+class LongText:
+    """A scraper whose text in OpenMetrics is longer than what sockets keep."""
+
+    async def text(self, *, is_open_metrics: bool) -> str:
+        return "x" * 20_000_000 if is_open_metrics else ""
+
+
+async def test_few_texts_are_kept_for_clients_that_do_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site_module, "SCRAPES_MAX", 1)
+    server = HttpServer()
+    server.mount(MetricsSite(cast("Any", LongText())), Place())
+    await server.start()
+    url = f"{server.url('metrics')}/metrics"
+
+    async def slow_client() -> asyncio.StreamWriter:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url("metrics").rpartition(":")[2]), limit=1024)
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: application/openmetrics-text\r\n\r\n")
+        assert b" 200 " in await reader.readline()
+        return writer
+
+    try:
+        async with aiohttp.ClientSession() as session, asyncio.timeout(10):
+            gone = await slow_client()
+            assert (await session.get(url)).status == 503
+            gone.transport.abort()
+            while (await session.get(url)).status != 200:
+                pass
+            monkeypatch.setattr(site_module, "SENT_S", 0.01)
+            silent = await slow_client()
+            while (await session.get(url)).status != 200:
+                pass
+            silent.transport.abort()
     finally:
         await server.stop()
 
