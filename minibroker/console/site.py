@@ -52,6 +52,7 @@ _HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+_LOGIN_BODY_MAX: Final = 16_384  #: bytes of a request of a visitor who has not logged in
 _STATIC: Final = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _PROBLEMS: Final = {400: "Invalid address", 401: "Login needed", 403: "Not allowed", 404: "Not found", 504: "No answer in time"}
 _STATUS: Final = {NotFoundError: 404, QueryError: 400, BrokerError: 400, TooManyStreamsError: 503}
@@ -241,6 +242,8 @@ class ConsoleSite:
         name = request.match_info["action"]
         if request.content_type != "application/json":
             return self.failure(request, 415, f"{name}: use Content-Type: application/json, not {request.content_type}")
+        if request.body_exists and not 0 < (request.content_length or 0) <= _LOGIN_BODY_MAX and not self._is_logged_in(request):
+            return self.failure(request, 413, f"{name}: log in first, with a Content-Length of at most {_LOGIN_BODY_MAX} bytes")
         try:
             body = json.loads(await request.read() or b"{}")
         except (ValueError, RecursionError) as error:

@@ -74,6 +74,14 @@ def test_wrong_logins_fail_alike(secured: ServedConsole, user: str, password: st
     assert "wrong user or password" in text
 
 
+def test_long_bodies_are_not_read_before_the_login(secured: ServedConsole) -> None:
+    visitor = Visitor(secured.url)
+    assert visitor.ask("/do/login", {"user": "ann", "password": "x" * 20_000})[0] == 413
+    assert visitor.ask("/do/topics/create", {"name": "x" * 20_000})[0] == 413
+    assert visitor.log_in("ann", "ann-secret") == 200
+    assert visitor.ask("/do/topics/create", {"name": "x" * 20_000})[0] == 403  # she may not
+
+
 def test_topics_and_groups_are_hidden_as_from_clients(secured: ServedConsole) -> None:
     ann = Visitor(secured.url)
     ann.log_in("ann", "ann-secret")

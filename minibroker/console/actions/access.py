@@ -119,7 +119,7 @@ def _listed(entry: str) -> AclFilter:
         found = AclFilter(
             ResourceType(kind), str(name), PatternType(pattern), str(principal), str(host), Operation(operation), Permission(permission)
         )
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         raise ValueError("entry must be the JSON of an entry, as the page lists it") from None
     if found.pattern_type not in {PatternType.LITERAL, PatternType.PREFIXED}:
         raise ValueError("entry must have the pattern type LITERAL or PREFIXED")

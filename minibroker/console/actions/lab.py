@@ -35,7 +35,7 @@ def _value(name: str, value: Any) -> Any:
     if name == "rule":
         try:
             return json.loads(value)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"the rule is not JSON: {error}") from None
     if name in _NUMBERS and value.lstrip("-").isdecimal():
         return int(value)
