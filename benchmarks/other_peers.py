@@ -16,7 +16,6 @@ from pathlib import Path
 from peers import CACHE, START_TIMEOUT_S, Need, Peer, Unavailable
 
 KFAKE = Path(__file__).parent / "kfake"
-MOCK_PARTITIONS = 4  #: of each topic; the mock cluster makes them when a client first asks
 
 
 class Kfake(Peer):

@@ -145,7 +145,6 @@ class Left(NamedTuple):
 
     data: bytes | bytearray | memoryview
     max_timestamp: int
-    record_count: int
     is_same: bool = False  #: the bytes are unchanged
 
 
@@ -312,7 +311,7 @@ class BatchFilter:
                 kept.append(record)
                 has_tombstones |= record.value is None
         if len(kept) == len(records) and not has_tombstones:
-            return Left(batch.data, legacy.max_timestamp, len(kept), is_same=True)
+            return Left(batch.data, legacy.max_timestamp, is_same=True)
         if not kept and legacy.last_offset + 1 != self._round_end_offset:
             return None
         base_offset = kept[0].offset if kept else legacy.base_offset
@@ -327,7 +326,7 @@ class BatchFilter:
             max_timestamp=max_timestamp,
             delete_horizon_ms=self._horizon_ms if has_tombstones else None,
         )
-        return Left(data, max_timestamp, len(kept))
+        return Left(data, max_timestamp)
 
     # Writing
 
@@ -353,7 +352,7 @@ class BatchFilter:
             records = join_spans(data, spans)
         if attributes & COMPRESSION_MASK:
             records = compress(batch.compression, records)
-        return Left(_with_header(batch, attributes, base_timestamp, max_timestamp, len(spans), records), max_timestamp, len(spans))
+        return Left(_with_header(batch, attributes, base_timestamp, max_timestamp, len(spans), records), max_timestamp)
 
     def _empty(self, batch: RawBatch) -> Left | None:
         """Return a header for a batch that loses all its records, or None if it is removed."""
@@ -368,7 +367,7 @@ class BatchFilter:
             return None
         batch.check_crc()
         attributes = batch.attributes & _KEPT_ATTRIBUTES & ~COMPRESSION_MASK
-        return Left(_with_header(batch, attributes, NO_TIMESTAMP, batch.max_timestamp, 0, b""), batch.max_timestamp, 0)
+        return Left(_with_header(batch, attributes, NO_TIMESTAMP, batch.max_timestamp, 0, b""), batch.max_timestamp)
 
 
 def control_type_of(batch: RawBatch) -> ControlType | None:
@@ -383,7 +382,7 @@ def control_type_of(batch: RawBatch) -> ControlType | None:
 
 def _whole(batch: RawBatch) -> Left:
     batch.check_crc()
-    return Left(batch.data, batch.max_timestamp, batch.record_count, is_same=True)
+    return Left(batch.data, batch.max_timestamp, is_same=True)
 
 
 def _with_header(batch: RawBatch, attributes: int, base_timestamp: int, max_timestamp: int, count: int, records: bytes) -> bytearray:  # noqa: PLR0917  all numbers of one batch

@@ -33,7 +33,6 @@ class Compacted(NamedTuple):
     key_count: int = 0  #: in the offset map
     bytes_read: int = 0  #: of segments that were filtered
     bytes_left: int = 0  #: of the same segments after the round
-    records_left: int = 0
 
 
 class CompactionPlan(NamedTuple):
@@ -81,7 +80,7 @@ class _Round:
         self._files = files
         ends = [source.base_offset for source in plan.sources[1:]] + [plan.first_uncleanable_offset]
         self._end_offsets = dict(zip(plan.sources, ends, strict=True))
-        self._bytes_read = self._bytes_left = self._records_left = 0
+        self._bytes_read = self._bytes_left = 0
 
     def run(self) -> Compacted:
         plan = self._plan
@@ -102,9 +101,7 @@ class _Round:
             if size is not None:
                 groups.append(Group(tuple(group), size))
         self._files.sync_directory(plan.directory)
-        return Compacted(
-            tuple(groups), offset_map.end_offset, len(offset_map.latest), self._bytes_read, self._bytes_left, self._records_left
-        )
+        return Compacted(tuple(groups), offset_map.end_offset, len(offset_map.latest), self._bytes_read, self._bytes_left)
 
     def _batches(self, source: Source) -> Iterator[RawBatch]:
         path = self._plan.path(source)
@@ -181,10 +178,8 @@ class _Round:
                     if cleaned is None and (left is None or not left.is_same):
                         cleaned = self._new_segment(source)
                         self._copy(source, batch.position, cleaned)
-                    if left is not None:
-                        self._records_left += left.record_count
-                        if cleaned is not None:
-                            cleaned.append(left.data, len(left.data), batch.last_offset, left.max_timestamp)
+                    if left is not None and cleaned is not None:
+                        cleaned.append(left.data, len(left.data), batch.last_offset, left.max_timestamp)
                 self._bytes_read += source.size
             self._bytes_left += group[0].size if cleaned is None else cleaned.size
             if cleaned is None:

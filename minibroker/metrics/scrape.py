@@ -30,7 +30,6 @@ _END: Final = "# EOF\n"
 _SUFFIXES: Final = frozenset({"total", "sum", "count", "bucket", "created", "info"})
 _LOG: Final = logging.getLogger(__name__)
 
-Text = Callable[[CollectorRegistry], bytes]
 
 
 class Scraper:

@@ -63,11 +63,6 @@ class EndTransactionMarker(NamedTuple):
     control_type: ControlType
     coordinator_epoch: int
 
-    def to_record(self, timestamp: int) -> Record:
-        """Return the control record of the marker; `timestamp` in epoch ms."""
-        value = _END_TRANSACTION.pack(END_TRANSACTION_VERSION, self.coordinator_epoch)
-        return Record(0, timestamp, control_key(self.control_type), value)
-
     @classmethod
     def from_record(cls, record: Record) -> EndTransactionMarker:
         """Return the marker of a control record. Raises InvalidRecord if it is another one or broken."""

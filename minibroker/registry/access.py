@@ -63,10 +63,6 @@ class Access:
         if not self.may(operation, subject):
             raise not_authorized(self._principal, operation.name, topic_of(subject))
 
-    def check_read(self, subject: str) -> None:
-        """Raise RegistryError (40301) unless the client may read a subject."""
-        self.check(Operation.DESCRIBE, subject)
-
     def check_any(self, subjects: Iterable[str]) -> None:
         """Raise RegistryError (40301) unless the client may read one of the subjects that have a schema."""
         if self.is_limited and not any(map(self.may_read, subjects)):

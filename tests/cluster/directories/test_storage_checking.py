@@ -32,7 +32,6 @@ from tests.support.soak import every
 
 CONFIG = {"log.segment.bytes": "1100", "log.index.interval.bytes": "150"}
 FIRST = "orders-0/00000000000000000000"
-DIGITS = re.compile(r"\d+")
 
 
 class ReadingFiles(RealFiles):

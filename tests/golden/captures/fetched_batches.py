@@ -31,7 +31,6 @@ from tests.support.java import KAFKA_VERSION
 
 ANSWERS = Path(__file__).parents[1] / "fetched_batches_kafka_4.3.1.json"
 NOW_MS = 1_700_000_000_000
-BY_NAME_UNTIL = 12  #: the last version that names topics
 
 Ask = Callable[[Any, int], Any]
 

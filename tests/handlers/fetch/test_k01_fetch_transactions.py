@@ -35,10 +35,6 @@ class Log:
         self._sequences = dict.fromkeys(self.producers, 0)
         self._open: dict[int, dict[int, int]] = {}
 
-    @property
-    def open_producers(self) -> list[int]:
-        return list(self._open)
-
     def write(self, producer: int, count: int = 1) -> int:
         sequence = self._sequences[producer]
         self._sequences[producer] += count

@@ -13,7 +13,7 @@ from tests.support.becoming import wait_until
 from tests.support.transactional_writer import TransactionalWriter
 
 ORDERS, CHANGES, NOTHING = "orders", "changes", "nothing"
-GROUP, SHARE_GROUP = "billing", "workers"
+GROUP = "billing"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 #: 20 days ago at 23:59:59.990 UTC, so that the records of a batch lie on two days

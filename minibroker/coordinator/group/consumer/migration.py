@@ -59,7 +59,6 @@ _INT_MAX: Final = 2**31 - 1
 BIDIRECTIONAL: Final = "bidirectional"
 UPGRADE: Final = "upgrade"
 DOWNGRADE: Final = "downgrade"
-DISABLED: Final = "disabled"
 
 
 class Migration(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from minibroker.coordinator.group.streams.group import StreamsGroup, StreamsGroupLimits
 from minibroker.coordinator.group.streams.internal_topics import InternalTopic
-from minibroker.coordinator.group.streams.members import StreamsGroupImage, Tasks, TaskSets, frozen
+from minibroker.coordinator.group.streams.members import StreamsGroupImage, TaskSets
 from minibroker.coordinator.group.streams.requests import StreamsHeartbeat, StreamsHeartbeatAnswer, heartbeat_of
 from minibroker.errors import InvalidConfig
 from minibroker.schemas import k88_streams_group_heartbeat as k88
@@ -113,10 +113,6 @@ def owned(active: Words, standby: Words | None = None) -> dict[str, list[k88.Tas
 
 def _task_ids(tasks: Words) -> list[k88.TaskIds]:
     return [k88.TaskIds(subtopology_id=each, partitions=list(partitions)) for each, partitions in tasks.items()]
-
-
-def tasks_of(active: Words, standby: Words | None = None) -> Tasks:
-    return Tasks(frozen(active), frozen(standby or {}))
 
 
 def spelled(tasks: TaskSets) -> str:
