@@ -31,7 +31,6 @@ _SUFFIXES: Final = frozenset({"total", "sum", "count", "bucket", "created", "inf
 _LOG: Final = logging.getLogger(__name__)
 
 
-
 class Scraper:
     """Scrapes one broker; lives on its loop's thread."""
 

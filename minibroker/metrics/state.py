@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC
@@ -301,7 +301,7 @@ class State:
                 yield  # it is being read for the first time, or its log failed
                 continue
             for group_id in list(stored.shard.groups):
-                known = self._group_state(stored, group_id)
+                known = yield from self._group_state(stored, group_id)
                 if known is not None:
                     self.groups.append(known)
                     self.offsets += known.offsets
@@ -327,7 +327,8 @@ class State:
             self.meter.commits.keep({group.group_id for group in self.groups})
         yield
 
-    def _group_state(self, stored: StoredShard, group_id: str) -> GroupState | None:
+    def _group_state(self, stored: StoredShard, group_id: str) -> Generator[None, None, GroupState | None]:
+        """Return the state of a group, with pauses: it may have offsets of all partitions."""
         group = stored.shard.groups.get(group_id)
         if group is None:
             return None
@@ -335,7 +336,9 @@ class State:
         own = labels(consumergroup=group_id)
         offsets: list[GroupOffset] = []
         by_topic: dict[str, list[GroupOffset]] = {}
-        for (topic, index), committed in stored.shard.offsets.of_group(group_id).items():
+        for number, ((topic, index), committed) in enumerate([*stored.shard.offsets.of_group(group_id).items()], 1):
+            if number % OFFSETS_A_SLICE == 0:
+                yield
             partition = self._partitions.get((topic, index))
             if partition is None:
                 continue  # the topic is gone, or was created again with fewer partitions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.metrics.meter import Meter, MeteredConnection
 from minibroker.metrics.names import DEFAULT, families_of
 from minibroker.metrics.scrape import Scraper
+from minibroker.metrics.state import OFFSETS_A_SLICE, LastScrape, State
 from minibroker.schemas import k00_produce, k01_fetch, k02_list_offsets
 from minibroker.server.broker import Broker as ServerBroker
 from minibroker.server.connection import Connection
@@ -113,6 +115,17 @@ async def with_groups(broker: Broker, group_count: int) -> None:
     for number in range(group_count):
         offsets = [NewOffset(("orders", number * 10 + index), 0) for index in range(10)]
         groups.commit(f"group-{number}", offsets, Membership())
+
+
+async def test_a_scrape_pauses_within_a_group() -> None:
+    async with Broker(topics={"orders": PARTITIONS}) as broker:
+        await with_groups(broker, 0)
+        groups = broker._hosted.broker.nodes[0].services.coordinators.groups
+        groups.commit("large", [NewOffset(("orders", index), 0) for index in range(PARTITIONS)], Membership())
+        state = State(broker._hosted.broker, broker._hosted.meter, LastScrape(), 0.0)
+        deque(state._read_topics())
+        assert sum(1 for _ in state._read_groups()) >= PARTITIONS // OFFSETS_A_SLICE
+        assert [len(group.offsets) for group in state.groups] == [PARTITIONS]
 
 
 async def test_a_scrape_of_a_thousand_partitions_pauses() -> None:
