@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 from typing import Any, Final, Protocol
 from uuid import UUID
 
@@ -25,6 +26,8 @@ from minibroker.testing.wire import CLIENT_ID
 from minibroker.wire.schema import Buffer, Struct
 
 KEPT: Final = 10_000  #: requests; older ones are dropped
+TOPICS_MAX: Final = 200  #: names that are kept of one request
+LETTERS_MAX: Final = 1_000  #: of a client id, a group or a transactional id
 
 
 class RequestObserver(Protocol):
@@ -134,7 +137,7 @@ class RecordingDispatcher(Dispatcher):
     def _begin(self, plan: Plan, ctx: RequestContext, request: Any) -> _Pending:
         entry = LoggedRequest(
             ctx.broker.clock.now_ms(),
-            ctx.client_id,
+            _cut(ctx.client_id),
             ctx.connection.client_host,
             plan.api.name,
             plan.version,
@@ -177,10 +180,14 @@ def _subject(request: Any, cluster: Cluster) -> dict[str, Any]:
         group = key if request.key_type == k10_find_coordinator.GROUP else None
         transactional_id = key if request.key_type == k10_find_coordinator.TRANSACTION else None
     return {
-        "topics": tuple(dict.fromkeys(_topics(request, cluster))),
-        "group": group or None,
-        "transactional_id": transactional_id or None,
+        "topics": tuple(dict.fromkeys(islice(_topics(request, cluster), TOPICS_MAX))),
+        "group": _cut(group) or None,
+        "transactional_id": _cut(transactional_id) or None,
     }
+
+
+def _cut(text: str | None) -> str | None:
+    return text if text is None else text[:LETTERS_MAX]
 
 
 def _topics(struct: Struct | None, cluster: Cluster) -> Iterator[str]:

@@ -11,10 +11,11 @@ import pytest
 from minibroker.client.client import Client
 from minibroker.client.transport import Deadline
 from minibroker.errors import BY_CODE
-from minibroker.schemas import k00_produce, k01_fetch, k03_metadata, k09_offset_fetch, k11_join_group
+from minibroker.schemas import k00_produce, k01_fetch, k03_metadata, k09_offset_fetch, k11_join_group, k12_heartbeat
 from minibroker.testing import BrokerThread, LoggedRequest, RequestLog
+from minibroker.testing.recording import RecordingDispatcher
 from minibroker.testing.request_log import from_json, to_json
-from tests.support.broker_in_memory import records
+from tests.support.broker_in_memory import BrokerInMemory, records
 
 
 @pytest.fixture(scope="module")
@@ -144,3 +145,15 @@ def test_how_it_reads() -> None:
     assert repr(log[1:]) == "<RequestLog of 3 requests>"
     again = from_json(json.loads(json.dumps(to_json(log))))
     assert list(again) == list(log)
+
+
+def test_what_is_kept_of_a_request_is_bounded() -> None:
+    broker = BrokerInMemory()
+    broker.dispatcher = recorder = RecordingDispatcher(broker.services)
+    topics = [k03_metadata.Topic(name=f"topic-{number}") for number in range(1_000)]
+    broker.ask(k03_metadata.Request(topics=topics, allow_auto_topic_creation=False), client_id="c" * 5_000)
+    broker.ask(k12_heartbeat.Request(group_id="g" * 5_000, generation_id=1, member_id="m"))
+    kept, beat = recorder.request_log
+    assert kept.topics == tuple(f"topic-{number}" for number in range(200))
+    assert kept.client_id == "c" * 1_000
+    assert beat.group == "g" * 1_000
