@@ -96,19 +96,19 @@ LEVELS_OF: Final[dict[tuple[bool, bool], frozenset[str]]] = {
 
 _HEAD = """# Compatible changes of schemas
 
-What the [schema registry](registry.md) says about a change of a schema, by the compatibility level
-of its subject. Tests check each row under each level. Sources are Confluent's documentation, and
-the specifications of the three languages.
+These tables show under which compatibility levels the [schema registry](registry.md) accepts a
+change of a schema. Tests check each row under each level. The sources are Confluent's documentation
+and the specifications of the three languages.
 
 | the change is accepted under | meaning |
 | --- | --- |
 | all levels | old and new data can be read with either schema |
 | BACKWARD | the new schema reads old data; also under BACKWARD_TRANSITIVE and NONE |
 | FORWARD | the old schema reads new data; also under FORWARD_TRANSITIVE and NONE |
-| NONE | neither |
+| NONE | neither schema reads data of the other; the registry accepts the change only without checks |
 
-The levels with `_TRANSITIVE` compare with all versions of the subject, the others with the last
-one. The names of differences are those in the registry's messages.
+The levels with `_TRANSITIVE` compare the schema with all versions of the subject, the others with
+the latest one. The registry's messages contain the names in the column *differences*.
 """
 
 
