@@ -81,10 +81,10 @@ _AT_ONCE: Final = "A group does not wait for more members, so tests of one consu
 #: broker property -> how its effect differs
 EFFECTS: Final[dict[str, str]] = {
     "advertised.listeners": "A listener without a host is advertised as localhost; Kafka advertises the name of its machine.",
-    "auto.create.topics.enable": "The topic has its leader in the same answer; Kafka's clients ask again until it has.",
-    "connections.max.idle.ms": "Closed between one and one and a quarter of that time, because one timer checks all connections.",
+    "auto.create.topics.enable": "The topic has its leader when the broker answers; with Kafka, clients retry until it has.",
+    "connections.max.idle.ms": "Closed after 1 to 1.25 times that time, because one timer checks all connections.",
     "default.replication.factor": _ONE_REPLICA,
-    "delete.topic.enable": "The name is free when DeleteTopics answers; Kafka deletes after its answer.",
+    "delete.topic.enable": "The name is free when DeleteTopics answers; Kafka deletes the topic after it has answered.",
     "group.consumer.max.size": _GROUP_SIZE,
     "group.initial.rebalance.delay.ms": _AT_ONCE,
     "group.max.size": _GROUP_SIZE,
@@ -100,8 +100,8 @@ EFFECTS: Final[dict[str, str]] = {
     "min.insync.replicas": _SEVERAL,
     "offsets.topic.replication.factor": _ONE_REPLICA,
     "queued.max.requests": "Limits each connection; Kafka's limits all together.",
-    "queued.max.request.bytes": "Kafka has no limit by default. Above ours, requests larger than 32 kB arrive one after the other, and a "
-    "connection whose request makes no progress for 10 s is closed; in Kafka unfinished requests block all others.",
+    "queued.max.request.bytes": "Kafka has no limit by default. Above this limit, requests larger than 32 kB arrive one after the other, "
+    "and a connection whose request makes no progress for 10 s is closed; in Kafka unfinished requests block all others.",
     "request.timeout.ms": "Only of WriteTxnMarkers, while a test holds a high watermark back: brokers send each other no requests.",
     "share.coordinator.state.topic.replication.factor": _ONE_REPLICA,
     "socket.listen.backlog.size": "1024 if it is not set: with 50 a burst of connections waits for a second.",

@@ -84,7 +84,7 @@ _ROWS: tuple[Row, ...] = (
         Check("[latest, earliest, by_duration:PnDTnHnMn.nS]", _offset_reset),
         "Where a share group starts in a partition: earliest, latest, or a duration ago, for example by_duration:PT1H.",
     ),
-    ("share.delivery.count.limit", INT, "5", at_least(2), "How often a record is delivered at most. After that, it is archived."),
+    ("share.delivery.count.limit", INT, "5", at_least(2), "Maximum number of deliveries of a record. After that, it is archived."),
     (
         "share.isolation.level",
         STRING,
@@ -189,7 +189,7 @@ _SHARE: tuple[Row, ...] = (
         "delivery.count.limit",
         (5, 2, 10),
         (between(2, 10), between(2, 5), between(5, 25)),
-        "How often a record is delivered at most. After that, it is archived.",
+        "Maximum number of deliveries of a record. After that, it is archived.",
     ),
     *_limited(
         "share",

@@ -151,7 +151,7 @@ class RowDecoder:
     async def encode(self, text: str, subject: str, message: str | None, reader: Reader) -> bytes:
         """The bytes of JSON by a subject's latest version. `message` is one of a Protobuf schema. Raises ValueError."""
         if len(text) > _ENCODED_MAX:
-            raise ValueError(f"JSON to encode may have at most {_ENCODED_MAX} characters, it has {len(text)}")
+            raise ValueError(f"JSON to encode must have at most {_ENCODED_MAX} characters, got {len(text)}")
         if not reader.may_see_topic(topic_of(subject)):
             raise ValueError(f"you may not read the schemas of {subject}")
         codec = await self._codecs.latest(subject, message)

@@ -75,13 +75,13 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
 def parse_json_path(text: str) -> JsonPath:
     """Parse `$.a.b[0] = 5`. Raises FilterError."""
     if len(text) > TEXT_MAX:
-        raise FilterError(f"a JSON path may have at most {TEXT_MAX} characters, this one has {len(text)}")
+        raise FilterError(f"a JSON path must have at most {TEXT_MAX} characters, got {len(text)}")
     path, operator, wanted = _divide(text.strip())
     if not path.startswith("$"):
         raise FilterError(f"a JSON path starts with $, such as $.user.id = 5, got {path[:50]!r}")
     steps = tuple(_steps(path[1:]))
     if len(steps) > _STEPS_MAX:
-        raise FilterError(f"a JSON path may have at most {_STEPS_MAX} steps, this one has {len(steps)}")
+        raise FilterError(f"a JSON path must have at most {_STEPS_MAX} steps, got {len(steps)}")
     return JsonPath(steps, operator, _value(wanted) if operator else None)
 
 

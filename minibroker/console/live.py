@@ -63,9 +63,9 @@ class Streams:
     async def open(self, request: web.Request, headers: Mapping[str, str], visitor: str) -> Stream:
         """Open a stream for a visitor. Raises TooManyStreamsError."""
         if self._counts[visitor] >= VISITOR_MAX:
-            raise TooManyStreamsError(f"{visitor} has {VISITOR_MAX} open pages that follow changes, the most of one visitor: close some")
+            raise TooManyStreamsError(f"{visitor} has {VISITOR_MAX} open pages that follow changes, the limit for one visitor: close some")
         if self._counts.total() >= STREAMS_MAX:
-            raise TooManyStreamsError(f"all visitors together have {STREAMS_MAX} open pages that follow changes, the most of this console")
+            raise TooManyStreamsError(f"all visitors together have {STREAMS_MAX} open pages that follow changes, the limit of this console")
         response = web.StreamResponse(headers={**headers, "Content-Type": "text/event-stream"})
         self._counts[visitor] += 1
         try:

@@ -56,7 +56,7 @@ class Visit:
         """Return a parameter."""
         value = self.query.get(name, default)
         if len(value) > QUERY_MAX:
-            raise QueryError(f"{name} may have at most {QUERY_MAX} characters, it has {len(value)}")
+            raise QueryError(f"{name} must have at most {QUERY_MAX} characters, got {len(value)}")
         return value
 
     def number(self, name: str, default: int | None = None, *, least: int = 0, most: int = 2**63 - 1) -> int:

@@ -129,7 +129,7 @@ class LogReader:
             except FileNotFoundError:  # the segment was compacted, moved or deleted
                 found = None
             except MemoryError:
-                raise UnknownServerError(f"the records from offset {scan.offset} on take too much memory to be searched") from None
+                raise UnknownServerError(f"the records from offset {scan.offset} on need too much memory for a search") from None
             except (OSError, WorkLost, TimeoutError) as error:
                 raise UnknownServerError(f"the search process failed, try again: {str(error) or 'it did not answer in time'}") from error
         if partition.online_log is not log:

@@ -19,7 +19,7 @@ def https_context(listeners: Callable[[], list[Listener]]) -> ssl.SSLContext:
         ConfigurationError: no listener has TLS.
     """
     if _secured(listeners()) is None:
-        raise ConfigurationError("it needs a listener with TLS, whose certificate it shows: see --tls")
+        raise ConfigurationError("it needs a listener with TLS, because it uses that listener's certificate: see --tls")
 
     def choose(connection: ssl.SSLObject | ssl.SSLSocket, _name: str | None, _context: ssl.SSLContext) -> None:
         secured = _secured(listeners())

@@ -62,7 +62,7 @@ def _write(value: Any) -> str:
 
 
 def read_json(text: str | bytes) -> Any:
-    """Read a value. Raises ValueError: not JSON, too deep, with NaN or Infinity, or with half of a character."""
+    """Read a value. Raises ValueError: not JSON, too deep, with NaN or Infinity, or with an unpaired surrogate."""
     data = text.encode() if isinstance(text, str) else text
     if _depth_of(data) > DEPTH_MAX:
         raise ValueError(f"more than {DEPTH_MAX} nested levels")

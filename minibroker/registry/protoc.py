@@ -76,7 +76,7 @@ def compile_proto(files: Mapping[str, str], main: str) -> bytes:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
             except (FileExistsError, IsADirectoryError, NotADirectoryError):
-                raise ProtocError(f"{name!r} cannot be imported: of two names, one is the folder of the other") from None
+                raise ProtocError(f"{name!r} cannot be imported: one of two names is the folder of the other") from None
         output = Path(folder, "out")
         arguments = [f"--descriptor_set_out={output}", "--include_imports", f"-I{folder}/in", main]
         try:
@@ -85,10 +85,11 @@ def compile_proto(files: Mapping[str, str], main: str) -> bytes:
                 cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TIMEOUT_S, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            raise ProtocError(f"protoc did not end within {_TIMEOUT_S} s") from None
+            raise ProtocError(f"protoc did not finish within {_TIMEOUT_S} s") from None
         if done.returncode:
             reasons = done.stderr.decode(errors="replace").replace(f"{folder}/in/", "").strip()[:_ERRORS_MAX]
-            raise ProtocError(reasons or f"protoc ended with {done.returncode}: it may use {CPU_MAX_S} s and {MEMORY_MAX_BYTES >> 20} MB")
+            limits = f"its limits are {CPU_MAX_S} s of CPU and {MEMORY_MAX_BYTES >> 20} MB"
+            raise ProtocError(reasons or f"protoc exited with code {done.returncode} ({limits})")
         return output.read_bytes()
 
 

@@ -87,7 +87,7 @@ def read_metadata(value: object) -> Json | None:
     sensitive = _typed(fields, "sensitive", list, [])
     are_texts = all(isinstance(each, str) for each in (*properties.values(), *sensitive))
     if not are_texts or not all(isinstance(each, list) and all(isinstance(tag, str) for tag in each) for each in tags.values()):
-        raise RegistryError(422, "metadata has texts in properties and sensitive, and lists of texts in tags")
+        raise RegistryError(422, "metadata must have strings in properties and sensitive, and lists of strings in tags")
     metadata = {
         "tags": {key: sorted(set(tags[key])) for key in sorted(tags)},
         "properties": dict(sorted(properties.items())),
@@ -122,7 +122,7 @@ def _read_rule(value: object, modes: set[str], kind: str) -> Json:
     if not isinstance(name, str) or not name:
         raise invalid_rule_set(f"a rule in {kind} has no name")
     if not isinstance(mode, str) or mode not in modes:
-        raise invalid_rule_set(f"rule '{name}' in {kind} has mode {mode!r}, it can be {', '.join(sorted(modes))}")
+        raise invalid_rule_set(f"rule '{name}' in {kind} has mode {mode!r}: use {', '.join(sorted(modes))}")
     rule = {each: _typed(fields, each, type_, None) for each, type_ in _RULE_FIELDS.items()}
     params = rule["params"] or {}
     if not all(isinstance(each, str) for each in (*(rule["tags"] or ()), *params.values())):
@@ -153,7 +153,7 @@ def read_settings(body: object) -> dict[str, Any]:
         elif name == "compatibilityLevel" and value is not None and value not in LEVELS:
             raise invalid_compatibility(value)
         elif value is not None and not isinstance(value, str):
-            raise RegistryError(422, f"{name} must be a text, got {type(value).__name__}")
+            raise RegistryError(422, f"{name} must be a string, got {type(value).__name__}")
         settings[name] = value
     return settings
 

@@ -52,7 +52,7 @@ class Reference(NamedTuple):
             raise RegistryError(422, "references must be a list of objects with name, subject and version")
         name, subject, version = value.get("name"), value.get("subject"), value.get("version")
         if not isinstance(name, str) or not isinstance(subject, str) or not isinstance(version, int) or isinstance(version, bool):
-            raise RegistryError(422, "a reference needs name (text), subject (text) and version (integer)")
+            raise RegistryError(422, "a reference needs name (string), subject (string) and version (integer)")
         return cls(name, subject, version)
 
 

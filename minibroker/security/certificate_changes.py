@@ -89,7 +89,7 @@ def _alternative_names(certificate: bytes) -> list[str]:
     try:
         from cryptography import x509  # noqa: PLC0415  optional
     except ImportError:
-        raise needs_extra("another certificate for a running listener") from None
+        raise needs_extra("changing the certificate of a running listener") from None
     try:
         names = x509.load_der_x509_certificate(certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:

@@ -33,7 +33,7 @@ try:
     from cryptography.hazmat.primitives.serialization import pkcs12
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 except ImportError:
-    raise needs_extra("making certificates") from None
+    raise needs_extra("creating certificates") from None
 
 TRUSTSTORE_PASSWORD: Final = "minibroker"  # noqa: S105  Java wants one; the file has public certificates only
 _DAYS: Final = 3650

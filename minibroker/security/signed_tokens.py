@@ -105,13 +105,13 @@ class SignedValidator:
         if expires_s is None or issued_s is None:
             raise InvalidToken(f"it has no claim {'exp' if expires_s is None else 'iat'}")
         if expires_s < 0 or issued_s < 0:
-            raise InvalidToken("a time of it is negative")
+            raise InvalidToken("one of its times is negative")
         if now_s - rules.clock_skew_seconds >= expires_s:
             raise InvalidToken("it has expired")
         if begins_s is not None and now_s + rules.clock_skew_seconds < begins_s:
             raise InvalidToken("it is not valid yet")
         if rules.expected_issuer is not None and claims.get("iss") != rules.expected_issuer:
-            raise InvalidToken("it has another issuer than sasl.oauthbearer.expected.issuer")
+            raise InvalidToken("its issuer is not that of sasl.oauthbearer.expected.issuer")
         self._check_audience(claims.get("aud"))
         _check_scope(claims.get(rules.scope_claim_name))
         subject = claims.get(rules.sub_claim_name)
@@ -148,7 +148,7 @@ class SignedValidator:
         if not expected and claim is not None:
             raise InvalidToken("it names an audience, and sasl.oauthbearer.expected.audience is not set")
         if expected and not any(each in named for each in expected):
-            raise InvalidToken("it is for another audience than sasl.oauthbearer.expected.audience")
+            raise InvalidToken("its audience is not that of sasl.oauthbearer.expected.audience")
 
 
 def _check_scope(claim: object) -> None:

@@ -143,7 +143,7 @@ def _set_versions(context: ssl.SSLContext, properties: ListenerProperties) -> No
     if suites:
         versions = set_suites(context, properties.name_to_set("ssl.cipher.suites"), suites, versions)
     if not versions:
-        raise ConfigurationError(f"{name}: no version of TLS is left that is served: use TLSv1.2, TLSv1.3")
+        raise ConfigurationError(f"{name}: none of these versions of TLS is supported: use TLSv1.2, TLSv1.3")
     context.minimum_version = _VERSIONS[versions[0]]
     context.maximum_version = _VERSIONS[versions[-1]]
 

@@ -16,33 +16,34 @@ PAGE = ROOT / "docs" / "configuration.md"
 
 _HEAD = """# Configuration
 
-Properties have Apache Kafka's names, types and defaults. Values come from these sources; later ones
-override earlier ones:
+Properties have Apache Kafka's names and types, and with marked exceptions its defaults. Values come
+from these sources. Later sources override earlier ones:
 
 1. the defaults below;
 2. a properties file: `minibroker serve --config config/server.properties`;
-3. the environment: `KAFKA_NUM_PARTITIONS=3` is `num.partitions=3`; `__` is `_`, and `___` is `-`;
+3. the environment: `KAFKA_NUM_PARTITIONS=3` sets `num.partitions=3`; in names of variables, `_`
+   stands for `.`, `__` for `_`, and `___` for `-`;
 4. options: `minibroker serve --set num.partitions=3`;
-5. for properties whose mode is *cluster-wide*, the values that AlterConfigs stored: first those of
-   all brokers, then those of this broker. They survive a restart.
+5. for properties whose mode is *cluster-wide*, the values that AlterConfigs stored: those of all
+   brokers, which those of this broker override. They survive a restart.
 
-With an invalid value, the broker does not start, and prints one line that says why. For an unknown
-name, it logs a warning with the nearest known name. [Properties of Apache Kafka that have no effect
-here](#properties-of-apache-kafka-without-effect) are ignored, with a warning if they would change
+If a value is invalid, the broker does not start, and prints one line with the reason. If a name is
+unknown, it logs a warning with the nearest known name. It ignores [properties of Apache Kafka that
+have no effect here](#properties-of-apache-kafka-without-effect), with a warning if they would change
 what clients may do.
 
 ```sh
 minibroker config check server.properties     # finds mistakes in a file before a broker starts with it
 minibroker config explain log.retention.ms    # describes one property
-minibroker config list --different            # lists what differs from Apache Kafka
+minibroker config list --different            # lists differences from Apache Kafka
 ```
 
-Three files to start with:
+Three files are starting points:
 
-| file | what it is for |
+| file | purpose |
 |---|---|
-| [`config/server.properties`](../config/server.properties) | the defaults with explanations, as a starting point |
-| [`config/test.properties`](../config/test.properties) | tests and CI: small and fast, on a free port of this machine only |
+| [`config/server.properties`](../config/server.properties) | the defaults, with explanations |
+| [`config/test.properties`](../config/test.properties) | tests and CI: small and fast, on a free port of the loopback interface |
 | [`config/durable.properties`](../config/durable.properties) | acknowledged records survive a loss of power |
 
 ## Listeners, durability and retention
@@ -57,13 +58,13 @@ listener.security.protocol.map=HOST:PLAINTEXT,DOCKER:PLAINTEXT
 
 **Durability** is as in Kafka: an acknowledged record is in the page cache, and survives a crash of
 the process. With `log.flush.interval.messages=1`, the broker syncs it to disk before the
-acknowledgement. One fsync serves all requests that arrive together.
+acknowledgement. Requests that arrive together share one fsync.
 
 **Retention and compaction** are as in Kafka: `retention.ms`, `retention.bytes` and
-`cleanup.policy=compact` for a topic, or `log.*` for all. A change has effect immediately, where
-Kafka waits for `log.retention.check.interval.ms`. The age of records is that of their timestamps:
-records with old timestamps are deleted within minutes, unless the topic has `retention.ms=-1`. This
-empties a topic:
+`cleanup.policy=compact` for a topic, or `log.*` for all topics. A change takes effect immediately,
+while Kafka waits for `log.retention.check.interval.ms`. Timestamps decide how old a record is. The
+broker deletes records with old timestamps within minutes, unless the topic has `retention.ms=-1`.
+These commands empty a topic:
 
 ```sh
 minibroker topics alter orders --config retention.ms=1
@@ -72,30 +73,29 @@ minibroker topics alter orders --delete-config retention.ms
 
 ## How to read the tables
 
-- **valid values** are in Kafka's notation: `[1,...]` is 1 and more, `[0,...,1]` from 0 to 1,
-  `[a, b]` one of these.
-- **mode** is Kafka's *update mode*. *read-only*: only before the broker starts. *cluster-wide*:
-  also while the broker runs, for all brokers
+- **valid values** are in Kafka's notation: `[1,...]` means 1 or more, `[0,...,1]` means 0 to 1, and
+  `[a, b]` means a or b.
+- **mode** is Kafka's *update mode*: when you can change the property. *read-only*: only before the
+  broker starts. *cluster-wide*: also while the broker runs, for all brokers
   (`minibroker configs alter brokers --default -c NAME=VALUE`) or for one.
 - **Kafka's default** is empty if it is the same. *Not Kafka's* marks properties that only
-  minibroker has. *Internal* marks properties that Kafka reads and does not document.
+  minibroker has. *Internal* marks properties that Kafka reads but does not document.
 - **Differs** says how the effect differs from Apache Kafka 4.3.1. *No effect* marks properties that
   the broker accepts, checks, stores and shows, but does not use.
-- **per-broker** properties are those of TLS and SASL. They can have the prefix of a listener,
-  `listener.name.internal.ssl.client.auth`, and some of them also of a mechanism,
-  `listener.name.internal.plain.sasl.jaas.config`. Both are in lower case. They can change while the
-  broker runs only if they name a listener.
+- **per-broker** is the mode of properties of TLS and SASL. They can have the prefix of a listener
+  (`listener.name.internal.ssl.client.auth`), and some of them also the prefix of a mechanism
+  (`listener.name.internal.plain.sasl.jaas.config`). Both are in lower case. You can change them
+  while the broker runs only with the prefix of a listener.
 
 """
 
 _GROUPS = """Configs of groups of KIP-848 (`consumer.*`), share groups and streams groups:
-`minibroker configs alter groups GROUP -c NAME=VALUE`. If a group has none, the broker property
-applies. `group.*.min.*` and `group.*.max.*` limit the configs of groups. Members of classic groups
-send their own timeouts.
+`minibroker configs alter groups GROUP -c NAME=VALUE`. If a group does not have the config, the
+broker property applies. `group.*.min.*` and `group.*.max.*` limit the configs of groups. Members of
+classic groups send their own timeouts.
 """
 
-_KAFKA_ONLY = """`*` is a wildcard. For names marked *warned of*, the broker logs a warning if a configuration has
-them.
+_KAFKA_ONLY = """`*` is a wildcard. If a configuration has a property marked *warned of*, the broker logs a warning.
 """
 
 
@@ -103,13 +103,13 @@ def page() -> str:
     """The whole text."""
     broker = [_broker_row(entry) for entry in entries(BROKER)]
     lines = [_HEAD + "## Broker properties\n", *_table("property, type, unit, default, Kafka's default, valid values, mode, ", broker)]
-    lines += ["\n## Topic configs\n", "All can change at any time. If a topic has no override, the broker property applies.\n"]
+    lines += ["\n## Topic configs\n", "You can change them at any time. If a topic has no override, the broker property applies.\n"]
     lines += _table("config, type, unit, default, valid values, broker property, ", [_topic_row(entry) for entry in entries(TOPIC)])
     lines += ["\n## Group configs\n", _GROUPS]
     lines += _table(
         "config, type, unit, default, Kafka's default, valid values, broker property, ", [_group_row(entry) for entry in entries(GROUP)]
     )
-    lines += ["\n## Client metrics configs\n", "Each resource of client metrics is a subscription (docs/telemetry.md).\n"]
+    lines += ["\n## Client metrics configs\n", "Each resource of client metrics is a subscription ([Client telemetry](telemetry.md)).\n"]
     metrics = entries(CLIENT_METRICS)
     lines += _table("config, type, unit, default, ", [[*_start(entry), _default(entry), entry.documentation] for entry in metrics])
     lines += ["\n## Properties of Apache Kafka without effect\n", _KAFKA_ONLY, *_table("names, why", list(_families()))]

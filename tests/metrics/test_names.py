@@ -56,7 +56,7 @@ async def test_the_labels_that_queries_use(broker: Broker) -> None:
 def test_sets_of_names() -> None:
     assert {each.name for each in families_of(DEFAULT)} >= {"kafka_brokers", "kafka_log_log_size", "minibroker_build_info"}
     assert [each.name for each in families_of(["kafka_exporter", "otel"])].count("kafka_brokers") == 1
-    with pytest.raises(ConfigurationError, match="there are no names 'jxm'; choose from kafka_exporter, jmx, "):
+    with pytest.raises(ConfigurationError, match="'jxm' is not a set of names; choose from kafka_exporter, jmx, "):
         families_of(["jxm"])
 
 

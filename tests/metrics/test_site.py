@@ -159,7 +159,7 @@ def test_the_property_and_a_token(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("--metrics-port", "0", "--metrics-names", "jxm"), "metrics: there are no names 'jxm'; choose from kafka_exporter, jmx,"),
+        (("--metrics-port", "0", "--metrics-names", "jxm"), "metrics: 'jxm' is not a set of names; choose from kafka_exporter, jmx,"),
         (
             ("--metrics-port", "0", "--metrics-host", "0.0.0.0", "--super-user", "a"),
             "0.0.0.0 lets other machines read the names of topics and groups, but access control is on: use --metrics-token-file, or leave",

@@ -201,7 +201,7 @@ def test_references_cannot_name_files_elsewhere(name: str) -> None:
 
 def test_protoc_may_use_no_more_than_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protoc, "_PROGRAM", "import resource, sys; resource.setrlimit(resource.RLIMIT_CPU, (1, 1))\nwhile True: pass")
-    with pytest.raises(RegistryError, match="protoc ended with -"):
+    with pytest.raises(RegistryError, match="protoc exited with code -"):
         parse('syntax = "proto3";')
     program: Any = "bytearray(1 << 31)"
     monkeypatch.setattr(protoc, "_PROGRAM", f"import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)); {program}")

@@ -307,5 +307,5 @@ def test_a_long_chain_of_references_is_refused() -> None:
 
 def test_names_that_are_files_and_folders_are_refused() -> None:
     for names in (("a", "a/b"), ("a/b", "a"), ("a", "a/b/c")):
-        with pytest.raises(ProtocError, match="one is the folder of the other"):
+        with pytest.raises(ProtocError, match="one of two names is the folder of the other"):
             compile_proto(dict.fromkeys(names, ""), "a")

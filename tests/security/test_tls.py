@@ -73,7 +73,7 @@ TRUST = {"ssl_truststore_type": "PEM", "ssl_truststore_location": "DIR/ca.pem"}
         ),
         ({"ssl_keystore_location": "DIR/broker.pem", "ssl_keystore_password": PASSWORD}, r"the file is PEM: set the type to PEM"),
         (PEM | {"ssl_client_auth": "maybe"}, r"Invalid value maybe for configuration ssl\.client\.auth"),
-        (PEM | {"ssl_enabled_protocols": "TLSv1.1"}, r"^ssl\.enabled\.protocols: no version of TLS is left"),
+        (PEM | {"ssl_enabled_protocols": "TLSv1.1"}, r"^ssl\.enabled\.protocols: none of these versions of TLS is supported"),
         (PEM | {"ssl_enabled_protocols": "TLS1.3"}, r"^ssl\.enabled\.protocols: TLS1\.3 is not a version of TLS"),
         (PEM | {"ssl_cipher_suites": "AES"}, r"^ssl\.cipher\.suites: none of these suites can be served"),
         (PEM | {"ssl_principal_mapping_rules": "RULE:x"}, r"Invalid rule"),

@@ -92,7 +92,7 @@ async def _positions(visit: Visit, topic: Topic, partitions: list[Partition], st
         try:
             return parse_cursor(cursor)
         except ValueError:
-            raise QueryError("the cursor is not one of this page: search again") from None
+            raise QueryError("the cursor does not belong to this page: search again") from None
     logs = {each.index: log for each in partitions if (log := each.online_log) is not None}
     if start == "newest" and is_search:
         return {index: log.log_end_offset for index, log in logs.items()}

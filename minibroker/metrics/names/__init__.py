@@ -20,7 +20,7 @@ def families_of(names: Iterable[str]) -> tuple[Family, ...]:
     chosen: dict[str, Family] = {}
     for name in names:
         if name not in ALL:
-            raise ConfigurationError(f"metrics: there are no names {name!r}; choose from {', '.join(ALL)}")
+            raise ConfigurationError(f"metrics: {name!r} is not a set of names; choose from {', '.join(ALL)}")
         for family in ALL[name].families:
             chosen.setdefault(family.name, family)
     return tuple(each._replace(kind="untyped") if _clashes(each, chosen) else each for each in chosen.values())

@@ -104,7 +104,7 @@ class _Reader:
     def _symbol(self, schema: AvroType) -> str:
         index = self._long()
         if not 0 <= index < len(schema.symbols):
-            raise SerdesError(f"enum {schema.name} has {len(schema.symbols)} symbols, the value is number {index}")
+            raise SerdesError(f"enum {schema.name} has {len(schema.symbols)} symbols, but the value has index {index}")
         self._budget.spend(len(schema.symbols[index]) + 2)
         return schema.symbols[index]
 
@@ -155,7 +155,7 @@ class _Reader:
     def _union(self, schema: AvroType) -> Any:
         index = self._long()
         if not 0 <= index < len(schema.branches):
-            raise SerdesError(f"a union has {len(schema.branches)} branches, the value is of number {index}")
+            raise SerdesError(f"a union has {len(schema.branches)} branches, but the value has index {index}")
         branch = schema.branches[index]
         value = self.read(branch)
         if branch.kind == "null":

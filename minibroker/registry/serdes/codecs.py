@@ -96,7 +96,7 @@ class _JsonCodec:
         try:
             return join(self.schema.schema_id, text.encode())
         except UnicodeEncodeError:
-            raise SerdesError("a text has half of a character") from None
+            raise SerdesError("a string has an unpaired surrogate") from None
 
 
 class _ProtobufCodec:
@@ -130,7 +130,7 @@ def _read_json(payload: bytes) -> Any:
 
 
 def _too_large(payload: bytes) -> SerdesError:
-    return SerdesError(f"it has {len(payload)} bytes: there are previews up to {PREVIEWED_MAX}")
+    return SerdesError(f"it has {len(payload)} bytes, and a preview has at most {PREVIEWED_MAX}")
 
 
 def _size_of(value: Any) -> int:

@@ -74,7 +74,7 @@ def read_indexes(data: bytes) -> tuple[tuple[int, ...], int]:
     if count == 0:
         return (0,), end
     if not 0 < count <= INDEXES_MAX:
-        raise FramingError(f"{count} message indexes: there can be {INDEXES_MAX}")
+        raise FramingError(f"{count} message indexes, at most {INDEXES_MAX} are allowed")
     indexes = []
     for _ in range(count):
         index, end = _read_varint(data, end)
@@ -97,7 +97,7 @@ def _read_varint(data: bytes, start: int) -> tuple[int, int]:
         shift += 7
         if data[position] < 0x80:
             return (number >> 1) ^ -(number & 1), position + 1
-    raise FramingError("the message indexes are cut")
+    raise FramingError("the message indexes end early")
 
 
 def _varint(number: int) -> bytes:

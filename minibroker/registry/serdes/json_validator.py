@@ -75,7 +75,7 @@ class JsonValidator:
         def check(validator: Any, reference: Any, instance: Any, schema: Any) -> Iterator[Any]:
             self._left -= 1
             if self._left < 0:
-                raise LimitError("its schema follows too many references to check it")
+                raise LimitError("its schema has too many references to check the value")
             yield from follow(validator, reference, instance, schema) or ()
 
         return check
