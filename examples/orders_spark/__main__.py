@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from orders_spark.jobs import report, start_stream
 
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
 
 
 def main() -> None:
