@@ -99,7 +99,8 @@ def explain(names: tuple[str, ...]) -> None:
             blocks.append(f"{name}\n  A property of Apache Kafka without effect here: {why.reason}.")
         else:
             near = nearest(name, {entry.name for kind in KINDS for entry in entries(kind)})
-            raise click.ClickException(f"there is no property {name}{f': did you mean {near}?' if near else ''}")
+            advice = f": did you mean {near}?" if near else ". 'minibroker config list' lists all"
+            raise click.ClickException(f"there is no property {name}{advice}")
     click.echo("\n\n".join(blocks))
 
 

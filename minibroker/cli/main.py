@@ -12,6 +12,7 @@ Every failure is one line on stderr and an exit code:
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -196,10 +197,28 @@ def _misplaced(error: click.UsageError) -> str | None:
     return f"No such option '{error.option_name}' before a command: write it after the command."
 
 
+#: click's names of types in messages -> plain English
+_TYPES = {
+    "is not a valid integer range": "is not a whole number",
+    "is not a valid float range": "is not a number",
+    "is not a valid float": "is not a number",
+}
+_OUT_OF_RANGE = re.compile(r"(?P<given>-?[\d.]+) is not in the range (?:(?P<low>-?\d+)<=)?x(?:<=(?P<high>-?\d+)|>=(?P<least>-?\d+))?")
+
+
 def _plain(message: str) -> str:
     """Return a usage error without the names of click's types."""
     words = _one_line(message)
-    return words.replace("is not a valid integer range", "is not a whole number").replace("is not a valid float range", "is not a number")
+    for name, plain in _TYPES.items():
+        words = words.replace(name, plain)
+    return _OUT_OF_RANGE.sub(_as_bounds, words)
+
+
+def _as_bounds(match: re.Match[str]) -> str:
+    """Return `must be from 0 to 100, got 101` for click's `101 is not in the range 0<=x<=100.`."""
+    low, high = match["low"] or match["least"], match["high"]
+    bounds = f"from {low} to {high}" if low and high else f"at least {low}" if low else f"at most {high}"
+    return f"must be {bounds}, got {match['given']}"
 
 
 def _one_line(message: str) -> str:

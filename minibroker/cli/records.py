@@ -121,10 +121,16 @@ def json_of(line: bytes) -> Any:
         raise ValueError(f"it is not JSON: {error.msg} at column {error.pos + 1}") from error
 
 
+#: what `from_json` reads of an object
+_FIELDS = frozenset({"headers", "key", "partition", "timestamp", "value"})
+
+
 def from_json(item: Any, now_ms: int) -> tuple[Record, int | None]:
     """Return a record to produce, and the partition that it names; ValueError for an invalid one. Other fields are ignored."""
     if not isinstance(item, dict):
-        raise ValueError("not an object")  # noqa: TRY004  whatever is wrong with the text is a ValueError to the caller
+        raise ValueError("a record must be a JSON object")  # noqa: TRY004  whatever is wrong with the text is a ValueError to the caller
+    if item and not _FIELDS & item.keys():
+        raise ValueError(f"the object has none of the fields {', '.join(sorted(_FIELDS))}")
     timestamp, partition = item.get("timestamp"), item.get("partition")
     if not isinstance(timestamp, int | None) or not isinstance(partition, int | None):
         raise ValueError("timestamp and partition must be whole numbers")  # noqa: TRY004  as above

@@ -166,11 +166,10 @@ def _racks_of(text: str, broker_count: int) -> list[str]:
 
 def _advice(error: ConfigurationError) -> str:
     is_taken = isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE
-    return (
-        ". Stop the process that uses the port, or choose another one (--port 0 takes a free port)"
-        if is_taken and not str(error).startswith("--")
-        else ""
-    )
+    if not is_taken:
+        return ""
+    free = "" if str(error).startswith("--") else " (--port 0 takes a free port)"
+    return f". Stop the process that uses the port, or choose another one{free}"
 
 
 def _raise_descriptor_limit() -> None:

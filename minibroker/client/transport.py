@@ -78,7 +78,9 @@ def _parse(text: str) -> Address:
         host, _, port_text = bare.partition(":")
         wrong = ":" in port_text
     port = int(port_text) if port_text.isascii() and port_text.isdigit() else (0 if port_text else DEFAULT_PORT)
-    if wrong or not host or not 0 < port < 65536:
+    if host and port > 65535:
+        raise ClientError(f"bootstrap server {text!r}: the port must be from 1 to 65535")
+    if wrong or not host or port == 0:
         raise ClientError(f"bootstrap server {text!r} is not host:port (an IPv6 address needs brackets: [::1]:9092)")
     return Address(host, port)
 

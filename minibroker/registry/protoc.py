@@ -19,6 +19,7 @@ MEMORY_MAX_BYTES: Final = 1 << 30
 _TIMEOUT_S: Final = 30  #: also counts the time in which other processes have the processor
 _ERRORS_MAX: Final = 2_000  #: characters
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
+_LOG_LINE: Final = re.compile(r"WARNING: All log messages|[IW]\d{4} ")  #: protoc's own log, which is not about errors
 _PROGRAM: Final = f"""
 import resource, sys
 resource.setrlimit(resource.RLIMIT_CPU, ({CPU_MAX_S}, {CPU_MAX_S}))
@@ -87,7 +88,8 @@ def compile_proto(files: Mapping[str, str], main: str) -> bytes:
         except subprocess.TimeoutExpired:
             raise ProtocError(f"protoc did not finish within {_TIMEOUT_S} s") from None
         if done.returncode:
-            reasons = done.stderr.decode(errors="replace").replace(f"{folder}/in/", "").strip()[:_ERRORS_MAX]
+            output_lines = done.stderr.decode(errors="replace").replace(f"{folder}/in/", "").splitlines()
+            reasons = "\n".join(line for line in output_lines if not _LOG_LINE.match(line)).strip()[:_ERRORS_MAX]
             limits = f"its limits are {CPU_MAX_S} s of CPU and {MEMORY_MAX_BYTES >> 20} MB"
             raise ProtocError(reasons or f"protoc exited with code {done.returncode} ({limits})")
         return output.read_bytes()

@@ -287,7 +287,7 @@ class HostedBroker:
         """Advance the clock, and let the loop do what is due."""
         self._running()
         if delta < timedelta():
-            raise BrokerError(f"advance: the time must not be negative, got {delta / timedelta(milliseconds=1):g} ms")
+            raise BrokerError(f"advance: the time must not be negative, got {delta.total_seconds():,.15g} s")
         if self._clock is not None:
             self._clock.advance(delta / timedelta(milliseconds=1))
         for _ in range(_TURNS):

@@ -102,6 +102,12 @@ def test_not_a_number(offline: Commands) -> None:
     assert "'x' is not a number. Try " in offline("topics", "list", "--timeout", "x", code=2).err
 
 
+def test_numbers_out_of_range(offline: Commands) -> None:
+    assert "'--partitions': must be at least 1, got 0. Try " in offline("topics", "create", "t", "-p", "0", code=2).err
+    assert "'--port': must be from 0 to 65535, got -1. Try " in offline("serve", "-p", "-1", code=2).err
+    assert "'--hours': 'x' is not a number. Try " in offline("lab", "advance", "--hours", "x", code=2).err
+
+
 def test_as_a_module() -> None:
     result = subprocess.run([sys.executable, "-m", "minibroker", "nonsense"], capture_output=True, text=True, check=False)
     assert (result.returncode, result.stdout) == (2, "")

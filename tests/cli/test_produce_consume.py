@@ -221,6 +221,7 @@ def test_failures_are_one_line(cli: Commands, fresh: Callable[..., str]) -> None
         (("produce", topic, "-p", "3"), "x", f"topic {topic} has no partition 3"),
         (("produce", topic, "--input", "jsonl"), "{}\n{", "stdin, record 2: "),
         (("produce", topic, "--input", "jsonl"), '{"value": 5}', "stdin, record 1: a key or value must be"),
+        (("produce", topic, "--input", "jsonl"), '{"valu": "5"}', "stdin, record 1: the object has none of the fields headers, key"),
     ]:
         error = cli(*arguments, stdin=stdin, code=1).err
         assert words in error

@@ -179,7 +179,7 @@ def test_plan_matches_consumer_group_command(cli: Commands, cluster: Cluster, to
         (["g", "-t", "t", "--by-duration", "1 day"], "'1 day' is not a duration"),
         (["g", "-t", ":0", "--to-latest"], "has no topic"),
         (["g", "-t", "t:x", "--to-latest"], "is not a list of partitions"),
-        (["g", "-t", "t", "--to-offset", "-1"], "-1 is not in the range"),
+        (["g", "-t", "t", "--to-offset", "-1"], "must be from 0 to 9223372036854775807, got -1"),
     ],
 )
 def test_usage(offline: Commands, options: list[str], words: str) -> None:

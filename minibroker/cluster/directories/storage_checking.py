@@ -188,7 +188,7 @@ class StorageCheck:
             self._findings.add(ERROR, path, str(error).removeprefix(f"{path}: "))
             return None
         if meta is None and only is None:
-            self._findings.add(ERROR, path, "is missing: the owner of this directory is unknown")
+            self._findings.add(ERROR, path, "is missing: the owner of this directory is unknown. Is it a log directory of a broker?")
         return meta
 
     def _check_owners(self) -> None:

@@ -17,7 +17,7 @@ from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
 
-from minibroker.errors import ConfigurationError
+from minibroker.errors import ConfigurationError, UnknownTopicOrPartition
 from minibroker.testing.clients import to_json as to_json_of_clients
 from minibroker.testing.lab.declaration import OperationGroup, Option, operation, reading
 from minibroker.testing.options import BrokerError
@@ -232,7 +232,10 @@ class HighWatermarks(OperationGroup, prefix="high_watermark"):
         """
         if topic in self._internal_topics:
             raise BrokerError(f"high_watermark.hold: {topic} is an internal topic: coordinators do not wait for its high watermark")
-        found = self._cluster().partition(topic, partition)
+        try:
+            found = self._cluster().partition(topic, partition)
+        except UnknownTopicOrPartition:
+            raise UnknownTopicOrPartition(f"topic {topic} does not exist, or has no partition {partition}") from None
         self._hold_partition(found)
         number = next(self._numbers)
         self._holds[number] = _Hold(topic, partition, found.topic_id)

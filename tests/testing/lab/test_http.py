@@ -225,8 +225,14 @@ def test_a_disk_that_is_full(served: Served) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--lab-port", "{port}"), "--lab-port: cannot listen on 127.0.0.1:{port}: Address already in use\n"),
-        (("--console-port", "{port}"), "--console-port: cannot listen on 127.0.0.1:{port}: Address already in use\n"),
+        (
+            ("--lab-port", "{port}"),
+            "--lab-port: cannot listen on 127.0.0.1:{port}: Address already in use. Stop the process that uses the port, ",
+        ),
+        (
+            ("--console-port", "{port}"),
+            "--console-port: cannot listen on 127.0.0.1:{port}: Address already in use. Stop the process that uses the port, ",
+        ),
         (("--lab-port", "0", "--lab-host", "no.such.host.invalid"), "--lab-port: cannot listen on no.such.host.invalid:0: "),
         (("--lab-port", "0", "--set", "log.segment.bytes=x"), "Invalid value x for configuration log.segment.bytes"),
     ],

@@ -226,7 +226,10 @@ def test_unused_fault_warns(broker: Surface) -> None:
     ("ask", "message"),
     [
         (lambda broker: broker.hold_high_watermark("nowhere", 0), r"^high_watermark\.hold: UNKNOWN_TOPIC_OR_PARTITION"),
-        (lambda broker: broker.hold_high_watermark("orders", 9), r"^high_watermark\.hold: UNKNOWN_TOPIC_OR_PARTITION"),
+        (
+            lambda broker: broker.hold_high_watermark("orders", 9),
+            r"^high_watermark\.hold: UNKNOWN_TOPIC_OR_PARTITION: topic orders .* partition 9",
+        ),
         (
             lambda broker: broker.hold_high_watermark("__consumer_offsets", 0),
             r"^high_watermark\.hold: __consumer_offsets is an internal topic",
