@@ -93,6 +93,7 @@ class Schemas:
         self._topic = topic
         self._settings = settings
         self._parsed = parsed
+        self._comparing = asyncio.Lock()  #: one thread that compares at a time: each slows down the loop
 
     @property
     def state(self) -> RegistryState:
@@ -289,7 +290,8 @@ class Schemas:
         limit = _JSON_THREAD_FROM if content.schema_type == JSON else _THREAD_FROM
         if sum(len(each.text) for each in compared) < limit and not any(each.references for each in compared):
             return incompatibilities(level, parsed, versions)
-        return await asyncio.to_thread(incompatibilities, level, parsed, versions)
+        async with self._comparing:
+            return await asyncio.to_thread(incompatibilities, level, parsed, versions)
 
     async def compare(self, subject: str, request: SchemaRequest, earlier: list[StoredSchema], *, normalize: bool) -> list[str]:
         """Why a schema could not be registered after `earlier` versions; empty if it could. Raises RegistryError (42201)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import threading
 from typing import Any
@@ -401,6 +402,22 @@ async def test_what_may_be_large_is_compared_in_a_thread(
         schema = record(f"f{number}", doc="x" * 600) if kind == "AVRO" else {"description": f"{number}" * 600}
         assert await registry.register("a", schema, schemaType=kind, references=references) == number + 2
     assert (threads[-1] is threading.current_thread()) is runs_in_loop
+
+
+async def test_one_thread_compares_at_a_time(registry: RegistryClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    await registry.register("a", {"description": "x" * 600}, schemaType="JSON")
+    both, are_parallel = threading.Barrier(2), []
+
+    def compare(*_: Any) -> list[str]:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(0.1)
+        are_parallel.append(not both.broken)
+        return []
+
+    monkeypatch.setattr("minibroker.registry.schemas.incompatibilities", compare)
+    wanted = [schema_body({"description": f"{number}" * 600}, schemaType="JSON") for number in range(2)]
+    await asyncio.gather(*(registry.send("POST", "/compatibility/subjects/a/versions", each) for each in wanted))
+    assert are_parallel == [False, False]
 
 
 async def test_numbers_in_addresses_have_a_limit(registry: RegistryClient) -> None:
