@@ -50,7 +50,7 @@ class Token(NamedTuple):
 
 def list_acls(client: Client, acl_filter: AclFilter) -> list[Acl]:
     """Return the ACLs that a filter matches."""
-    fields = _filter_fields(acl_filter)
+    fields = filter_fields(acl_filter)
     response: k29.Response = client.ask(k29, k29.Request(**fields))
     check(response.error_code, "ACLs", response.error_message)
     return [
@@ -70,26 +70,27 @@ def list_acls(client: Client, acl_filter: AclFilter) -> list[Acl]:
 
 def add_acls(client: Client, acls: Sequence[Acl]) -> None:
     """Create ACLs. Existing ACLs stay as they are. After a KafkaError, the other ACLs may exist."""
-    creations = [
-        k30.AclCreation(
-            resource_type=each.resource_type,
-            resource_name=each.resource_name,
-            resource_pattern_type=each.pattern_type,
-            principal=each.principal,
-            host=each.host,
-            operation=each.operation,
-            permission_type=each.permission,
-        )
-        for each in acls
-    ]
-    response: k30.Response = client.ask_controller(k30, k30.Request(creations=creations))
+    response: k30.Response = client.ask_controller(k30, k30.Request(creations=[creation_of(each) for each in acls]))
     for result in response.results:
         check(result.error_code, "ACLs", result.error_message)
 
 
+def creation_of(acl: Acl) -> k30.AclCreation:
+    """Return the element of a CreateAcls request."""
+    return k30.AclCreation(
+        resource_type=acl.resource_type,
+        resource_name=acl.resource_name,
+        resource_pattern_type=acl.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )
+
+
 def remove_acls(client: Client, acl_filters: Sequence[AclFilter]) -> list[Acl]:
     """Remove the ACLs that filters match, and return them."""
-    filters = [k31.DeleteAclsFilter(**_filter_fields(each)) for each in acl_filters]
+    filters = [k31.DeleteAclsFilter(**filter_fields(each)) for each in acl_filters]
     response: k31.Response = client.ask_controller(k31, k31.Request(filters=filters))
     removed = []
     for result in response.filter_results:
@@ -115,7 +116,8 @@ def exactly(acl: Acl) -> AclFilter:
     return AclFilter(*acl)
 
 
-def _filter_fields(acl_filter: AclFilter) -> dict[str, Any]:
+def filter_fields(acl_filter: AclFilter) -> dict[str, Any]:
+    """Return the fields of a filter in requests of DescribeAcls and DeleteAcls."""
     return {
         "resource_type_filter": acl_filter.resource_type,
         "resource_name_filter": acl_filter.resource_name,

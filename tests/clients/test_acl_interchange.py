@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from minibroker.client.access import creation_of
 from minibroker.config.broker_properties import STANDARD_AUTHORIZER
 from minibroker.schemas import k02_list_offsets as k02
 from minibroker.schemas import k29_describe_acls as k29
@@ -26,18 +27,7 @@ ANY: dict[str, Any] = {"resource_name_filter": None, "pattern_type_filter": 1, "
 
 
 def create(bootstrap: str, lines: list[str]) -> None:
-    creations = [
-        k30.AclCreation(
-            resource_type=each.resource_type,
-            resource_name=each.resource_name,
-            resource_pattern_type=each.pattern_type,
-            principal=each.principal,
-            host=each.host,
-            operation=each.operation,
-            permission_type=each.permission,
-        )
-        for each in map(acl, lines)
-    ]
+    creations = [creation_of(acl(line)) for line in lines]
     assert {each.error_code for each in ask(bootstrap, k30.Request(creations=creations)).results} == {0}
 
 

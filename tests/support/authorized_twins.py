@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 from uuid import UUID
 
+from minibroker.client.access import creation_of
 from minibroker.config.broker_properties import STANDARD_AUTHORIZER
 from minibroker.errors import WireError
 from minibroker.schemas import k02_list_offsets as k02
@@ -187,24 +188,8 @@ def set_acls(twin: Twin, lines: Iterable[str]) -> None:
     everything: dict[str, Any] = {"resource_name_filter": None, "pattern_type_filter": 1, "principal_filter": None, "host_filter": None}
     everything |= {"operation": 1, "permission_type": 1}
     twin.ask("admin", k31.Request(filters=[k31.DeleteAclsFilter(resource_type_filter=1, **everything)]))
-    entries = [acl(line) for line in dict.fromkeys(lines)]
-    answer = twin.ask(
-        "admin",
-        k30.Request(
-            creations=[
-                k30.AclCreation(
-                    resource_type=each.resource_type,
-                    resource_name=each.resource_name,
-                    resource_pattern_type=each.pattern_type,
-                    principal=each.principal,
-                    host=each.host,
-                    operation=each.operation,
-                    permission_type=each.permission,
-                )
-                for each in entries
-            ]
-        ),
-    )
+    entries = [creation_of(acl(line)) for line in dict.fromkeys(lines)]
+    answer = twin.ask("admin", k30.Request(creations=entries))
     assert {each.error_code for each in answer.results} <= {0}
 
     def hold() -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from minibroker.client.access import creation_of, filter_fields
 from minibroker.console.asking import check
 from minibroker.console.forms import counted, planned, text
 from minibroker.console.page import Visit
@@ -32,14 +33,7 @@ async def preview_add(visit: Visit, body: dict[str, Any]) -> dict[str, Any]:
 async def add(visit: Visit, body: dict[str, Any]) -> dict[str, Any]:
     """Create the entries of `acl`, a line for each, as `minibroker acls add` takes them."""
     wanted = _entries(text(body, "acl"))
-    creations = [
-        k30_create_acls.AclCreation(
-            resource_type=each.resource_type, resource_name=each.resource_name, resource_pattern_type=each.pattern_type,
-            principal=each.principal, host=each.host, operation=each.operation, permission_type=each.permission,
-        )
-        for each in wanted
-    ]  # fmt: skip
-    response = await visit.ask(k30_create_acls.Request(creations=creations))
+    response = await visit.ask(k30_create_acls.Request(creations=[creation_of(each) for each in wanted]))
     for result in response.results:
         check(result.error_code, result.error_message)
     return {"message": f"added {counted(len(wanted), 'entry', 'entries')}", "go": _PAGE}
@@ -74,13 +68,7 @@ async def remove(visit: Visit, body: dict[str, Any]) -> dict[str, Any]:
 
     `entry` is the JSON of one entry, as the page lists it.
     """
-    filters = [
-        k31_delete_acls.DeleteAclsFilter(
-            resource_type_filter=each.resource_type, resource_name_filter=each.resource_name, pattern_type_filter=each.pattern_type,
-            principal_filter=each.principal, host_filter=each.host, operation=each.operation, permission_type=each.permission,
-        )
-        for each in _filters(body)
-    ]  # fmt: skip
+    filters = [k31_delete_acls.DeleteAclsFilter(**filter_fields(each)) for each in _filters(body)]
     response = await visit.ask(k31_delete_acls.Request(filters=filters))
     count = 0
     for result in response.filter_results:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any, Final, TypeVar
 
+from minibroker.client.access import filter_fields
 from minibroker.client.configs import QUOTA_NAMES
 from minibroker.console.asking import check
 from minibroker.console.page import Page, Visit
@@ -55,10 +56,7 @@ async def _or_why(asked: Awaitable[list[T]]) -> tuple[list[T], str]:
 
 async def acls_of(visit: Visit, wanted: AclFilter) -> list[Acl]:
     """Return the entries that a filter matches. Raises KafkaError."""
-    request = k29_describe_acls.Request(
-        resource_type_filter=wanted.resource_type, resource_name_filter=wanted.resource_name, pattern_type_filter=wanted.pattern_type,
-        principal_filter=wanted.principal, host_filter=wanted.host, operation=wanted.operation, permission_type=wanted.permission,
-    )  # fmt: skip
+    request = k29_describe_acls.Request(**filter_fields(wanted))
     response = await visit.ask(request)
     check(response.error_code, response.error_message)
     return [

@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from minibroker.client.access import creation_of
 from minibroker.schemas import k30_create_acls as k30
 from tests.golden import token_scenes
 from tests.golden.captures import drive_clients, write_frames
@@ -69,17 +70,7 @@ def scenes_of(port: int, sasl_port: int, users: ExitStack) -> Scenes:
 
 def allow(port: int, lines: Iterable[str]) -> None:
     """Create access control entries."""
-    entries = [
-        k30.AclCreation(
-            resource_type=each.resource_type,
-            resource_name=each.resource_name,
-            principal=each.principal,
-            host=each.host,
-            operation=each.operation,
-            permission_type=each.permission,
-        )
-        for each in map(acl, lines)
-    ]
+    entries = [creation_of(acl(line)) for line in lines]
     with KafkaUser(port, PLAIN) as admin:
         assert {each.error_code for each in admin.ask(k30.Request(creations=entries)).results} == {0}
 
