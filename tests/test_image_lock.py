@@ -20,7 +20,7 @@ def locked(capsys: pytest.CaptureFixture[str], *options: str, project: Path = RO
 def test_the_image_has_what_its_extras_need(capsys: pytest.CaptureFixture[str]) -> None:
     found = locked(capsys)
     # One of the project, of each extra, and one that only another one needs.
-    assert {"lz4", "uvloop", "aiohttp", "cryptography", "jinja2", "prometheus-client", "cffi"} <= found
+    assert {"lz4", "uvloop", "aiohttp", "cryptography", "jinja2", "prometheus-client", "opentelemetry-proto", "cffi"} <= found
     assert not found & {"pytest", "pyspark", "hatchling"}
     assert {"hatchling", "mypy", "librt", "setuptools"} <= locked(capsys, "--build")
 

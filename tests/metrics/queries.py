@@ -30,6 +30,7 @@ from tests.support.ports import free_port
 
 OBSERVE = Path(__file__).parents[2] / "docker" / "observe"
 WANTED = Path(__file__).parent / "wanted_names.txt"
+LABEL_VALUES = re.compile(r"^label_values\((\w+), (\w+)\)$")  #: Grafana's, not a function of Prometheus
 WAITS = re.compile(r"\bfor: \w+")
 VARIABLES = {"$__rate_interval": "1m", '=~"$instance"': '=~".*"', '=~"$topic"': '=~".*"'}
 CLIENT = {"client.id": "slow", "statistics.interval.ms": 0}
@@ -153,9 +154,11 @@ def query_of(name: str, labels: set[str]) -> str:
 
 
 def panels() -> dict[str, str]:
-    """The queries of our dashboard by the titles of their panels."""
-    found = {}
-    for panel in json.loads((OBSERVE / "dashboard.json").read_text())["panels"]:
+    """The queries of our dashboard by the titles of their panels, and those of its variables."""
+    dashboard = json.loads((OBSERVE / "dashboard.json").read_text())
+    variables = [each for each in dashboard["templating"]["list"] if each["type"] == "query"]
+    found = {f"${each['name']}": LABEL_VALUES.sub(r'\1{\2!=""}', each["query"]["query"]) for each in variables}
+    for panel in dashboard["panels"]:
         for number, target in enumerate(panel["targets"]):
             query = target["expr"]
             for variable, value in VARIABLES.items():

@@ -33,5 +33,6 @@ def test_queries_have_a_result_or_a_reason(tmp_path: Path) -> None:
     with scraped(tmp_path) as found:
         assert set(empty(found, {name: query_of(name, labels) for name, labels in names.items()})) == absent | WITHOUT_A_LABEL
         assert empty(found, {name: name for name in WITHOUT_A_LABEL}) == {}
+        assert len(panels()) > 20
         assert empty(found, panels()) == {}
         assert len(names) - len(absent) - len(WITHOUT_A_LABEL) >= 155
