@@ -7,17 +7,19 @@ import gc
 import sys
 from collections.abc import Coroutine, Iterator
 from types import FrameType, SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.console import pace
 from minibroker.console.host import Host
+from minibroker.console.live import Stream
 from minibroker.console.observer import KEPT, Observer
 from minibroker.console.page import Visit
 from minibroker.console.rendering import Templates
 from minibroker.console.table import PAGES
+from minibroker.console.tail import BUSY_INTERVAL_S, INTERVAL_S, ROWS_MAX, TailRequest, tail
 from minibroker.console.visitor import Visitor
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
@@ -29,7 +31,8 @@ from minibroker.schemas import k68_consumer_group_heartbeat as k68
 from minibroker.server.broker import Broker
 from minibroker.testing.memory_files import MemoryFiles
 from minibroker.testing.request_log import LoggedRequest
-from tests.console.test_group_kinds import FRAME
+from tests.console.test_group_kinds import FRAME, InMemoryConsole
+from tests.support.broker_in_memory import BrokerInMemory, records
 
 CALL_S = 1e-7  #: that a call takes on a usual machine, by the clock of this test
 SLICE = int(pace.SLICE_S / CALL_S)  #: calls
@@ -204,3 +207,35 @@ def test_rows_that_a_live_tail_renders_hold_the_loop_for_a_shorter_time(scene: S
     assert len(rows) == 200
     longest = scene.longest_turn_of(scene.templates.block("records.html", "rows", data))
     assert 0 < longest <= 2 * pace.LIVE_SLICE_S / CALL_S
+
+
+class FakeStream:
+    """A stream whose pauses take no time. In each of them, some records are appended; after the last one, the visitor leaves."""
+
+    def __init__(self, broker: BrokerInMemory, counts: list[int]) -> None:
+        self._broker = broker
+        self._counts = counts
+        self.pauses: list[float] = []
+        self.events: list[tuple[int, int]] = []
+
+    async def send(self, event: str, data: Any, event_id: str = "") -> None:
+        if event == "rows":
+            self.events.append((data["count"], data["skipped"]))
+
+    async def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        if not self._counts:
+            raise ConnectionResetError
+        partition = k00.Partition(index=0, records=memoryview(records(self._counts.pop(0))))
+        self._broker.ask(k00.Request(acks=1, timeout_ms=1000, topic_data=[k00.Topic(name="orders", partition_data=[partition])]), 11)
+
+
+def test_a_busy_tail_rests_longer_between_its_rows() -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    visit = Visit(InMemoryConsole(broker).host, Visitor(broker.services), {"topic": "orders"})
+    stream = FakeStream(broker, [ROWS_MAX, ROWS_MAX + 15, 2])
+    with pytest.raises(ConnectionResetError):
+        asyncio.run(tail(TailRequest(visit, lambda: True), cast("Stream", stream), Templates(), ""))
+    assert stream.events == [(ROWS_MAX, 0), (ROWS_MAX, 15), (2, 0)]
+    assert stream.pauses == [INTERVAL_S, INTERVAL_S, BUSY_INTERVAL_S, INTERVAL_S]
+    assert BUSY_INTERVAL_S == 0.5
