@@ -20,7 +20,7 @@ from minibroker.records.record import Record
 from minibroker.registry.access import topic_of
 from minibroker.registry.client import RegistryClient
 from minibroker.registry.registry import Registry
-from minibroker.registry.serdes.codecs import Codec, Versions, codec_of
+from minibroker.registry.serdes.codecs import Codec, RegisteredSchema, Versions, codec_of
 from minibroker.registry.serdes.errors import SerdesError
 from minibroker.registry.serdes.framing import Framed, FramingError, split
 from minibroker.registry.serdes.local import LocalSource
@@ -147,6 +147,14 @@ class RowDecoder:
                 codecs[schema_id] = str(error)
         if parts:
             await reader.in_thread(_decode_all, parts, codecs, topic)
+
+    async def schema_of(self, schema_id: int | str, reader: Reader) -> RegisteredSchema | None:
+        """The schema with which a search decodes values. None: they are JSON, or the visitor cannot read it."""
+        try:
+            schema = _readable(*await self._codecs.find(schema_id), reader).codec.schema
+        except SerdesError:
+            return None
+        return None if schema.schema_type == JSON else schema
 
     async def encode(self, text: str, subject: str, message: str | None, reader: Reader) -> bytes:
         """The bytes of JSON by a subject's latest version. `message` is one of a Protobuf schema. Raises ValueError."""

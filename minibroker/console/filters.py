@@ -5,20 +5,29 @@ key         the whole key
 json        $.user.id            the path exists
             $.user.id = 5        also !=, <, >, and ~ for "contains"; the value is JSON, or else a text
             $.items[0].name = tea
-            The value may name a schema before its JSON, as those of JSON Schema do.
+            The value may name a schema before its JSON, as those of JSON Schema do. Values of Avro and Protobuf are decoded, if the
+            filter has their schema.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from minibroker.records.record import Record
+from minibroker.registry.serdes.framing import Framed, FramingError, Header, split
+
+if TYPE_CHECKING:
+    from minibroker.registry.serdes.codecs import Codec, RegisteredSchema
 
 TEXT_MAX: Final = 1_000  #: letters of a filter
 _STEPS_MAX: Final = 20  #: of a path
 _MISSING: Final = object()
+SCHEMAS_MAX: Final = 20  #: of the values that one search decodes; it takes those of further schemas for JSON
+SCHEMA_LETTERS_MAX: Final = 1_000_000  #: of their texts together: each turn of a search sends them to its process
+DECODED_MAX: Final = 64 * 1024  #: bytes of a value of Avro or Protobuf that is decoded to be compared
 #: bytes that name the schema of a value, by the first of them: an id of 4 bytes, or a GUID. JSON starts with neither
 _SCHEMA_SIZES: Final = {b"\0": 5, b"\1": 17}
 _OPERATORS: Final = ("!=", "=", "<", ">", "~")
@@ -28,19 +37,29 @@ class FilterError(ValueError):
     """A filter that cannot be understood. The message is for the visitor."""
 
 
+class UnknownSchemaError(LookupError):
+    """A value names a schema that the filter has not been asked about."""
+
+    def __init__(self, schema_id: int | str) -> None:
+        super().__init__(f"schema {schema_id}")
+        self.schema_id = schema_id
+
+
 class JsonPath(NamedTuple):
     """A path, and what the value there must be."""
 
     steps: tuple[str | int, ...]
     operator: str = ""  #: empty: the path has to exist
     wanted: Any = None
+    #: of Avro and Protobuf by id or GUID; None for an id whose values are not decoded. Without a registry there are none
+    schemas: Mapping[int | str, RegisteredSchema | None] | None = None
 
-    def matches(self, content: bytes | None) -> bool:
-        """Return whether a value is JSON with such a value at the path."""
+    def matches(self, content: bytes | None, headers: Iterable[Header] = ()) -> bool:
+        """Return whether a value has such a value at the path. Raises UnknownSchemaError."""
         if content is None:
             return False
         try:
-            found = json.loads(content[_SCHEMA_SIZES.get(content[:1], 0) :])
+            found = self._value_of(content, headers)
         except (ValueError, RecursionError):
             return False
         for step in self.steps:
@@ -48,6 +67,33 @@ class JsonPath(NamedTuple):
             if found is _MISSING:
                 return False
         return not self.operator or _COMPARE[self.operator](found, self.wanted)
+
+    def _value_of(self, content: bytes, headers: Iterable[Header]) -> Any:
+        """Return a value as JSON. Raises ValueError, UnknownSchemaError."""
+        framed = None if self.schemas is None else _framed(content, headers)
+        if framed is not None and self.schemas is not None:
+            if framed.schema_id not in self.schemas and len(self.schemas) < SCHEMAS_MAX:
+                raise UnknownSchemaError(framed.schema_id)
+            schema = self.schemas.get(framed.schema_id)
+            if schema is not None:
+                if len(content) > DECODED_MAX:
+                    raise ValueError(f"a value of {len(content)} bytes is not decoded")
+                return _codec_of(schema).decode(framed).value
+        return json.loads(content[_SCHEMA_SIZES.get(content[:1], 0) :])
+
+
+def _framed(content: bytes, headers: Iterable[Header]) -> Framed | None:
+    try:
+        return split(content, headers)
+    except FramingError:
+        return None
+
+
+@lru_cache(maxsize=SCHEMAS_MAX)
+def _codec_of(schema: RegisteredSchema) -> Codec:
+    from minibroker.registry.serdes.codecs import codec_of  # noqa: PLC0415  a search for JSON does not wait for its import
+
+    return codec_of(schema)
 
 
 def _step(value: Any, step: str | int) -> Any:
@@ -150,7 +196,7 @@ class Filter(NamedTuple):
         return all(not wanted or _is_in(wanted.encode(), payload) for wanted in (self.text, self.key))
 
     def matches(self, record: Record) -> bool:
-        """Return whether a record matches."""
+        """Return whether a record matches. Raises UnknownSchemaError."""
         if self.from_ms is not None and record.timestamp < self.from_ms:
             return False
         if self.until_ms is not None and record.timestamp >= self.until_ms:
@@ -162,4 +208,17 @@ class Filter(NamedTuple):
             parts = (record.key, record.value, *(part for name, content in record.headers for part in (name.encode(), content)))
             if not any(part is not None and wanted in part for part in parts):
                 return False
-        return self.json_path is None or self.json_path.matches(record.value)
+        return self.json_path is None or self.json_path.matches(record.value, record.headers)
+
+    def with_schema(self, schema_id: int | str, schema: RegisteredSchema | None) -> Filter:
+        """Return a filter that knows one more schema; None: its values are not decoded."""
+        path = self.json_path
+        if path is None:
+            return self
+        known = path.schemas or {}
+        letters = sum(_letters(each) for each in (*known.values(), schema))
+        return self._replace(json_path=path._replace(schemas={**known, schema_id: schema if letters <= SCHEMA_LETTERS_MAX else None}))
+
+
+def _letters(schema: RegisteredSchema | None) -> int:
+    return 0 if schema is None else len(schema.text) + sum(len(each.text) for each in schema.references)

@@ -9,6 +9,7 @@ from minibroker.cluster.metadata.metadata_image import MetadataImage
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import Topic
 from minibroker.console.asking import ask
+from minibroker.console.filters import Filter
 from minibroker.console.host import Host
 from minibroker.console.visitor import Visitor
 from minibroker.dispatch.context import Services
@@ -100,6 +101,11 @@ class Visit:
         """Decode keys and values of rows that name a schema, if there is a registry."""
         if self.host.decoder is not None:
             await self.host.decoder.decode(rows, topic, self)
+
+    async def with_schema(self, wanted: Filter, schema_id: int | str) -> Filter:
+        """Return a filter that also decodes values of a schema, if the visitor may read it."""
+        decoder = self.host.decoder
+        return wanted.with_schema(schema_id, None if decoder is None else await decoder.schema_of(schema_id, self))
 
     async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
         """Run work in a worker thread, after that of other visitors."""

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from minibroker.console.filters import Filter
+from minibroker.console.filters import Filter, UnknownSchemaError
 from minibroker.console.values import shown, visible
 from minibroker.errors import KafkaError
 from minibroker.records.any_format import decode_records, split_batches
@@ -27,6 +27,7 @@ from minibroker.storage.file_slice import LEAST_SIZE, FileRange
 CHUNK_BYTES: Final = 2 * LEAST_SIZE  #: of a log, read at a time: enough that the log leaves reading them to us
 RECORD: Final = "record"
 UNSETTLED: Final = "unsettled"
+CHUNK_S: Final = 0.2  #: for the values of a chunk in a worker thread: a small chunk may have many, if they are compressed
 KEPT_MAX: Final = 32 * 1024 * 1024  #: bytes of keys and values that a scan returns for decoding, besides those of the last row
 RESTS: Final = 3  #: how much longer a search rests than it works, if it disturbs the broker
 _UNDISTURBED: Final = 1.2  #: how much longer than its processor time work may take on a machine that is not busy
@@ -42,6 +43,7 @@ class Found(NamedTuple):
     next_offset: int  #: where the search goes on
     record_count: int  #: how many records were looked at
     is_cut: bool = False  #: whether matches before the first row are left out, because together they have too many bytes
+    unknown_schema: int | str | None = None  #: the scan stopped before a record that names it: the filter needs it first
 
 
 class Scan(NamedTuple):
@@ -56,13 +58,14 @@ class Scan(NamedTuple):
 
     def run(self, data: bytes) -> Found:
         """Scan batches; the last one may be cut off. Raises CorruptMessage."""
-        scanner = _Scanner(self)
+        scanner = _Scanner(self, time.monotonic() + CHUNK_S)
         scanner.take(data)
         return scanner.found()
 
     def of_file(self, place: FileRange, limit_s: float) -> Found:
         """Scan a file for about `limit_s`. Raises CorruptMessage, OSError."""
-        scanner, end_s = _Scanner(self), time.monotonic() + limit_s
+        end_s = time.monotonic() + limit_s
+        scanner = _Scanner(self, end_s)
         with _memory_limited(), place.opened() as descriptor:
             position, size = 0, CHUNK_BYTES
             began_s, began_cpu_s = time.monotonic(), time.thread_time()
@@ -107,18 +110,21 @@ def _memory_limited() -> Iterator[None]:
 class _Scanner:
     """A scan under way."""
 
-    def __init__(self, scan: Scan) -> None:
+    def __init__(self, scan: Scan, end_s: float) -> None:
+        """`end_s`: after that time no further value is decoded to be compared."""
         self._scan = scan
+        self._end_s = end_s
         self._rows: deque[dict[str, Any]] = deque()
         self._kept_bytes = 0
         self._record_count = 0
         self._is_cut = False
         self._next_offset = scan.offset
+        self._unknown_schema: int | str | None = None
         self.is_over = False
 
     def found(self) -> Found:
         """Return the rows so far."""
-        return Found([*self._rows], self._next_offset, self._record_count, self._is_cut)
+        return Found([*self._rows], self._next_offset, self._record_count, self._is_cut, self._unknown_schema)
 
     def take(self, data: bytes) -> int:
         """Look at whole batches, and return the size of those that were looked at."""
@@ -147,17 +153,28 @@ class _Scanner:
         for record in records:
             if record.offset < offset:
                 continue
-            if record.offset >= end_offset or self._is_full():
+            if record.offset >= end_offset or self._is_full() or self._is_late():
                 self._next_offset = min(record.offset, end_offset)
                 self.is_over = True
                 return
+            try:
+                is_match = wanted is None or wanted.matches(record)
+            except UnknownSchemaError as error:
+                self._unknown_schema = error.schema_id
+                self._next_offset = record.offset
+                self.is_over = True
+                return
             self._record_count += 1
-            if wanted is None or wanted.matches(record):
+            if is_match:
                 row = row_of(batch, record, UNSETTLED if batch.is_transactional and not batch.is_control else "")
                 self._add(row | {RECORD: record} if keeps_record else row)
 
     def _is_full(self) -> bool:
         return not self._scan.takes_last and (len(self._rows) >= self._scan.row_count or self._kept_bytes > KEPT_MAX)
+
+    def _is_late(self) -> bool:
+        wanted = self._scan.wanted
+        return wanted is not None and wanted.json_path is not None and self._record_count > 0 and time.monotonic() >= self._end_s
 
     def _add(self, row: dict[str, Any]) -> None:
         self._rows.append(row)

@@ -7,7 +7,7 @@ each partition that it has not finished.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 from minibroker.cluster.partition import Partition
@@ -20,12 +20,18 @@ SEARCH_S: Final = 2.0
 _WINDOW: Final = 1_000  #: offsets that a backward search looks at first; each further window is four times as large
 _WINDOW_MAX: Final = 256_000
 
+WithSchema = Callable[[Filter, int | str], Awaitable[Filter]]
+
 
 class Search:
     """One search, for at most `count` records. Without a filter each partition gives `count`; with `is_newest`, all of them together."""
 
-    def __init__(self, reader: LogReader, wanted: Filter, count: int, *, is_newest: bool = False) -> None:
+    def __init__(
+        self, reader: LogReader, wanted: Filter, count: int, *, is_newest: bool = False, with_schema: WithSchema | None = None
+    ) -> None:
+        """`with_schema` adds a schema to a filter whose scan needs it."""
         self._reader = reader
+        self._with_schema = with_schema
         self._is_newest = is_newest
         self._wanted = None if wanted.is_empty else wanted
         self._count = count
@@ -109,7 +115,9 @@ class Search:
             while end is not None and len(rows) > 1 and _size(rows) > KEPT_MAX:
                 rows, is_cut = rows[1:], True
             self.record_count += found.record_count
-            if not size:
+            if found.unknown_schema is not None and self._wanted is not None and self._with_schema is not None:
+                self._wanted = await self._with_schema(self._wanted, found.unknown_schema)
+            elif not size:
                 break
             offset = found.next_offset
         return rows, offset, is_cut

@@ -112,7 +112,9 @@ async def _new_rows(request: TailRequest, positions: dict[int, int]) -> tuple[li
             del rows[:left_out]  # at once: a topic has many partitions, and a row may keep its whole record
             skipped += left_out
             offset = found.next_offset
-            if not size:
+            if found.unknown_schema is not None:
+                request.wanted = wanted = await request.visit.with_schema(request.wanted, found.unknown_schema)
+            elif not size:
                 break
         positions[partition.index] = offset
     return rows, skipped

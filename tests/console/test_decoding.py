@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -84,6 +85,15 @@ def test_protobuf_and_json_are_decoded(served: ServedConsole) -> None:
     (row,) = write(served, "notes", encoded(served, "notes-value", {"text": "x" * 100_000}))
     assert (row["value"]["is_cut"], row["value"]["text"][:9]) == (True, '{"text":"')
     assert row["value"]["schema"]["type"] == "JSON"
+
+
+def test_json_paths_find_values_of_avro_and_protobuf(served: ServedConsole) -> None:
+    write(served, "found-orders", *(encoded(served, "orders-value", {"item": f"item {number}"}) for number in range(5)))
+    write(served, "found-lines", *(encoded(served, "lines-value", {"sku": number}, "Line") for number in range(5)))
+    for topic, path_ in (("found-orders", "$.item = item 3"), ("found-lines", "$.sku = 3")):
+        for start in ("newest", "oldest"):
+            found = get(served.url, f"/records.json?topic={topic}&from={start}&json={quote(path_)}")
+            assert ([row["offset"] for row in found["rows"]], found["is_complete"], found["record_count"]) == ([3], True, 5)
 
 
 def test_what_does_not_decode_is_shown_as_it_is_with_the_reason(served: ServedConsole) -> None:

@@ -2,9 +2,21 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.console.filters import Filter, FilterError, parse_json_path
+from minibroker.console.filters import (
+    DECODED_MAX,
+    SCHEMA_LETTERS_MAX,
+    SCHEMAS_MAX,
+    Filter,
+    FilterError,
+    UnknownSchemaError,
+    parse_json_path,
+)
+from minibroker.console.scanning import Scan
 from minibroker.console.times import parse_time
+from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
+from minibroker.registry.serdes.codecs import RegisteredSchema, codec_of
+from minibroker.registry.stored_schema import AVRO
 
 ORDER = b'{"user": {"id": 5, "name": "Ann"}, "items": [{"name": "tea"}, 2], "a.b": true, "none": null}'
 
@@ -53,6 +65,52 @@ def test_invalid_json_paths_are_explained(path: str) -> None:
 @pytest.mark.parametrize("value", [None, b"", b"\xff", b"not JSON", b"[" * 100_000])
 def test_values_that_are_not_json_never_match(value: bytes | None) -> None:
     assert not parse_json_path("$.a").matches(value)
+
+
+NAMED = RegisteredSchema(7, AVRO, '{"type": "record", "name": "A", "fields": [{"name": "name", "type": "string"}]}')
+
+
+def named(name: str, schema_id: int = 7) -> bytes:
+    return codec_of(NAMED._replace(schema_id=schema_id)).encode({"name": name})
+
+
+def decoding_filter(text: str) -> Filter:
+    return Filter(json_path=parse_json_path(text)._replace(schemas={}))
+
+
+def test_a_scan_asks_for_each_schema_before_it_decodes_values() -> None:
+    values = (b'{"name": "tea"}', named("tea"), named("cup"), b"\0\0\0\0\x08" + b'{"name": "tea"}', named("tea")[:-1])
+    batch = bytes(build_batch([Record(offset, 1, None, value) for offset, value in enumerate(values)]))
+    wanted = decoding_filter("$.name = tea")
+    found = Scan(0, 10, wanted).run(batch)
+    assert (len(found.rows), found.next_offset, found.unknown_schema) == (1, 1, 7)
+    wanted = wanted.with_schema(7, NAMED)
+    found = Scan(1, 10, wanted).run(batch)
+    assert ([row["offset"] for row in found.rows], found.next_offset, found.unknown_schema) == ([1], 3, 8)
+    found = Scan(3, 10, wanted.with_schema(8, None)).run(batch)
+    assert ([row["offset"] for row in found.rows], found.next_offset, found.unknown_schema) == ([3], 5, None)
+    assert Scan(0, 10, Filter(json_path=parse_json_path("$.name = tea"))).run(batch).unknown_schema is None, "there is no registry"
+
+
+def test_a_search_decodes_few_schemas_and_small_values() -> None:
+    wanted = decoding_filter("$.name ~ t")
+    for schema_id in range(SCHEMAS_MAX):
+        with pytest.raises(UnknownSchemaError):
+            wanted.matches(Record(0, 1, None, named("tea", schema_id)))
+        wanted = wanted.with_schema(schema_id, NAMED)
+    assert not wanted.matches(Record(0, 1, None, named("tea", SCHEMAS_MAX)))
+    assert wanted.matches(Record(0, 1, None, named("t" * (DECODED_MAX - 10))))
+    assert not wanted.matches(Record(0, 1, None, named("t" * DECODED_MAX)))
+    large = decoding_filter("$.name").with_schema(7, NAMED._replace(text=NAMED.text + " " * SCHEMA_LETTERS_MAX))
+    assert not large.matches(Record(0, 1, None, named("tea")))
+
+
+def test_a_scan_that_compares_values_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The records of a chunk may be many, if they are compressed."""
+    monkeypatch.setattr("minibroker.console.scanning.CHUNK_S", 0)
+    batch = bytes(build_batch([Record(offset, 1, None, b'{"a": 1}') for offset in range(3)]))
+    found = Scan(0, 10, Filter(json_path=parse_json_path("$.a"))).run(batch)
+    assert (len(found.rows), found.next_offset) == (1, 1)
 
 
 def test_filters_look_at_keys_values_headers_and_times() -> None:

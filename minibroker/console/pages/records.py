@@ -35,7 +35,7 @@ async def records(visit: Visit) -> dict[str, Any]:
         raise QueryError(f"from must be one of {', '.join(STARTS)}, got {start!r}")
     wanted, count = filter_of(visit), visit.number("count", _COUNT, least=1, most=_COUNT_MAX)
     partitions = partitions_of(visit, topic)
-    search = Search(visit.host.reader, wanted, count, is_newest=start == "newest" and wanted.is_empty)
+    search = Search(visit.host.reader, wanted, count, is_newest=start == "newest" and wanted.is_empty, with_schema=visit.with_schema)
     positions = await _positions(visit, topic, partitions, start, count, is_search=not wanted.is_empty)
     await (search.backwards if start == "newest" and not wanted.is_empty else search.forwards)(partitions, positions)
     await visit.decode(search.rows, topic.name)
@@ -70,7 +70,7 @@ def filter_of(visit: Visit) -> Filter:
         return Filter(
             text=visit.text("q"),
             key=key or None,
-            json_path=parse_json_path(path) if path else None,
+            json_path=parse_json_path(path)._replace(schemas=None if visit.host.decoder is None else {}) if path else None,
             from_ms=parse_time(visit.text("time"), visit.host.now_ms()) if visit.text("from") == "time" else None,
             until_ms=parse_time(visit.text("until"), visit.host.now_ms()) if visit.text("until") else None,
         )
