@@ -81,6 +81,7 @@ class Scene:
 
     async def _host(self) -> Host:
         properties = {"log.dirs": "/slices", "listeners": "PLAINTEXT://127.0.0.1:0", "offsets.topic.num.partitions": "1"}
+        properties["log.retention.ms"] = "-1"  # the records are old, and a slow machine takes longer than the first look at them
         self.broker = Broker(BrokerConfig(properties), MemoryFiles())
         await self.broker.start()
         host = Host(lambda: self.broker, Observer())
