@@ -26,6 +26,7 @@ from minibroker.console.host import Host
 from minibroker.console.live import Streams, TooManyStreamsError
 from minibroker.console.page import NotFoundError, Page, QueryError, Visit, with_bootstrap
 from minibroker.console.pages.records import whole_record
+from minibroker.console.pages.topics import quoted
 from minibroker.console.rendering import FOLDER, Templates
 from minibroker.console.table import NAVIGATION, PAGES
 from minibroker.console.tail import TailRequest, tail
@@ -117,7 +118,7 @@ class ConsoleSite:
             "is_read_only": self._is_read_only,
             "user": None if session is None else session.name,
             "live": f"/live{request.path_qs}" if page is not None and page.live else "",
-            "twin": "" if page is None else _twin(page, request.query_string),
+            "twin": "" if page is None else _twin(page, request.rel_url.raw_query_string),
             "has_lab": self._host.lab is not None,
         }
 
@@ -173,15 +174,20 @@ class ConsoleSite:
     # -- pages ------------------------------------------------------------------------------------------------------
 
     async def _html(self, page: Page, request: web.Request, visit: Visit) -> web.Response:
-        data = self._frame(request, page) | await self._data(page, visit)
+        data = self._frame(request, page) | await self._data(page, request, visit)
         return self._respond(200, await self._templates.page(page.template, data), "text/html")
 
-    async def _data(self, page: Page, visit: Visit) -> dict[str, Any]:
+    async def _data(self, page: Page, request: web.Request, visit: Visit) -> dict[str, Any]:
         data = await page.view(visit)
-        return data | {"command": with_bootstrap(visit, data["command"])}
+        command = with_bootstrap(visit, data["command"])
+        if not command and request.scheme == "http" and not self._sessions.is_needed:
+            command = f"curl {quoted(f'{request.url.origin()}{_twin(page, request.rel_url.raw_query_string)}')}"
+        return data | {"command": command}
 
-    async def _json(self, page: Page, _request: web.Request, visit: Visit) -> web.Response:
-        return self._respond(200, json.dumps(await self._data(page, visit), indent=2, ensure_ascii=False) + "\n", "application/json")
+    async def _json(self, page: Page, request: web.Request, visit: Visit) -> web.Response:
+        return self._respond(
+            200, json.dumps(await self._data(page, request, visit), indent=2, ensure_ascii=False) + "\n", "application/json"
+        )
 
     async def _live(self, page: Page, request: web.Request, visit: Visit) -> web.StreamResponse:
         stream = await self._streams.open(request, _HEADERS, visit.visitor.key)
@@ -194,7 +200,7 @@ class ConsoleSite:
                 try:
                     if page.needs is not None:
                         visit.visitor.check(*page.needs)
-                    data = frame | await self._data(page, visit)
+                    data = frame | await self._data(page, request, visit)
                 except (NotFoundError, QueryError, BrokerError, KafkaError, TimeoutError) as error:
                     await stream.send("gone", {"message": _problem(error)[1]})
                     return stream.response

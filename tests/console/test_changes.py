@@ -164,6 +164,8 @@ def test_configs_say_where_their_value_comes_from(plain: ServedConsole) -> None:
         found = next(each for each in get(plain.url, f"/config.json?all=1&q={name}")["configs"] if each["name"] == name)
         return found["value"], found["source"]
 
+    assert config("offsets.topic.num.partitions") == ("3", "--set offsets.topic.num.partitions")
+    assert config("listeners")[1] == "--port"
     name = "log.retention.ms"
     first = config(name)
     for kind, value, source in (("cluster", "1000", "cluster, while it runs"), ("broker", "2000", "broker, while it runs")):

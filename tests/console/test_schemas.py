@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -86,3 +87,6 @@ def test_there_is_no_page_without_a_registry(tmp_path: Path) -> None:
         status, text = visitor.ask("/schemas")
         assert (status, "--registry-port" in text) == (404, True)
         assert 'href="/schemas"' not in visitor.ask("/")[1]
+        (word, url) = shlex.split(visitor.json("/requests.json?api=Fetch&client=a%26b")["command"])
+        assert (word, url) == ("curl", f"{served.url}/requests.json?api=Fetch&client=a%26b"), "a page without a command of minibroker"
+        assert 'href="/requests.json?client=a%26b"' in visitor.ask("/requests?client=a%26b")[1]

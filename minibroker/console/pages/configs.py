@@ -15,11 +15,12 @@ from minibroker.security.acl import Operation, ResourceType
 _MARKUP: Final = re.compile(r"</?(?:a|b|br|code|em|i|li|ol|p|pre|strong|ul)\b[^<>]*>")  #: in Kafka's descriptions
 #: Kafka numbers resources of configs otherwise than those of access control.
 NUMBERS: Final = {ResourceType.TOPIC: 2, ResourceType.CLUSTER: 4, ResourceType.GROUP: 32}
+_STATIC: Final = "file, environment or option"
 _SOURCES: Final = {
     definition.SOURCE_DYNAMIC_TOPIC: "topic",
     definition.SOURCE_DYNAMIC_BROKER: "broker, while it runs",
     definition.SOURCE_DYNAMIC_DEFAULT_BROKER: "cluster, while it runs",
-    definition.SOURCE_STATIC_BROKER: "file, environment or option",
+    definition.SOURCE_STATIC_BROKER: _STATIC,
     definition.SOURCE_DEFAULT: "default",
     definition.SOURCE_GROUP: "group",
 }
@@ -64,6 +65,10 @@ async def config(visit: Visit) -> dict[str, Any]:
     node_id = visit.services.nodes.own.node_id
     rows = await configs_of(visit, ResourceType.CLUSTER, str(node_id), only_changed=False)
     chosen = [row for row in rows if (shows_all or not row["is_default"]) and wanted in row["name"]]
+    for row in chosen:
+        for each in (row, *row["synonyms"]):
+            if each["source"] == _STATIC:
+                each["source"] = visible(getattr(visit.services.config.static.get(each["name"]), "origin", "")) or _STATIC
     return {
         "q": visit.text("q"),
         "all": shows_all,
