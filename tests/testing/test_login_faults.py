@@ -95,7 +95,7 @@ def test_a_certificate_that_clients_refuse(broker: BrokerThread, problem: str, m
     connected = Producer(broker)
     connected.write()
     with broker.faults.certificate(problem).always() as fault:
-        assert verify_error(broker.bootstrap_servers, context) == message
+        assert (verify_error(broker.bootstrap_servers, context) or "").startswith(message)  # a newer OpenSSL says more
         producer = Producer(broker)
         assert "certificate verify failed" in producer.error("_SSL")
         assert fault.hits >= 2
