@@ -162,13 +162,14 @@ def when_done(begin: Callable[[Callable[[T], None]], None], answer: Callable[[T]
     """
     delayed = Delayed()
     outcomes: list[T] = []
-
-    def done(outcome: T) -> None:
-        outcomes.append(outcome)
-        delayed.resolve(lambda: answer(outcome))
-
-    begin(done)
+    begin(partial(_note_outcome, delayed, outcomes, answer))
     return answer(outcomes[0]) if outcomes else delayed
+
+
+def _note_outcome(delayed: Delayed, outcomes: list[T], answer: Callable[[T], R], outcome: T) -> None:
+    """Answer with the outcome. No closure: a compiled one would refer to `delayed`, which then refers to itself."""
+    outcomes.append(outcome)
+    delayed.resolve(partial(answer, outcome))
 
 
 def then(result: Any, next_step: Next, on_error: Callable[[KafkaError], Any] | None = None) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import when_done
 from minibroker.dispatch.middleware import later, served, wrapped
 from minibroker.dispatch.registry import Handler
 from minibroker.schemas import k01_fetch as k01
@@ -149,6 +151,21 @@ def test_nothing_is_left_to_the_collector(name: str) -> None:
     """In a process of its own: threads that tests before have left would leave something, too."""
     ran = subprocess.run([sys.executable, "-m", "tests.dispatch.test_garbage", name], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (ran.stdout, ran.stderr) == ("0\n", "")
+
+
+def test_an_outcome_that_is_known_at_once_is_freed() -> None:
+    class Outcome:
+        pass
+
+    kept: list[weakref.ref[Outcome]] = []
+
+    def begin(done: Callable[[Outcome], None]) -> None:
+        outcome = Outcome()
+        kept.append(weakref.ref(outcome))
+        done(outcome)
+
+    assert when_done(begin, lambda outcome: isinstance(outcome, Outcome)) is True
+    assert kept[0]() is None
 
 
 if __name__ == "__main__":
