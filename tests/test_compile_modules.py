@@ -20,7 +20,7 @@ def test_a_start_compiles_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", kept_from_writing)
     before = compiled_at_a_start()
     assert any("click" in path.parts for path in before)
-    assert sum("minibroker" in path.parts for path in before) > 200
+    assert sum("minibroker" in path.parts for path in before) > 150  # fewer in a compiled build
     subprocess.run([sys.executable, "-m", "tests.support.compile_modules"], cwd=ROOT, check=True)
     assert compiled_at_a_start() == []
 

@@ -35,7 +35,7 @@ def imported(folder: Path, *arguments: str) -> set[str]:
         if arguments:  # aiohttp is imported after the start
             wait_until(lambda: "/aiohttp/web.py" in notes.read_text(), "aiohttp is imported")
         text = notes.read_text()
-        assert "/minibroker/handlers/k00_produce.py" in text
+        assert "/minibroker/schemas/k00_produce.py" in text
         return {*OF_THE_CONSOLE.findall(text)}
     finally:
         broker.stop()

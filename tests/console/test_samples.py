@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from minibroker.console.samples import KEPT
-from minibroker.metrics.meter import Meter
+from minibroker.metrics.meter import CountedDispatcher, Meter
 from minibroker.schemas import k00_produce, k18_api_versions
 from tests.console.test_group_kinds import InMemoryConsole
 from tests.support.broker_in_memory import BrokerInMemory, records
@@ -19,7 +19,7 @@ class Sampled:
         self.broker = BrokerInMemory(topics={"orders": 1})
         self.console = InMemoryConsole(self.broker)
         self.meter: Meter = self.console.host.meter
-        self.meter.around(self.broker.dispatcher)
+        self.broker.dispatcher = self.meter.around(CountedDispatcher(self.broker.services))
 
     def sample(self) -> None:
         samples = self.console.host.samples

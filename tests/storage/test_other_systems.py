@@ -110,7 +110,7 @@ def test_open_files_are_raised_as_far_as_the_system_accepts(hard: int, greatest:
 
 #: Windows without Windows: its modules and calls are missing, and the libraries believe in Linux.
 WINDOWS = """
-import asyncio, os, subprocess, sys, click
+import asyncio, os, shutil, subprocess, sys, click
 for name in ("fcntl", "resource", "uvloop"):
     sys.modules[name] = None
 for name in "pread sendfile fork geteuid uname statvfs O_CLOEXEC O_DIRECTORY sysconf nice sched_getaffinity".split():
