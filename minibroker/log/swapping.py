@@ -26,7 +26,7 @@ from minibroker.log.segments import Segments
 from minibroker.storage import transaction_index
 from minibroker.storage.batch_scan import read_headers
 from minibroker.storage.files import READ_ONLY, REPLACE, Files, write_all
-from minibroker.storage.indexes import NO_TIMESTAMP, OffsetIndex, TimeIndex, TimestampEntry
+from minibroker.storage.indexes import INTERVAL_MAX, NO_TIMESTAMP, OffsetIndex, TimeIndex, TimestampEntry
 from minibroker.storage.log_file_names import (
     CLEANED,
     DELETED,
@@ -79,7 +79,7 @@ class CleanedSegment:
         self._files = files
         self._directory = directory
         self._base_offset = base_offset
-        self._index_interval_bytes = index_interval_bytes
+        self._index_interval_bytes = min(index_interval_bytes, INTERVAL_MAX)
         self._offset_index = OffsetIndex(files, self._path(OFFSET_INDEX), base_offset, index_max_bytes, is_new=True)
         self._time_index = TimeIndex(files, self._path(TIME_INDEX), base_offset, index_max_bytes, is_new=True)
         self._largest = TimestampEntry(NO_TIMESTAMP, base_offset)

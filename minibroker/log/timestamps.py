@@ -7,7 +7,8 @@ record in offset order. Source: UnifiedLog.fetchOffsetByTimestamp of Apache Kafk
 
 A look-up by time raises LongLookup at a batch that takes more than a few milliseconds. The records of that batch are walked in steps,
 without the segment, which may be deleted by then. The look-up then starts again after that batch. It also raises LongLookup, and then
-starts again, after HEADERS_AT_ONCE headers: that many follow the index entry only if the records that it leads to were deleted.
+starts again, after HEADERS_AT_ONCE headers. That many follow the index entry if the records that it leads to were deleted, or if the
+index has few entries: index.interval.bytes is large, or the segment comes from Apache Kafka before 4.
 """
 
 from __future__ import annotations
@@ -168,12 +169,22 @@ def _first_at_or_after(segments: Segments, timestamp_ms: int, start_offset: int)
 
 
 def _first_in_segment(segment: Segment, timestamp_ms: int, start_offset: int) -> TimestampOffset | None:
-    for count, header in enumerate(segment.headers_from_timestamp(timestamp_ms, start_offset)):
-        if header.max_timestamp >= timestamp_ms and header.last_offset >= start_offset:
+    """Return the first record in one segment that `_first_at_or_after` looks for.
+
+    Each turn passes the headers between the index entry and `start_offset` again. It looks at no fewer headers than it passed, so that all
+    turns together take time in proportion to the headers.
+    """
+    passed = looked_at = 0
+    for header in segment.headers_from_timestamp(timestamp_ms, start_offset):
+        if header.last_offset < start_offset:
+            passed += 1
+            continue
+        if header.max_timestamp >= timestamp_ms:
             found = _first_at(segment, header, timestamp_ms, start_offset)
             if found is not None:
                 return found
-        if count >= HEADERS_AT_ONCE:
+        looked_at += 1
+        if looked_at >= HEADERS_AT_ONCE and looked_at >= passed:
             raise LongLookup(_pause(), header)
     return None
 

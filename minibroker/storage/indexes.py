@@ -15,7 +15,8 @@ Layout, big-endian, sorted, no header:
     uint32  position          of the first byte of that batch in the .log file
 
 Sparse: a batch gets an entry when more than index.interval.bytes were written since the last one; the first batch never
-has one, so position 0 marks the zeros of a preallocated file. Source: OffsetIndex of Apache Kafka.
+has one, so position 0 marks the zeros of a preallocated file. A larger interval than INTERVAL_MAX has the effect of INTERVAL_MAX: a look-up
+walks over all headers up to the next entry, and a client may set the interval. Source: OffsetIndex of Apache Kafka.
 
 `.timeindex`: the largest timestamp up to an offset of a segment.
 
@@ -36,6 +37,7 @@ from typing import ClassVar, Final, NamedTuple
 from minibroker.storage.files import APPEND, Files, read_preallocated, replace_file, write_all
 
 REWRITE: Final = -1
+INTERVAL_MAX: Final = 256 * 1024  #: bytes of log between two entries
 
 
 class IndexFile:

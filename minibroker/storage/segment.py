@@ -32,7 +32,7 @@ from minibroker.storage.batch_scan import (
 )
 from minibroker.storage.file_slice import LEAST_SIZE, FileRange, FileSlice
 from minibroker.storage.files import APPEND, OUT_OF_DESCRIPTORS, Files, write_all
-from minibroker.storage.indexes import NO_TIMESTAMP, OffsetIndex, TimeIndex, TimestampEntry
+from minibroker.storage.indexes import INTERVAL_MAX, NO_TIMESTAMP, OffsetIndex, TimeIndex, TimestampEntry
 from minibroker.storage.log_file_names import DELETED, LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name
 from minibroker.storage.transaction_index import TransactionIndex
 
@@ -89,7 +89,7 @@ class Segment:
         self.directory = directory
         self.base_offset = base_offset
         self.size = size
-        self.index_interval_bytes = index_interval_bytes
+        self.index_interval_bytes = min(index_interval_bytes, INTERVAL_MAX)
         self.index_room = 0  #: at least this many further index entries are allowed; 0: not counted
         self.created_ms = created_ms  #: segment.ms counts from it while no batch has a timestamp
         self.roll_jitter_ms = roll_jitter_ms  #: subtracted from segment.ms

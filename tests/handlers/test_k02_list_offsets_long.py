@@ -132,6 +132,20 @@ def test_many_headers_are_read_in_slices(broker: BrokerInMemory, turns: SliceTur
     assert found(begin(broker, MAX_TIMESTAMP)) == [(0, start_ms + 4, last)]
 
 
+def test_many_headers_between_two_entries_of_the_index(broker: BrokerInMemory, turns: SliceTurns) -> None:
+    """Of a large index.interval.bytes, or of Apache Kafka before 4: each turn starts before the headers that an earlier one looked at."""
+    broker.cluster.partition("orders", 0).log.segments.active.index_interval_bytes = 1 << 30
+    count = 3 * HEADERS_AT_ONCE
+    for time in range(count):
+        append(broker, [time])
+    for time in (HEADERS_AT_ONCE - 1, HEADERS_AT_ONCE, HEADERS_AT_ONCE + 1, count - 1):
+        pending = begin(broker, broker.clock.now_ms() + time)
+        for _ in range(20):
+            turns.turn()
+        assert pending.is_done
+        assert found(pending) == [(0, broker.clock.now_ms() + time, time)]
+
+
 def test_only_two_batches_are_decoded(broker: BrokerInMemory, monkeypatch: pytest.MonkeyPatch) -> None:
     for time in range(40):
         append(broker, [time] * 3, Compression.LZ4)

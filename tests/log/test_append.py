@@ -140,6 +140,15 @@ def test_index_entry_is_added_after_each_interval(recovered: bool, open_log: Ope
     assert segment.time_index.entries() == [(NOW_MS + 1, 3), (NOW_MS + 2, 6)]
 
 
+def test_entries_are_not_far_apart(open_log: OpenLog) -> None:
+    """A look-up walks over all headers up to the next entry, and a client may set the interval."""
+    log = open_log(index_interval_bytes=INT32_MAX)
+    value = b"x" * 100_000
+    for _ in range(8):
+        log.append(batch_of(value))
+    assert [offset for offset, _ in log.segments.active.offset_index.entries()] == [3, 6]
+
+
 def test_first_of_equal_timestamps_is_the_largest(open_log: OpenLog) -> None:
     log = open_log()
     for _ in range(3):
