@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 from minibroker.errors import ConfigurationError
 from minibroker.extras import install_command
 from minibroker.http.access import Access, Pages
-from minibroker.http.sockets import Protocols, listening_sockets
+from minibroker.http.sockets import Acceptor, listening_sockets
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 LOOPBACK: Final = "127.0.0.1"
 BODY_S: Final = 60.0  #: until the body of a request must have arrived
 _IDLE_S: Final = 600.0  #: until a connection without requests is closed, as connections.max.idle.ms of Kafka
-_HANDSHAKE_S: Final = 10.0
 _SHUTDOWN_S: Final = 0.5
 _LOG = logging.getLogger(__name__)
 
@@ -128,7 +127,7 @@ class _Port:
         self.sites: list[tuple[HttpSite, Place]] = []
         self.port = place.port
         self._sockets: list[socket] = []
-        self._servers: list[asyncio.Server] = []
+        self._acceptor: Acceptor | None = None
         self._serving: asyncio.Task[None] | None = None
         self._runner: web.AppRunner | None = None
 
@@ -164,20 +163,17 @@ class _Port:
             site.add_routes(Routes(app.router, prefix, _guard(site, access)))
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_S, keepalive_timeout=_IDLE_S)
         await self._runner.setup()
-        protocols, tls = Protocols(cast("Any", self._runner.server)), self.place.tls
-        handshake_s = None if tls is None else _HANDSHAKE_S
-        for each in self._sockets:
-            serving = asyncio.get_running_loop().create_server(protocols, sock=each, ssl=tls, ssl_handshake_timeout=handshake_s)
-            self._servers.append(await serving)
+        self._acceptor = Acceptor(cast("Any", self._runner.server), self._sockets, self.place.tls)
+        self._acceptor.start()
 
     async def close(self) -> None:
         """Stop listening. Does nothing if it does not listen."""
         serving, self._serving = self._serving, None
         if serving is not None and not serving.done():
             await asyncio.wait([serving])
-        for server in self._servers:
-            server.close()
-        self._servers = []
+        acceptor, self._acceptor = self._acceptor, None
+        if acceptor is not None:
+            acceptor.close()
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
+import ssl
 import sys
 import threading
 from collections.abc import AsyncIterator, Mapping
@@ -21,6 +22,7 @@ from minibroker.http import server as server_module
 from minibroker.http import sockets
 from minibroker.http.access import Pages
 from minibroker.http.server import LOOPBACK, HttpServer, Place, Routes, json_failure
+from tests.server.serving import until
 from tests.support.ports import free_port
 
 
@@ -207,6 +209,40 @@ async def test_connections_are_limited(server: HttpServer, monkeypatch: pytest.M
     async with asyncio.timeout(10):
         while (await answered(f"{server.url('console')}/console")) != (200, "console"):
             pass
+
+
+async def test_unfinished_handshakes_are_limited(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets, "CONNECTIONS_MAX", 2)
+    server.mount(Site("console"), Place(tls=ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)))
+    await server.start()
+    port = int(server.url("console").rpartition(":")[2])
+    silent = [await asyncio.open_connection(LOOPBACK, port) for _ in range(2)]
+    reader, writer = await asyncio.open_connection(LOOPBACK, port)
+    with contextlib.suppress(ConnectionResetError):
+        assert await asyncio.wait_for(reader.read(), 5) == b"", "the third one waits for no handshake"
+    assert not any(each.at_eof() for each, _ in silent)
+    for _, each in [*silent, (reader, writer)]:
+        each.close()
+
+
+async def test_a_client_that_reads_nothing_of_its_response_is_closed(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets, "_LOOK_S", 0.01)
+    monkeypatch.setattr(Site, "answer", big_answer)
+    _, writer = await opened(server)
+    writer.transport.pause_reading()  # type: ignore[attr-defined]  # a socket transport
+    writer.write(b"GET /console HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    runner = server._ports[0]._runner
+    assert runner is not None
+    assert runner.server is not None
+    http_server = runner.server
+    async with asyncio.timeout(10):
+        await until(lambda: http_server.connections)
+        await until(lambda: not http_server.connections)
+    writer.close()
+
+
+async def big_answer(_site: Site, _request: web.Request) -> web.Response:
+    return web.Response(body=bytes(20_000_000))
 
 
 async def opened(server: HttpServer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
