@@ -58,14 +58,13 @@ class Scan(NamedTuple):
 
     def run(self, data: bytes) -> Found:
         """Scan batches; the last one may be cut off. Raises CorruptMessage."""
-        scanner = _Scanner(self, time.monotonic() + CHUNK_S)
+        scanner = _Scanner(self, CHUNK_S)
         scanner.take(data)
         return scanner.found()
 
     def of_file(self, place: FileRange, limit_s: float) -> Found:
         """Scan a file for about `limit_s`. Raises CorruptMessage, OSError."""
-        end_s = time.monotonic() + limit_s
-        scanner = _Scanner(self, end_s)
+        scanner, end_s = _Scanner(self, limit_s), time.monotonic() + limit_s
         with _memory_limited(), place.opened() as descriptor:
             position, size = 0, CHUNK_BYTES
             began_s, began_cpu_s = time.monotonic(), time.thread_time()
@@ -110,10 +109,11 @@ def _memory_limited() -> Iterator[None]:
 class _Scanner:
     """A scan under way."""
 
-    def __init__(self, scan: Scan, end_s: float) -> None:
-        """`end_s`: after that time no further value is decoded to be compared."""
+    def __init__(self, scan: Scan, limit_s: float) -> None:
+        """`limit_s`: for comparing values. The way to the first one does not count: it may take as long, and is no progress."""
         self._scan = scan
-        self._end_s = end_s
+        self._limit_s = limit_s
+        self._end_s: float | None = None  #: None: no value was compared yet
         self._rows: deque[dict[str, Any]] = deque()
         self._kept_bytes = 0
         self._record_count = 0
@@ -174,7 +174,12 @@ class _Scanner:
 
     def _is_late(self) -> bool:
         wanted = self._scan.wanted
-        return wanted is not None and wanted.json_path is not None and self._record_count > 0 and time.monotonic() >= self._end_s
+        if wanted is None or wanted.json_path is None:
+            return False
+        if self._end_s is None:
+            self._end_s = time.monotonic() + self._limit_s
+            return False
+        return time.monotonic() >= self._end_s
 
     def _add(self, row: dict[str, Any]) -> None:
         self._rows.append(row)

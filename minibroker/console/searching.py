@@ -17,7 +17,8 @@ from minibroker.console.scanning import KEPT_MAX, Scan, kept_size, order_of
 from minibroker.errors import KafkaError
 
 SEARCH_S: Final = 2.0
-_WINDOW: Final = 1_000  #: offsets that a backward search looks at first; each further window is four times as large
+#: Offsets that a backward search looks at first, few enough to decode all in time. Each further window is four times as large.
+_WINDOW: Final = 8
 _WINDOW_MAX: Final = 256_000
 
 WithSchema = Callable[[Filter, int | str], Awaitable[Filter]]

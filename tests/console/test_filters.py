@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import itertools
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
 import pytest
 
 from minibroker.console.filters import (
@@ -11,12 +15,18 @@ from minibroker.console.filters import (
     UnknownSchemaError,
     parse_json_path,
 )
-from minibroker.console.scanning import Scan
+from minibroker.console.scanning import Found, Scan
+from minibroker.console.searching import Search
 from minibroker.console.times import parse_time
+from minibroker.records.any_format import decode_records
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 from minibroker.registry.serdes.codecs import RegisteredSchema, codec_of
 from minibroker.registry.stored_schema import AVRO
+
+if TYPE_CHECKING:
+    from minibroker.cluster.partition import Partition
+    from minibroker.console.reading import LogReader
 
 ORDER = b'{"user": {"id": 5, "name": "Ann"}, "items": [{"name": "tea"}, 2], "a.b": true, "none": null}'
 
@@ -111,6 +121,47 @@ def test_a_scan_that_compares_values_ends_in_time(monkeypatch: pytest.MonkeyPatc
     batch = bytes(build_batch([Record(offset, 1, None, b'{"a": 1}') for offset in range(3)]))
     found = Scan(0, 10, Filter(json_path=parse_json_path("$.a"))).run(batch)
     assert (len(found.rows), found.next_offset) == (1, 1)
+
+
+def test_a_scan_that_starts_deep_in_a_batch_compares_more_than_one_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way to the first record may take longer than the limit, again in each scan."""
+    seconds = itertools.count()
+    monkeypatch.setattr(
+        "minibroker.console.scanning.decode_records", lambda batch: (each for each in decode_records(batch) if next(seconds) >= 0)
+    )
+    monkeypatch.setattr("minibroker.console.scanning.time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    monkeypatch.setattr("minibroker.console.scanning.CHUNK_S", 10)
+    batch = bytes(build_batch([Record(offset, 1, None, b'{"a": 1}') for offset in range(60)]))
+    found = Scan(40, 10, Filter(json_path=parse_json_path("$.a"))).run(batch)
+    assert found.record_count > 1
+
+
+@pytest.mark.parametrize("values_a_turn", [10, 100])
+async def test_each_request_of_a_slow_search_from_the_end_gets_further(monkeypatch: pytest.MonkeyPatch, values_a_turn: int) -> None:
+    clock = MovingClock()
+    monkeypatch.setattr("minibroker.console.searching.time", SimpleNamespace(monotonic=clock.now_s))
+
+    async def search_rows(_: Any, scan: Scan) -> tuple[Found, int]:
+        clock.seconds += 0.5
+        end = min(scan.offset + values_a_turn, scan.end_offset)
+        return Found([{"offset": each} for each in range(scan.offset, end)], end, end - scan.offset), 1
+
+    partition = cast("Partition", SimpleNamespace(index=0, online_log=SimpleNamespace(log_start_offset=0, log_end_offset=5_000)))
+    search = Search(cast("LogReader", SimpleNamespace(search_rows=search_rows)), Filter(json_path=parse_json_path("$.a")), 50)
+    await search.backwards([partition], {0: 5_000})
+    assert search.rows
+    assert search.left[0] < 5_000
+
+
+class MovingClock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now_s(self) -> float:
+        """Return the time."""
+        return self.seconds
 
 
 def test_filters_look_at_keys_values_headers_and_times() -> None:
