@@ -1,4 +1,4 @@
-"""Spark 4.0 and its Kafka connector: batch reads of small ranges and of everything, and micro-batches of a stream.
+"""Spark and its Kafka connector: batch reads of small ranges and of everything, and micro-batches of a stream.
 
 One Spark session (spark_program.py) reads from every broker of a run, one after the other, and stands still between loads. Each load asks
 for the same once before its clock starts, the very first one of a run often enough that Spark's JVM has compiled what is hot: whoever comes

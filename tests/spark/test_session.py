@@ -6,15 +6,27 @@ import fcntl
 import socket
 import subprocess
 import sys
+import tomllib
 import zipfile
+from importlib.metadata import requires
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from packaging.requirements import Requirement
 
 from minibroker.spark import session
 from minibroker.spark.session import package_zip
 from tests.spark import conftest
+
+
+def test_the_extra_has_what_pyspark_requires_for_arrow() -> None:
+    """`pip install pyspark` does not install it, and `mapInArrow` raises an error without it."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    declared = {each.name: each.specifier for each in map(Requirement, project["optional-dependencies"]["spark"])}
+    for needed in map(Requirement, requires("pyspark") or ()):
+        if needed.name in {"pandas", "pyarrow"} and needed.marker is not None and needed.marker.evaluate({"extra": "sql"}):
+            assert next(iter(declared[needed.name])).version in needed.specifier
 
 
 @pytest.mark.parametrize("master", ["local", "local[*]", "local[2]", "local[4, 2]", "yarn", "k8s://https://x:443"])

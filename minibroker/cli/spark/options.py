@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Command = Callable[..., Any]
 
 #: packages of the extra `spark`; some are needed before Spark starts
-EXTRA = frozenset({"pyspark", "py4j", "pyarrow", "numpy", "numba", "matplotlib"})
+EXTRA = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "numpy", "numba", "matplotlib"})
 KEPT_LOGS = 20
 CLOSE_TIMEOUT_S = 10.0  #: the longest wait after Ctrl-C
 
