@@ -203,7 +203,11 @@ _TYPES = {
     "is not a valid float range": "is not a number",
     "is not a valid float": "is not a number",
 }
-_OUT_OF_RANGE = re.compile(r"(?P<given>-?[\d.]+) is not in the range (?:(?P<low>-?\d+)<=)?x(?:<=(?P<high>-?\d+)|>=(?P<least>-?\d+))?")
+_NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]\d+)?"
+_OUT_OF_RANGE = re.compile(
+    rf"(?P<given>\S+) is not in the range (?:(?P<low>{_NUMBER})<=)?x"
+    rf"(?:<=(?P<high>{_NUMBER})|>=(?P<least>{_NUMBER})|>(?P<below>{_NUMBER}))"
+)
 
 
 def _plain(message: str) -> str:
@@ -216,7 +220,9 @@ def _plain(message: str) -> str:
 
 def _as_bounds(match: re.Match[str]) -> str:
     """Return `must be from 0 to 100, got 101` for click's `101 is not in the range 0<=x<=100.`."""
-    low, high = match["low"] or match["least"], match["high"]
+    low, high, below = match["low"] or match["least"], match["high"], match["below"]
+    if below:
+        return f"must be more than {below}, got {match['given']}"
     bounds = f"from {low} to {high}" if low and high else f"at least {low}" if low else f"at most {high}"
     return f"must be {bounds}, got {match['given']}"
 

@@ -105,6 +105,11 @@ def test_not_a_number(offline: Commands) -> None:
 def test_numbers_out_of_range(offline: Commands) -> None:
     assert "'--partitions': must be at least 1, got 0. Try " in offline("topics", "create", "t", "-p", "0", code=2).err
     assert "'--port': must be from 0 to 65535, got -1. Try " in offline("serve", "-p", "-1", code=2).err
+    assert "'--timeout': must be at least 0.001, got 0.0. Try " in offline("topics", "list", "--timeout", "0", code=2).err
+    assert "'--timeout': must be at least 0.001, got 1e-09. Try " in offline("topics", "list", "--timeout", "1e-9", code=2).err
+    seconds = offline("produce", "t", "--transaction-timeout", "0", code=2).err
+    assert "'--transaction-timeout': must be from 0.001 to 2147483.647, got 0.0. Try " in seconds
+    assert "'--rate': must be more than 0, got 0.0. Try " in offline("spark", "replay", "t", "--rate", "0", code=2).err
     assert "'--hours': 'x' is not a number. Try " in offline("lab", "advance", "--hours", "x", code=2).err
 
 
