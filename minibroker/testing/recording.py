@@ -27,6 +27,7 @@ from minibroker.wire.schema import Buffer, Struct
 
 KEPT: Final = 10_000  #: requests; older ones are dropped
 TOPICS_MAX: Final = 200  #: names that are kept of one request
+TOPIC_LETTERS_MAX: Final = 8_000  #: of these names together; at least one name is kept
 LETTERS_MAX: Final = 1_000  #: of a client id, a group or a transactional id
 
 
@@ -180,10 +181,20 @@ def _subject(request: Any, cluster: Cluster) -> dict[str, Any]:
         group = key if request.key_type == k10_find_coordinator.GROUP else None
         transactional_id = key if request.key_type == k10_find_coordinator.TRANSACTION else None
     return {
-        "topics": tuple(dict.fromkeys(islice(_topics(request, cluster), TOPICS_MAX))),
+        "topics": tuple(dict.fromkeys(_few(_topics(request, cluster)))),
         "group": _cut(group) or None,
         "transactional_id": _cut(transactional_id) or None,
     }
+
+
+def _few(names: Iterator[str]) -> Iterator[str]:
+    """Yield the first names that may be kept."""
+    left = TOPIC_LETTERS_MAX
+    for name in islice(names, TOPICS_MAX):
+        yield name[:LETTERS_MAX]
+        left -= len(name)
+        if left <= 0:
+            return
 
 
 def _cut(text: str | None) -> str | None:

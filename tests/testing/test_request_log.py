@@ -153,7 +153,10 @@ def test_what_is_kept_of_a_request_is_bounded() -> None:
     topics = [k03_metadata.Topic(name=f"topic-{number}") for number in range(1_000)]
     broker.ask(k03_metadata.Request(topics=topics, allow_auto_topic_creation=False), client_id="c" * 5_000)
     broker.ask(k12_heartbeat.Request(group_id="g" * 5_000, generation_id=1, member_id="m"))
-    kept, beat = recorder.request_log
+    long = [k03_metadata.Topic(name=f"{number}" + "t" * 6_000) for number in range(10)]
+    broker.ask(k03_metadata.Request(topics=long, allow_auto_topic_creation=False))
+    kept, beat, few = recorder.request_log
+    assert few.topics == tuple(f"{number}" + "t" * 999 for number in range(2))
     assert kept.topics == tuple(f"topic-{number}" for number in range(200))
     assert kept.client_id == "c" * 1_000
     assert beat.group == "g" * 1_000
