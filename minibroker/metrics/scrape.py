@@ -142,8 +142,11 @@ class Scraper:
             return
         names = {_base(name) for name in [family.name for family in self._families] + [metric.name for metric in self._process.collect()]}
         found: Iterable[ClientFamily | None] = client_families(telemetry.clients())
+        shown: set[str] = set()  #: in OpenMetrics, the counter `a_total` is a family `a`
         for pushed in found:
-            if pushed is None or _base(pushed.name) not in names:
+            name = "" if pushed is None else pushed.name.removesuffix("_total") if pushed.kind == "counter" else pushed.name
+            if pushed is None or (_base(pushed.name) not in names and name not in shown):
+                shown.add(name)
                 yield None if pushed is None else _family_of(pushed)
 
     async def _in_slices(self, steps: Iterator[None]) -> None:

@@ -150,7 +150,7 @@ def read_settings(body: object) -> dict[str, Any]:
             value = read_rule_set(value)
         elif name in _BOOLEANS:
             value = _typed(fields, name, bool, None)
-        elif name == "compatibilityLevel" and value is not None and value not in LEVELS:
+        elif name == "compatibilityLevel" and value is not None and (not isinstance(value, str) or value not in LEVELS):
             raise invalid_compatibility(value)
         elif value is not None and not isinstance(value, str):
             raise RegistryError(422, f"{name} must be a string, got {type(value).__name__}")

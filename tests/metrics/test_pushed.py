@@ -76,6 +76,11 @@ async def test_strange_names_and_labels(broker: Broker, scraped: Scraped) -> Non
     for name in (STRANGE, "1st", "minibroker_build_info", "minibroker_build", "kafka_brokers", "process_open_fds"):
         point = scope.metrics.add(name=name).gauge.data_points.add(as_double=2)
         point.attributes.add(key=STRANGE).value.string_value = STRANGE
+    for name in ("pair", "pair.total"):  # in OpenMetrics, the counter is a family of the same name
+        scope.metrics.add(name=name).gauge.data_points.add(as_double=2)
+    total = scope.metrics[-1].sum
+    total.is_monotonic = True
+    total.data_points.add(as_double=2)
     await asyncio.to_thread(push, broker.bootstrap_servers, 0, message.SerializeToString(), STRANGE)
     found = await scraped.all()
     assert [dict(labels)["client_id"] for labels in found["_1st"]] == [STRANGE]

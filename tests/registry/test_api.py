@@ -210,6 +210,9 @@ async def test_fields_of_another_type_are_rejected_in_configurations(registry: R
         assert (await registry.send("PUT", "/config/a", body))[:2] == (422, 422), body
     unhashable = {"overrideRuleSet": {"domainRules": [rule | {"mode": ["WRITE"]}]}}
     assert (await registry.send("PUT", "/config/a", unhashable))[:2] == (422, 42210)
+    levels: list[object] = [[], {}, 5]
+    for level in levels:
+        assert (await registry.send("PUT", "/config/a", {"compatibilityLevel": level}))[:2] == (422, 42203)
     assert await registry.register("a", record("x")) == 1
 
 
