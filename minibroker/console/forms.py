@@ -17,7 +17,7 @@ def text(body: dict[str, Any], name: str, default: str | None = None) -> str:
     if value is None:
         raise ValueError(f"{name} is missing")
     if not isinstance(value, str) or len(value) > LETTERS_MAX:
-        raise ValueError(f"{name} must be a text of at most {LETTERS_MAX} characters")
+        raise ValueError(f"{name} must be a string of at most {LETTERS_MAX} characters")
     return value
 
 

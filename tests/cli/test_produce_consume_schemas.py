@@ -93,7 +93,7 @@ def test_errors_name_the_record_and_the_field_and_options_go_together(place: Pla
     Path("orders.jsonl").write_text('{"value": {"item": "a", "note": null}}\n{"value": {"item": 5, "note": null}}\n')
     given = ["--value-schema", "order.avsc", "--register"]
     refused = place.cli("produce", "refused", "orders.jsonl", "--input", "jsonl", "-r", place.url, *given, code=1).err
-    assert refused == "Error: orders.jsonl, record 2: value: field item: it must be a text, got 5\n"
+    assert refused == "Error: orders.jsonl, record 2: value: field item: it must be a string, got 5\n"
     assert "record 1: value: it is not JSON" in place.produce("refused", *given, stdin="x", code=1)
     assert "Subject 'none' not found" in place.produce("refused", "--value-schema", "none", stdin="", code=1)
     assert "--register needs a file" in place.produce("refused", "--value-schema", "none", "--register", stdin="", code=2)

@@ -131,7 +131,7 @@ def test_the_form_encodes_by_the_latest_schema_of_a_subject(served: ServedConsol
     )  # whose id has another schema in the default context
     assert Visitor(served.url).ask("/download?topic=form&partition=0&offset=2")[1] == "\0\0\0\0\x01\x0e"
     for value, subject, message in (
-        ('{"item": 5}', "orders-value", "produce: value: field item: it must be a text, got 5"),
+        ('{"item": 5}', "orders-value", "produce: value: field item: it must be a string, got 5"),
         ("{", "orders-value", "produce: value: it is not JSON"),
         ("{}", "none", "produce: value: the registry has no subject none"),
         ("{}", "notes-value", "produce: value: 'text' is a required property"),

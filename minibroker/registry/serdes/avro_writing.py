@@ -173,7 +173,7 @@ def _enum(schema: AvroType, value: Any) -> bytes:
 
 def _encoded(value: Any, encoding: str) -> bytes:
     if not isinstance(value, str):
-        _fail("a text", value)
+        _fail("a string", value)
     try:
         return str(value).encode(encoding)
     except UnicodeEncodeError:

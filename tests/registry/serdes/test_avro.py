@@ -167,10 +167,10 @@ def test_unions_may_lack_their_branch_and_fields_their_value_if_there_is_a_defau
     ("value", "message"),
     [
         ({"lines": []}, "field item: it is missing, and has no default"),
-        ({"item": 5, "lines": []}, "field item: it must be a text, got 5"),
+        ({"item": 5, "lines": []}, "field item: it must be a string, got 5"),
         ({"item": "x", "lines": [{"sku": 1}, {"sku": "2"}]}, "field lines[1].sku: it must be a whole number (long), got '2'"),
         ({"item": "x", "count": 1 << 40, "lines": []}, "field count: it must be a number of 32 bits, got 1099511627776"),
-        ({"item": "x", "note": 5, "lines": []}, "field note: it must be a text, got 5"),
+        ({"item": "x", "note": 5, "lines": []}, "field note: it must be a string, got 5"),
         ({"item": "x", "colour": "red", "lines": []}, "record shop.Order has no field colour; it has item, count, note, lines"),
         ([], "it must be an object, record shop.Order, got a list"),
     ],
