@@ -97,6 +97,7 @@ EFFECTS: Final[dict[str, str]] = {
     "log.segment.bytes": "May be as small as 14, for tests of retention and of data loss; Kafka requires 1048576 or more.",
     "max.connections": "A further connection is closed; in Kafka it waits.",
     "max.connection.creation.rate": "A connection that would wait for more than 10 s is closed; in Kafka it waits in the system's queue.",
+    "log.index.interval.bytes": "More than 262144 has the effect of 262144, because a look-up reads all batches between two entries.",
     "min.insync.replicas": _SEVERAL,
     "offsets.topic.replication.factor": _ONE_REPLICA,
     "queued.max.requests": "Limits each connection; Kafka's limits all together.",
@@ -419,6 +420,15 @@ DIFFERENCES: Final = (
         "The broker rebuilds the part of the index after the recovery point.",
         "Aborted records must never be read.",
         remains="It would lose data.",
+    ),
+    Difference(
+        "index-interval",
+        "Storage",
+        "A segment may have as few index entries as index.interval.bytes says. A look-up reads the headers of all batches between two.",
+        "More than 262144 has the effect of 262144.",
+        "One request must not hold up the requests of other clients.",
+        remains="It would let one request hold up all others.",
+        properties=("log.index.interval.bytes",),
     ),
     Difference(
         "small-segments",
