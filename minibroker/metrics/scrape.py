@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -140,14 +141,23 @@ class Scraper:
         telemetry = state.services.telemetry
         if telemetry is None:
             return
-        names = {_base(name) for name in [family.name for family in self._families] + [metric.name for metric in self._process.collect()]}
         found: Iterable[ClientFamily | None] = client_families(telemetry.clients())
-        shown: set[str] = set()  #: in OpenMetrics, the counter `a_total` is a family `a`
+        shown: set[str] = set()
         for pushed in found:
-            name = "" if pushed is None else pushed.name.removesuffix("_total") if pushed.kind == "counter" else pushed.name
-            if pushed is None or (_base(pushed.name) not in names and name not in shown):
+            if pushed is None:
+                yield None
+                continue
+            # In OpenMetrics, the counter `a_total` is a family `a`.
+            name = pushed.name.removesuffix("_total") if pushed.kind == "counter" else pushed.name
+            if _base(pushed.name) not in self._own_names and name not in shown:
                 shown.add(name)
-                yield None if pushed is None else _family_of(pushed)
+                yield _family_of(pushed)
+
+    @cached_property
+    def _own_names(self) -> frozenset[str]:
+        """The names of the families that are not pushed, without suffixes of samples. They do not change."""
+        own = [*(family.name for family in self._families), *(metric.name for metric in self._process.collect())]
+        return frozenset(map(_base, own))
 
     async def _in_slices(self, steps: Iterator[None]) -> None:
         began_s, cpu_s = self._now_s(), time.thread_time()
