@@ -116,7 +116,7 @@ def _asked(commands: Iterable[str]) -> dict[str, tuple[str, type[Minibroker], In
 def _own(broker_python: str) -> Interpreter:
     """Return the interpreter that runs minibroker."""
     try:
-        return interpreter(shlex.split(broker_python) if broker_python else [sys.executable])
+        return interpreter(shlex.split(broker_python) or [sys.executable])
     except Unavailable as reason:
         raise click.BadParameter(str(reason), param_hint="--broker-python") from reason
 

@@ -51,7 +51,7 @@ class JsonPath(NamedTuple):
     steps: tuple[str | int, ...]
     operator: str = ""  #: empty: the path has to exist
     wanted: Any = None
-    #: of Avro and Protobuf by id or GUID; None for an id whose values are not decoded. Without a registry there are none
+    #: of Avro and Protobuf by id or GUID; an id with None: its values are not decoded. None as a whole: there is no registry
     schemas: Mapping[int | str, RegisteredSchema | None] | None = None
 
     def matches(self, content: bytes | None, headers: Iterable[Header] = ()) -> bool:

@@ -126,7 +126,7 @@ def _read_rule(value: object, modes: set[str], kind: str) -> Json:
     rule = {each: _typed(fields, each, type_, None) for each, type_ in _RULE_FIELDS.items()}
     params = rule["params"] or {}
     if not all(isinstance(each, str) for each in (*(rule["tags"] or ()), *params.values())):
-        raise RegistryError(422, f"rule '{name}' in {kind} must have texts in tags and params")
+        raise RegistryError(422, f"rule '{name}' in {kind} must have strings in tags and params")
     rule["params"] = dict(sorted(params.items()))
     return {key: each for key, each in rule.items() if each} | {"disabled": bool(fields.get("disabled"))}
 
