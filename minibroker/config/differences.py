@@ -13,6 +13,7 @@ from minibroker.config.difference import Difference
 
 _INT_MAX: Final = str(2**31 - 1)
 _KINDS: Final = ("consumer", "share", "streams")
+_INTERVALS: Final = ("assignment.interval", "heartbeat.interval", "min.heartbeat.interval")
 
 #: broker property -> Apache Kafka's default, if it is different
 KAFKA_DEFAULTS: Final[dict[str, str | None]] = {
@@ -54,13 +55,9 @@ ONLY_OURS: Final = frozenset(
 
 #: broker properties that Apache Kafka does not have or does not document
 NOT_KAFKAS: Final = ONLY_OURS | {
-    "allow.everyone.if.no.acl.found",
-    "log.initial.task.delay.ms",
-    "producer.id.expiration.check.interval.ms",
-    "share.coordinator.cold.partition.snapshot.interval.ms",
-    "share.coordinator.state.topic.prune.interval.ms",
-    "super.users",
-}
+    "allow.everyone.if.no.acl.found", "log.initial.task.delay.ms", "producer.id.expiration.check.interval.ms",
+    "share.coordinator.cold.partition.snapshot.interval.ms", "share.coordinator.state.topic.prune.interval.ms", "super.users",
+}  # fmt: skip
 
 #: properties of brokers and topics that are accepted, checked, stored and described, without any effect
 NO_EFFECT: Final = frozenset(
@@ -128,11 +125,7 @@ DIFFERENCES: Final = (
         "A test of one consumer should not wait for members that never come.",
         properties=(
             "group.initial.rebalance.delay.ms",
-            *(
-                f"group.{kind}.{what}.ms"
-                for kind in _KINDS
-                for what in ("assignment.interval", "heartbeat.interval", "min.heartbeat.interval")
-            ),
+            *(f"group.{kind}.{what}.ms" for kind in _KINDS for what in _INTERVALS),
             "group.streams.initial.rebalance.delay.ms",
         ),
     ),
